@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from adk_envs import FIXTURES
+from base_repos import Repo
 from gate_runs import Done, Repository, repository_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "home_automation"
@@ -170,3 +172,96 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
     assert {errors[f"t_{name}"][:2] for name in TOOL_MUTATIONS} == {("tool-tape-stale", "gate")}
     assert {exact.statuses[f"c_{name}"] for name in CALL_MUTATIONS} == {"failed"}
     assert "crash" not in exact.out
+
+
+SHOP = '''
+import os
+from google.adk.agents.llm_agent import LlmAgent
+from scripted_model import call, reply, scripted, text
+
+
+def price(item: str) -> dict[str, int]:
+    """The price of an item."""
+    with open(os.environ["RUNS_FILE"], "a", encoding="utf-8") as file:
+        file.write("ran\\n")
+    return {"price": PRICE}
+
+
+def script(said, count, request):
+    if not count:
+        return reply(call("price", item=said))
+    answer = request.contents[-1].parts[0].function_response.response
+    return reply(text(f"It costs {answer['price']}."))
+
+
+root_agent = LlmAgent(name="shop", model=scripted(script), tools=[price])
+'''
+
+
+def test_replay__the_base_branch_gets_the_tapes_of_the_head(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.txt"
+    runs.touch()
+    environment = {"CI": "", "RUNS_FILE": str(runs)}
+    with repository_in(tmp_path / "repo") as repository:
+        repo = Repo(repository.root)
+        repo.git("init", "-q", "-b", "main")
+        shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+        repository.evals("shop/shop.evalset.json", {"tea": "tea"}, expect={"tea": "It costs 2."})
+        files = {"shop/__init__.py": "from . import agent\n", ".gitignore": "agent-eval-results/\n__pycache__/\n"}
+        repo.commit({**files, "shop/agent.py": SHOP.replace("PRICE", "1")})
+        repo.commit({"shop/agent.py": SHOP.replace("PRICE", "2")})
+        recorded = repository.gate("run", "--tools", "record", environment=environment)
+        assert (recorded.code, runs.read_text("utf-8")) == (0, "ran\n")
+        repo.commit({})
+        compare = ("--baseline", "rerun", "--base-ref", "HEAD~2")
+        done = repository.gate("run", "--tools", "replay", *compare, environment=environment)
+        assert done.code == 0, done.out
+        assert runs.read_text("utf-8") == "ran\n", "a tool ran"
+        assert done.report.baseline is not None
+        assert (done.report.baseline.status, done.report.baseline.source) == ("found", "rerun")
+        assert done.report.comparison is not None
+
+        # Live, the base's own tool runs: the pull request fixed it.
+        live = repository.gate("run", *compare, environment=environment)
+        assert live.report.comparison is not None
+        assert (live.code, runs.read_text("utf-8").count("ran")) == (0, 3)
+
+        # A tool that the pull request breaks is never green, whatever the base branch does.
+        repo.commit({"shop/agent.py": SHOP.replace("PRICE", "3")})
+        broken = repository.gate("run", "--tools", "replay", *compare, environment=environment)
+        assert (broken.code, broken.statuses) == (3, {"tea": "errored"})
+        assert "record its tools again" in broken.out
+        _check_refusals(repository, repository.root / "shop" / "shop.evalset.tools" / "tea.tape.json")
+
+
+def _check_refusals(repository: Repository, tape: Path) -> None:
+    """What ends with exit code 2 before an agent starts; and the command that lists tapes."""
+    refused = repository.gate("run", "--tools", "record", environment={"CI": "true"})
+    assert (refused.code, "tools-record-in-ci" in refused.out) == (2, True)
+    refused = repository.gate(
+        "run", "--tools", "replay", "--agent", f"recorded:{repository.root / 'shop'}", python=False
+    )
+    assert refused.code == 2
+    refused = repository.gate("run", "--tools", "replay", "--agent", "adk:http://127.0.0.1:9", python=False)
+    assert (refused.code, "[tools-unsupported]" in refused.out) == (2, True)
+    refused = repository.gate("run", "--tools", "record", "--resume", environment={"CI": ""})
+    assert (refused.code, "[tools-unsupported]" in refused.out) == (2, True)
+
+    stray = tape.with_name("stray.tape.json")
+    stray.write_bytes(tape.read_bytes())
+    listed = repository.gate("tapes")
+    assert (listed.code, listed.out.splitlines()[-1]) == (0, "2 tapes, 1 without a case (--prune removes them)")
+    assert "shop/shop.evalset.json:tea: 1 call; price; recorded today; 1 run" in listed.out
+    validated = repository.gate("validate")
+    assert (validated.code, "warning [tape-orphaned]" in validated.out) == (0, True)
+    assert repository.gate("tapes", "--prune").code == 0
+    assert not stray.exists()
+
+    tape.write_text(tape.read_text("utf-8").replace('"occurrence": 0', '"occurrence": "first"'), encoding="utf-8")
+    invalid = repository.gate("run", "--tools", "replay")
+    assert invalid.code == 2
+    assert "shop/shop.evalset.tools/tea.tape.json:9:18: error" in invalid.out
+    assert repository.gate("validate").code == 2
+    assert repository.gate("tapes").code == 2
+    # A tape that is not used does not matter.
+    assert repository.gate("agents").code == 0

@@ -143,6 +143,12 @@ def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **f
     return result
 
 
+def test_ci_context__changed_tapes_are_named(repo: Repo, github: FakeGitHub) -> None:
+    tape = "evals/bot.test.tools/lamp.tape.json"
+
+    assert changed(repo, github, {tape: "{}", "evals/other.json": "{}"}) == [tape]
+
+
 def test_ci_context__the_workflow_that_runs_is_named(repo: Repo, github: FakeGitHub) -> None:
     files = {".github/workflows/evals.yml": "on: push", ".github/workflows/other.yml": "on: push"}
 
