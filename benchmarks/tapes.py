@@ -1,0 +1,196 @@
+"""What recorded tools cost: the overhead of a replayed call, and the time that `validate` needs for many tapes.
+
+    python benchmarks/tapes.py --agent-python PYTHON     # an interpreter with google-adk
+
+A turn of 50 parallel calls of a tool that does nothing runs live and replayed; the sides alternate, so that a machine
+that slows down meets both. Then `agent-eval validate` checks 1,000 cases without tapes and with tapes of 20 calls. Exit code
+1 if a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
+from agent_eval.agents.host import HostSpec, ModelOutages
+from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.protocol import SessionRequest
+from agent_eval.agents.sandbox import Sandbox
+from agent_eval.agents.tapes import (
+    RecordedCall,
+    Tape,
+    TapeIndex,
+    TapeSession,
+    ToolHashes,
+    ToolRules,
+    tape_of,
+    tape_path,
+    write_tape,
+)
+from agent_eval.core.content import FunctionCall, user_message
+from agent_eval.core.masking import Masker
+
+CALLS, CASES, CALLS_OF_A_CASE = 50, 1_000, 20
+GOAL_MS, GOAL_SECONDS = 2.0, 2.0
+AGENT = f"""
+from google.adk.agents import Agent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+
+def get(number: int) -> dict:
+    return {{"number": number}}
+
+
+class Model(BaseLlm):
+    model: str = "scripted"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        last = llm_request.contents[-1].parts[0]
+        if last.function_response:
+            parts = [types.Part(text="Done.")]
+        else:
+            calls = [types.FunctionCall(name="get", args={{"number": number}}) for number in range({CALLS})]
+            parts = [types.Part(function_call=call) for call in calls]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+
+root_agent = Agent(name="bot", model=Model(), tools=[get])
+"""
+
+
+class Decider:
+    """`protocol.ToolDecider` on top of a tape."""
+
+    def __init__(self, session: TapeSession) -> None:
+        self.session = session
+
+    def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+        return self.session.ask(call)
+
+    def ran(self, result: ToolRan) -> None:
+        self.session.ran(result)
+
+
+async def turn(agent: AdkAgent, tools: Decider | None) -> float:
+    """Milliseconds of a turn."""
+    session = await agent.open(
+        SessionRequest(eval_set_id="s", eval_id="c", run=0, app_name="a", user_id="u", tools=tools)
+    )
+    begun = time.perf_counter()
+    await session.send(user_message("go"), timeout=60)
+    milliseconds = (time.perf_counter() - begun) * 1_000
+    await session.close()
+    return milliseconds
+
+
+async def overhead(python: str, rounds: int, directory: Path) -> tuple[float, float, float]:
+    """Milliseconds of a call: live, replayed, and the median of the differences."""
+    package = directory / "bot"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import agent\n", encoding="utf-8")
+    (package / "agent.py").write_text(AGENT, encoding="utf-8")
+
+    def host(*, asks: bool) -> AdkAgent:
+        outages = ModelOutages(turn_timeout=60, on_throttle=lambda: None, on_answer=lambda: None)
+        spec = HostSpec(
+            python=[python],
+            agent_path=str(package),
+            root=directory,
+            sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(directory)}),
+            masker=Masker(),
+            log_dir=directory,
+            retry=RETRY_OPTIONS,
+            asks_for_tools=asks,
+        )
+        return AdkAgent(spec, outages)
+
+    live, asking = host(asks=False), host(asks=True)
+    try:
+        await asyncio.gather(live.start(), asking.start())
+        rules = ToolRules()
+        recorder = TapeSession(mode="record", rules=rules, index=None)
+        await turn(asking, Decider(recorder))
+        taped = tape_of([recorder], rules)
+        index = TapeIndex(
+            Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls)), rules
+        )
+        times: list[tuple[float, float]] = []
+        for _ in range(rounds + 1):
+            player = TapeSession(mode="replay", rules=rules, index=index)
+            times.append((await turn(live, None) / CALLS, await turn(asking, Decider(player)) / CALLS))
+            assert player.use.replayed == CALLS
+    finally:
+        await asyncio.gather(live.close(), asking.close())
+    times = times[1:]  # the first turn imports
+    return (
+        statistics.median(one for one, _ in times),
+        statistics.median(other for _, other in times),
+        statistics.median(other - one for one, other in times),
+    )
+
+
+def validation(directory: Path) -> tuple[float, float]:
+    """Seconds of `agent-eval validate` without tapes and with them; the faster of two runs each."""
+    evals = directory / "evals"
+    evals.mkdir()
+    content = {"parts": [{"text": "hello"}]}
+    conversation = [{"user_content": content, "final_response": content}]
+    cases = [{"eval_id": f"case_{number}", "conversation": conversation} for number in range(CASES)]
+    (evals / "big.evalset.json").write_text(json.dumps({"eval_set_id": "big", "eval_cases": cases}), encoding="utf-8")
+
+    def seconds() -> float:
+        begun = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "agent_eval", "validate"], cwd=directory, check=True, stdout=subprocess.DEVNULL
+        )
+        return time.perf_counter() - begun
+
+    without = min(seconds(), seconds())
+    for number in range(CASES):
+        tape = Tape(
+            eval_set_id="big",
+            eval_id=f"case_{number}",
+            recorded_at=0,
+            tools={"search": ToolHashes(declaration="d", source="s")},
+            calls=[
+                RecordedCall(tool="search", args={"city": "Oslo", "page": page}, response={"rooms": ["a room"] * 20})
+                for page in range(CALLS_OF_A_CASE)
+            ],
+        )
+        write_tape(tape_path(directory, "evals/big.evalset.json", tape.eval_id), tape)
+    return without, min(seconds(), seconds())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent-python", required=True, help="an interpreter with google-adk")
+    parser.add_argument("--rounds", type=int, default=20)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        live, replayed, more = asyncio.run(overhead(arguments.agent_python, arguments.rounds, Path(folder)))
+    print(f"a call: {live:.2f} ms live, {replayed:.2f} ms replayed: {more:.2f} ms more (goal: below {GOAL_MS:g})")
+    with tempfile.TemporaryDirectory() as folder:
+        without, with_tapes = validation(Path(folder))
+    difference = with_tapes - without
+    print(
+        f"validate, {CASES:,} cases: {without:.2f} s, with tapes of {CALLS_OF_A_CASE} calls {with_tapes:.2f} s: "
+        f"{difference:.2f} s more (goal: below {GOAL_SECONDS:g})"
+    )
+    print(f"load: {os.getloadavg()[0]:.1f}")
+    return int(more >= GOAL_MS or difference >= GOAL_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
