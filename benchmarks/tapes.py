@@ -3,8 +3,8 @@
     python benchmarks/tapes.py --agent-python PYTHON     # an interpreter with google-adk
 
 A turn of 50 parallel calls of a tool that does nothing runs live and replayed; the sides alternate, so that a machine
-that slows down meets both. Then `agent-eval validate` checks 1,000 cases without tapes and with tapes of 20 calls. Exit code
-1 if a goal is missed.
+that slows down meets both. Then `agent-eval validate` checks 1,000 cases without tapes and with tapes of 20 calls. Exit
+code 1 if a goal is missed.
 """
 
 from __future__ import annotations

@@ -595,8 +595,13 @@ class Call:
         self.ended = 0.0
         self.tokens: dict[str, int] = {}
 
-    def span(self, turn_began: float) -> dict[str, Any]:
-        """The call for the gate, with seconds since the turn began."""
+    def span(self, turn_began: float, replayed: set[str]) -> dict[str, Any]:
+        """The call for the gate, with seconds since the turn began.
+
+        Args:
+            turn_began: When the turn began.
+            replayed: The ids of the tool calls that the gate answered.
+        """
         failures = self.model_call.failures if self.model_call is not None else []
         return {
             "kind": self.kind,
@@ -606,6 +611,7 @@ class Call:
             "start": round(self.began - turn_began, 4),
             "end": round(self.ended - turn_began, 4),
             "attempts": [failure["status"] for failure in failures],
+            **({"replayed": True} if self.call_id in replayed else {}),
             **self.tokens,
         }
 
@@ -623,6 +629,7 @@ class Turn:
         self.failed_call: ModelCall | None = None
         self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
         self.calls = 0  # completed model calls
+        self.replayed: set[str] = set()  # ids of tool calls that the gate answered
         self._open: dict[tuple[str, Any], Call] = {}
         self._ended: list[Call] = []
         self._requests: dict[tuple[str, str], Any] = {}
@@ -669,7 +676,7 @@ class Turn:
 
     def measured(self) -> dict[str, Any]:
         """Seconds awaiting a model, and in tools without awaiting a model; the calls that ended."""
-        spans = [call.span(self.began) for call in sorted(self._ended, key=lambda call: call.began)]
+        spans = [call.span(self.began, self.replayed) for call in sorted(self._ended, key=lambda call: call.began)]
         for kind, key in list(self._open):
             self.end(kind, key)
         model = [(call.began, call.ended) for call in self._ended if call.kind == "model"]
@@ -1240,6 +1247,7 @@ class ToolWatch:
         finally:
             self._asking.pop(number, None)
         if decision.get("do") == "answer":
+            turn.replayed.add(params["call_id"])
             return _apply(decision, context)
         before, began = _effects(context), time.monotonic()
         outcome: dict[str, Any] = {}

@@ -192,6 +192,7 @@ def _spans(turn: Invocation) -> list[dict[str, Any]]:
             "attempts": list(span.attempts),
             "input_tokens": span.input_tokens,
             "output_tokens": span.output_tokens,
+            "replayed": span.replayed,
         }
         for span in getattr(turn, "spans", None) or ()
     ]

@@ -64,12 +64,12 @@ function isRetried(span) {
 
 /** @param {any} span */
 function spanLabel(span) {
-  return `${span.kind === "model" ? "model" : span.name} ${secondsText(span.end - span.start)}${isRetried(span) ? ` ↻ ${attemptText(span.attempts)}` : ""}`;
+  return `${span.kind === "model" ? "model" : span.name} ${secondsText(span.end - span.start)}${span.replayed ? " (recorded)" : ""}${isRetried(span) ? ` ↻ ${attemptText(span.attempts)}` : ""}`;
 }
 
 /** @param {any} span */
 function spanText(span) {
-  return `${span.kind} ${span.name}, ${secondsText(span.start)} to ${secondsText(span.end)}${isRetried(span) ? `, failed attempts: ${attemptText(span.attempts)}` : ""}`;
+  return `${span.kind} ${span.name}, ${secondsText(span.start)} to ${secondsText(span.end)}${span.replayed ? ", answered from the tape" : ""}${isRetried(span) ? `, failed attempts: ${attemptText(span.attempts)}` : ""}`;
 }
 
 /**
@@ -94,7 +94,7 @@ function timelineTable(spans) {
     foreign(span.agent),
     secondsText(span.start),
     secondsText(span.end - span.start),
-    isRetried(span) ? attemptText(span.attempts) : "–",
+    span.replayed ? "recorded answer" : isRetried(span) ? attemptText(span.attempts) : "–",
     tokens(span.input_tokens),
     tokens(span.output_tokens),
   ];
