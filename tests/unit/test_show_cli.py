@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
 from agent_eval.runner.conversations import attach_conversations
 from agent_eval.runner.fingerprints import case_fingerprint
 from agent_eval.runner.journal import write_lines
+from agent_eval.runner.stored_cases import StoredCase
 
 FILE = "tests/a.test.json"
 RUBRIC = "rubric_based_final_response_quality_v1"
@@ -217,7 +219,7 @@ def test_show__nothing_failed(show: Show, tmp_path: Path) -> None:
     assert "1 case passed. Name the cases to show." in out
 
 
-def test_show__complete_expectations_from_an_unchanged_eval_file(show: Show, tmp_path: Path) -> None:
+def test_show__complete_expectations_from_the_cases_of_the_run_or_the_eval_file(show: Show, tmp_path: Path) -> None:
     reference = "The lamp is off. " + "And so on. " * 400
     turn = {"user_content": {"parts": [{"text": "Lamp off."}]}, "final_response": {"parts": [{"text": reference}]}}
     (tmp_path / "tests").mkdir()
@@ -233,6 +235,20 @@ def test_show__complete_expectations_from_an_unchanged_eval_file(show: Show, tmp
     out = show()[1]
     assert "Not what was run" not in out
     assert "expected The lamp is off." in out
+
+    folder = tmp_path / "agent-eval-results"
+    fields = {"case_id": f"{FILE}:lamp", "file": FILE, "eval_set_id": "a", "case": loaded.cases[0].case}
+    other = StoredCase(**fields, fingerprint="of another run")
+    as_run = StoredCase(**fields, fingerprint=run.cases[0].fingerprint)
+    for line, is_complete in ((other, False), (as_run, True)):
+        write_lines(folder / "cases.jsonl.gz", [line.model_dump_json(exclude_none=True).encode() + b"\n"])
+        assert (joined(reference) in joined(show()[1])) == is_complete
+    expected_out = show()[1]
+    with zipfile.ZipFile(tmp_path / "results.zip", "w") as archive:
+        for name in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
+            archive.write(folder / name, name)
+    code, out, _ = show("results.zip")
+    assert (code, out) == (0, expected_out)
 
 
 def text(result: CaseReport, conversation: ConversationReport | None = None, width: int = 100) -> str:

@@ -40,7 +40,7 @@ def open_results(path: Path, command: str) -> Iterator[StoredResults]:
     Raises:
         UnreadableError: The results can't be read, or the zip exceeds a limit.
     """
-    if path.suffix.lower() != ".zip":
+    if not _is_zip(path):
         yield StoredResults(path=path, folder=path if path.is_dir() else path.parent, report=_report(path, command))
         return
     with tempfile.TemporaryDirectory(prefix="agent-eval-") as name:
@@ -53,6 +53,14 @@ def open_results(path: Path, command: str) -> Iterator[StoredResults]:
             message = f"{harmless(str(path))} can't be read: {error.strerror or error}."
             raise UnreadableError(message, "Name a zip as it was downloaded.") from None
         yield StoredResults(path=path, folder=folder, report=read_file(folder))
+
+
+def _is_zip(path: Path) -> bool:
+    if path.suffix.lower() == ".zip" or not path.is_file():
+        return path.suffix.lower() == ".zip"
+    with contextlib.suppress(OSError), path.open("rb") as file:  # `read_file` says why it can't be read.
+        return file.read(2) == b"PK"
+    return False
 
 
 def _report(path: Path, command: str) -> RunReport:

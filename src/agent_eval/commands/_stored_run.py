@@ -1,4 +1,4 @@
-"""Reads what a run left in its output directory: the report, the recordings, and the eval cases that are unchanged."""
+"""Reads what a run left beside its report: the recordings, and the eval cases as they were run."""
 
 from __future__ import annotations
 
@@ -8,34 +8,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline import UnreadableError
 from agent_eval.core.files import read_lines
 from agent_eval.core.text import harmless
 from agent_eval.evalset.models import EvalCase
-from agent_eval.results import DEFAULT, FILES, CaseReport, Recording, RunReport
-
-
-def read_stored_report(path: Path, command: str) -> RunReport:
-    """Reads the report of a run.
-
-    Args:
-        path: An output directory, or its `results.json`.
-        command: The name of the command, for the hint if the default directory does not exist.
-
-    Raises:
-        UnreadableError: The report can't be read.
-    """
-    if not (path / FILES["results-file"]).exists() and path.name == DEFAULT:
-        raise UnreadableError(
-            f"{harmless(str(path / FILES['results-file']))} does not exist.",
-            f"Run `agent-eval run` first, or name a run's output directory: `agent-eval {command}`.",
-        )
-    return read_file(path)
-
-
-def folder_of(results: Path) -> Path:
-    """The output directory of a report."""
-    return results if results.is_dir() else results.parent
+from agent_eval.results import FILES, CaseReport, Recording
 
 
 def read_recordings(folder: Path, run_ids: Collection[str]) -> dict[str, Recording]:
@@ -122,6 +99,25 @@ def _unreadable(path: Path, number: int, error: Exception) -> UnreadableError:
         f"{harmless(str(path))} can't be read (line {number}): {harmless(message.splitlines()[0])}.",
         "Download the artifact again, or delete this file to use the excerpts in results.json.",
     )
+
+
+def expected_cases(cases: Sequence[CaseReport], folder: Path, root: Path) -> Mapping[str, EvalCase]:
+    """The eval cases as they were run, by case id: from the run's cases.jsonl.gz, else from unchanged eval files.
+
+    Args:
+        cases: The cases of the report.
+        folder: The output directory.
+        root: The repository.
+    """
+    from agent_eval.runner import StoredCase, StoredLines
+
+    fingerprints = {case.case_id: case.fingerprint for case in cases}
+    stored = {
+        line.case_id: line.case
+        for line in StoredLines(path=folder / FILES["cases-file"], model=StoredCase)
+        if fingerprints.get(line.case_id) == line.fingerprint
+    }
+    return {**unchanged_cases([case for case in cases if case.case_id not in stored], root), **stored}
 
 
 def unchanged_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, EvalCase]:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from agent_eval.baseline import UnreadableError
+from agent_eval.baseline import UnreadableError, open_results
 from agent_eval.commands._io import CliIO
-from agent_eval.commands._stored_run import folder_of, read_stored_report, recording_store, unchanged_cases
+from agent_eval.commands._stored_run import expected_cases, recording_store
 from agent_eval.core.text import harmless
 from agent_eval.evalset.json import write_text
 from agent_eval.report.exports import StoredRun, csv_lines, json_lines, otlp_batches, otlp_lines
@@ -32,25 +32,27 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 
 @contextlib.contextmanager
 def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
-    """Reads a run's results, its recordings, and its eval files below the current directory.
+    """Reads a run's results, its recordings, and its cases as they were run.
 
     Raises:
         UnreadableError: The results or the recordings can't be read.
     """
-    report = read_stored_report(results, "export FORMAT DIRECTORY")
-    if report.shard is not None:
-        io.log(f"agent-eval: {harmless(str(results))} is {report.shard.note}")
-    with recording_store(folder_of(results)) as store:
+    with open_results(results, "export FORMAT DIRECTORY") as stored, recording_store(stored.folder) as store:
+        report = stored.report
+        if report.shard is not None:
+            io.log(f"agent-eval: {harmless(str(results))} is {report.shard.note}")
         if not store and any(case.runs for case in report.cases):
             io.log("agent-eval: there is no recordings.jsonl.gz beside the results, so most conversations are missing")
-        yield StoredRun(report=report, recording_of=store.get, cases=unchanged_cases(report.cases, Path.cwd()))
+        cases = expected_cases(report.cases, stored.folder, Path.cwd())
+        yield StoredRun(report=report, recording_of=store.get, cases=cases)
 
 
 def _check_output(output: Path | None, results: Path) -> None:
     """Raises UnreadableError if the output would replace a file of the run that is exported."""
     if output is None or not output.is_file():
         return
-    files = (folder_of(results) / name for name in FILES.values())
+    folder = results if results.is_dir() else results.parent
+    files = (folder / name for name in FILES.values())
     if any(file.is_file() and file.samefile(output) for file in (results, *files)):
         raise UnreadableError(f"{harmless(str(output))} is a file of the run itself.", "Name another --output.")
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.baseline import UnreadableError
+from agent_eval.baseline import StoredResults, UnreadableError, open_results
 from agent_eval.commands._case_selection import select_cases, split_words
 from agent_eval.commands._io import CliIO
-from agent_eval.commands._stored_run import folder_of, read_recordings, read_stored_report, unchanged_cases
+from agent_eval.commands._stored_run import expected_cases, read_recordings
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.renderers import RunView, case_text
@@ -46,7 +46,8 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
 
     Args:
         request: The results and the cases.
-        root: The repository. Expectations are complete if its eval files have not changed since the run.
+        root: The repository. Without the run's cases.jsonl.gz, expectations are complete only if its eval files have
+            not changed since.
         run: The run of each case, from 1; None for the first failed run, or the first run if none failed.
         width: Columns.
         color: Whether to write ANSI colours.
@@ -54,7 +55,12 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
     Raises:
         UnreadableError: The results or the recordings can't be read, or do not contain the case or run.
     """
-    report = read_stored_report(request.results, "show DIRECTORY [CASE ...]")
+    with open_results(request.results, "show DIRECTORY [CASE ...]") as stored:
+        return _shown(stored, request, root, run=run, width=width, color=color)
+
+
+def _shown(stored: StoredResults, request: Request, root: Path, *, run: int | None, width: int, color: bool) -> str:
+    report = stored.report
     source = harmless(str(request.results))
     cases = list(report.cases) if request.every else _selected(report, request.cases, source)
     if request.every and not cases:
@@ -63,10 +69,8 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         passed = plural(report.totals.passed, "case")
         return f"No case of {source} failed or could not be evaluated; {passed} passed. Name the cases to show.\n"
     runs = {case.case_id: _run_of(case, report, run) for case in cases}
-    recordings = read_recordings(
-        folder_of(request.results), {result.run_id for result in runs.values() if result is not None}
-    )
-    expected = unchanged_cases(cases, root)
+    recordings = read_recordings(stored.folder, {result.run_id for result in runs.values() if result is not None})
+    expected = expected_cases(cases, stored.folder, root)
     texts = [f"{source} is {report.shard.note}.\n"] if report.shard is not None and not request.every else []
     for case in cases:
         result = runs[case.case_id]

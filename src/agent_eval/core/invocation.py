@@ -6,7 +6,7 @@ Field names, defaults and unions follow google-adk 2.13.0 (docs/adk-compatibilit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, FiniteFloat, NonNegativeInt, Tag
@@ -145,6 +145,26 @@ def _event_parts(data: InvocationEvents) -> Iterator[Part]:
     for event in data.invocation_events:
         if event.content is not None:
             yield from event.content.iter_parts()
+
+
+def contents_of(
+    data: IntermediateData | InvocationEvents | None,
+) -> Iterator[tuple[InvocationEvent, Sequence[Part]]]:
+    """The events of a turn that have content, with their parts, in order.
+
+    The older form has no order between its lists: responses of sub-agents come first, then calls, then tool responses.
+    The events of calls and tool responses have the author "".
+    """
+    if isinstance(data, InvocationEvents):
+        for event in data.invocation_events:
+            if event.content is not None:
+                yield event, event.content.parts or []
+    elif data is not None:
+        for author, parts in data.intermediate_responses:
+            yield InvocationEvent(author=author), parts
+        agent = InvocationEvent(author="")
+        yield agent, [Part(function_call=call) for call in data.tool_uses]
+        yield agent, [Part(function_response=response) for response in data.tool_responses]
 
 
 def tool_calls(data: IntermediateData | InvocationEvents | None) -> list[FunctionCall]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
 from agent_eval.core.invocation import (
-    IntermediateData,
     Invocation,
-    InvocationEvents,
+    contents_of,
     intermediate_responses,
     tool_calls,
 )
@@ -295,16 +294,4 @@ def _reported(step: _Step, bounds: Bounds | None, *, named: bool) -> StepReport:
 
 
 def _parts(actual: Invocation) -> Iterator[tuple[str, Part]]:
-    data = actual.intermediate_data
-    if isinstance(data, InvocationEvents):
-        for event in data.invocation_events:
-            for part in event.content.iter_parts() if event.content is not None else ():
-                yield event.author, part
-    elif isinstance(data, IntermediateData):
-        yield from ((author, part) for author, parts in data.intermediate_responses for part in parts)
-        yield from _flat(data.tool_uses, data.tool_responses)
-
-
-def _flat(calls: Iterable[FunctionCall], responses: Iterable[FunctionResponse]) -> Iterator[tuple[str, Part]]:
-    yield from (("agent", Part(function_call=call)) for call in calls)
-    yield from (("agent", Part(function_response=response)) for response in responses)
+    return ((event.author or "agent", part) for event, parts in contents_of(actual.intermediate_data) for part in parts)

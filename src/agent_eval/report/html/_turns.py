@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, Part, text_of
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents, tool_calls
+from agent_eval.core.invocation import Invocation, contents_of, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.criteria import align
 from agent_eval.report.html._levels import CaseDetail
@@ -65,7 +65,8 @@ def _turn(turn: Invocation, expected: Invocation | None, detail: CaseDetail) -> 
 def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
     """Calls, responses and texts before the answer, in order. The answer's own event is no step."""
     answer = text_of(turn.final_response)
-    for agent, branch, parts in _events(turn):
+    for event, parts in contents_of(turn.intermediate_data):
+        agent, branch = event.author, event.branch or ""
         texts: list[dict[str, Any]] = []
         for part in parts:
             call, response = part.function_call, part.function_response
@@ -105,20 +106,6 @@ def _text(agent: str, branch: str, parts: list[dict[str, Any]]) -> dict[str, Any
 def _call(call: FunctionCall, detail: CaseDetail) -> dict[str, Any]:
     args = None if call.args is None else json_value(call.args, detail.text)
     return {"id": shown(call.id, _NAME), "name": shown(call.name, _NAME), "args": args}
-
-
-def _events(turn: Invocation) -> Iterator[tuple[str, str, Sequence[Part]]]:
-    """Author, branch and parts of each event."""
-    data = turn.intermediate_data
-    if isinstance(data, InvocationEvents):
-        for event in data.invocation_events:
-            if event.content is not None:
-                yield event.author, getattr(event, "branch", None) or "", event.content.parts or []
-    elif isinstance(data, IntermediateData):
-        for author, parts in data.intermediate_responses:
-            yield author, "", parts
-        yield "", "", [Part(function_call=call) for call in data.tool_uses]
-        yield "", "", [Part(function_response=response) for response in data.tool_responses]
 
 
 def _parts(content: Content | None, detail: CaseDetail) -> list[dict[str, Any]]:
