@@ -200,6 +200,8 @@ AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
         (answers(429, b"slow down", retry_after="60"), FailureKind.SERVER, PROVIDER, "HTTP 429: slow down, 1 times"),
         (answers(503), FailureKind.SERVER, PROVIDER, "was unavailable: HTTP 503"),
         (answers(500, b"Internal Server Error"), FailureKind.EXCEPTION, AGENT, "HTTP 500: Internal Server Error"),
+        (answers(520, b"error code: 520"), FailureKind.SERVER, PROVIDER, "HTTP 520: error code: 520"),
+        (answers(408), FailureKind.SERVER, PROVIDER, "HTTP 408"),
         (says(event("a"), VALUE), FailureKind.EXCEPTION, AGENT, "raised ValueError: no such city"),
         (says(QUOTA), FailureKind.PROVIDER, PROVIDER, "model provider failed: "),
         (says(event(errorCode="RESOURCE_EXHAUSTED"), VALUE), FailureKind.PROVIDER, PROVIDER, "no such city"),

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 
+import pytest
 from export_samples import CRASH, LIGHTS, stored
 from report_samples import SAMPLES
 
 from agent_eval.report.exports import COLUMNS, StoredRun, csv_lines, json_lines, rows
+from agent_eval.report.exports.rows import _cell
 
 
 def test_rows__a_row_per_run_turn_and_metric() -> None:
@@ -73,6 +75,12 @@ def test_csv_lines__is_read_back_and_has_no_formulas() -> None:
     assert table[0]["actual_response"] == "'=cmd|'/C calc'!A0"
     assert table[1]["expected_response"] == "'-"
     assert not [cell for row in table for cell in row.values() if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+
+
+@pytest.mark.parametrize("first", ["\n=1+1", "＝1+1", "＋1", "－1", "＠SUM(A1)"])
+def test_csv_lines__other_ways_to_begin_a_formula(first: str) -> None:
+    """Spreadsheets skip a line feed, and some convert full-width characters."""
+    assert _cell(first) == f"'{first}"
 
 
 def test_json_lines__every_line_has_every_column() -> None:

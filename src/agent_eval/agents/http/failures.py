@@ -12,6 +12,9 @@ from agent_eval.core.text import first_line
 
 RETRIED = frozenset({429, 502, 503, 504})
 """Statuses that say nothing about the request: it is sent again."""
+_INFRASTRUCTURE = frozenset({408, 425, *range(520, 531)})
+"""Further statuses of servers and proxies (Cloudflare's 520 to 530) that say nothing about the agent. They are not sent
+again: the agent may have got the request."""
 _REFUSED = frozenset({401, 403})
 _PROVIDER_CODES = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "_ResourceExhaustedError"})
 _PROVIDER_STATUS = re.compile(r"429|5\d\d")
@@ -134,15 +137,19 @@ def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
 
 
 def unexpected_status(reply: Reply, server: ServerProcess | None = None, when: str = "") -> AgentFailure:
-    """An answer that is an error of the agent: 500, 404, 422 ...
+    """An answer that is an error of the agent (500, 404, 422 ...), or one of a proxy in front of it.
 
     Args:
         reply: The answer.
         server: Its process, if the gate started it.
         when: What was requested: `when a session was created`.
     """
+    message = f"The agent's server answered HTTP {reply.status}{f' {when}' if when else ''}{_said(reply)}."
+    if reply.status in _INFRASTRUCTURE:
+        hint = "See the log of the proxy or load balancer in front of the server, and run the job again."
+        return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
     return AgentFailure(
-        f"The agent's server answered HTTP {reply.status}{f' {when}' if when else ''}{_said(reply)}.",
+        message,
         kind=FailureKind.EXCEPTION,
         log_tail=server.log_tail() if server is not None else None,
         hint="The exception is in the server's log." if reply.status >= 500 else None,

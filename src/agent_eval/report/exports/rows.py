@@ -40,7 +40,7 @@ COLUMNS = (
     "tokens",
 )
 """The first eleven are those of `AgentEvaluator.evaluate(output_file=...)` of google-adk 2.13.0."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """A cell that begins with one of these is a formula to a spreadsheet
 (https://owasp.org/www-community/attacks/CSV_Injection)."""
 
