@@ -22,7 +22,7 @@ from agent_eval.gate.history import extend
 from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageOptions, PageSource, policy, script, style, write_page
 from agent_eval.report.html._compact import compact_script
 from agent_eval.report.html._index import COLUMNS
-from agent_eval.report.html._packing import bounded_value, json_value, number, packed, unpacked
+from agent_eval.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
 from agent_eval.report.views import Links, visible
 from agent_eval.results import (
     BaselineReport,
@@ -308,8 +308,8 @@ def test_json_value__is_json_of_visible_texts(value: Any) -> None:
 
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown
     assert all(visible(text) == text for text in strings(shown))
-    assert unpacked(packed(shown)) == shown
-    assert packed(shown) == packed(shown)
+    assert unpacked(packed(dumped(shown))) == shown
+    assert packed(dumped(shown)) == packed(dumped(shown))
     text = bounded_value(value, 60)
     assert len(json.dumps(text, ensure_ascii=False)) <= 200
 

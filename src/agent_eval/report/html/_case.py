@@ -13,11 +13,11 @@ from agent_eval.gate.history import flakiness
 from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._metrics import case_metrics, reason_of
 from agent_eval.report.html._packing import number, shown
-from agent_eval.report.html._runs import CaseRuns
+from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval.report.html._source import Facts
-from agent_eval.report.html._turns import excerpt_expected, expected_turns
+from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
 from agent_eval.report.views import Links, findings
-from agent_eval.results import CaseHistory, CaseReport, HistoryReport
+from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 
 _NAME, _LINE, _LOG = 500, 2_000, 20_000
 _USER = 2_000
@@ -138,6 +138,43 @@ class PageCase:
     def _history(self) -> dict[str, Any] | None:
         case, history = self.facts.history_of(self.case), self.facts.history
         return None if case is None or history is None else history_of(case, history, self.facts.source.links)
+
+
+class RemovedCase:
+    """A case that only the base branch has, with what was recorded there."""
+
+    def __init__(self, facts: Facts, change: CaseComparison) -> None:
+        """Reads the recordings of the base branch."""
+        self._facts = facts
+        self._change = change
+        self._runs = list(base_runs(facts, change.case_id))
+
+    def block(self, detail: CaseDetail) -> dict[str, Any] | None:
+        """The case as a block holds it; None if nothing is recorded of it or may be shown."""
+        recorded = [run for run in self._runs if run.recording is not None]
+        if not recorded or not detail.conversations or not detail.base:
+            return None
+        branch = self._facts.base.branch
+        return {
+            "id": shown(self._change.case_id, 2_000),
+            "reason": None,
+            "findings": [],
+            "notes": [f"The case exists on {branch} only: this is what happened there."],
+            "decision": [],
+            "expected": None,
+            "runs": [
+                {
+                    **run_facts(run, branch, detail),
+                    "turns": turns_of(run.recording.invocations, None, detail),
+                    "left_out": None,
+                }
+                for run in recorded
+                if run.recording is not None
+            ],
+            "base_note": None,
+            "metrics": [],
+            "history": None,
+        }
 
 
 def history_of(case: CaseHistory, history: HistoryReport, links: Links) -> dict[str, Any]:

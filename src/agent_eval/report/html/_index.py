@@ -85,7 +85,7 @@ class Index:
             attention(facts, case),
         )
 
-    def add_removed(self, change: CaseComparison) -> None:
+    def add_removed(self, change: CaseComparison, block: int) -> None:
         """Adds the row of a case that only the base branch has."""
         none = [None] * len(self._metrics)
         self._append(
@@ -98,7 +98,7 @@ class Index:
                 "why": f"The case exists on {self.facts.base.branch} only.",
                 **{"scores": none, "deltas": none, "ok": none},
                 **{"seconds": 0, "tokens": None, "cost": None, "runs_passed": 0, "runs": 0},
-                **{"history": "", "user": "", "tools": [], "block": -1, "removed": 1},
+                **{"history": "", "user": "", "tools": [], "block": block, "removed": 1},
             },
             _REMOVED,
         )

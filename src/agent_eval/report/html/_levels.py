@@ -47,6 +47,10 @@ class Plan:
     left_out: tuple[str, ...]
     """What is left out, a sentence each."""
 
+    def detail(self, *, quiet: bool) -> CaseDetail:
+        """How much of a case is kept, by whether it passes as before."""
+        return self.quiet if quiet else self.others
+
 
 def plans(detail: Detail) -> Sequence[Plan]:
     """The steps from everything that the setting `report` allows to scores only."""

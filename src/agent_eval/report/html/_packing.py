@@ -8,24 +8,27 @@ import json
 import math
 from typing import Any
 
+from pydantic_core import to_json
+
 from agent_eval.core.text import shorten
 from agent_eval.report.views import visible
 
 _DEEPEST = 60
 """Levels of nested JSON that are kept."""
 _TOO_DEEP = "(nested more deeply than the report shows)"
+_LONGEST_KEY = 1_000
 _MOST_ITEMS = 2_000
 """Items of one array or object that are kept."""
 
 
-def packed(data: Any) -> bytes:
-    """The data as base64(gzip(JSON)): letters, digits, `+`, `/` and `=` only, so a template needs no escaping."""
-    return base64.b64encode(gzip.compress(dumped(data), compresslevel=6, mtime=0))
+def packed(text: bytes) -> bytes:
+    """base64(gzip(JSON)): letters, digits, `+`, `/` and `=` only, so a template needs no escaping."""
+    return base64.b64encode(gzip.compress(text, compresslevel=6, mtime=0))
 
 
 def dumped(data: Any) -> bytes:
-    """The data as JSON in UTF-8."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    """The data, made of dicts, lists, texts and numbers, as compact JSON in UTF-8."""
+    return to_json(data)  # Four times as fast as the standard library.
 
 
 def unpacked(text: str | bytes) -> Any:
@@ -53,6 +56,8 @@ def shown(value: str | None, limit: int) -> str:
     """A text from anywhere, visible and cut to the limit with a note of how much is left out."""
     if not value:
         return ""
+    if len(value) <= limit and value.isascii() and value.isprintable():
+        return value
     # Cut first: `visible` is slow for megabytes, and may make the text longer.
     return shorten(visible(shorten(value, 2 * limit)), limit)
 
@@ -96,7 +101,7 @@ def _digits(value: int) -> str:
 def _object(value: dict[Any, Any], limit: int, depth: int) -> dict[str, Any]:
     items: dict[str, Any] = {}
     for key, item in list(value.items())[:_MOST_ITEMS]:
-        items[shown(str(key), min(limit, 1_000))] = json_value(item, limit, depth + 1)
+        items[shown(str(key), _LONGEST_KEY)] = json_value(item, limit, depth + 1)
     if len(value) > _MOST_ITEMS:
         items["…"] = f"and {len(value) - _MOST_ITEMS:,} more"
     return items
@@ -105,5 +110,7 @@ def _object(value: dict[Any, Any], limit: int, depth: int) -> dict[str, Any]:
 def bounded_value(value: Any, limit: int) -> Any:
     """The same, as text with a note in the middle if its JSON is longer than the limit."""
     kept = json_value(value, limit)
-    text = json.dumps(kept, ensure_ascii=False, allow_nan=False)
+    if len(dumped(kept)) <= limit:  # Bytes are at least as many as characters.
+        return kept
+    text = json.dumps(kept, ensure_ascii=False)
     return kept if len(text) <= limit else shorten(text, limit)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from agent_eval.core.disk import naming
 from agent_eval.report.html._assets import policy, script, style
-from agent_eval.report.html._case import PageCase
+from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index
 from agent_eval.report.html._levels import Detail, Plan, plans
 from agent_eval.report.html._packing import dumped, packed, shown
@@ -21,6 +22,8 @@ from agent_eval.report.views import headline
 
 MEGABYTE = 1_000_000
 _BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
+_SAMPLE = 60
+"""Cases from which the size is estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,18 +58,47 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
     """
     options = options or PageOptions()
     steps = plans(options.detail)
+    facts = Facts(source)
     try:
         with naming(path), path.open("wb") as file:
-            for step in steps:
+            for step in steps[first_step(facts, steps, options.size) :]:
                 limit = options.size if step is not steps[-1] else None
                 with contextlib.suppress(_TooBig):
                     file.seek(0)
                     file.truncate()
-                    return Written(level=step.level, size=_write(file, Facts(source), step, limit))
+                    return Written(level=step.level, size=_write(file, facts, step, limit))
     except BaseException:
         path.unlink(missing_ok=True)
         raise
     raise AssertionError("the last step has no limit")
+
+
+def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
+    """The place of the first step that probably fits, so that not every step has to be tried.
+
+    It is estimated from the sizes of some cases. What exceeds the limit nevertheless is tried at the next step.
+    """
+    cases = facts.report.cases
+    if len(cases) < 2 * _SAMPLE:
+        return 0
+    sample = [PageCase(facts, cases[at * len(cases) // _SAMPLE]) for at in range(_SAMPLE)]
+    for place, step in enumerate(steps):
+        if _estimate(facts, sample, step) <= limit:
+            return place
+    return len(steps) - 1
+
+
+def _estimate(facts: Facts, sample: Sequence[PageCase], step: Plan) -> float:
+    """The size of the page at a step, as if all cases were like those of the sample."""
+    index = Index(facts)
+    fixed = len(_head(facts, step).encode()) + len(script().encode()) + len(packed(dumped(index.data(step, 0))))
+    blocks = []
+    for page_case in sample:
+        detail = step.detail(quiet=not facts.needs_attention(page_case.case))
+        blocks.append(dumped(page_case.block(detail)))
+        index.add(page_case, detail, 0)
+    rows = len(packed(dumped(index.data(step, 0)))) + len(packed(b",".join(blocks)))
+    return fixed + rows * len(facts.report.cases) / len(sample)
 
 
 class _Output:
@@ -84,43 +116,56 @@ class _Output:
         self._file.write(data)
 
 
-def _write(file: IO[bytes], facts: Facts, plan: Plan, limit: int | None) -> int:
+def _write(file: IO[bytes], facts: Facts, step: Plan, limit: int | None) -> int:
     output = _Output(file, limit)
-    output.write(_head(facts, plan).encode("utf-8"))
+    output.write(_head(facts, step).encode("utf-8"))
     index = Index(facts)
     blocks = 0
-    for block in _blocks(facts, plan, index):
+    for block in _blocks(facts, step, index):
         output.write(_template(f"b{blocks}", block))
         blocks += 1
-    output.write(_template("index", index.data(plan, blocks)))
+    output.write(_template("index", dumped(index.data(step, blocks))))
     output.write(f"<script>{script()}</script>\n</body>\n</html>\n".encode())
     return output.size
 
 
-def _template(name: str, data: Any) -> bytes:
-    return b'<template id="%s">%s</template>\n' % (name.encode("ascii"), packed(data))
+def _template(name: str, text: bytes) -> bytes:
+    return b'<template id="%s">%s</template>\n' % (name.encode("ascii"), packed(text))
 
 
-def _blocks(facts: Facts, plan: Plan, index: Index) -> Iterator[dict[str, Any]]:
+def _blocks(facts: Facts, step: Plan, index: Index) -> Iterator[bytes]:
     """Blocks of cases in file order, each with at most 50 cases and, unless one case has more, 512 KB of JSON."""
-    cases: list[dict[str, Any]] = []
+    cases: list[bytes] = []
     size = number = 0
+    for text, add in _cases(facts, step, index):
+        if cases and (len(cases) >= _BLOCK_CASES or size + len(text) > _BLOCK_BYTES):
+            yield _block(cases)
+            cases, size, number = [], 0, number + 1
+        add(number)
+        cases.append(text)
+        size += len(text)
+    if cases:
+        yield _block(cases)
+
+
+def _block(cases: Sequence[bytes]) -> bytes:
+    return b'{"cases":[' + b",".join(cases) + b"]}"
+
+
+def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Callable[[int], None]]]:
+    """Each case as JSON, and what adds its row to the index once its block is known."""
     for case in facts.report.cases:
         page_case = PageCase(facts, case)
-        detail = plan.others if facts.needs_attention(case) else plan.quiet
-        data = page_case.block(detail)
-        length = len(dumped(data))
-        if cases and (len(cases) >= _BLOCK_CASES or size + length > _BLOCK_BYTES):
-            yield {"cases": cases}
-            cases, size, number = [], 0, number + 1
-        index.add(page_case, detail, number)
-        cases.append(data)
-        size += length
-    if cases:
-        yield {"cases": cases}
+        detail = step.detail(quiet=not facts.needs_attention(case))
+        yield dumped(page_case.block(detail)), functools.partial(index.add, page_case, detail)
     for change in facts.base.comparison.cases if facts.base.comparison is not None else ():
         if change.change == "removed":
-            index.add_removed(change)
+            removed = RemovedCase(facts, change)
+            block = removed.block(step.others)
+            if block is None:
+                index.add_removed(change, -1)
+            else:
+                yield dumped(block), functools.partial(index.add_removed, change)
 
 
 def _head(facts: Facts, plan: Plan) -> str:

@@ -58,38 +58,13 @@ class CaseRuns:
             for run in part.runs
         ]
         self.ignored += len(head)
-        self.base = list(self._base_runs(facts))
+        self.base = list(base_runs(facts, facts.base_id(case.case_id)))
 
     def _belonging(self, run: RunResult, recording: Recording | None) -> Recording | None:
         if recording is None or (run.started_at is not None and recording.started_at != run.started_at):
             self.ignored += recording is not None
             return None
         return recording
-
-    def _base_runs(self, facts: Facts) -> Iterator[PageRun]:
-        """The base's runs of today, then the stored ones of which there are recordings."""
-        base_id = facts.base_id(self.case.case_id)
-        today = {recording.run: recording for recording in facts.source.base_recordings(base_id)}
-        for part in facts.base_runs.get(base_id, ()):
-            for run in part.runs:
-                yield PageRun(side="base", result=run, recording=today.pop(run.run, None))
-        sides: Sequence[tuple[Side, Iterable[Recording]]] = (
-            ("base", today.values()),
-            ("base-stored", facts.source.baseline_recordings(base_id)),
-        )
-        for side, recordings in sides:
-            for recording in recordings:
-                yield PageRun(side=side, result=_result_of(recording), recording=recording, scored=False)
-
-    def label(self, run: PageRun) -> str:
-        """E.g. `run 1`, `extra run 4`, `main, run 1`."""
-        number_ = run.result.run + 1
-        return {
-            "head": f"run {number_}",
-            "confirm": f"extra run {number_}",
-            "base": f"{self._branch}, run {number_}",
-            "base-stored": f"{self._branch}, stored run {number_}",
-        }[run.side]
 
     def turns(self) -> Iterator[Invocation]:
         """All recorded turns of the head."""
@@ -111,22 +86,7 @@ class CaseRuns:
         runs = [*self.head, *(self.base if detail.base else ())]
         for at, run in enumerate(runs):
             keep = detail.conversations and (detail.runs is None or at < detail.runs or run.side.startswith("base"))
-            yield {**self._facts(run, detail), **self._conversation(run, expected, detail, keep=keep)}
-
-    def _facts(self, run: PageRun, detail: CaseDetail) -> Mapping[str, Any]:
-        result = run.result
-        return {
-            "key": run.key,
-            "side": "base" if run.side.startswith("base") else "head",
-            "run": result.run,
-            "label": self.label(run),
-            "status": result.status if run.scored or result.error is not None else None,
-            "error": error_of(result.error, detail),
-            "seconds": number(result.duration, 3),
-            "usage": {name: count for name, count in result.usage.model_dump().items() if count is not None},
-            "attempts": result.attempts,
-            "stop_reason": result.stop_reason,
-        }
+            yield {**run_facts(run, self._branch, detail), **self._conversation(run, expected, detail, keep=keep)}
 
     def _conversation(
         self, run: PageRun, expected: Sequence[Invocation] | None, detail: CaseDetail, *, keep: bool
@@ -141,6 +101,51 @@ class CaseRuns:
         if excerpt is not None and run.side in {"head", "confirm"} and excerpt.run == run.result.run:
             return {"turns": excerpt_turns(excerpt), "left_out": _SHORTENED}
         return {"turns": [], "left_out": None if run.result.status == "not_run" else _NOT_RECORDED}
+
+
+def base_runs(facts: Facts, base_id: str) -> Iterator[PageRun]:
+    """The base branch's runs of a case: those of today, then those of which only the recording is known."""
+    today = {recording.run: recording for recording in facts.source.base_recordings(base_id)}
+    for part in facts.base_runs.get(base_id, ()):
+        for run in part.runs:
+            yield PageRun(side="base", result=run, recording=today.pop(run.run, None))
+    sides: Sequence[tuple[Side, Iterable[Recording]]] = (
+        ("base", today.values()),
+        ("base-stored", facts.source.baseline_recordings(base_id)),
+    )
+    for side, recordings in sides:
+        for recording in recordings:
+            yield PageRun(side=side, result=_result_of(recording), recording=recording, scored=False)
+
+
+def run_facts(run: PageRun, branch: str, detail: CaseDetail) -> Mapping[str, Any]:
+    """A run without its conversation.
+
+    Args:
+        run: The run.
+        branch: The name of the base branch.
+        detail: How much to keep.
+    """
+    result = run.result
+    place = result.run + 1
+    labels: Mapping[Side, str] = {
+        "head": f"run {place}",
+        "confirm": f"extra run {place}",
+        "base": f"{branch}, run {place}",
+        "base-stored": f"{branch}, stored run {place}",
+    }
+    return {
+        "key": run.key,
+        "side": "base" if run.side.startswith("base") else "head",
+        "run": result.run,
+        "label": labels[run.side],
+        "status": result.status if run.scored or result.error is not None else None,
+        "error": error_of(result.error, detail),
+        "seconds": number(result.duration, 3),
+        "usage": result.usage.model_dump(exclude_none=True),
+        "attempts": result.attempts,
+        "stop_reason": result.stop_reason,
+    }
 
 
 def _result_of(recording: Recording) -> RunResult:

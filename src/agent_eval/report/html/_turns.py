@@ -153,6 +153,8 @@ def alignment(expected: Invocation, actual: Invocation) -> list[list[int | None]
     if max(len(ours), len(theirs)) > _MOST_ALIGNED:
         return None
     try:
+        if [(call.name, call.args) for call in ours] == [(call.name, call.args) for call in theirs]:
+            return [[at, at] for at in range(len(ours))]
         aligned = align(ours, theirs)
     except RecursionError:
         return None
