@@ -68,7 +68,7 @@ def folder_source(
             cases=eval_case,
             base_recordings=(lambda _: ()) if base is None else base.of,
             baseline_recordings=baseline.of,
-            base_note=getattr(report.baseline, "recordings_note", None),
+            base_note=report.baseline.recordings_note if report.baseline is not None else None,
             history=history,
             notices=notices,
         )

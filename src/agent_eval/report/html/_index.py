@@ -46,7 +46,7 @@ class Index:
         self.strings = Strings()
         self.ignored = 0
         """Recordings that belong to no run."""
-        self._rows: list[dict[str, Any]] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self._order: list[tuple[int, int]] = []
         self._metrics = [row.name for row in digest.metric_rows(facts.report)]
         self._agents = {file.file: file.agent for file in facts.report.files}
@@ -106,13 +106,10 @@ class Index:
     def data(self, plan: Plan, blocks: int) -> dict[str, Any]:
         """The index as it is packed."""
         facts = self.facts
-        names = list(self._rows[0]) if self._rows else []
-        columns: dict[str, list[Any]] = {name: [row[name] for row in self._rows] for name in names}
         ranked = sorted(range(len(self._order)), key=self._order.__getitem__)
         ranks = [0] * len(ranked)
         for rank, at in enumerate(ranked):
             ranks[at] = rank
-        columns["rank"] = ranks
         return {
             "report_data_version": DATA_VERSION,
             "level": plan.level,
@@ -121,15 +118,16 @@ class Index:
             "header": header(facts, self.ignored),
             "about": about(facts),
             "metrics": metric_table(facts),
-            "cases": columns if names else dict.fromkeys(COLUMNS, ()),
+            "cases": {**self._columns, "rank": ranks},
             "blocks": blocks,
             "trend": trend(facts),
             "strings": self.strings.all(),
         }
 
     def _append(self, row: dict[str, Any], group: int) -> None:
-        self._order.append((group, len(self._rows)))
-        self._rows.append(row)
+        self._order.append((group, len(self._order)))
+        for name, column in self._columns.items():
+            column.append(row[name])
 
     def _identity(self, case_id: str, file: str, eval_id: str, line: int | None) -> dict[str, Any]:
         return {
@@ -159,9 +157,9 @@ class Index:
 
 COLUMNS = (
     *("id", "file_s", "eval_id", "line", "agent_s", "status", "change", "word", "tags", "why", "scores", "deltas"),
-    *("ok", "seconds", "tokens", "cost", "runs_passed", "runs", "history", "user", "tools", "block", "removed", "rank"),
+    *("ok", "seconds", "tokens", "cost", "runs_passed", "runs", "history", "user", "tools", "block", "removed"),
 )
-"""The columns of `cases`."""
+"""The columns of `cases`; `rank` follows when all cases are known."""
 
 _REMOVED = 12
 
