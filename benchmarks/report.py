@@ -74,19 +74,19 @@ def case_report(number: int) -> CaseReport:
             name=name,
             score=score,
             threshold=0.8,
-            status=status,  # type: ignore[arg-type]
-            runs=[RunScore(run=0, score=score, status=status, evidence=evidence * failed)],  # type: ignore[arg-type]
+            status=status,
+            runs=[RunScore(run=0, score=score, status=status, evidence=evidence * failed)],
         )
         for name in ("tool_trajectory_avg_score", "response_match_score")
     ]
-    run = RunResult(run_id=f"{file}:case_{number}#1", run=0, status=status, started_at=1.0, duration=4.5, turns=3)  # type: ignore[arg-type]
+    run = RunResult(run_id=f"{file}:case_{number}#1", run=0, status=status, started_at=1.0, duration=4.5, turns=3)
     return CaseReport(
         case_id=f"{file}:case_{number}",
         file=file,
         line=number % 100 * 40,
         eval_set_id="shop",
         eval_id=f"case_{number}",
-        status=status,  # type: ignore[arg-type]
+        status=status,
         fingerprint=str(number),
         metrics=metrics,
         runs=[run],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline.context import RunContext
     from agent_eval.report.views import Links
     from agent_eval.results import RunReport
+    from agent_eval.runner.plan import PlannedCase
     from agent_eval.settings import Settings
 
 
@@ -30,12 +31,12 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What a run leaves beside its report, as lines of JSON."""
+    """What a run leaves beside its report."""
 
     runs: Iterable[bytes]
-    """Recordings, in the order of the plan."""
-    cases: Iterable[bytes]
-    """From `runner.case_lines`."""
+    """Recordings as lines of JSON, in the order of the plan."""
+    cases: Sequence[PlannedCase]
+    """What was planned."""
 
 
 def write(settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None = None) -> Outcome:
@@ -51,7 +52,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     from agent_eval.gate.verdict import exit_code, unjudged_runs
     from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
     from agent_eval.results import Reason
-    from agent_eval.runner import write_lines
+    from agent_eval.runner import case_lines, write_lines
 
     if report.verdict == "invalid":
         errors = sum(problem.severity == "error" for problem in report.problems)
@@ -70,11 +71,11 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         del files["recordings-file"], files["cases-file"]  # Keep the recordings that an earlier run paid for.
     else:
         write_lines(files["recordings-file"], recorded.runs)
-        write_lines(files["cases-file"], recorded.cases)
+        write_lines(files["cases-file"], case_lines(recorded.cases))
     write_text(files["results-file"], results_pieces(report))
     write_text(files["junit-file"], junit_xml(report))
     links = links_of(context.ci, settings, context.source_url)
-    if not _write_page(files["report-file"], settings, context, report, links):
+    if not _write_page(files["report-file"], settings, context, report, recorded):
         del files["report-file"]
     shown = {name: relative(path, settings.root) for name, path in files.items()}
     summary = summary_markdown(report, files=shown, warnings=context.warnings, links=links)
@@ -93,7 +94,9 @@ def _unusable(report: RunReport) -> int:
     )
 
 
-def _write_page(path: Path, settings: Settings, context: RunContext, report: RunReport, links: Links) -> bool:
+def _write_page(
+    path: Path, settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None
+) -> bool:
     """Writes report.html, unless the settings turn it off. An error is a line in the log and changes nothing else."""
     if settings.report == "off":
         path.unlink(missing_ok=True)  # That of an earlier run.
@@ -101,8 +104,10 @@ def _write_page(path: Path, settings: Settings, context: RunContext, report: Run
     from agent_eval.report.html import MEGABYTE, PageOptions, folder_source, write_page
 
     options = PageOptions(detail=settings.report, size=round(settings.report_size * MEGABYTE))
+    cases = {planned.case_id: planned.case for planned in recorded.cases} if recorded is not None else {}
+    links = links_of(context.ci, settings, context.source_url)
     try:
-        with folder_source(report, settings.output, links=links) as source:
+        with folder_source(report, settings.output, links=links, cases=cases) as source:
             write_page(path, source, options)
     except Exception as error:  # The other results are complete without the page.
         context.log(f"agent-eval: {path.name} could not be written: {type(error).__name__}: {error}")

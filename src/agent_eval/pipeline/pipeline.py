@@ -305,7 +305,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
     from agent_eval.gate.stats import pass_rates, pass_rates_notices
     from agent_eval.pipeline._base_checkout import open_base_checkout
     from agent_eval.pipeline._checkout import NotIsolated, Resources, open_checkout, open_isolation
-    from agent_eval.runner import Journal, attach_conversations, case_lines
+    from agent_eval.runner import Journal, attach_conversations
 
     plan, choices, models = planned.plan, planned.choices, planned.models
     until = time.monotonic() + settings.run_timeout
@@ -364,7 +364,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         attach_conversations(report, {one.case_id: one.case for one in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
-        recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=case_lines(plan.cases))
+        recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=plan.cases)
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)
     return outcome

@@ -27,20 +27,28 @@ _USER = 2_000
 class PageCase:
     """A case with everything that is known about it."""
 
-    def __init__(self, facts: Facts, case: CaseReport) -> None:
-        """Reads the recordings and the eval case."""
+    def __init__(self, facts: Facts, case: CaseReport, detail: CaseDetail) -> None:
+        """Reads the eval case and, as far as the detail goes, the recordings."""
         self.facts = facts
         self.case = case
-        self.runs = CaseRuns(facts, case)
+        self.detail = detail
         self.eval_case: EvalCase | None = facts.source.cases(case.case_id)
+        # Reading costs more than all else. Without the eval case only the recordings have what the user said.
+        is_read = detail.conversations or (detail.words and self.eval_case is None)
+        self.runs = CaseRuns(facts, case, is_read=is_read)
 
     @property
     def expected(self) -> Sequence[Invocation] | None:
         """The turns of the eval case; None if it is unknown or its user is simulated."""
         return self.eval_case.conversation if self.eval_case is not None else None
 
-    def block(self, detail: CaseDetail) -> dict[str, Any]:
-        """The case as a block holds it."""
+    def block(self, detail: CaseDetail | None = None) -> dict[str, Any]:
+        """The case as a block holds it.
+
+        Args:
+            detail: Less than what was read; None for all of that.
+        """
+        detail = detail or self.detail
         return {
             "id": shown(self.case.case_id, 2_000),
             "reason": reason_of(self.case.reason, detail),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_eval.core.text import plural
@@ -20,6 +20,7 @@ def folder_source(
     folder: Path,
     *,
     links: Links,
+    cases: Mapping[str, EvalCase] | None = None,
     history: HistoryReport | None = None,
     baseline_folder: Path | None = None,
 ) -> Iterator[PageSource]:
@@ -31,6 +32,7 @@ def folder_source(
         report: The report of the folder.
         folder: The output directory.
         links: Where the page may lead.
+        cases: The eval cases as they were run, by case id; None: those that the run has stored.
         history: The base branch's history, if it is not the report's own.
         baseline_folder: Another output directory whose recordings are the base branch's side; None: those that the run
             has stored.
@@ -41,18 +43,18 @@ def folder_source(
             return stack.enter_context(stored_index(path, Recording))
 
         recordings = index(folder / FILES["recordings-file"])
-        cases = stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase))
-        own_base = baseline_folder is None
-        stored = folder / BASELINE_RECORDINGS if baseline_folder is None else baseline_folder / FILES["recordings-file"]
-        base, baseline = index(folder / BASE_RECORDINGS) if own_base else None, index(stored)
+        stored_cases = stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase))
+        base = index(folder / BASE_RECORDINGS) if baseline_folder is None else None
+        own = folder / BASELINE_RECORDINGS
+        baseline = index(own if baseline_folder is None else baseline_folder / FILES["recordings-file"])
         fingerprints = {case.case_id: case.fingerprint for case in report.cases}
 
         def eval_case(case_id: str) -> EvalCase | None:
-            matching = (line for line in cases.of(case_id) if line.fingerprint == fingerprints.get(case_id))
+            matching = (line for line in stored_cases.of(case_id) if line.fingerprint == fingerprints.get(case_id))
             return next((line.case for line in matching), None)
 
         def notices() -> Sequence[str]:
-            skipped = sum(file.skipped for file in (recordings, cases, base, baseline) if file is not None)
+            skipped = sum(file.skipped for file in (recordings, stored_cases, base, baseline) if file is not None)
             strangers = recordings.strangers(fingerprints)
             lines = []
             if skipped:
@@ -65,7 +67,7 @@ def folder_source(
             report=report,
             links=links,
             recordings=recordings.of,
-            cases=eval_case,
+            cases=eval_case if cases is None else cases.get,
             base_recordings=(lambda _: ()) if base is None else base.of,
             baseline_recordings=baseline.of,
             base_note=report.baseline.recordings_note if report.baseline is not None else None,

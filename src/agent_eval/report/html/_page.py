@@ -8,13 +8,14 @@ import html
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import IO
 
 from agent_eval.core.disk import naming
 from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index
-from agent_eval.report.html._levels import Detail, Plan, plans
+from agent_eval.report.html._levels import CaseDetail, Detail, Plan, plans
 from agent_eval.report.html._packing import dumped, packed, shown
 from agent_eval.report.html._source import Facts, PageSource
 from agent_eval.report.html._static import static_part
@@ -22,8 +23,8 @@ from agent_eval.report.views import headline
 
 MEGABYTE = 1_000_000
 _BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
-_SAMPLE = 60
-"""Cases from which the size is estimated."""
+_SAMPLE = 40
+"""Cases of each group from which the size is estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,24 +82,41 @@ def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
     cases = facts.report.cases
     if len(cases) < 2 * _SAMPLE:
         return 0
-    sample = [PageCase(facts, cases[at * len(cases) // _SAMPLE]) for at in range(_SAMPLE)]
+    sample = _Sample(facts)
     for place, step in enumerate(steps):
-        if _estimate(facts, sample, step) <= limit:
+        if sample.size(step) <= limit:
             return place
     return len(steps) - 1
 
 
-def _estimate(facts: Facts, sample: Sequence[PageCase], step: Plan) -> float:
-    """The size of the page at a step, as if all cases were like those of the sample."""
-    index = Index(facts)
-    fixed = len(_head(facts, step).encode()) + len(script().encode()) + len(packed(dumped(index.data(step, 0))))
-    blocks = []
-    for page_case in sample:
-        detail = step.detail(quiet=not facts.needs_attention(page_case.case))
-        blocks.append(dumped(page_case.block(detail)))
-        index.add(page_case, detail, 0)
-    rows = len(packed(dumped(index.data(step, 0)))) + len(packed(b",".join(blocks)))
-    return fixed + rows * len(facts.report.cases) / len(sample)
+class _Sample:
+    """Some cases, to estimate the size of the page: at random, but always the same ones."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        random = Random(0)  # noqa: S311 - a sample
+        quiet = [case for case in facts.report.cases if not facts.needs_attention(case)]
+        others = [case for case in facts.report.cases if facts.needs_attention(case)]
+        self._groups = [
+            (is_quiet, len(cases), [PageCase(facts, case, CaseDetail()) for case in random.sample(cases, count)])
+            for is_quiet, cases in ((True, quiet), (False, others))
+            if (count := min(len(cases), _SAMPLE))
+        ]
+
+    def size(self, step: Plan) -> float:
+        """The size of the page at a step, as if all cases were like those of the sample."""
+        head = len(_head(self._facts, step).encode()) + len(script().encode())
+        return head + sum(self._of_group(step, *group) for group in self._groups)
+
+    def _of_group(self, step: Plan, is_quiet: bool, count: int, sample: Sequence[PageCase]) -> float:
+        index = Index(self._facts)
+        fixed = len(packed(dumped(index.data(step, 0))))
+        blocks = []
+        for page_case in sample:
+            blocks.append(dumped(page_case.block(step.detail(quiet=is_quiet))))
+            index.add(page_case, step.detail(quiet=is_quiet), 0)
+        rows = len(packed(dumped(index.data(step, 0)))) - fixed + len(packed(b",".join(blocks)))
+        return fixed + rows * count / len(sample)
 
 
 class _Output:
@@ -155,9 +173,9 @@ def _block(cases: Sequence[bytes]) -> bytes:
 def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Callable[[int], None]]]:
     """Each case as JSON, and what adds its row to the index once its block is known."""
     for case in facts.report.cases:
-        page_case = PageCase(facts, case)
         detail = step.detail(quiet=not facts.needs_attention(case))
-        yield dumped(page_case.block(detail)), functools.partial(index.add, page_case, detail)
+        page_case = PageCase(facts, case, detail)
+        yield dumped(page_case.block()), functools.partial(index.add, page_case, detail)
     for change in facts.base.comparison.cases if facts.base.comparison is not None else ():
         if change.change == "removed":
             removed = RemovedCase(facts, change)

@@ -40,13 +40,13 @@ class PageRun:
 class CaseRuns:
     """The runs of a case, with the recordings that belong to them."""
 
-    def __init__(self, facts: Facts, case: CaseReport) -> None:
-        """Reads the recordings of both sides."""
+    def __init__(self, facts: Facts, case: CaseReport, *, is_read: bool) -> None:
+        """Reads the recordings of both sides, or leaves them alone."""
         self.case = case
         self.ignored = 0
         """Recordings that belong to no run of the report."""
         self._branch = facts.base.branch
-        head = {recording.run_id: recording for recording in facts.source.recordings(case.case_id)}
+        head = {recording.run_id: recording for recording in (facts.source.recordings(case.case_id) if is_read else ())}
         sides: list[tuple[Side, Sequence[CaseReport]]] = [
             ("head", [case]),
             ("confirm", facts.confirmations.get(case.case_id, ())),
@@ -58,7 +58,7 @@ class CaseRuns:
             for run in part.runs
         ]
         self.ignored += len(head)
-        self.base = list(base_runs(facts, facts.base_id(case.case_id)))
+        self.base = list(base_runs(facts, facts.base_id(case.case_id))) if is_read else []
 
     def _belonging(self, run: RunResult, recording: Recording | None) -> Recording | None:
         if recording is None or (run.started_at is not None and recording.started_at != run.started_at):
