@@ -36,6 +36,7 @@ WORDS = (
     *("office", "loop", "both", "mcp"),
 )
 """What the fixture agent is asked; each word leads to other calls."""
+SECRET = "s3cret-of-the-job"
 
 
 class Decider:
@@ -98,13 +99,13 @@ async def toolbox(logs: Path, version: str, *, name: str = "toolbox") -> AsyncIt
         await answer.send(200, str(next(numbers)).encode())
 
     async with loopback(count) as server:
-        environment = {"COUNTER_URL": server.url}
+        environment = {"COUNTER_URL": server.url, "JOB_SECRET": SECRET}
         # Older versions of ADK bring `mcp` with them.
         new = version == REFERENCE
         python = (
             packages_python(f"adk-{version}-mcp", f"google-adk=={version}", "mcp<2") if new else adk_python(version)
         )
-        agent = make(name, logs, python=python, environment=environment, asks_for_tools=True)
+        agent = make(name, logs, python=python, environment=environment, secrets=[SECRET], asks_for_tools=True)
         try:
             await agent.start()
             yield agent, counts
@@ -194,6 +195,12 @@ async def _check_what_cannot_be_replayed(agent: AdkAgent, counts: Counter[str]) 
     decider = session("replay", None, ToolRules(rules=(ToolRule(name="raw", replay=False),)))
     await say(agent, "raw", tools=decider)
     assert (counts["raw"], decider.session.use.live) == (2, 1)
+
+    decider = session("record")
+    await say(agent, "leak", tools=decider)
+    assert SECRET not in tape_text(recorded(decider))
+    [call] = decider.session.recorded
+    assert (call.args, call.response) == ({"key": "***"}, {"value": "***", "within": "a *** b", "token": "***"})
 
 
 async def test_replay__answers_the_tool_node_of_a_workflow(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ AGENTS = {
     "agents/dog/evals/dog.evalset.json": "agents/dog",
     "evals/far.test.json": "adk:https://example.com#far",
     "agents/zoo/zoo.test.json": "agents/zoo",
+    "agents/zoo/cat.test.json": "agents/cat",
 }
 DIRECTORIES = {name: PurePosixPath(name) for name in ("agents/cat", "agents/dog", "agents/zoo")}
 MENTIONS = {"agents/zoo": frozenset({"agents/dog"})}
@@ -30,8 +31,11 @@ EVERYONE = set(AGENTS.values())
         (["agents/cat/prompts/README.md"], {"agents/cat"}),
         (["agents/dog/tools.py"], {"agents/dog", "agents/zoo"}),
         (["evals/cat.test.json"], {"agents/cat"}),
+        (["evals/cat.test.tools/lamp.tape.json"], {"agents/cat"}),
+        (["agents/zoo/cat.test.tools/lamp.tape.json"], {"agents/cat"}),
+        (["agents/zoo/gone.test.tools/lamp.tape.json"], {"agents/zoo"}),
         (["evals/test_config.json"], {"agents/cat"}),
-        (["agents/eval_config.json"], {"agents/dog", "agents/zoo"}),
+        (["agents/eval_config.json"], {"agents/dog", "agents/zoo", "agents/cat"}),
         (["test_config.json"], EVERYONE),
         (["evals/gone.test.json"], EVERYONE),
         (["common/prompts.py"], EVERYONE),

@@ -4,7 +4,7 @@ A changed file affects every agent, unless it clearly belongs to others only:
 
 - A file in the directory of one or more agents affects these, and all agents whose own files mention one of the
   directories by name: they may import it, or load it as a sub-agent.
-- An eval file affects its own agent.
+- An eval file, and a tape beside it, affects its own agent.
 - A `test_config.json` or `eval_config.json` affects the agents of the eval files in and below its directory.
 - `README`, `CHANGELOG`, `LICENSE`, `CONTRIBUTING`, `CODEOWNERS` and `.gitignore` outside of them affect none.
 
@@ -105,11 +105,17 @@ def affected_agents(
         directories: The directory of each agent relative to the root; None or missing if it has none below the root.
         mentions: For each agent the others whose directories its files mention.
     """
+    from agent_eval.agents.tapes import folder_of
+
     everyone = set(agents.values())
+    tapes = {folder_of(file): agent for file, agent in agents.items()}
     affected = {agent for agent in everyone if directories.get(agent) is None}
     for path in map(PurePosixPath, changed):
         if path.as_posix() in agents:
             affected.add(agents[path.as_posix()])
+            continue
+        if path.parent.as_posix() in tapes:
+            affected.add(tapes[path.parent.as_posix()])
             continue
         owners = {
             agent

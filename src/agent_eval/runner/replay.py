@@ -77,6 +77,7 @@ class CaseTools:
     def ended(self, error: RunError | None) -> None:
         """The run has ended."""
         self.error = error
+        self.turns = ()  # Sessions that are recorded live until their tape is written.
 
     def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
         """Decides; see `protocol.ToolDecider.ask`."""
@@ -162,6 +163,7 @@ class Tapes:
     """Directories that `depends` never covers, e.g. the output directory."""
     _indexes: dict[tuple[str, str], TapeIndex | None] = field(default_factory=dict)
     _sessions: dict[str, list[CaseTools]] = field(default_factory=lambda: defaultdict(list))
+    _changed: dict[str, str] = field(default_factory=dict)
     _planned: dict[str, PlannedCase] = field(default_factory=dict)
     _depends: dict[tuple[str, ...], str] = field(default_factory=dict)
 
@@ -206,7 +208,12 @@ class Tapes:
         age = max(time.time() - index.tape.recorded_at, 0.0) if index is not None else None
         tools = CaseTools(
             session=TapeSession(
-                mode=self.mode, rules=self.rules, index=index, stale=self.stale, depends=self._hash_of_files
+                mode=self.mode,
+                rules=self.rules,
+                index=index,
+                stale=self.stale,
+                depends=self._hash_of_files,
+                changed=self._changed if self.mode == "replay" else {},
             ),
             planned=planned,
             run=run,
@@ -214,9 +221,10 @@ class Tapes:
             tape_age=age,
             decides=self.decides,
         )
-        self._planned[planned.case_id] = planned
-        self._sessions[planned.case_id] = [one for one in self._sessions[planned.case_id] if one.run != run]
-        self._sessions[planned.case_id].append(tools)
+        if self.mode != "replay":
+            self._planned[planned.case_id] = planned
+            self._sessions[planned.case_id] = [one for one in self._sessions[planned.case_id] if one.run != run]
+            self._sessions[planned.case_id].append(tools)
         for call in index.tape.calls if index is not None and self.mode == "replay" else ():
             if not call.replayable and self.rules.of(call.tool).replay:
                 asked = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
@@ -232,14 +240,11 @@ class Tapes:
 
     def notices(self) -> list[str]:
         """What a reader of the report should know about replayed tools: changed ones (`tools-stale: warn`)."""
-        changed: dict[str, str] = {}
-        for sessions in self._sessions.values():
-            for tools in sessions:
-                changed |= tools.session.changed
         if self.mode != "replay" or self.stale != "warn":
             return []
         return [
-            f"The answers of `{tool}` were recorded before it changed: {what}" for tool, what in sorted(changed.items())
+            f"The answers of `{tool}` were recorded before it changed: {what}"
+            for tool, what in sorted(self._changed.items())
         ]
 
     def write(self, adk: str = "") -> list[str]:

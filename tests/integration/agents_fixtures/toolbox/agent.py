@@ -91,6 +91,11 @@ async def save(tool_context: ToolContext) -> dict[str, str]:
     return {"saved": "a.txt"}
 
 
+def leak(key: str) -> dict[str, str]:
+    """Gives secrets away."""
+    return {"value": os.environ["JOB_SECRET"], "within": f"a {os.environ['JOB_SECRET']} b", "token": "abc"}
+
+
 def pay(amount: int) -> dict[str, int]:
     """Needs a confirmation first."""
     ask_server("pay")
@@ -143,6 +148,7 @@ CALLS: dict[str, list[list[types.Part]]] = {
     "hand over": [[call("hand_over")]],
     "price": [[call("price", room="red")]],
     "missing": [[call("book")]],
+    "leak": [[call("leak", key=os.environ.get("JOB_SECRET", ""))]],
     "raw": [[call("raw")]],
     "save": [[call("save")]],
     "pay": [[call("pay", amount=3)]],
@@ -178,7 +184,7 @@ clerk = LlmAgent(
     model=scripted(script),
     instruction="Book rooms.",
     tools=[
-        *(book, booked, broken, form, hand_over, raw, save, Price()),
+        *(book, booked, broken, form, hand_over, leak, raw, save, Price()),
         FunctionTool(pay, require_confirmation=True),
         *mcp_tools(),
     ],
