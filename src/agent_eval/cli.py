@@ -314,6 +314,15 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     _add_view(view)
     view.set_defaults(module="view")
 
+    edit = commands.add_parser(
+        "edit",
+        allow_abbrev=False,
+        help="change one case of an eval file: texts, turns, calls",
+        epilog="Numbers begin at 1 and mean the case as it is in the file. Flags can be repeated and combined.",
+    )
+    authoring_arguments.add_edit(edit)
+    edit.set_defaults(module="edit")
+
     export = commands.add_parser("export", allow_abbrev=False, help="export results for other tools")
     export_arguments.add_arguments(export)
     export.set_defaults(module="export")

@@ -21,6 +21,7 @@ MAKERS = {
     "_file_error": 1,
     "warning": 0,
     "problem": 1,
+    "edit_problem": 0,
     "_finding": 2,
     "refusal": None,
 }

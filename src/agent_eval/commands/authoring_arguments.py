@@ -39,6 +39,26 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-rescore", action="store_true", help="do not score the runs with the new expectations")
 
 
+def add_edit(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval edit`."""
+    parser.add_argument("case", metavar="FILE:EVAL_ID", help="the case to edit; without flags in $VISUAL or $EDITOR")
+    for flag, metavar, text in (
+        ("--message", ("TURN", "TEXT"), "the user's message of a turn"),
+        ("--answer", ("TURN", "TEXT"), "the expected answer of a turn"),
+        ("--args", ("TURN.CALL", "JSON"), "the args of an expected call"),
+    ):
+        parser.add_argument(flag, nargs=2, action="append", default=[], metavar=metavar, help=text)
+    for flag, place, text in (
+        ("--drop-turn", "TURN", "remove a turn"),
+        ("--drop-call", "TURN.CALL", "remove an expected call, and its response"),
+        ("--drop-intermediate", "TURN.N", "remove an expected response before the answer of a turn"),
+    ):
+        parser.add_argument(flag, action="append", default=[], metavar=place, help=text)
+    parser.add_argument("--rename", metavar="EVAL_ID", help="another id for the case")
+    parser.add_argument("--delete", action="store_true", help="remove the case")
+    parser.add_argument("--dry-run", action="store_true", help="print the change as a unified diff, and write nothing")
+
+
 def _run_number(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError("must be the number of a run, from 1")

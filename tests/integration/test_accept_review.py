@@ -1,0 +1,210 @@
+"""The review of `agent-eval accept` on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accept_repos import FILE, FIND, FOUND, LAMP, OFF, Turn, case, record, run, write_file
+from gate_runs import AGENT_EVAL, Repository, repository_in
+from pty_session import Terminal, on_terminal
+
+PROMPT = r"accept\? \[.*\] "
+ON: Turn = (LAMP[0], [("switch", {"device": "lamp", "on": True})], "灯已关闭 🏠\n好的")
+MAIN_ONLY: Turn = (LAMP[0], [FIND, OFF], LAMP[2])
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repo") as made:
+        yield made
+
+
+def results(repository: Repository, turns: Mapping[str, Sequence[Sequence[Turn]]], runs: int = 1) -> Path:
+    """A file with these cases, which expect LAMP; what the agent did in each run."""
+    file = write_file(repository.root, *(case(eval_id, LAMP) for eval_id in turns))
+    record(repository.root, turns)
+    assert run(repository, runs=runs).code == 1
+    return file
+
+
+def review(
+    repository: Repository, *arguments: str, columns: int = 100, editor: str = ""
+) -> AbstractContextManager[Terminal]:
+    environment = {**repository.environment(), "EDITOR": editor, "VISUAL": "", "NO_COLOR": "1"}
+    command = [*AGENT_EVAL, "accept", *arguments]
+    return on_terminal(command, cwd=repository.root, environment=environment, columns=columns)
+
+
+def cases(file: Path) -> dict[str, Any]:
+    return {item["eval_id"]: item for item in json.loads(file.read_text("utf-8"))["eval_cases"]}
+
+
+def script(repository: Repository, text: str) -> str:
+    """An editor that changes its file with Python; `path` and `text` are defined."""
+    path = repository.root / "editor.py"
+    lines = [
+        "#!/usr/bin/env python3",
+        "import pathlib, sys",
+        "path = pathlib.Path(sys.argv[1])",
+        "text = path.read_text()",
+    ]
+    path.write_text("\n".join([*lines, text, ""]))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_review__every_key(repository: Repository) -> None:
+    names = ("first", "calls", "texts", "skipped", "edited", "alike", "like_it", "other", "rest", "last")
+    turns: dict[str, list[list[Turn]]] = {name: [[FOUND]] for name in names}
+    turns["alike"] = turns["like_it"] = [[MAIN_ONLY]]
+    file = results(repository, turns)
+    edit = script(repository, "path.write_text(text.replace('bedroom.', 'bathroom.'))")
+    with review(repository, editor=edit) as terminal:
+        shown = terminal.expect(PROMPT)
+        assert f"[1/10] {FILE}:first · blocks the gate · run 1" in shown
+        assert '+ find(room="bedroom")' in shown
+        assert "tool_trajectory_avg_score 0.00 → 1.00 (needs 1)" in shown
+        assert "[-The-]" in shown or "- The lamp is off." in shown
+        assert "whole diff of the case" in terminal.ask("?", PROMPT)
+        assert "Enter   accept" in terminal.ask("日", PROMPT), "any other key shows the help"
+        assert "Enter   accept" in terminal.ask("\x1b[A", PROMPT), "an arrow key is not the key A"
+        diff = terminal.ask("d", PROMPT)
+        assert re.search(r'^\+ +"name": "find"', diff, re.MULTILINE)
+        assert "@@" in diff
+        assert "tool_trajectory_avg_score 0.00, needs" in terminal.ask("i", PROMPT)
+        assert "There is one complete run." in terminal.ask("r", PROMPT)
+        assert "[2/10]" in terminal.ask("\r", PROMPT)
+        assert "[3/10]" in terminal.ask("c", PROMPT)
+        assert "[4/10]" in terminal.ask("t", PROMPT)
+        assert "[5/10]" in terminal.ask(" ", PROMPT)
+        assert "bathroom" in terminal.ask("e", PROMPT)
+        assert "edited is accepted as a whole" in terminal.ask("c", PROMPT)
+        assert "[6/10]" in terminal.ask("a", PROMPT)
+        shown = terminal.ask("A", PROMPT)
+        assert "accepted evals/home.test.json:like_it: the same kind of change" in shown
+        assert "[8/10]" in shown
+        assert "[9/10]" in terminal.ask("s", PROMPT)
+        terminal.type("S")
+        assert terminal.end() == 0
+        assert f"{FILE}: 6 cases changed" in terminal.text
+        assert "held to its thresholds" in terminal.text
+        assert terminal.is_line_buffered()
+    expected = {name: case(name, LAMP) for name in names}
+    expected["first"] = case("first", FOUND)
+    expected["calls"] = case("calls", (LAMP[0], FOUND[1], LAMP[2]))
+    expected["texts"] = case("texts", (LAMP[0], LAMP[1], FOUND[2]))
+    expected["edited"] = case("edited", (LAMP[0], FOUND[1], FOUND[2].replace("bedroom", "bathroom")))
+    expected |= {name: case(name, MAIN_ONLY) for name in ("alike", "like_it")}
+    assert cases(file) == expected
+
+
+def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repository) -> None:
+    file = results(repository, {"lamp": [[ON], [FOUND], [ON]], "door": [[FOUND]] * 3}, runs=3)
+    with review(repository, columns=40) as terminal:
+        shown = terminal.expect(PROMPT)
+        assert "2 of 3 runs alike" in shown
+        assert "灯已关闭 🏠" in shown
+        assert "switch: on: false → true" in shown
+        assert "No single conversation holds for this case." in shown
+        assert "runs whose calls would pass by match_type: EXACT 2, IN_ORDER 2, ANY_ORDER 2" in shown
+        assert "expectation: run 2" in terminal.ask("r", PROMPT)
+        shown = terminal.ask("m", PROMPT)
+        assert "match_type" in shown
+        assert "expectation: run 3" in terminal.ask("r", PROMPT)
+        terminal.type("aq")
+        assert terminal.end() == 0
+    assert cases(file)["lamp"] == case("lamp", ON)
+    assert cases(file)["door"] == case("door", LAMP)
+
+
+def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None:
+    file = results(repository, {"lamp": [[FOUND]], "door": [[FOUND]]})
+    before = file.read_bytes()
+    broken = script(repository, "path.write_text('{')")
+    with review(repository, editor=broken) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("a")
+        terminal.expect(PROMPT)
+        terminal.type("e")
+        assert "line 1" in terminal.expect(r"edit again\? \[y n\] ")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+        assert "nothing was written" in terminal.text
+        assert terminal.is_line_buffered()
+    assert file.read_bytes() == before
+
+    with review(repository, editor="no-such-editor") as terminal:
+        terminal.expect(PROMPT)
+        assert "can't be started" in terminal.ask("e", PROMPT)
+        terminal.type("\x03")
+        assert terminal.end() == 130
+    assert file.read_bytes() == before
+
+    with review(repository) as terminal:
+        terminal.expect(PROMPT)
+        assert "Set EDITOR" in terminal.ask("e", PROMPT)
+        terminal.ask("a", PROMPT)
+        terminal.type("\x04")
+        assert terminal.end() == 0, "the end of the input is like q: what was accepted is written"
+    assert (cases(file)["lamp"], cases(file)["door"]) == (case("lamp", FOUND), case("door", LAMP))
+
+
+def test_review__an_edited_value_is_checked(repository: Repository) -> None:
+    file = results(repository, {"lamp": [[FOUND]]})
+    before = file.read_bytes()
+    changes = {
+        "text.replace('Lamp off.', 'Fan off.')": "The user's messages must stay",
+        "text.replace('\"lamp\",', '\"fan\",', 1)": "The eval id must stay",
+        "text.replace('bedroom.', '***')": "masked secret",
+        "text.replace('\"final_response\"', '\"final_respones\"')": "would be invalid",
+        "'[]'": "A case is an object.",
+    }
+    count = f"count = pathlib.Path({str(repository.root)!r}, 'edits')\ncount.touch()\nnumber = len(count.read_text())\n"
+    count += "count.write_text('x' * (number + 1))\n"
+    editor = script(repository, f"{count}path.write_text([{', '.join(changes)}][number])")
+    with review(repository, editor=editor) as terminal:
+        terminal.expect(PROMPT)
+        for message in changes.values():
+            terminal.type("e")
+            assert message in terminal.expect(r"edit again\? \[y n\] ")
+            terminal.ask("n", PROMPT)
+        terminal.type("q")
+        assert terminal.end() == 0
+    assert file.read_bytes() == before
+
+
+def test_edit__in_the_editor_until_the_case_is_valid(repository: Repository) -> None:
+    file = write_file(repository.root, case("lamp", LAMP), case("door", LAMP))
+    before = file.read_bytes()
+    fixes = "path.write_text(text.replace('{broken', '{') if '{broken' in text else '{broken' + text[1:])"
+    environment = {**repository.environment(), "VISUAL": script(repository, fixes)}
+    command = [*AGENT_EVAL, "edit", f"{FILE}:lamp"]
+    with on_terminal(command, cwd=repository.root, environment=environment) as terminal:
+        assert "[not-json]" in terminal.expect(r"edit again\? \[y n\] ")
+        terminal.type("y")
+        assert terminal.end() == 0
+    assert file.read_bytes() == before
+    environment["VISUAL"] = script(repository, "path.write_text(text.replace('Lamp off.', '开灯 💡'))")
+    with on_terminal(command, cwd=repository.root, environment=environment, columns=40) as terminal:
+        assert terminal.end() == 0
+        assert "开灯 💡" in terminal.text
+    assert file.read_text("utf-8") == before.decode().replace("Lamp off.", "开灯 💡", 1)
+
+
+def test_review__closed_stdin_or_stdout_is_no_terminal(repository: Repository) -> None:
+    results(repository, {"lamp": [[FOUND]]})
+    environment = {**repository.environment(), "CI": ""}
+    command = shlex.join([*AGENT_EVAL, "accept"])
+    for redirected in (f"{command} <&-", f"{command} | cat", f"{command} </dev/null"):
+        shell = ["bash", "-o", "pipefail", "-c", redirected]
+        with on_terminal(shell, cwd=repository.root, environment=environment) as terminal:
+            assert terminal.end() == 2
+            assert "--dry-run" in terminal.text
