@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from gate_runs import Repository
+from gate_runs import AGENT_EVAL, Repository
+from pty_terminal import pty_terminal
 
 from agent_eval.authoring.setup import _ci
 
@@ -187,3 +188,16 @@ def test_init__refuses(tmp_path: Path) -> None:
     unwritable = repository.gate("init")
     assert (unwritable.code, "[init-unwritable] evals/test_config.json" in unwritable.out) == (2, True)
     assert contents(repository.root).keys() == before.keys() | {"evals"}
+
+
+def test_init__offers_a_recording_in_a_terminal(tmp_path: Path) -> None:
+    repository = write(tmp_path / "repo", {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT})
+    command = [*AGENT_EVAL, "init"]
+    with pty_terminal(command, cwd=repository.root, environment=repository.environment(), columns=40) as terminal:
+        terminal.expect(r"Talk to agents/a now, and keep the\s+conversation as its first case\? \[Y/n\] $")
+        terminal.type("n")
+        terminal.expect(r"Talk to agents/b now")
+        terminal.press("\x03")
+        terminal.expect(r"agent-eval record evals/a\.evalset\.json\n +agent-eval record evals/b\.evalset\.json")
+        assert terminal.code() == 0
+    assert not list((repository.root / "evals").glob("*.evalset.json"))

@@ -9,9 +9,12 @@ from agent_eval.authoring.recording._personal import personal_data
 from agent_eval.authoring.recording._refused import Refused
 from agent_eval.authoring.recording._stored import masks_in
 from agent_eval.authoring.recording._target import Target, checked_text
-from agent_eval.core.problem import Problem, has_error
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.evalset.models import EvalCase
 from agent_eval.sources import CaseForm, Conversation, eval_cases
+
+_LONG = 50
+"""Turns; each run of a case asks all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,5 +49,17 @@ def new_cases(
     if has_error(problems) or not cases:
         raise Refused(problems)
     text = checked_text(target, cases, again=again)
+    problems += [_long(case, target.name) for case in cases if len(case.conversation or ()) > _LONG]
     problems += masks_in(cases, target.name) + personal_data(cases, target.name)
     return NewCases(cases=cases, text=text, problems=problems)
+
+
+def _long(case: EvalCase, name: str) -> Problem:
+    turns = len(case.conversation or ())
+    return Problem(
+        severity=Severity.NOTICE,
+        code="record-long",
+        message=f"The case `{case.eval_id}` has {turns:,} turns, and each run of it asks the agent all of them.",
+        hint="A shorter case that shows the same costs less.",
+        file=name,
+    )
