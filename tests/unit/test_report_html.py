@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from lxml import html as lxml_html
 from page_samples import big, called, eval_case, page_of, recording, source_of, turn
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
 
+from agent_eval.core.content import Blob, FileData, Part
+from agent_eval.core.invocation import InvocationEvents, Span
 from agent_eval.gate.history import extend
 from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageOptions, PageSource, policy, script, style, write_page
 from agent_eval.report.html._compact import compact_script
@@ -26,11 +30,22 @@ from agent_eval.report.html._packing import bounded_value, dumped, json_value, n
 from agent_eval.report.views import Links, visible
 from agent_eval.results import (
     BaselineReport,
+    CaseComparison,
+    CaseDecisionReport,
     CaseReport,
+    ComparisonReport,
     ConversationReport,
+    DecisionReport,
+    FileReport,
+    HistoryReport,
+    ModelUsageReport,
+    Origin,
+    ProblemReport,
+    Reason,
     RunError,
     RunReport,
     StepReport,
+    TrendRow,
     TurnReport,
 )
 
@@ -109,8 +124,8 @@ def test_page__begins_with_the_charset_and_the_policy(tmp_path: Path) -> None:
 def test_assets__fit_the_budget_and_end_no_element() -> None:
     assert len(script().encode()) + len(style().encode()) <= BUDGET
     assert not re.search(r"</script|<!--|</style", script() + style(), re.IGNORECASE)
-    assert {path.name for path in FOLDER.glob("*.js")} <= set(SCRIPTS)
-    assert {path.name for path in FOLDER.glob("*.css")} <= set(STYLES)
+    assert {path.name for path in FOLDER.glob("*.js")} == set(SCRIPTS)
+    assert {path.name for path in FOLDER.glob("*.css")} == set(STYLES)
 
 
 def test_case__has_expected_actual_and_base_with_aligned_calls(tmp_path: Path) -> None:
@@ -183,9 +198,7 @@ def test_case__pictures_are_kept_only_if_small_and_not_svg(tmp_path: Path) -> No
     ]
 
 
-def _inline(mime: str, data: str) -> Any:
-    from agent_eval.core.content import Blob, Part
-
+def _inline(mime: str, data: str) -> Part:
     return Part(inline_data=Blob(mime_type=mime, data=data))
 
 
@@ -428,3 +441,87 @@ def test_trend__a_recorded_run_is_its_last_row(tmp_path: Path) -> None:
 
     assert len(trend["rows"]) == 1
     assert trend["head"] is None
+
+
+def hostile_model(model: type[Any], **given: Any) -> dict[str, Any]:
+    """The fields of a model with the hostile text in every text that it can have."""
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        annotation = str(field.annotation)
+        if name in given or "Literal" in annotation or "str" not in annotation:
+            continue
+        fields[name] = [EVIL] if "list[str]" in annotation else EVIL
+        if "dict[str" in annotation:
+            fields[name] = {EVIL: EVIL} if "dict[str, str]" in annotation else {}
+    return {**fields, **given}
+
+
+def test_hostile_text__in_every_field_is_visible_and_inert(tmp_path: Path) -> None:
+    name = EVIL[:200]
+    error = RunError(**hostile_model(RunError, owner="agent", turn=0))
+    of = case(name, "failed", metric(name, 0.0, threshold=1.0), errors={0: error}, file=name)
+    of.metrics[0].judge = of.metrics[0].runs[0].details["model"] = EVIL
+    of.metrics[0].runs[0].details["judgements"] = [
+        {"turn": 0, "subject": EVIL, "verdict": EVIL, "score": 0.0, "agreement": 1.0, "close": True,
+         "votes": [{"sample": 0, "verdict": EVIL, "rationale": EVIL}]}
+    ]  # fmt: skip
+    said = turn(EVIL, EVIL, *called(EVIL, {EVIL: [EVIL, {EVIL: EVIL}]}, **{EVIL: EVIL}))
+    data = said.intermediate_data
+    assert isinstance(data, InvocationEvents)
+    for event in data.invocation_events:
+        event.author, event.branch = EVIL, EVIL
+    said.spans = [Span(**hostile_model(Span, kind="tool", start=0.0, end=1.0))]
+    odd = {"inline_data": Blob(mime_type=EVIL, data="eA=="), "file_data": FileData(file_uri=EVIL, mime_type=EVIL)}
+    said.user_content.parts = [Part(text=EVIL, thought=True), *(Part(**{key: value}) for key, value in odd.items())]
+    said.user_content.parts.append(Part(executable_code={EVIL: EVIL}))
+    made = report("failed", [of])
+    made.origin = Origin(**hostile_model(Origin))
+    made.baseline = BaselineReport(**hostile_model(BaselineReport, status="found", steps=[]))
+    made.provenance = {EVIL: EVIL}
+    made.files = [FileReport(**hostile_model(FileReport, criteria={EVIL: 1.0}))]
+    made.warnings = made.notices = [EVIL]
+    made.model_usage = [ModelUsageReport(model=EVIL, calls=1)]
+    made.reasons = [Reason(code=EVIL, message=EVIL)]
+    made.problems = [ProblemReport(**hostile_model(ProblemReport, severity="error"))]
+    made.decision = DecisionReport(
+        outcome="failed",
+        alpha=0.05,
+        cases=[CaseDecisionReport(**hostile_model(CaseDecisionReport, case_id=of.case_id, word="broken"))],
+    )
+    change = CaseComparison(**hostile_model(CaseComparison, change="renamed", case_id=of.case_id, metrics=[]))
+    gone = CaseComparison(**hostile_model(CaseComparison, change="removed", metrics=[]))
+    made.comparison = ComparisonReport(cases=[change, gone], compared=1, unchanged=0)
+    made.base_history = HistoryReport(
+        scoring_version=1,
+        keep=1,
+        trend=[TrendRow(**hostile_model(TrendRow, scoring_version=1, cases=1, recorded_at=1.0, means={EVIL: 1.0}))],
+    )
+    source = source_of(made, [recording(of, 0, said)], {of.case_id: eval_case(of, said)}, base=[recording(of, 0, said)])
+    links = Links(server_url="https://github.com", repository="o/r")
+
+    page = page_of(tmp_path, dataclasses.replace(source, links=links, base_note=EVIL))
+
+    texts = strings([page.index, page.blocks])
+    assert all(visible(text) == text for text in texts)
+    assert sum("alert(1)" in text for text in texts) > 80
+    assert page.index["header"]["baseline"]["url"] is None
+    assert page.index["header"]["origin"]["run_url"] is None
+    assert [row["run_url"] for row in page.index["trend"]["rows"]] == [None]
+    document = lxml_html.fromstring(page.html)
+    assert [element.tag for element in document.iter()].count("script") == 1
+    assert not {"a", "img", "svg", "iframe", "link", "object"} & {str(element.tag) for element in document.iter()}
+
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+
+
+@pytest.mark.parametrize("name", ["failed", "inconclusive", "invalid"])
+def test_golden__static_part_and_data(name: str, tmp_path: Path) -> None:
+    """UPDATE_GOLDEN=1 writes them. Longer reports differ in their number of cases only."""
+    page = page_of(tmp_path, SAMPLES[name]())
+    [static] = re.findall(r"<main.*?</main>\n", page.html, re.DOTALL)
+    data = json.dumps({"index": page.index, "blocks": page.blocks}, indent=1, ensure_ascii=False) + "\n"
+    for path, text in ((GOLDEN / f"{name}.page.html", static), (GOLDEN / f"{name}.page.json", data)):
+        if os.environ.get("UPDATE_GOLDEN"):
+            path.write_text(text, "utf-8")
+        assert path.read_text("utf-8") == text

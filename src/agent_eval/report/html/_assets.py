@@ -34,11 +34,7 @@ def style() -> str:
 
 def _joined(names: tuple[str, ...]) -> str:
     folder = resources.files("agent_eval.report.html")
-    return "\n".join(text for name in names if (text := _read(folder.joinpath(name))))
-
-
-def _read(file: resources.abc.Traversable) -> str:
-    return file.read_text("utf-8") if file.is_file() else ""
+    return "\n".join(folder.joinpath(name).read_text("utf-8") for name in names)
 
 
 def policy() -> str:
