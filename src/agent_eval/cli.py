@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent_eval import __version__
 from agent_eval.calibration.arguments import add_arguments
-from agent_eval.commands import CliIO, authoring_arguments, export_arguments, record_arguments
+from agent_eval.commands import CliIO, authoring_arguments, export_arguments, record_arguments, results_arguments
 from agent_eval.core.text import harmless
 from agent_eval.settings import BY_INPUT, GROUPS, SETTINGS, Setting
 
@@ -228,7 +228,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     plan.add_argument(
         "--shard-seconds",
-        type=_natural,
+        type=results_arguments.natural,
         default=300,
         metavar="SECONDS",
         help="with --shards auto, how long a part should take. Default: 300",
@@ -264,39 +264,17 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     flaky = commands.add_parser(
         "flaky", allow_abbrev=False, help="find flaky cases in stored results and propose quarantine entries"
     )
-    flaky.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS", help="results.json files of the base branch, or directories"
-    )
-    flaky.add_argument("--format", choices=("toml", "json"), default="toml", help="default: toml, for agent-eval.toml")
-    flaky.add_argument("--owner", default="", metavar="NAME", help="owner of the quarantine entries")
-    flaky.add_argument("--days", type=_natural, default=30, metavar="N", help="days until they expire. Default: 30")
+    results_arguments.add_flaky(flaky)
     flaky.set_defaults(module="flaky")
 
     compare = commands.add_parser("compare", allow_abbrev=False, help="compare two results.json")
-    compare.add_argument("head", type=Path, metavar="HEAD", help="results.json or output directory of the newer run")
-    compare.add_argument(
-        "base",
-        type=Path,
-        metavar="BASE",
-        help="the same of the older run, or an .evalset_result.json of ADK",
-    )
-    compare.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
-    compare.add_argument(
-        "--source-url", type=_web_address, metavar="URL", help="address at which HEAD's files can be browsed, for links"
-    )
+    results_arguments.add_compare(compare)
     compare.set_defaults(module="compare")
 
     show = commands.add_parser(
         "show", allow_abbrev=False, help="show what the agent did in a case: calls, answers, scores, votes of judges"
     )
-    show.add_argument(
-        "words",
-        nargs="*",
-        metavar="RESULTS CASE",
-        help="the output directory of a run or its results.json (default: agent-eval-results), then cases as for "
-        "`run`: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the cases that did not pass",
-    )
-    show.add_argument("--run", type=_natural, metavar="N", help="number of the run. Default: the first failed run")
+    results_arguments.add_show(show)
     show.set_defaults(module="show")
 
     accept = commands.add_parser(
@@ -311,7 +289,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     accept.set_defaults(module="accept")
 
     view = commands.add_parser("view", allow_abbrev=False, help="open the report page of stored results in the browser")
-    _add_view(view)
+    results_arguments.add_view(view)
     view.set_defaults(module="view")
 
     edit = commands.add_parser(
@@ -375,40 +353,6 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     for name in ("run", "plan", "validate", "agents", "tapes"):
         commands.choices[name].usage = f"agent-eval {name} [options] [PATH ...]     (options: agent-eval {name} --help)"
     return parser, commands.choices
-
-
-def _add_view(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "results",
-        nargs="*",
-        type=Path,
-        metavar="RESULTS",
-        help="an output directory, its results.json, or an artifact's zip (default: agent-eval-results). Of several, "
-        "the newest is shown, and the others give the trend",
-    )
-    parser.add_argument("--base", type=Path, metavar="RESULTS", help="another run, shown beside it as the base")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the page to write. Default: a temporary file")
-    parser.add_argument(
-        "--no-open",
-        dest="open",
-        action="store_false",
-        help="don't open a browser; implied by CI and without a terminal",
-    )
-    report, size = BY_INPUT["report"], BY_INPUT["report-size"]
-    parser.add_argument(
-        "--report",
-        choices=[choice for choice in report.choices if choice != "off"],
-        default=report.default,
-        help=f"the conversations of the page, as for `run`. Default: {report.default}",
-    )
-    parser.add_argument(
-        "--report-size",
-        type=_megabytes,
-        default=size.default,
-        metavar=size.metavar,
-        help=f"{size.help} Default: {size.default}",
-    )
-    parser.add_argument("--badge", type=Path, metavar="FILE", help="also write the result as an SVG badge")
 
 
 def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True) -> None:
@@ -483,26 +427,3 @@ def _parts(text: str) -> str:
     if text != "auto" and (not text.isdecimal() or not 1 <= int(text) <= 256):
         raise argparse.ArgumentTypeError("must be auto, or a whole number from 1 to 256")
     return text
-
-
-def _natural(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 3650:
-        raise argparse.ArgumentTypeError("must be a whole number from 1 to 3650")
-    return int(text)
-
-
-def _megabytes(text: str) -> float:
-    try:
-        number: float = BY_INPUT["report-size"].parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return number
-
-
-def _web_address(value: str) -> str:
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a web address")
-    return value

@@ -75,7 +75,8 @@ def test_view__a_directory_its_results_and_its_zip_give_the_same_page(
         for name in ("results.json", "recordings.jsonl.gz"):
             archive.write(folder / name, f"out/{name}")
     output = tmp_path / "site" / "index.html"
-    for results in (folder / "results.json", tmp_path / "results.zip"):
+    (tmp_path / "download").write_bytes((tmp_path / "results.zip").read_bytes())
+    for results in (folder / "results.json", tmp_path / "results.zip", tmp_path / "download"):
         assert view(results, "--output", output, "--badge", tmp_path / "badge.svg") == 0
         assert capsys.readouterr().out.strip() == str(output)
         assert output.read_bytes() == first.read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from agent_eval.gate.history._trend import KEEP_ROWS
 from agent_eval.gate.pairing import same_cases
 from agent_eval.results import CaseReport, HistoryReport, SelectionReport
 
@@ -32,4 +33,4 @@ def excerpt(
         if (case_id := heads.get(case.case_id)) is not None:
             update = {"case_id": case_id} if case_id in with_scores else {"case_id": case_id, "scores": {}}
             kept.append(case.model_copy(update=update))
-    return history.model_copy(update={"cases": kept})
+    return history.model_copy(update={"cases": kept, "trend": history.trend[-KEEP_ROWS:]})

@@ -1,0 +1,105 @@
+"""Arguments of the commands that read stored results: flaky, compare, show and view."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from agent_eval.settings import BY_INPUT
+
+
+def add_flaky(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval flaky`."""
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="results.json files of the base branch, or directories"
+    )
+    parser.add_argument("--format", choices=("toml", "json"), default="toml", help="default: toml, for agent-eval.toml")
+    parser.add_argument("--owner", default="", metavar="NAME", help="owner of the quarantine entries")
+    parser.add_argument("--days", type=natural, default=30, metavar="N", help="days until they expire. Default: 30")
+
+
+def add_compare(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval compare`."""
+    parser.add_argument("head", type=Path, metavar="HEAD", help="results.json or output directory of the newer run")
+    parser.add_argument(
+        "base",
+        type=Path,
+        metavar="BASE",
+        help="the same of the older run, or an .evalset_result.json of ADK",
+    )
+    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "--source-url", type=_web_address, metavar="URL", help="address at which HEAD's files can be browsed, for links"
+    )
+
+
+def add_show(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval show`."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="RESULTS CASE",
+        help="the output directory of a run, its results.json, or the zip of an artifact (default: "
+        "agent-eval-results), then cases as for `run`: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the "
+        "cases that did not pass",
+    )
+    parser.add_argument("--run", type=natural, metavar="N", help="number of the run. Default: the first failed run")
+
+
+def add_view(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval view`."""
+    parser.add_argument(
+        "results",
+        nargs="*",
+        type=Path,
+        metavar="RESULTS",
+        help="an output directory, its results.json, or an artifact's zip (default: agent-eval-results). Of several, "
+        "the newest is shown, and the others give the trend",
+    )
+    parser.add_argument("--base", type=Path, metavar="RESULTS", help="another run, shown beside it as the base")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="the page to write. Default: a temporary file")
+    parser.add_argument(
+        "--no-open",
+        dest="open",
+        action="store_false",
+        help="don't open a browser; implied by CI and without a terminal",
+    )
+    report, size = BY_INPUT["report"], BY_INPUT["report-size"]
+    parser.add_argument(
+        "--report",
+        choices=[choice for choice in report.choices if choice != "off"],
+        default=report.default,
+        help=f"the conversations of the page, as for `run`. Default: {report.default}",
+    )
+    parser.add_argument(
+        "--report-size",
+        type=_megabytes,
+        default=size.default,
+        metavar=size.metavar,
+        help=f"{size.help} Default: {size.default}",
+    )
+    parser.add_argument("--badge", type=Path, metavar="FILE", help="also write the result as an SVG badge")
+
+
+def natural(text: str) -> int:
+    """A whole number from 1 to 3,650."""
+    if not text.isdecimal() or not 1 <= int(text) <= 3650:
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 3650")
+    return int(text)
+
+
+def _megabytes(text: str) -> float:
+    try:
+        number: float = BY_INPUT["report-size"].parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return number
+
+
+def _web_address(value: str) -> str:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a web address")
+    return value
