@@ -11,12 +11,13 @@ const CHANGE_TEXTS = {
   removed: "removed: only the base branch has it",
   unjudged: "not compared with the base branch",
 };
-const WORD_TEXTS = { broken: "regression", worse: "worse", suspicious: "suspected regression", "flaky as before": "flaky as before", fixed: "fixed", better: "better", unchanged: "unchanged" };
+/** @type {Record<string, string>} Other words are what they say. */
+const WORD_TEXTS = { broken: "regression", suspicious: "suspected regression" };
 const OWNER_TEXTS = { agent: "of the agent", provider: "of an external service, not of the agent", gate: "of the gate, not of the agent" };
 /** @type {Record<string, string[]>} */
 const OUTCOMES = { 1: ["✓", "pass", "passed"], 0: ["✗", "fail", "failed"], x: ["!", "warn", "no result"], "?": ["·", "muted", "unknown"] };
 const FINDINGS_OPEN = 3;
-const FINDING_LINES = 6;
+const FINDING_LINES = 3;
 
 /**
  * @param {Context} ctx
@@ -132,8 +133,8 @@ function findingElement(finding, everything) {
 
 /** @param {any} decision */
 function decisionElement(decision) {
-  const word = WORD_TEXTS[/** @type {keyof typeof WORD_TEXTS} */ (decision.word)] ?? decision.word;
-  const p = typeof decision.p_value === "number" ? ` (p = ${decision.p_value < 0.001 ? "<0.001" : decision.p_value.toFixed(3)})`.replace("= <", "< ") : "";
+  const word = WORD_TEXTS[decision.word] ?? decision.word;
+  const p = typeof decision.p_value === "number" ? ` (p ${decision.p_value < 0.001 ? "< 0.001" : `= ${decision.p_value.toFixed(3)}`})` : "";
   return h("li", null, foreign(decision.metric === "pass" ? "status" : decision.metric), ": ", h("strong", { text: word }), decision.evidence ? [", ", foreign(decision.evidence)] : null, p, decision.would_decide ? [". What would decide: ", foreign(decision.would_decide)] : null);
 }
 
@@ -268,7 +269,7 @@ function conversationSection(item, chosen, state, everything) {
     run.left_out ? foreign(run.left_out, "p", { class: "notice" }) : null,
     item.base_note && !hidden ? h("p", null, muted(item.base_note)) : null,
     base?.left_out && base !== run && !hidden ? h("p", null, muted(base.left_out)) : null,
-    target >= turns.length && turns.length ? h("p", { class: "notice", text: `This run has no turn ${target + 1}.` }) : null,
+    target >= turns.length ? h("p", { class: "notice", text: `This run has no turn ${target + 1}.` }) : null,
     turns,
   );
 }
@@ -346,10 +347,9 @@ function turnRemarks(item, run, turn) {
 function historySection(index, item) {
   const history = item.history;
   if (!history?.outcomes) return null;
-  const offset = history.records.length - history.outcomes.length;
   const outcome = (/** @type {string} */ code, /** @type {number} */ i) => {
     const [icon, tone, word] = OUTCOMES[code] ?? OUTCOMES["?"];
-    const record = history.records[i + offset] ?? {};
+    const record = history.records[i] ?? {};
     const text = [word, dateText(record.time), (record.commit ?? "").slice(0, 8)].filter(Boolean).join(", ");
     const link = serverLink(index, record.url, icon, h("span", { class: "tip" }, foreign(text)));
     if (link.tagName !== "A") {

@@ -4,12 +4,10 @@
 const DIFF_TOKENS = 4000;
 const DIFF_MILLISECONDS = 50;
 
-/**
- * A token is a character of a script that is written without spaces (with its marks), a word, a run of white space, or any other
- * single character.
- */
-const DIFF_TOKEN =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]\p{M}*|[\p{L}\p{N}_](?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}])[\p{L}\p{N}\p{M}_])*|\s+|[^]/gu;
+/** Scripts that are written without spaces. */
+const UNSPACED = ["Han", "Hiragana", "Katakana", "Hangul", "Thai", "Lao", "Khmer", "Myanmar"].map((name) => `\\p{sc=${name}}`).join("");
+/** A token is a character of such a script with its marks, a word, a run of white space, or any other single character. */
+const DIFF_TOKEN = new RegExp(`[${UNSPACED}]\\p{M}*|[\\p{L}\\p{N}_](?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{M}_])*|\\s+|[^]`, "gu");
 
 /**
  * The tokens of a text; joined, they are the text again. Null if there are more than `most`.

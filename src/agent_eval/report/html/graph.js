@@ -87,7 +87,6 @@ function graphPicture(agents) {
   const columns = Math.max(...[...agents.values()].map((node) => node.depth)) + 1;
   /** @type {Map<string, {x: number, y: number}>} */
   const places = new Map();
-  const tools = new Set([...agents.values()].flatMap((node) => [...node.tools.keys()]));
   let row = 0;
   for (const node of agents.values()) {
     const own = [...node.tools.keys()].filter((name) => !places.has(`tool ${name}`) && places.size < GRAPH_TOOLS);
@@ -98,7 +97,7 @@ function graphPicture(agents) {
   }
   const edges = [...agents.values()].flatMap((node) => [...edgesOf(node, "tool", node.tools, places), ...edgesOf(node, "agent", node.agents, places)]);
   const nodes = [...places].map(([key, place]) => nodePicture(key, place));
-  const width = columns * GRAPH_COLUMN + (tools.size ? GRAPH_NODE.width : GRAPH_NODE.width - GRAPH_COLUMN) + 2;
+  const width = columns * GRAPH_COLUMN + GRAPH_NODE.width + 2;
   return svg("svg", { class: "graph-picture", "aria-hidden": "true", width, height: row * GRAPH_ROW, viewBox: `-1 -1 ${width} ${row * GRAPH_ROW}` }, edges, nodes);
 }
 

@@ -35,9 +35,8 @@ function scoreDetails(metric, selected, options) {
     metric.blocking === false ? labelled("tag", "does not block") : null,
     metric.runs.some((/** @type {any} */ run) => run.close) ? labelled("tag warn", "≈ close to the threshold") : null,
   ];
-  // What a single run without a judge got wrong is said above already.
-  const isNews = metric.status === "not_evaluated" || (metric.status === "failed" && (metric.runs.length > 1 || metric.judge || options.excerpts));
-  const open = options.everything || isNews;
+  // What a run without a judge got wrong stands beside its turns already.
+  const open = options.everything || metric.status === "not_evaluated" || (metric.status === "failed" && (metric.judge || options.excerpts));
   return lazyDetails({ class: "score", open, "data-metric": metric.name }, summary, () => [
     metric.judge ? h("p", null, "judge: ", foreign(metric.judge, "code")) : null,
     metric.note ? h("p", null, muted(metric.note)) : null,

@@ -21,15 +21,15 @@ function renderTrend(ctx, index) {
   if (!rows.length) {
     return h("section", { class: "trend" }, h("h2", { text: "Trend" }), h("p", { text: "There is no history yet: each complete run of the default branch adds a point, beginning with the next push to it." }));
   }
-  const cuts = suiteCuts(rows);
+  const marks = trendMarks(rows);
   return h(
     "section",
     { class: "trend" },
     h("h2", null, "Trend of ", foreign(trend.branch, "span")),
-    h("p", { class: "muted", text: `${countText(rows.length, "run")}, oldest first${trend.head ? "; the hollow point is this run" : ""}. Bars through a chart: the suite, a judge or google-adk changed; lines are not joined where the suite changed.` }),
+    h("p", { class: "muted", text: `${countText(rows.length, "run")}, oldest first${trend.head ? "; the hollow point is this run" : ""}. A bar marks a change of the suite, a judge or google-adk; a line ends where the suite changed.` }),
     (trend.drift ?? []).map((/** @type {string} */ text) => foreign(text, "p", { class: "notice" })),
-    h("div", { class: "charts" }, trendCharts(index, trend).map((chart) => chartFigure(ctx, chart, rows, cuts, trendMarks(rows)))),
-    changeList(trend, rows),
+    h("div", { class: "charts" }, trendCharts(index, trend).map((chart) => chartFigure(ctx, chart, rows, marks))),
+    changeList(trend, rows, marks),
     trendTable(index, trend, rows),
   );
 }
@@ -85,15 +85,6 @@ function costText(value) {
 }
 
 /**
- * The rows whose suite differs from that of the row before.
- * @param {any[]} rows
- * @returns {Set<number>}
- */
-function suiteCuts(rows) {
-  return new Set(rows.map((_, i) => i).filter((i) => i > 0 && rows[i].suite !== rows[i - 1].suite));
-}
-
-/**
  * What changed from each row to the next.
  * @param {any[]} rows
  * @returns {Map<number, string[]>}
@@ -116,14 +107,13 @@ function trendMarks(rows) {
  * @param {Context} ctx
  * @param {Chart} chart
  * @param {any[]} rows
- * @param {Set<number>} cuts
  * @param {Map<number, string[]>} marks
  */
-function chartFigure(ctx, chart, rows, cuts, marks) {
+function chartFigure(ctx, chart, rows, marks) {
   const last = [...chart.values].reverse().find((value) => value !== null) ?? null;
   const caption = h("figcaption", null, foreign(chart.title, "strong"), ` ${chart.text(chart.head ?? last)}${chart.head !== null && last !== null ? ` (before: ${chart.text(last)})` : ""}`);
   const place = h("div", { class: "chart" });
-  const draw = () => place.clientWidth && place.replaceChildren(chartPicture(chart, rows, cuts, marks, place.clientWidth));
+  const draw = () => place.clientWidth && place.replaceChildren(chartPicture(chart, rows, marks, place.clientWidth));
   const observer = new ResizeObserver(draw);
   observer.observe(place);
   ctx.signal.addEventListener("abort", () => observer.disconnect());
@@ -133,11 +123,10 @@ function chartFigure(ctx, chart, rows, cuts, marks) {
 /**
  * @param {Chart} chart
  * @param {any[]} rows
- * @param {Set<number>} cuts
  * @param {Map<number, string[]>} marks
  * @param {number} width Pixels.
  */
-function chartPicture(chart, rows, cuts, marks, width) {
+function chartPicture(chart, rows, marks, width) {
   const count = rows.length + (chart.head === null ? 0 : 1);
   const numbers = [...chart.values, chart.head].filter((value) => value !== null);
   const [low, high] = chartScale(chart, numbers);
@@ -151,7 +140,7 @@ function chartPicture(chart, rows, cuts, marks, width) {
   ];
   const point = (/** @type {number} */ value, /** @type {number} */ i, /** @type {boolean} */ hollow) =>
     svg("circle", { class: hollow ? "point head" : "point", cx: x(i), cy: y(value), r: hollow ? 4.5 : rows.length > 60 ? 2 : 3 }, svg("title", null, `${hollow ? "this run" : rowName(rows[i])}: ${chart.text(value)}`));
-  const segments = chartSegments(chart.values, cuts);
+  const segments = chartSegments(chart.values, marks);
   return svg(
     "svg",
     { "aria-hidden": "true", width, height: CHART_HEIGHT, viewBox: `0 0 ${width} ${CHART_HEIGHT}` },
@@ -162,7 +151,7 @@ function chartPicture(chart, rows, cuts, marks, width) {
     segments.filter((segment) => segment.length > 1).map((segment) => svg("polyline", { class: "line", points: segment.map((i) => `${x(i)},${y(/** @type {number} */ (chart.values[i]))}`).join(" ") })),
     chart.values.map((value, i) => (value === null ? null : point(value, i, false))),
     chart.head === null ? null : point(chart.head, rows.length, true),
-    timeTicks(rows).map(([i, text, anchor]) => svg("text", { class: "tick", x: x(i), y: CHART_HEIGHT - 6, "text-anchor": anchor }, text)),
+    timeTicks(rows, count).map(([i, text, anchor]) => svg("text", { class: "tick", x: x(i), y: CHART_HEIGHT - 6, "text-anchor": anchor }, text)),
   );
 }
 
@@ -180,14 +169,14 @@ function chartScale(chart, numbers) {
 /**
  * Rows in a line: without a value, or at a change of the suite, a line ends.
  * @param {(number | null)[]} values
- * @param {Set<number>} cuts
+ * @param {Map<number, string[]>} marks
  * @returns {number[][]}
  */
-function chartSegments(values, cuts) {
+function chartSegments(values, marks) {
   /** @type {number[][]} */
   const segments = [[]];
   values.forEach((value, i) => {
-    if (cuts.has(i) || value === null) segments.push([]);
+    if (marks.get(i)?.includes("suite") || value === null) segments.push([]);
     if (value !== null) segments[segments.length - 1].push(i);
   });
   return segments.filter((segment) => segment.length);
@@ -221,20 +210,22 @@ function dateText(time) {
 /**
  * The first and the last run, by date.
  * @param {any[]} rows
+ * @param {number} count Of points.
  * @returns {[number, string, string][]}
  */
-function timeTicks(rows) {
-  const day = (/** @type {any} */ row) => dateText(row.time).slice(0, 10) || (row.commit ?? "").slice(0, 8);
+function timeTicks(rows, count) {
+  const day = (/** @type {any} */ row) => dateText(row.time).slice(0, 10);
   const last = rows.length - 1;
-  return last ? [[0, day(rows[0]), "start"], [last, day(rows[last]), "end"]] : [[0, day(rows[0]), "middle"]];
+  return last ? [[0, day(rows[0]), "start"], [last, day(rows[last]), "end"]] : [[0, day(rows[0]), count > 1 ? "start" : "middle"]];
 }
 
 /**
  * @param {any} trend
  * @param {any[]} rows
+ * @param {Map<number, string[]>} marks
  */
-function changeList(trend, rows) {
-  const changes = [...trendMarks(rows)].map(([i, names]) => `${rowName(rows[i])}: ${names.join(", ")} changed`);
+function changeList(trend, rows, marks) {
+  const changes = [...marks].map(([i, names]) => `${rowName(rows[i])}: ${names.join(", ")} changed`);
   const notes = (trend.notes ?? []).map((/** @type {any} */ note) => `${rows[note.row] ? `${rowName(rows[note.row])}: ` : ""}${note.text}`);
   if (!changes.length && !notes.length) return null;
   return h("section", null, h("h3", { text: "What changed" }), h("ul", { class: "changes" }, [...changes, ...notes].map((text) => foreign(text, "li"))));

@@ -287,7 +287,7 @@ function callMark(expected, differences) {
 
 /** @param {any} step */
 function agentLabel(step) {
-  return step.agent ? foreign(step.agent, "span", { class: "label agent", title: step.branch ? `branch ${step.branch}` : null }) : null;
+  return step.agent ? foreign(step.agent, "span", { class: "label" }) : null;
 }
 
 /** @param {any} call */

@@ -238,7 +238,6 @@ const STATUS_MARKS = {
   quarantined: ["⊘", "warn"],
   not_run: ["○", "muted"],
   not_evaluated: ["○", "muted"],
-  informational: ["·", "muted"],
 };
 
 /**
