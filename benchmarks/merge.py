@@ -1,0 +1,136 @@
+"""What parts of a run cost: the merge of 10,000 cases, and how even the parts of a run with real processes are.
+
+    python benchmarks/merge.py                                        # merge of 10,000 recorded cases in 5 parts
+    python benchmarks/merge.py --agent-python PYTHON --cases 2000     # and 5 parts of an agent, models at 200 ms
+    python benchmarks/merge.py --agent-python PYTHON --cases 400 --durations
+
+PYTHON is an interpreter with google-adk. The agent is the weather example, against a Gemini on loopback. The cases have
+1 to 5 turns. Parts run one after another, so that they do not share the machine's cores. With `--durations` an unsplit
+run comes first, and the parts are balanced by its durations. Exit code 1 if a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import workload
+from measuring import Measurement, measure
+
+PARTS = 5
+FILES, CASES_PER_FILE = 100, 100
+MERGE_SECONDS, MERGE_MB = 12.0, 450.0
+SLOWEST_TO_MEAN = 1.15
+AGENT_EVAL = [sys.executable, "-m", "agent_eval"]
+
+
+def environment() -> dict[str, str]:
+    """Ours without what makes a job of GitHub's."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_", "RUNNER_"))}
+
+
+def gate(cwd: Path, *arguments: str, variables: dict[str, str] | None = None, codes: Sequence[int]) -> Measurement:
+    return measure([*AGENT_EVAL, *arguments], cwd=cwd, environment=variables or environment(), exit_codes=codes)
+
+
+def results(cwd: Path, folder: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((cwd / folder / "results.json").read_text("utf-8"))
+    return content
+
+
+def statuses(cwd: Path, folder: str) -> dict[str, str]:
+    return {case["case_id"]: case["status"] for case in results(cwd, folder)["cases"]}
+
+
+def merge_of_recorded(directory: Path) -> bool:
+    """The merge of 10,000 recorded cases; true if the goals are met."""
+    cwd = workload.recorded_workspace(directory / "recorded", files=FILES, cases_per_file=CASES_PER_FILE)
+    recorded = ("--agent", "recorded:recording/actual.json")
+    whole = gate(cwd, "run", "evals", *recorded, "--output-dir", "whole", codes=(1,))
+    for index in range(1, PARTS + 1):
+        place = ("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}")
+        gate(cwd, "run", "evals", *recorded, *place, codes=(0,))
+    merge = gate(cwd, "merge", "--paths", "evals", *recorded, codes=(1,))
+    same = statuses(cwd, "agent-eval-results") == statuses(cwd, "whole")
+    print(
+        f"merge of {FILES * CASES_PER_FILE:,} cases in {PARTS} parts: {merge.seconds:.1f} s ({merge.cpu_seconds:.1f} s "
+        f"of CPU), peak {merge.peak_mb:.0f} MB; one run of all: {whole.seconds:.1f} s "
+        f"({whole.cpu_seconds:.1f} s of CPU), {whole.peak_mb:.0f} MB; same results: {same}"
+    )
+    # CPU seconds, because other work on the machine stretches the wall time.
+    return same and merge.cpu_seconds <= MERGE_SECONDS and merge.peak_mb <= MERGE_MB
+
+
+def workspace(directory: Path, cases: int) -> Path:
+    """The weather example with cases of 1 to 5 turns."""
+    cwd = workload.weather_workspace(directory, cases=cases)
+    path = cwd / "weather.test.json"
+    content = json.loads(path.read_text("utf-8"))
+    chance = random.Random(cases)
+    for case in content["eval_cases"]:
+        case["conversation"] *= chance.randint(1, 5)
+    workload.write_json(path, content)
+    return cwd
+
+
+def parts_of_an_agent(directory: Path, python: str, cases: int, durations: bool) -> bool:
+    """Parts with real processes; true if the goals are met."""
+    cwd = workspace(directory / "agent", cases)
+    with workload.model_server(0.2) as server:
+        variables = environment() | {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "none"}
+        options = ["--agent-python", python]
+
+        def run(*arguments: str) -> Measurement:
+            return gate(cwd, "run", *options, *arguments, variables=variables, codes=(0,))
+
+        whole = run("--output-dir", "whole")
+        calls = server.stats()["statuses"]
+        if durations:
+            plan = gate(cwd, "plan", "--durations", "whole", "--shards", str(PARTS), "--format", "json", codes=(0,))
+            (cwd / "plan.json").write_text(plan.output[plan.output.index("{") :], "utf-8")
+            options += ["--shard-plan", "plan.json"]
+        server.reset()
+        parts = [
+            run("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}").seconds
+            for index in range(1, PARTS + 1)
+        ]
+        merge = gate(cwd, "merge", *options, variables=variables, codes=(0,))
+        same_calls = server.stats()["statuses"] == calls
+    same = statuses(cwd, "agent-eval-results") == statuses(cwd, "whole")
+    ratio = max(parts) / (sum(parts) / PARTS)
+    print(
+        f"{cases:,} cases in {PARTS} parts, balanced by {'durations' if durations else 'turns'}: "
+        f"{', '.join(f'{seconds:.1f}' for seconds in parts)} s, slowest to mean {ratio:.2f}; "
+        f"merge {merge.seconds:.1f} s; one run of all: {whole.seconds:.1f} s; same results: {same}; same model calls: {same_calls}"
+    )
+    return same and same_calls and ratio <= SLOWEST_TO_MEAN
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent-python", help="an interpreter with google-adk, for parts with real processes")
+    parser.add_argument("--cases", type=int, default=400)
+    parser.add_argument("--durations", action="store_true", help="balance the parts by recorded durations")
+    parser.add_argument("--only-agent", action="store_true", help="leave out the merge of recorded cases")
+    arguments = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="agent-eval-merge-"))
+    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    try:
+        met = arguments.only_agent or merge_of_recorded(directory)
+        if arguments.agent_python is not None:
+            met &= parts_of_an_agent(directory, arguments.agent_python, arguments.cases, arguments.durations)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
