@@ -109,7 +109,8 @@ def parts_of_an_agent(directory: Path, python: str, cases: int, durations: bool)
     print(
         f"{cases:,} cases in {PARTS} parts, balanced by {'durations' if durations else 'turns'}: "
         f"{', '.join(f'{seconds:.1f}' for seconds in parts)} s, slowest to mean {ratio:.2f}; "
-        f"merge {merge.seconds:.1f} s; one run of all: {whole.seconds:.1f} s; same results: {same}; same model calls: {same_calls}"
+        f"merge {merge.seconds:.1f} s; one run of all: {whole.seconds:.1f} s; same results: {same}; "
+        f"same model calls: {same_calls}"
     )
     return same and same_calls and ratio <= SLOWEST_TO_MEAN
 

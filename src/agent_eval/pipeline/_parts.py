@@ -23,6 +23,7 @@ from agent_eval.results import (
     MergeReport,
     MetricReport,
     PartReport,
+    Recording,
     RunError,
     RunReport,
     ShardReport,
@@ -114,8 +115,6 @@ class Parts:
 
     def _first_judged(self, parts: list[tuple[int, CaseReport]], filled: Counter[int], rate: float) -> CaseReport:
         """Of each run the first outcome that was judged; the last one if none was."""
-        for _, case in parts:
-            case.conversation = None
         chosen: dict[int, int] = {}
         for position, (_, case) in enumerate(parts):
             for run in case.runs:
@@ -156,8 +155,6 @@ class Parts:
 
     def _adopt_recordings(self, journal: Journal) -> list[Problem]:
         """Copies the recordings of the runs that count, and returns a problem for each unreadable file."""
-        from pydantic_core import from_json
-
         problems = []
         for number, result in enumerate(self.results):
             path = result.folder / FILES["recordings-file"]
@@ -165,10 +162,9 @@ class Parts:
             try:
                 for line in read_lines(path):
                     line_number += 1
-                    content = from_json(line)
-                    run_id = content.get("run_id") if isinstance(content, dict) else None
-                    if self._sources.get(run_id or "") == number:
-                        journal.adopt(line)
+                    recording = Recording.model_validate_json(line)
+                    if self._sources.get(recording.run_id) == number:
+                        journal.adopt(line, recording)
             except FileNotFoundError:
                 problems.append(_recordings_lost(path, "It does not exist"))
             except (OSError, ValueError) as error:
@@ -260,6 +256,8 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
         if report.shard is None:
             others += 1
             continue
+        for case in report.cases:  # It is made again for all cases, and takes memory.
+            case.conversation = None
         file = harmless(relative(path, settings.root))
         part = PartResults(folder=path.parent, file=file, report=report, shard=report.shard)
         results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)

@@ -98,7 +98,7 @@ def _write_page(
     path: Path, settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None
 ) -> bool:
     """Writes report.html, unless the settings turn it off. An error is a line in the log and changes nothing else."""
-    if settings.report == "off":
+    if settings.report == "off" or report.shard is not None:  # The merge writes one for all parts.
         path.unlink(missing_ok=True)  # That of an earlier run.
         return False
     from agent_eval.report.html import MEGABYTE, PageOptions, folder_source, write_page

@@ -81,14 +81,17 @@ class Journal:
         line = recording.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
         self._write(line, recording)
 
-    def adopt(self, line: bytes) -> None:
-        """Takes over the recording of another job, as a line of its recordings.jsonl.gz.
+    def adopt(self, line: bytes, recording: Recording) -> None:
+        """Takes over a recording of another job.
+
+        Args:
+            line: The line of that job's recordings.jsonl.gz.
+            recording: Its content.
 
         Raises:
-            ValueError: It is not a recording.
             OSError: As `add` does.
         """
-        self._write(line.rstrip(b"\n") + b"\n", Recording.model_validate_json(line))
+        self._write(line.rstrip(b"\n") + b"\n", recording)
 
     def _write(self, line: bytes, recording: Recording) -> None:
         start = self._file.seek(0, 2)
