@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -14,12 +16,15 @@ from typing import Any
 
 import pytest
 from adk_envs import adk_python
+from fake_adk import FakeAdk, event, served
 from gate_runs import AGENT_EVAL, Done, Repository, repository_in
+from loopback import Answer, Request
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from source_samples import session, turn
 
 ROOT = Path(__file__).parents[2]
+TOKEN = "s3cret-token-of-the-server"
 
 
 @pytest.fixture
@@ -229,6 +234,29 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     assert (outside.code, "an entry is outside the archive" in outside.out) == (2, True), outside.out
     none = record(repository, "copy0.evalset.json", "--from", str(results), "--run", "2")
     assert (none.code, "has no conversation in run 2" in none.out) == (2, True)
+
+
+async def test_record_say__a_remote_agent_whose_answer_has_a_secret(tmp_path: Path) -> None:
+    async def weather(request: Request, answer: Answer) -> None:
+        await answer.events(event(f"3 degrees, says the server {TOKEN}"))
+
+    async with served(FakeAdk(turn=weather)) as fake:
+        process = await asyncio.create_subprocess_exec(
+            *(*AGENT_EVAL, "record", "weather.evalset.json", "--say", "Oslo?", "--agent", f"adk:{fake.url}#weather"),
+            *("--state", '{"home": "Bergen"}'),
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "AGENT_EVAL_AGENT_HEADERS": f"Authorization: Bearer {TOKEN}"},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(120):
+            out, _ = await process.communicate()
+    assert (process.returncode, TOKEN in out.decode()) == (0, False), out.decode()
+    assert "[record-masked]" in out.decode()
+    assert f"--agent 'adk:{fake.url}#weather'" in out.decode()
+    [case] = cases(tmp_path / "weather.evalset.json")
+    assert texts(case) == [("Oslo?", "3 degrees, says the server ***")]
+    assert case["session_input"]["state"] == {"home": "Bergen"}
 
 
 def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Repository) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     from agent_eval.agents.sandbox import AgentNotEnded
     from agent_eval.pipeline import AgentUnavailable
 
+    if not hasattr(os, "geteuid") and arguments.source is None:
+        io.log("agent-eval: `record` starts agents on Linux or macOS only. `--from` works on Windows.")
+        return 2
     log_start_directory(io)
     settings, problems = settings_of(arguments, io)
     if has_error(problems):
@@ -136,8 +140,8 @@ class _Recorder:
         ids = {one.session_id for one in chosen}
         log_problems([one for one in source.problems if request.session == "all" or _mentions(one, ids)], self.io)
         if request.session == "all":
-            if target.index is not None:
-                raise error(_SOURCE, "--session all makes new cases, and can't replace one.", "Choose one session.")
+            if target.eval_id:
+                raise error(_SOURCE, "--session all makes several cases, and EVAL_ID names one.", "Leave out the id.")
             chosen, known = recording.without_known(chosen, target.cases)
             log_problems(known, self.io)
         masker = _masker(self.io)
@@ -234,6 +238,10 @@ class _Recorder:
         if case.conversation is None:
             hint = "A scenario has no messages; make a case of one of its runs with --from agent-eval-results."
             raise error("record-id", f"The case `{case.eval_id}` is a scenario.", hint)
+        if not case.conversation:
+            raise error(
+                "record-id", f"The case `{case.eval_id}` has no messages.", "Record it with --say and --replace."
+            )
         return [turn.user_content for turn in case.conversation]
 
     def _converse(

@@ -12,7 +12,7 @@ from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import EvalCase
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}")
-_DIGITS = re.compile(r"(?<![\w.])\+?\d(?:[ ./()-]{0,2}\d){7,18}(?![\w])")
+_DIGITS = re.compile(r"(?<![\w.])\+?\d(?:[ /()-]{0,2}\d){7,18}(?![\w])")
 """Eight to nineteen digits with the separators of phone and card numbers."""
 _CARD = range(13, 20)
 """Digits of a card number (ISO/IEC 7812-1)."""
