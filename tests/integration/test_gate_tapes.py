@@ -249,6 +249,8 @@ def _check_refusals(repository: Repository, tape: Path) -> None:
 
     stray = tape.with_name("stray.tape.json")
     stray.write_bytes(tape.read_bytes())
+    planned = repository.gate("plan", "--tools", "replay")
+    assert (planned.code, "No tape" in planned.out) == (0, False)
     listed = repository.gate("tapes")
     assert (listed.code, listed.out.splitlines()[-1]) == (0, "2 tapes, 1 without a case (--prune removes them)")
     assert "shop/shop.evalset.json:tea: 1 call; price; recorded today; 1 run" in listed.out
@@ -256,6 +258,16 @@ def _check_refusals(repository: Repository, tape: Path) -> None:
     assert (validated.code, "warning [tape-orphaned]" in validated.out) == (0, True)
     assert repository.gate("tapes", "--prune").code == 0
     assert not stray.exists()
+    moved = tape.rename(tape.with_suffix(".moved"))
+    planned = repository.gate("plan", "--tools", "replay")
+    line = "No tape: 1 case, which must not call a tool: shop/shop.evalset.json:tea"
+    assert (planned.code, line in planned.out) == (0, True), planned.out
+    missing = repository.gate("run", "--tools", "replay", environment={"CI": "", "RUNS_FILE": str(tape)})
+    assert (missing.code, [case.reason.code for case in missing.report.cases if case.reason]) == (
+        3,
+        ["tool-tape-missing"],
+    )
+    moved.rename(tape)
 
     tape.write_text(tape.read_text("utf-8").replace('"occurrence": 0', '"occurrence": "first"'), encoding="utf-8")
     invalid = repository.gate("run", "--tools", "replay")

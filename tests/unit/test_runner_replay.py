@@ -215,6 +215,20 @@ def test_write__remarks(tmp_path: Path) -> None:
     ]
 
 
+def test_notices(tmp_path: Path) -> None:
+    record(tmp_path, ("book", {"room": "a"}, 1))
+    lenient = tapes(tmp_path, stale="warn")
+    call = ToolAsked(turn=1, call=1, name="book", args={"room": "a"}, declaration="d", source="new")
+    assert lenient.session(case(), 0, []).ask(call, list)["response"] == 1
+    assert lenient.notices("2.13.0") == [
+        "The answers of `book` were recorded before it changed: the file that defines it"
+    ]
+    assert tapes(tmp_path).notices("1.18.0") == []
+    assert tapes(tmp_path).notices("3.0.0rc1") == [
+        "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `tools: replay`"
+    ]
+
+
 def test_hash_of_files(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "a.sql").write_text("one")

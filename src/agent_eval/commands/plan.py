@@ -19,7 +19,16 @@ from agent_eval.core.limiter import AUTO_START
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.core.wire import WireModel
-from agent_eval.pipeline import default_model, find, model_settings, model_uses, policy_problems
+from agent_eval.pipeline import (
+    default_model,
+    find,
+    model_settings,
+    model_uses,
+    policy_problems,
+    tape_problems,
+    tapes_unsupported,
+    untaped,
+)
 from agent_eval.runner import FileEstimate, PromptMeter, Range, estimate
 
 if TYPE_CHECKING:
@@ -79,6 +88,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             io.log(f"agent-eval: {error}")
             return 2
     plan_problems += policy_problems(settings, suite)
+    if settings.tools != "live":
+        plan_problems += [*tapes_unsupported(settings, choices), *tape_problems(settings, suite)]
+        report.notices += untaped(settings, suite)
     log_problems([*problems, *plan_problems], io)
     if has_error(plan_problems):
         return 2

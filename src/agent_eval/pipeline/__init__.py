@@ -1,6 +1,13 @@
 """A run from the settings to the report: discover, validate, run, score, compare, decide, write."""
 
-from agent_eval.pipeline._tapes import StoredTape, recording_refused, stored_tapes, tape_problems
+from agent_eval.pipeline._tapes import (
+    StoredTape,
+    recording_refused,
+    stored_tapes,
+    tape_problems,
+    tapes_unsupported,
+    untaped,
+)
 from agent_eval.pipeline.ci_context import (
     CIContext,
     change_warnings,
@@ -39,4 +46,6 @@ __all__ = [
     "rules",
     "stored_tapes",
     "tape_problems",
+    "tapes_unsupported",
+    "untaped",
 ]

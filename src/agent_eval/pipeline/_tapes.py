@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import listed, plural
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -129,6 +130,16 @@ def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
                 )
             )
     return problems
+
+
+def untaped(settings: Settings, suite: Suite) -> list[str]:
+    """A line about the selected cases that have no tape, if tools are replayed."""
+    taped = {stored.case_id for stored in stored_tapes(settings, suite)}
+    cases = [f"{file.path}:{selected.case.eval_id}" for file in suite.files for selected in file.cases]
+    missing = [case for case in cases if case not in taped]
+    if settings.tools != "replay" or not missing:
+        return []
+    return [f"No tape: {plural(len(missing), 'case')}, which must not call a tool: {listed(missing, 3)}"]
 
 
 def recording_refused(settings: Settings, ci: CIContext, environ: Mapping[str, str]) -> list[Problem]:

@@ -349,7 +349,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
             ),
         ]
         if planned.tapes is not None:
-            report.notices += [*planned.tapes.notices(), *planned.tapes.write(checkout.provenance.get("adk", ""))]
+            adk = checkout.provenance.get("adk", "")
+            report.notices += [*planned.tapes.notices(adk), *planned.tapes.write(adk)]
         if checkout.reused:
             report.notices.append(f"{plural(checkout.reused, 'run')} taken from the journal of an earlier run")
         if journal.damaged_line is not None:

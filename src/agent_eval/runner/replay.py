@@ -50,6 +50,8 @@ _KINDS = {
 }
 
 
+_TESTED_MAJOR = 2
+"""Major version of the newest google-adk in tests/integration/adk_envs.py."""
 Decides = Callable[[str, str, str], bool]
 """Whether a metric fails a case by its threshold in test_config.json: file, eval id, metric."""
 
@@ -238,14 +240,22 @@ class Tapes:
             self._depends[key] = hash_of_files(self.root, patterns, skip=self.skip)
         return self._depends[key]
 
-    def notices(self) -> list[str]:
-        """What a reader of the report should know about replayed tools: changed ones (`tools-stale: warn`)."""
-        if self.mode != "replay" or self.stale != "warn":
-            return []
-        return [
-            f"The answers of `{tool}` were recorded before it changed: {what}"
-            for tool, what in sorted(self._changed.items())
-        ]
+    def notices(self, adk: str = "") -> list[str]:
+        """What a reader of the report should know about replayed tools: changed ones (`tools-stale: warn`), and a
+        version of google-adk (`adk`) whose tools this version of agent-eval was not tested with.
+        """
+        lines = []
+        if self.mode == "replay" and self.stale == "warn":
+            lines = [
+                f"The answers of `{tool}` were recorded before it changed: {what}"
+                for tool, what in sorted(self._changed.items())
+            ]
+        major = adk.partition(".")[0]
+        if major.isdecimal() and int(major) > _TESTED_MAJOR:
+            lines.append(
+                f"Recorded tools were not tested with google-adk {adk}: check that no tool runs with `tools: replay`"
+            )
+        return lines
 
     def write(self, adk: str = "") -> list[str]:
         """Writes the recorded tapes.
