@@ -16,6 +16,10 @@ from fake_adk import FakeAdk, event, hang, served
 from gate_runs import AGENT_EVAL
 from loopback import Answer, Request, loopback
 
+from agent_eval.core.content import text_of
+from agent_eval.results import BASE_RECORDINGS, Recording
+from agent_eval.runner import StoredLines
+
 TOKEN = "s3cret-token-of-the-job"
 CASE = {
     "eval_set_id": "weather",
@@ -197,6 +201,10 @@ async def test_run__starts_the_base_branchs_server_in_its_worktree(repository: P
     code, out, _ = await run(repository, "--baseline", "rerun", "--base-ref", "HEAD~1")
     assert code == 1 and "1 regression" in out, out
     assert (repository / "agent-eval-results/base/logs/double/server.log").exists()
+    stored = list(StoredLines(path=repository / "agent-eval-results" / BASE_RECORDINGS, model=Recording))
+    turns = [turn for recording in stored for turn in recording.invocations]
+    assert {text_of(turn.final_response) for turn in turns} == {"3 degrees"}
+    assert all(turn.spans is None for turn in turns), "nothing was measured inside of the server"
     # A server that runs elsewhere has no base version.
     async with served(FakeAdk(turn=weather)) as fake:
         agent = ("--agent", f"adk:{fake.url}", "--baseline", "rerun", "--base-ref", "HEAD~1")

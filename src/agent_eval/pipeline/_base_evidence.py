@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,5 +43,6 @@ def store_baseline_recordings(report: RunReport, outcome: BaselineOutcome | None
     try:
         report.baseline.recordings_note = write_recordings(path, outcome.baseline.recordings, case_ids)
     except OSError as error:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
         report.baseline.recordings_note = f"The baseline's recordings could not be written: {error.strerror or error}."
