@@ -27,6 +27,19 @@ function allRows(index) {
   return /** @type {Row[]} */ (rows);
 }
 
+/** The same rows, those that need attention first. @type {WeakMap<Index, Row[]>} */
+const rankedRows = new WeakMap();
+
+/**
+ * @param {Index} index
+ * @returns {Row[]}
+ */
+function rowsByRank(index) {
+  const rows = rankedRows.get(index) ?? [...allRows(index)].sort((a, b) => a.rank - b.rank);
+  rankedRows.set(index, rows);
+  return rows;
+}
+
 /**
  * The order in which cases are listed: those that a query selects, sorted. Missing values come last, ties in order of attention.
  * @param {Index} index
@@ -35,7 +48,7 @@ function allRows(index) {
  * @returns {number[]}
  */
 function orderedCases(index, query, sort) {
-  const rows = allRows(index).filter((row) => matches(query, row)).sort((a, b) => a.rank - b.rank);
+  const rows = rowsByRank(index).filter((row) => matches(query, row));
   const isDescending = sort?.startsWith("-") === true;
   const value = sort ? sortValue(index, isDescending ? sort.slice(1) : sort) : null;
   if (value) {

@@ -173,7 +173,7 @@ class Page {
    */
   move(step, onlyAttention) {
     if (this.shown?.view === "list") return this.list.move(step, onlyAttention);
-    const next = this.shown?.view === "case" ? neighbour(this.index, this.shown, step, onlyAttention) : null;
+    const next = this.shown?.view === "case" ? neighbour(this.index, listedCases(this.index, this.shown), this.shown, step, onlyAttention) : null;
     if (next !== null) this.context(this.leave.signal).go({ case: this.index.cases.id[next] });
   }
 }
@@ -203,13 +203,13 @@ async function caseElement(ctx, index, i, state) {
 /**
  * The case before or after one in the order of the list.
  * @param {Index} index
+ * @param {number[]} order
  * @param {State} state
  * @param {number} step
  * @param {boolean} onlyAttention
  * @returns {number | null}
  */
-function neighbour(index, state, step, onlyAttention) {
-  const order = listedCases(index, state);
+function neighbour(index, order, state, step, onlyAttention) {
   let place = order.indexOf(positionOf(index, state.case ?? ""));
   do place += step;
   while (onlyAttention && place >= 0 && place < order.length && !needsAttention(allRows(index)[order[place]]));
@@ -231,10 +231,11 @@ function listedCases(index, state) {
  * @param {State} state
  */
 function caseLinks(index, i, state) {
-  const place = listedCases(index, state).indexOf(i);
+  const order = listedCases(index, state);
+  const place = order.indexOf(i);
   const { q, sort, metric } = state;
   const leaf = (/** @type {number} */ step, /** @type {string} */ label) => {
-    const next = neighbour(index, state, step, true);
+    const next = neighbour(index, order, state, step, true);
     return next === null ? null : h("a", { class: "button", "data-focus": label, href: fragmentOf({ case: index.cases.id[next], q, sort, metric }), text: label });
   };
   return h(
@@ -243,7 +244,7 @@ function caseLinks(index, i, state) {
     h("a", { class: "button", href: fragmentOf({ q, sort, metric }), text: q ? "← Selected cases" : "← All cases" }),
     leaf(-1, "Previous problem"),
     leaf(1, "Next problem"),
-    place < 0 ? null : h("span", { class: "muted", text: `${(place + 1).toLocaleString("en")} of ${listedCases(index, state).length.toLocaleString("en")}` }),
+    place < 0 ? null : h("span", { class: "muted", text: `${(place + 1).toLocaleString("en")} of ${order.length.toLocaleString("en")}` }),
   );
 }
 
