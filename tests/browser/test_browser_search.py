@@ -6,11 +6,10 @@ import math
 import operator
 import random
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from list_samples import AGENTS, CHANGES, METRICS, STATUSES, TEXTS, TOOLS, WORDS, index_of_rows, row
 from report_pages import samples
@@ -108,9 +107,13 @@ def sorted_rows(rows: list[Row], sort: str | None, ranks: list[int]) -> list[int
 
 
 @pytest.fixture
-def search(functions: Callable[..., Page], tmp_path: Path) -> Callable[[Any, str, str | None], Any]:
-    page = functions(*FILES_OF_SEARCH)
-    return lambda index, query, sort: page.evaluate(SCRIPT, [index, query, sort])
+def search_page(functions: Callable[..., Page]) -> Page:
+    return functions(*FILES_OF_SEARCH)
+
+
+@pytest.fixture
+def search(search_page: Page) -> Callable[[Any, str, str | None], Any]:
+    return lambda index, query, sort: search_page.evaluate(SCRIPT, [index, query, sort])
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +171,15 @@ def test_search__any_text_is_a_query(search: Callable[[Any, str, str | None], An
         "=<>",
     ):
         assert isinstance(search(template, query, "metric:")["order"], list)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(score=st.floats(0, 1.5), threshold=st.sampled_from((None, 0.5, 0.8, 1.0)))
+@example(score=0.7996, threshold=0.8)
+def test_score__is_never_rounded_across_its_threshold(search_page: Page, score: float, threshold: float | None) -> None:
+    shown = float(search_page.evaluate("([score, threshold]) => scoreText(score, threshold)", [score, threshold]))
+    assert shown == pytest.approx(score, abs=0.005)
+    if all(abs(score - limit) > 1e-5 for limit in (0, 1, threshold or 0)):
+        assert [shown >= limit for limit in (1e-9, 1, threshold or 0)] == [
+            score >= limit for limit in (1e-9, 1, threshold or 0)
+        ]

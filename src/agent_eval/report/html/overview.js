@@ -22,7 +22,7 @@ const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Fail
  */
 const METRIC_COLUMNS = [
   ["Now", (metric) => metricScore(metric), () => true],
-  ["Base", (metric) => scoreText(metric.base), (metric) => metric.base !== null],
+  ["Base", (metric) => scoreText(metric.base, metric.threshold), (metric) => metric.base !== null],
   ["Change", (metric) => changeMark(metric.delta, metric.direction), (metric) => metric.delta !== null],
   ["Needs", (metric) => (metric.threshold === null ? "–" : `${metric.direction === "lower" ? "≤" : "≥"} ${scoreText(metric.threshold)}`), (metric) => metric.threshold !== null],
   ["Passed", (metric) => (metric.gates ? countCell(metric.passed) : "–"), () => true],
@@ -184,7 +184,7 @@ function metricName(metric) {
 /** @param {any} metric */
 function metricScore(metric) {
   const isBelow = metric.gates && typeof metric.now === "number" && !meets(metric, metric.now);
-  return h("span", { class: isBelow ? "fail" : null, text: scoreText(metric.now) });
+  return h("span", { class: isBelow ? "fail" : null, text: scoreText(metric.now, metric.threshold) });
 }
 
 /**

@@ -28,7 +28,7 @@ function scoreDetails(metric, selected, options) {
   const summary = [
     statusMark(metric.status),
     foreign(metric.name, "strong", { class: "score-name" }),
-    labelled("score-value", scoreText(metric.score)),
+    labelled("score-value", scoreText(metric.score, metric.threshold)),
     muted(`needs ${metric.direction === "lower" ? "at most" : "at least"} ${scoreText(metric.threshold)}`),
     deltaText(metric),
     scoreScale(metric),
@@ -55,7 +55,7 @@ function deltaText(metric) {
   const better = metric.direction === "lower" ? metric.delta < 0 : metric.delta > 0;
   const [tone, word] = metric.delta === 0 ? ["muted", "same as base"] : better ? ["pass", "better"] : ["fail", "worse"];
   const arrow = metric.delta > 0 ? "▲" : metric.delta < 0 ? "▼" : "=";
-  return labelled(`mark ${tone}`, `${arrow} ${word}, base ${scoreText(metric.base)}`);
+  return labelled(`mark ${tone}`, `${arrow} ${word}, base ${scoreText(metric.base, metric.threshold)}`);
 }
 
 /**
@@ -101,7 +101,7 @@ function runScores(metric, selected, options) {
   const columns = ["run", "score", "status", ...(byTurn ? ["by turn"] : []), ...(judged ? ["agreement of votes"] : [])];
   const row = (/** @type {any} */ run) => [
     h("span", null, foreign(options.labels.get(run.key) ?? run.key), run.key === selected ? " (shown)" : ""),
-    scoreText(run.score),
+    scoreText(run.score, metric.threshold),
     h("span", null, statusMark(run.status), run.close ? " ≈ close" : "", run.reason ? [" ", foreign(run.reason.message)] : null),
     ...(byTurn ? [(run.turn_scores ?? []).map((/** @type {any} */ score) => scoreText(score)).join(" · ")] : []),
     ...(judged ? [percentText(run.agreement)] : []),

@@ -206,14 +206,18 @@ function dataTable(columns, rows, caption = null) {
 }
 
 /**
- * A score, or another number that may be missing or not finite.
+ * A score, or another number that may be missing or not finite: two decimals, or as many as keep it on its side of the threshold, of
+ * 0 and of 1 (as `score_text` in Python).
  * @param {number | string | null | undefined} score
- * @param {number} digits
+ * @param {number | null} [threshold]
  */
-function scoreText(score, digits = 2) {
+function scoreText(score, threshold) {
   if (score === null || score === undefined) return "–";
   if (typeof score === "string") return { nan: "not a number", inf: "∞" }[score] ?? "−∞";
-  return Number.isInteger(score) && Math.abs(score) > 1 ? score.toLocaleString("en") : score.toFixed(digits);
+  if (Number.isInteger(score) && Math.abs(score) > 1) return score.toLocaleString("en");
+  const isTrue = (/** @type {number} */ shown) => [0, 1].every((limit) => (shown === limit) === (score === limit)) && (typeof threshold !== "number" || shown >= threshold === score >= threshold);
+  const digits = [2, 3, 4, 5].find((count) => isTrue(Number(score.toFixed(count)))) ?? 6;
+  return score.toFixed(digits);
 }
 
 /** @param {number | null | undefined} seconds */
