@@ -8,6 +8,7 @@ from agent_eval.core.text import plural
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.views import grouping, headline, is_for_merge
+from agent_eval.report.views.diff import no_baseline_reason
 from agent_eval.results import Origin, ProblemReport, RunReport
 
 _NAME, _LINE = 500, 2_000
@@ -74,7 +75,11 @@ def _baseline(facts: Facts) -> dict[str, Any] | None:
     baseline = facts.report.baseline
     if baseline is None:
         return None
-    return {"sentence": shown(baseline.message, _LINE), "url": facts.source.links.own(baseline.run_url)}
+    if baseline.status != "found":
+        return {"sentence": shown(no_baseline_reason(baseline), _LINE), "url": None}
+    url = facts.source.links.own(baseline.run_url)
+    sentence = baseline.message.replace(f" ({url})", "") if url else baseline.message  # The link is enough.
+    return {"sentence": shown(sentence, _LINE), "url": url}
 
 
 def _origin(facts: Facts) -> dict[str, Any]:
