@@ -1,4 +1,4 @@
-"""Of an artifact's zip only results.json is read, and nothing that looks like an attack."""
+"""What is read of an artifact's zip, and that nothing is that looks like an attack."""
 
 from __future__ import annotations
 
