@@ -188,6 +188,18 @@ def test_init__refuses(tmp_path: Path) -> None:
     unwritable = repository.gate("init")
     assert (unwritable.code, "[init-unwritable] evals/test_config.json" in unwritable.out) == (2, True)
     assert contents(repository.root).keys() == before.keys() | {"evals"}
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (repository.root / "evals").unlink()
+    (repository.root / "evals").symlink_to(outside)
+    linked = repository.gate("init")
+    assert (linked.code, "[init-unwritable] evals/test_config.json" in linked.out) == (2, True)
+    (repository.root / "evals").unlink()
+    (repository.root / ".gitignore").write_bytes(b"caf\xe9\n")
+    latin = repository.gate("init")
+    assert (latin.code, "it can't be read; add agent-eval-results/ and .adk/" in latin.out) == (0, True), latin.err
+    assert (repository.root / ".gitignore").read_bytes() == b"caf\xe9\n"
+    assert not list(outside.iterdir())
 
 
 def test_init__offers_a_recording_in_a_terminal(tmp_path: Path) -> None:

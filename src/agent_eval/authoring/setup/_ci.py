@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 
 from agent_eval.agents.sandbox import MODEL_VARIABLES
@@ -78,11 +80,21 @@ def key_variables(directories: Sequence[Path]) -> list[str]:
     """The variables with keys of model providers that the agents' source mentions, or that its models need."""
     found: dict[str, None] = {}
     for directory in directories:
-        for path in sorted([*directory.rglob("*.py"), *directory.glob("*.yaml")])[:_MOST_FILES]:
+        for path in islice(_sources(directory), _MOST_FILES):
             text = _text(path)
             names = [*_KEY.findall(text), *(f"{name.upper()}_API_KEY" for name in _LITELLM.findall(text))]
             found |= dict.fromkeys(name for name in names if any(fnmatchcase(name, glob) for glob in MODEL_VARIABLES))
     return list(found)
+
+
+def _sources(directory: Path) -> Iterator[Path]:
+    """The source files of an agent, without environments and hidden directories."""
+    for folder, folders, files in os.walk(directory):
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != "node_modules")
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith((".py", ".yaml")))
 
 
 def workflow(variables: Sequence[str], branch: str) -> str:

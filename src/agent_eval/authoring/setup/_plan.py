@@ -102,9 +102,9 @@ def plan_setup(root: Path, *, with_workflow: bool = True) -> Setup:
         directories = [root / agent for agent in agents]
         ci, snippet = _workflow(root, _ci.key_variables(directories))
         steps += ci
-    unwritable = next((step for step in steps if step.path is not None and not _can_write(step.path)), None)
+    unwritable = next((step for step in steps if step.path is not None and not _can_write(step.path, root)), None)
     if unwritable is not None:
-        hint = "Check the permissions of its directory."
+        hint = "It must be a regular file, or missing, in a writable directory of the repository."
         return _error("init-unwritable", f"{unwritable.what} can't be written.", hint)
     return Setup(steps=tuple(steps), records=tuple((file, agent) for agent, file in files.items()), snippet=snippet)
 
@@ -124,9 +124,10 @@ def _error(code: str, message: str, hint: str) -> Setup:
     return Setup(problems=(Problem(severity=Severity.ERROR, code=code, message=message, hint=hint),))
 
 
-def _can_write(path: Path) -> bool:
+def _can_write(path: Path, root: Path) -> bool:
     existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
-    return (existing == path or existing.is_dir()) and os.access(existing, os.W_OK)
+    is_right = path.is_file() and not path.is_symlink() if existing == path else existing.is_dir()
+    return is_right and os.access(existing, os.W_OK) and path.resolve().is_relative_to(root.resolve())
 
 
 def _without_evals(agents: Sequence[str], choices: AgentChoices, *, has_files: bool) -> list[str]:
@@ -176,6 +177,9 @@ def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
 def _ignored(root: Path) -> Iterator[Step]:
     path = root / ".gitignore"
     text = _read(path)
+    if text is None and path.exists():
+        yield Step(status="to do", what=".gitignore", note=f"it can't be read; add {' and '.join(_IGNORED)}")
+        return
     present = {line.strip().strip("/") for line in (text or "").splitlines()}
     missing = [pattern for pattern in _IGNORED if pattern.strip("/") not in present]
     if not missing:
@@ -273,8 +277,8 @@ def _git(arguments: Sequence[str], folder: Path) -> str:
 
 def _read(path: Path) -> str | None:
     try:
-        return read_regular(path, MAX_SETTINGS).decode("utf-8", "surrogateescape")
-    except OSError:
+        return read_regular(path, MAX_SETTINGS).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
         return None
 
 
