@@ -1,10 +1,10 @@
-"""What recorded tools cost: the overhead of a replayed call, and the time that `validate` needs for many tapes.
+"""What recorded tools cost and give: overhead of a replayed call, time of `validate`, spread of pass rates.
 
     python benchmarks/tapes.py --agent-python PYTHON     # an interpreter with google-adk
 
 A turn of 50 parallel calls of a tool that does nothing runs live and replayed; the sides alternate, so that a machine
 that slows down meets both. Then `agent-eval validate` checks 1,000 cases without tapes and with tapes of 20 calls. Exit
-code 1 if a goal is missed.
+code 1 if a goal is missed. Last, the spread of pass rates of an agent whose tool and whose model are sometimes wrong.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from agent_eval.agents.messages import ToolAsked, ToolRan
 from agent_eval.agents.protocol import SessionRequest
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.agents.tapes import (
+    Mode,
     RecordedCall,
     Tape,
     TapeIndex,
@@ -38,9 +39,38 @@ from agent_eval.agents.tapes import (
     tape_path,
     write_tape,
 )
-from agent_eval.core.content import FunctionCall, user_message
+from agent_eval.core.content import FunctionCall, text_of, user_message
 from agent_eval.core.masking import Masker
 
+NOISY = """
+import random
+from google.adk.agents import Agent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+TOOL, MODEL = 0.8, 0.9
+
+
+def look_up() -> dict:
+    return {"answer": "right" if random.random() < TOOL else "wrong"}
+
+
+class Model(BaseLlm):
+    model: str = "scripted"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        last = llm_request.contents[-1].parts[0]
+        if last.function_response:
+            text = last.function_response.response["answer"] if random.random() < MODEL else "no idea"
+            part = types.Part(text=text)
+        else:
+            part = types.Part(function_call=types.FunctionCall(name="look_up", args={}))
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+root_agent = Agent(name="bot", model=Model(), tools=[look_up])
+"""
+"""An agent whose tool is right in 80% of the calls, and whose model is right in 90% of the turns."""
 CALLS, CASES, CALLS_OF_A_CASE = 50, 1_000, 20
 GOAL_MS, GOAL_SECONDS = 2.0, 2.0
 AGENT = f"""
@@ -83,6 +113,68 @@ class Decider:
         self.session.ran(result)
 
 
+def agent_in(directory: Path, source: str, python: str, *, asks: bool) -> AdkAgent:
+    """The agent of this source, not started."""
+    package = directory / "bot"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text("from . import agent\n", encoding="utf-8")
+    (package / "agent.py").write_text(source, encoding="utf-8")
+    outages = ModelOutages(turn_timeout=60, on_throttle=lambda: None, on_answer=lambda: None)
+    spec = HostSpec(
+        python=[python],
+        agent_path=str(package),
+        root=directory,
+        sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(directory)}),
+        masker=Masker(),
+        log_dir=directory,
+        retry=RETRY_OPTIONS,
+        asks_for_tools=asks,
+    )
+    return AdkAgent(spec, outages)
+
+
+def tape_from(recorder: TapeSession) -> TapeIndex:
+    """The tape of a recorded session."""
+    taped = tape_of([recorder], recorder.rules)
+    tape = Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls))
+    return TapeIndex(tape, recorder.rules)
+
+
+async def answer(agent: AdkAgent, tools: Decider) -> str:
+    """What the agent answers in a session of its own."""
+    session = await agent.open(
+        SessionRequest(eval_set_id="s", eval_id="c", run=0, app_name="a", user_id="u", tools=tools)
+    )
+    invocation = await session.send(user_message("go"), timeout=60)
+    await session.close()
+    return text_of(invocation.final_response)
+
+
+async def noise(python: str, gates: int, runs: int, directory: Path) -> dict[str, list[float]]:
+    """Pass rates of one case in many gates of so many runs, with a live tool and with a recorded one."""
+    agent = agent_in(directory, NOISY, python, asks=True)
+    rules = ToolRules()
+
+    def session(mode: Mode, index: TapeIndex | None = None) -> Decider:
+        return Decider(TapeSession(mode=mode, rules=rules, index=index))
+
+    try:
+        await agent.start()
+        recorder = session("record")
+        while await answer(agent, recorder) != "right":  # as an author does: the tape that is committed is right
+            recorder = session("record")
+        index = tape_from(recorder.session)
+        rates: dict[str, list[float]] = {"live": [], "replay": []}
+        for _ in range(gates):
+            for name in rates:
+                deciders = [session("replay", index) if name == "replay" else session("record") for _ in range(runs)]
+                answers = [await answer(agent, decider) for decider in deciders]
+                rates[name].append(answers.count("right") / runs)
+    finally:
+        await agent.close()
+    return rates
+
+
 async def turn(agent: AdkAgent, tools: Decider | None) -> float:
     """Milliseconds of a turn."""
     session = await agent.open(
@@ -97,35 +189,13 @@ async def turn(agent: AdkAgent, tools: Decider | None) -> float:
 
 async def overhead(python: str, rounds: int, directory: Path) -> tuple[float, float, float]:
     """Milliseconds of a call: live, replayed, and the median of the differences."""
-    package = directory / "bot"
-    package.mkdir()
-    (package / "__init__.py").write_text("from . import agent\n", encoding="utf-8")
-    (package / "agent.py").write_text(AGENT, encoding="utf-8")
-
-    def host(*, asks: bool) -> AdkAgent:
-        outages = ModelOutages(turn_timeout=60, on_throttle=lambda: None, on_answer=lambda: None)
-        spec = HostSpec(
-            python=[python],
-            agent_path=str(package),
-            root=directory,
-            sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(directory)}),
-            masker=Masker(),
-            log_dir=directory,
-            retry=RETRY_OPTIONS,
-            asks_for_tools=asks,
-        )
-        return AdkAgent(spec, outages)
-
-    live, asking = host(asks=False), host(asks=True)
+    live, asking = (agent_in(directory, AGENT, python, asks=asks) for asks in (False, True))
     try:
         await asyncio.gather(live.start(), asking.start())
         rules = ToolRules()
         recorder = TapeSession(mode="record", rules=rules, index=None)
         await turn(asking, Decider(recorder))
-        taped = tape_of([recorder], rules)
-        index = TapeIndex(
-            Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls)), rules
-        )
+        index = tape_from(recorder)
         times: list[tuple[float, float]] = []
         for _ in range(rounds + 1):
             player = TapeSession(mode="replay", rules=rules, index=index)
@@ -177,6 +247,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent-python", required=True, help="an interpreter with google-adk")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--gates", type=int, default=60, help="for the spread of pass rates")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         live, replayed, more = asyncio.run(overhead(arguments.agent_python, arguments.rounds, Path(folder)))
@@ -188,6 +259,11 @@ def main() -> int:
         f"validate, {CASES:,} cases: {without:.2f} s, with tapes of {CALLS_OF_A_CASE} calls {with_tapes:.2f} s: "
         f"{difference:.2f} s more (goal: below {GOAL_SECONDS:g})"
     )
+    with tempfile.TemporaryDirectory() as folder:
+        rates = asyncio.run(noise(arguments.agent_python, arguments.gates, 10, Path(folder)))
+    for name, values in rates.items():
+        mean, spread = statistics.mean(values), statistics.stdev(values)
+        print(f"pass rate of 10 runs, {name}: mean {mean:.2f}, standard deviation {spread:.3f} ({len(values)} gates)")
     print(f"load: {os.getloadavg()[0]:.1f}")
     return int(more >= GOAL_MS or difference >= GOAL_SECONDS)
 
