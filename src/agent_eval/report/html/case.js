@@ -109,7 +109,7 @@ function whySection(index, row, item, everything) {
     { class: `why ${row.status}` },
     showReason ? foreign(item.reason.message, "p") : null,
     h("ul", { class: "findings" }, findings.slice(0, FINDINGS_OPEN)),
-    findings.length > FINDINGS_OPEN ? lazyDetails({ open: everything }, [countText(findings.length - FINDINGS_OPEN, "more finding")], () => [h("ul", { class: "findings" }, findings.slice(FINDINGS_OPEN))]) : null,
+    findings.length > FINDINGS_OPEN ? aside(everything, countText(findings.length - FINDINGS_OPEN, "more finding"), () => [h("ul", { class: "findings" }, findings.slice(FINDINGS_OPEN))]) : null,
     notes.length ? h("ul", { class: "notes" }, notes) : null,
   );
 }
@@ -126,7 +126,7 @@ function findingElement(finding, everything) {
     null,
     foreign(finding.summary, "strong"),
     lines.length ? h("ul", null, lines.slice(0, most)) : null,
-    lines.length > most ? lazyDetails({}, [countText(lines.length - most, "more line")], () => [h("ul", null, lines.slice(most))]) : null,
+    lines.length > most ? aside(false, countText(lines.length - most, "more line"), () => [h("ul", null, lines.slice(most))]) : null,
     finding.log ? aside(everything, "log", () => [logBlock(finding.log, "log")]) : null,
   );
 }
@@ -277,11 +277,10 @@ function conversationSection(item, chosen, state, everything) {
 /** @param {any} run */
 function runFacts(run) {
   const usage = run.usage ?? {};
-  const tokens = (/** @type {any} */ count) => count?.toLocaleString("en") ?? "?";
   const facts = [
     secondsText(run.seconds),
     usage.model_calls ? countText(usage.model_calls, "model call") : null,
-    usage.input_tokens || usage.output_tokens ? `${tokens(usage.input_tokens)} tokens in, ${tokens(usage.output_tokens)} out` : null,
+    usage.input_tokens || usage.output_tokens ? `${countCell(usage.input_tokens)} tokens in, ${countCell(usage.output_tokens)} out` : null,
     run.attempts > 1 ? `attempt ${run.attempts}` : null,
     run.stop_reason ? `ended by ${run.stop_reason}` : null,
   ].filter(Boolean);

@@ -166,12 +166,11 @@ function rubricList(rubrics) {
  */
 function voteList(votes) {
   const item = (/** @type {any} */ vote) => {
-    const bad = typeof vote.score === "number" && vote.score < 0.5;
-    const verdict = vote.verdict ?? (vote.score === null ? "no verdict" : "");
+    const tone = vote.score === null ? "muted" : vote.score < 0.5 ? "fail" : "pass";
     return h(
       "li",
       { class: "vote" },
-      h("p", null, h("span", { class: `mark ${vote.score === null ? "muted" : bad ? "fail" : "pass"}` }, foreign(verdict), vote.score === null ? "" : ` ${scoreText(vote.score)}`), " ", muted(vote.turn === null ? "conversation" : `turn ${vote.turn + 1}`), vote.rubric ? foreign(vote.rubric, "code") : null),
+      h("p", null, h("span", { class: `mark ${tone}` }, foreign(vote.verdict ?? "no verdict"), vote.score === null ? "" : ` ${scoreText(vote.score)}`), " ", muted(vote.turn === null ? "conversation" : `turn ${vote.turn + 1}`), vote.rubric ? foreign(vote.rubric, "code") : null),
       vote.text ? proseBlock(vote.text, vote.text.length) : muted("(no words)"),
     );
   };

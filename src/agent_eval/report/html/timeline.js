@@ -88,15 +88,14 @@ function timeAxis(end) {
 /** @param {any[]} spans */
 function timelineTable(spans) {
   const columns = ["what", "agent", "start", "took", "failed attempts", "tokens in", "tokens out"];
-  const tokens = (/** @type {number | null | undefined} */ count) => count?.toLocaleString("en") ?? "–";
   const row = (/** @type {any} */ span) => [
     foreign(`${span.kind} ${span.name ?? ""}`),
     foreign(span.agent),
     secondsText(span.start),
     secondsText(span.end - span.start),
     span.replayed ? "recorded answer" : isRetried(span) ? attemptText(span.attempts) : "–",
-    tokens(span.input_tokens),
-    tokens(span.output_tokens),
+    countCell(span.input_tokens),
+    countCell(span.output_tokens),
   ];
   return aside(spans.length <= SPANS_IN_SIGHT, "the same as a table", () => [dataTable(columns, spans.map(row))]);
 }

@@ -74,14 +74,9 @@ function trendCharts(index, trend) {
     column("seconds per run, median", (row) => row.p50, secondsText),
     column("seconds per run, 95th percentile", (row) => row.p95, secondsText),
     column("tokens per run", (row) => row.tokens, (value) => (value === null ? "–" : Math.round(value).toLocaleString("en"))),
-    column("cost", (row) => row.cost, costText),
+    column("cost", (row) => row.cost, dollars),
   ];
   return charts.filter((chart) => [...chart.values, chart.head].some((value) => value !== null));
-}
-
-/** @param {number | null | undefined} value In US dollars. */
-function costText(value) {
-  return value === null || value === undefined ? "–" : `$${value.toFixed(value < 0.1 ? 4 : 2)}`;
 }
 
 /**

@@ -28,12 +28,11 @@ const CALL_MARKS = { same: "✓ as expected", differs: "≠ other arguments", ex
 function renderTurns(conversation) {
   const { expected, now, base, target } = conversation;
   const count = Math.max(expected?.length ?? 0, now?.turns.length ?? 0, base?.turns.length ?? 0);
-  const turn = (/** @type {number} */ i) => turnElement(conversation, i, count);
+  const turns = (/** @type {number} */ from, /** @type {number} */ to) => Array.from({ length: to - from }, (_, i) => turnElement(conversation, from + i, count));
   const most = conversation.everything ? count : Math.max(TURNS_SHOWN, target + 1);
-  const shown = Array.from({ length: Math.min(count, most) }, (_, i) => turn(i));
-  if (count <= most) return shown;
-  const more = pushButton(`show ${countText(count - most, "more turn")}`, () => more.replaceWith(...Array.from({ length: count - most }, (_, i) => turn(most + i))));
-  return [...shown, more];
+  if (count <= most) return turns(0, count);
+  const more = pushButton(`show ${countText(count - most, "more turn")}`, () => more.replaceWith(...turns(most, count)));
+  return [...turns(0, most), more];
 }
 
 /**

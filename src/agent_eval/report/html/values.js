@@ -240,8 +240,6 @@ const STATUS_MARKS = {
   failed: ["✗", "fail"],
   errored: ["!", "fail"],
   quarantined: ["⊘", "warn"],
-  not_run: ["○", "muted"],
-  not_evaluated: ["○", "muted"],
 };
 
 /**
@@ -250,6 +248,6 @@ const STATUS_MARKS = {
  */
 function statusMark(status) {
   if (status === null) return null;
-  const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (status)] ?? ["?", "muted"];
+  const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (status)] ?? ["○", "muted"];
   return h("span", { class: `mark ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), status.replaceAll("_", " "));
 }
