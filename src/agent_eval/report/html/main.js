@@ -73,7 +73,7 @@ class Page {
     this.status = h("p", { role: "status", class: "visually-hidden" });
     this.dialog = keysDialog();
     this.list = createList(index, this.context(new AbortController().signal));
-    this.overview = h("div", { class: "overview" }, renderSummary(index), renderMetrics(index), this.list.element);
+    this.overview = h("div", { class: "overview" }, renderSummary(index), renderMetrics(index, index.metrics.length <= 6 && innerWidth >= 640), this.list.element);
     this.leave = new AbortController();
     /** @type {State | null} */
     this.shown = null;

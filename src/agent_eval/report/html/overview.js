@@ -148,13 +148,14 @@ function countButtons(index, toggle) {
 /**
  * All metrics of the run.
  * @param {Index} index
+ * @param {boolean} isOpen
  */
-function renderMetrics(index) {
+function renderMetrics(index, isOpen) {
   if (!index.metrics.length) return null;
   const columns = METRIC_COLUMNS.filter(([, , isShown]) => index.metrics.some(isShown));
   return h(
     "details",
-    { class: "metrics", open: index.metrics.length <= 6 && innerWidth >= 640 },
+    { class: "metrics", open: isOpen },
     h("summary", null, h("h2", { text: `Metrics (${index.metrics.length})` })),
     h(
       "div",

@@ -22,7 +22,7 @@ async function renderPrint(ctx, index, state) {
     { class: "print-view" },
     h("p", { class: "no-print" }, h("button", { type: "button", class: "button", text: "Print…", on: { click: () => print() } }), " ", h("a", { class: "button", href: fragmentOf({ q: state.q }), text: "Back to the list" })),
     renderSummary(index),
-    renderMetrics(index),
+    renderMetrics(index, true),
     h("h2", { text: `${countText(selected.length, "case")} that did not pass` }),
     state.q ? h("p", null, "Selected by: ", foreign(state.q, "code")) : null,
     rest > 0 ? h("p", { class: "notice", text: `The first ${PRINTED_CASES} are shown; ${rest.toLocaleString("en")} more are in the report.` }) : null,
