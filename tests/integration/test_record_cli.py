@@ -72,10 +72,14 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     assert not (repository.root / "agent-eval-results").exists()  # results of a run are not touched
 
     before = file.read_bytes()
+    (repository.root / "agent-eval.toml").write_text('tools = "replay"\n', "utf-8")  # Tools run all the same.
     named = ("--state", '{"k": 1}', "--expect", "calls,final,responses,intermediate", "--form", "events")
     done = ask(repository, "evals/dice.evalset.json:second: one", "--say", "roll", *named)
     assert done.code == 0, done.out + done.err
     assert "Run it: agent-eval run 'evals/dice.evalset.json:second: one'" in done.out
+    tape = "Record its tools first: agent-eval run 'evals/dice.evalset.json:second: one' --tools record (docs/tools.md)"
+    assert tape in done.out
+    (repository.root / "agent-eval.toml").unlink()
     text = file.read_bytes()
     closing = b"\n  ]\n}\n"
     assert before.endswith(closing)

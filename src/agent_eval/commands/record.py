@@ -311,6 +311,8 @@ class _Recorder:
         selector = target.name if len(cases) > 1 else f"{target.name}:{cases[0].eval_id}"
         command = ["agent-eval", "run", selector, *(["--agent", flag] if flag else [])]
         lines += [*scores, f"Run it: {shlex.join(command)}"]
+        if self.settings.tools != "live":
+            lines.append(f"Record its tools first: {shlex.join([*command, '--tools', 'record'])} (docs/tools.md)")
         self.io.print_result(harmless("\n".join(lines)))
         return 0 if ok else 1
 

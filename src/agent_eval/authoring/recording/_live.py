@@ -187,7 +187,8 @@ def live_agent(
     from agent_eval.pipeline import open_live_agent
 
     with tempfile.TemporaryDirectory(prefix="agent-eval-record-") as folder, _LoopThread() as thread:
-        settings = dataclasses.replace(settings, output_dir=Path(folder))
+        # A new conversation has no tape yet, so tools run.
+        settings = dataclasses.replace(settings, output_dir=Path(folder), tools="live")
         opened = open_live_agent(settings, context, choices)
         agent = thread.run(opened.__aenter__())
         try:
