@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.gate.policy import PolicyReader
 from agent_eval.settings.options import SETTINGS
 from agent_eval.settings.settings import Settings, read_settings
 from agent_eval.settings.toml_file import CONFIG_FILE
@@ -259,3 +260,22 @@ def test_read_settings__headers_and_a_remote_agent_in_the_file_are_an_error(tmp_
     (tmp_path / CONFIG_FILE).write_text('[agents]\n"**" = "agents/x"', encoding="utf-8")
     assert read_settings(tmp_path, secrets=secrets, flags={"agent": "adk:http://h"})[1] == []
     assert read_settings(tmp_path, secrets={"AGENT_EVAL_AGENT_HEADERS": "X: Bearer "})[0].agent_headers == {}
+
+
+def test_read_settings__gate_jobs_divides_every_alpha(tmp_path: Path) -> None:
+    entries = '[[policy]]\nalpha = 0.2\n[[policy]]\nmetric = "safety_v1"\nalpha = 0.1\n'
+    settings, problems = read(tmp_path, toml=f"gate-jobs = 4\n{entries}")
+    reader = PolicyReader(settings.policy)
+
+    assert problems == []
+    assert settings.policy.alpha == pytest.approx(0.05)
+    assert reader.metric("safety_v1", reader.of_case("a.test.json", "a")).alpha == pytest.approx(0.025)
+    assert read(tmp_path, toml="")[0].policy.alpha == 0.05
+
+
+@pytest.mark.parametrize("flags", [{"fail-fast": "true"}, {"mode": "merge"}, {"mode": "publish"}])
+def test_read_settings__shard_excludes_fail_fast_and_other_modes(tmp_path: Path, flags: dict[str, str]) -> None:
+    _, (problem,) = read(tmp_path, flags={"shard": "1/2", **flags})
+
+    assert (problem.code, problem.severity) == ("setting-invalid", Severity.ERROR)
+    assert "--shard exclude each other" in problem.message

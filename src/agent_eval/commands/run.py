@@ -221,7 +221,7 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
         io.print_result(text)
         return
     _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), io)
-    if outcome.report.shard is not None:  # The merge reports all parts.
+    if settings.shard is not None:  # The merge reports all parts.
         _append("GITHUB_STEP_SUMMARY", part_summary(outcome.report), io)
         io.print_result(stop_commands(text, secrets.token_hex(16)))
         return

@@ -38,11 +38,11 @@ class PartPlan:
         """What the job is about, and what its exit code says."""
         shard, budget = self.shard, self.budget
         limits = [
-            f"{limit:,g} {name}"
+            f"{limit} {name}"
             for limit, name in (
-                (budget.max_calls, "judge calls"),
-                (budget.max_tokens, "tokens"),
-                (budget.max_cost, "US dollars"),
+                (None if budget.max_calls is None else f"{budget.max_calls:,}", "judge calls"),
+                (None if budget.max_tokens is None else f"{budget.max_tokens:,}", "tokens"),
+                (None if budget.max_cost is None else f"{budget.max_cost:g}", "US dollars"),
             )
             if limit is not None
         ]
