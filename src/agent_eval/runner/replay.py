@@ -37,9 +37,10 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import listed, plural
-from agent_eval.criteria import ToolTrajectory, describe_differences, render_call, unlabelled
+from agent_eval.criteria import ToolTrajectory, render_call, unlabelled
 from agent_eval.evalset.paths import name_of
-from agent_eval.results import RunError, ToolUse
+from agent_eval.results import RunError, ToolUse, give_to_owner
+from agent_eval.runner._replay_text import hint_of, message_of
 from agent_eval.runner.plan import Plan, PlannedCase
 
 _KINDS = {
@@ -97,7 +98,10 @@ class CaseTools:
         if error.obstacle is Obstacle.NOT_RECORDED and self._is_contradicted(so_far()):
             owner = Owner.AGENT
         return AgentFailure(
-            _message(error, self.tape_age), kind=_KINDS[error.obstacle], owner=owner, hint=_hint(error, self.planned)
+            message_of(error, self.tape_age),
+            kind=_KINDS[error.obstacle],
+            owner=owner,
+            hint=hint_of(error, self.planned.case_id),
         )
 
     def _is_contradicted(self, calls: Sequence[FunctionCall]) -> bool:
@@ -109,47 +113,6 @@ class CaseTools:
             and self.decides(case.file, case.case.eval_id, criterion.name)
             for criterion in case.criteria
         )
-
-
-def _message(error: Unanswerable, age: float | None) -> str:
-    call = FunctionCall(name=error.call.name, args=error.call.args)
-    shown, when = render_call(call), f" ({_ago(age)})" if age is not None else ""
-    taped = f"on the tape (recorded {_ago(age)})" if age is not None else "on the tape"
-    match error.obstacle:
-        case Obstacle.MISSING:
-            return f"The agent called {shown}, and the case has no tape to answer it"
-        case Obstacle.STALE:
-            return f"`{call.name}` was changed after its answers were recorded{when}; what changed is {error.why}"
-        case Obstacle.NOT_REPLAYABLE:
-            return f"The call {shown} can't be replayed: {error.why}"
-    if error.nearest is None:
-        return f"The call {shown} is not {taped}, and no other call of `{call.name}` is"
-    nearest = FunctionCall(name=error.nearest.tool, args=error.nearest.args)
-    if nearest.args == call.args:
-        return f"The call {shown} was made more often than it is {taped}, and its recorded answers differ"
-    differences = "; ".join(describe_differences(nearest, call))
-    return f"The call {shown} is not {taped}. The nearest recorded call differs: {differences}"
-
-
-def _hint(error: Unanswerable, planned: PlannedCase) -> str:
-    again = f"agent-eval run '{planned.case_id}' --tools record"
-    name = error.call.name
-    match error.obstacle:
-        case Obstacle.NOT_RECORDED:
-            return (
-                f"If the call is right, record it: {again}. If some of its arguments don't matter, name those that do "
-                f'in `match` of a [[tool]] for "{name}". `miss = "live"` there lets the tool run (docs/tools.md).'
-            )
-        case Obstacle.NOT_REPLAYABLE:
-            return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs (docs/tools.md).'
-        case Obstacle.STALE:
-            return f"Record the case again: {again}. Then commit the tape with the change."
-    return f"Record the case and commit its tape: {again}."
-
-
-def _ago(seconds: float) -> str:
-    days = int(seconds // 86_400)
-    return f"{plural(days, 'day')} ago" if days > 0 else "today"
 
 
 @dataclass(kw_only=True)
@@ -304,6 +267,7 @@ class Tapes:
         )
         try:
             write_tape(path, tape)
+            give_to_owner(path.parent, self.root)
         except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
             return [f"{name} could not be written: {error}"]
         written[name] = len(tape.calls)

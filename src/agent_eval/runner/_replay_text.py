@@ -1,0 +1,56 @@
+"""Words for a tool call that a tape does not answer."""
+
+from __future__ import annotations
+
+from agent_eval.agents.tapes import Obstacle, Unanswerable
+from agent_eval.core.content import FunctionCall
+from agent_eval.core.text import plural
+from agent_eval.criteria import describe_differences, render_call
+
+
+def message_of(error: Unanswerable, age: float | None) -> str:
+    """What is wrong, in one sentence.
+
+    Args:
+        error: The call.
+        age: Seconds since the tape was recorded; None without a tape.
+    """
+    call = FunctionCall(name=error.call.name, args=error.call.args)
+    shown, when = render_call(call), f" ({_ago(age)})" if age is not None else ""
+    taped = f"on the tape (recorded {_ago(age)})" if age is not None else "on the tape"
+    match error.obstacle:
+        case Obstacle.MISSING:
+            return f"The agent called {shown}, and the case has no tape to answer it"
+        case Obstacle.STALE:
+            return f"`{call.name}` was changed after its answers were recorded{when}; what changed is {error.why}"
+        case Obstacle.NOT_REPLAYABLE:
+            return f"The call {shown} can't be replayed: {error.why}"
+    if error.nearest is None:
+        return f"The call {shown} is not {taped}, and no other call of `{call.name}` is"
+    nearest = FunctionCall(name=error.nearest.tool, args=error.nearest.args)
+    if nearest.args == call.args:
+        return f"The call {shown} was made more often than it is {taped}, and its recorded answers differ"
+    differences = "; ".join(describe_differences(nearest, call))
+    return f"The call {shown} is not {taped}. The nearest recorded call differs: {differences}"
+
+
+def hint_of(error: Unanswerable, case_id: str) -> str:
+    """What to do about it."""
+    again = f"agent-eval run '{case_id}' --tools record"
+    name = error.call.name
+    match error.obstacle:
+        case Obstacle.NOT_RECORDED:
+            return (
+                f"If the call is right, record it: {again}. If some of its arguments don't matter, name those that do "
+                f'in `match` of a [[tool]] for "{name}". `miss = "live"` there lets the tool run (docs/tools.md).'
+            )
+        case Obstacle.NOT_REPLAYABLE:
+            return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs (docs/tools.md).'
+        case Obstacle.STALE:
+            return f"Record the case again: {again}. Then commit the tape with the change."
+    return f"Record the case and commit its tape: {again}."
+
+
+def _ago(seconds: float) -> str:
+    days = int(seconds // 86_400)
+    return f"{plural(days, 'day')} ago" if days > 0 else "today"
