@@ -92,10 +92,14 @@ def accept_all(prospects: Iterable[Prospect], options: Options) -> Decisions:
     """Accepts everything that is offered and holds: the runs have to pass with the new expectation, or the user has to
     choose the run.
     """
+    return asyncio.run(_accept_all(prospects, options))
+
+
+async def _accept_all(prospects: Iterable[Prospect], options: Options) -> Decisions:
     decisions = Decisions()
     for item in prospects:
         try:
-            proposal = asyncio.run(propose_for(item, options))
+            proposal = await propose_for(item, options)
             if not proposal.holds and options.run is None:
                 raise varies(proposal)
             decisions.accepted.append(proposal)

@@ -230,16 +230,25 @@ async def _failing_turns(
     failing: set[int] = set()
     for metric in concerned:
         for run in runs:
-            result = (
-                None if metric.criterion is None else await metric.criterion.score(_conversation(prospect.case, run))
-            )
-            if result is None or isinstance(result, NotEvaluated) or len(result.turn_scores) != len(expected):
+            scores = await _turn_scores(metric, prospect.case, run)
+            if len(scores) != len(expected):
                 failing |= differing
                 continue
             threshold = metric.report.threshold or 0.0
-            low = {number for number, score in enumerate(result.turn_scores) if score is None or score < threshold}
+            low = {number for number, score in enumerate(scores) if score is None or score < threshold}
             failing |= low & differing
     return failing
+
+
+async def _turn_scores(metric: Metric, case: EvalCase, run: Recording) -> Sequence[float | None]:
+    """The score of each turn of a run, as stored in the report or else computed; empty if there is none."""
+    stored = next((score for score in metric.report.runs if score.run == run.run), None)
+    if stored is not None and stored.turn_scores:
+        return stored.turn_scores
+    if stored is not None and len(run.invocations) == 1:
+        return [stored.score]
+    result = None if metric.criterion is None else await metric.criterion.score(_conversation(case, run))
+    return () if result is None or isinstance(result, NotEvaluated) else result.turn_scores
 
 
 def _content(turn: Invocation, name: Field) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_eval.authoring.choosing import MOST_RUNS
@@ -39,9 +39,10 @@ _ELSE = (
 class OpenFile:
     """An eval file of the working tree: its text, its value, and what was loaded of it."""
 
-    loaded: LoadedFile
-    text: str
-    value: Any
+    # Without a repr: asyncio makes the repr of a task, and a file may have thousands of cases.
+    loaded: LoadedFile = field(repr=False)
+    text: str = field(repr=False)
+    value: Any = field(repr=False)
 
     def index_of(self, eval_id: str) -> int | None:
         """The index of a case in the file; None if it has no such case."""
@@ -73,7 +74,7 @@ class Prospect:
     file: OpenFile
     index: int
     """Of the case in the file."""
-    runs: tuple[Recording, ...]
+    runs: tuple[Recording, ...] = field(repr=False)
     """The complete runs, at least one."""
     metrics: tuple[Metric, ...]
     """All configured metrics of the case that have a threshold."""
