@@ -52,7 +52,7 @@ format: .venv/ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff format
 
 test-browser: .venv/ready $(PAGE_CHECKS)/node_modules/ready ## report.html in Chromium. Needs Chromium
-	$(BIN)/pytest -m browser
+	$(BIN)/pytest tests/browser -n 2
 
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance

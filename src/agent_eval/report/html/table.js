@@ -31,7 +31,7 @@ function columnsOf(index, metric, width) {
   const columns = [
     { key: "status", title: "Status", class: "c-status", width: 7.5, sort: null, cell: (row) => statusCell(row, blocksSome) },
     { key: "case", title: "Case", class: "c-case", width: 13, sort: "case", cell: caseCell },
-    { key: "why", title: "Why", class: "c-why", width: 13, sort: null, cell: (row) => foreign(row.why) },
+    { key: "why", title: "Why", class: "c-why", width: 20, sort: null, cell: (row) => foreign(row.why) },
     ...wanted.map((/** @type {number} */ i) => metricColumn(index.metrics[i], i)),
     { key: "seconds", title: "Time", class: "c-number", width: 4.5, sort: "-seconds", cell: (row) => secondsText(row.seconds) },
     isUsed("tokens") ? { key: "tokens", title: "Tokens", class: "c-number", width: 4.25, sort: "-tokens", cell: (row) => countCell(row.tokens) } : null,
