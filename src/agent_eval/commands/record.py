@@ -119,9 +119,9 @@ class _Recorder:
             raise error(_SOURCE, f"{unused[0]} needs --from.", "Name what was recorded: `--from SOURCE`.")
         if arguments.source is not None and arguments.runs > 1:
             raise error(_SOURCE, "--runs is for conversations with the agent, not for --from.", "Leave it out.")
-        given = [flag for flag in ("state", "app_name", "user_id") if getattr(arguments, flag) is not None]
-        if arguments.again and given:
-            flag = f"--{given[0].replace('_', '-')}"
+        fixed = [flag for flag in ("state", "app_name", "user_id") if getattr(arguments, flag) is not None]
+        if arguments.again and fixed:
+            flag = f"--{fixed[0].replace('_', '-')}"
             raise error(_SOURCE, f"{flag} and --again exclude each other.", "Change `session_input` of the case first.")
         if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
@@ -137,16 +137,17 @@ class _Recorder:
         source, stored = recording.read_stored(Path(arguments.source), name, request)
         ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
         chosen = recording.choose_stored(stored, name, request, ask)
-        ids = {one.session_id for one in chosen}
-        log_problems([one for one in source.problems if request.session == "all" or _mentions(one, ids)], self.io)
+        ids = {conversation.session_id for conversation in chosen}
+        shown = [item for item in source.problems if request.session == "all" or _mentions(item, ids)]
+        log_problems(shown, self.io)
         if request.session == "all":
             if target.eval_id:
                 raise error(_SOURCE, "--session all makes several cases, and EVAL_ID names one.", "Leave out the id.")
-            chosen, known = recording.without_known(chosen, target.cases)
-            log_problems(known, self.io)
+            chosen, notices = recording.without_known(chosen, target.cases)
+            log_problems(notices, self.io)
         masker = _masker(self.io)
-        chosen = [self._placed(recording.masked(one, masker), target, state) for one in chosen]
-        return [_Recorded(conversation=one, draft=Draft(turns=list(one.turns))) for one in chosen]
+        chosen = [self._placed(recording.masked(item, masker), target, state) for item in chosen]
+        return [_Recorded(conversation=item, draft=Draft(turns=list(item.turns))) for item in chosen]
 
     def _placed(self, stored: Conversation, target: Target, state: dict[str, Any] | None) -> Conversation:
         """A stored conversation with what the flags say about its session."""
@@ -285,7 +286,7 @@ class _Recorder:
             self.io.print_result(f"{target.name}: nothing new.")
             return 0
         again = self.arguments.again
-        new = recording.new_cases(target, [one.conversation for one in recorded], self._form(target), again=again)
+        new = recording.new_cases(target, [item.conversation for item in recorded], self._form(target), again=again)
         cases = new.cases
         log_problems([*target.notices, *new.problems], self.io)
         if self.arguments.dry_run:
@@ -326,29 +327,17 @@ class _Recorder:
         lines: list[str] = []
         passes = True
         pairs = zip(cases, recorded, strict=False) if len(cases) == len(recorded) else ()
-        for case, one in pairs:
-            check = recording.self_check(case, one.draft.turns, config, calls_visible=one.draft.calls_visible)
-            expected = check.passes or one.draft.is_changed
+        for case, item in pairs:
+            check = recording.self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
+            expected = check.passes or item.draft.is_changed
             passes = passes and expected
             if len(cases) == 1 or not expected:
-                lines += _score_lines(check, case, changed=one.draft.is_changed)
+                lines += recording.score_lines(check, case, changed=item.draft.is_changed)
         return passes, lines
 
 
-def _score_lines(check: recording.SelfCheck, case: EvalCase, *, changed: bool) -> list[str]:
-    scores = ", ".join(f"{name} {'-' if score is None else f'{score:.2f}'}" for name, score, _ in check.scores)
-    what = "the recorded answers score now" if changed else "scored against itself"
-    lines = [f"`{case.eval_id}` {what}: {scores} ({check.config})"] if scores else []
-    lines += [f"  {reason}" for reason in check.reasons]
-    if check.others:
-        lines.append(f"  not scored here: {', '.join(check.others)}")
-    if not check.passes and not changed:
-        lines.append("  The case can't pass as it is: change the criteria, or what it expects (--expect).")
-    return lines
-
-
 def _mentions(problem: Problem, ids: set[str]) -> bool:
-    return any(f"`{one}`" in problem.message for one in ids)
+    return any(f"`{session_id}`" in problem.message for session_id in ids)
 
 
 def _masker(io: CliIO) -> Any:

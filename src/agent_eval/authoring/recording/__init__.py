@@ -8,7 +8,7 @@ from agent_eval.authoring.recording._messages import read_messages, read_state, 
 from agent_eval.authoring.recording._names import new_set_id, stem
 from agent_eval.authoring.recording._new_cases import NewCases, new_cases
 from agent_eval.authoring.recording._refused import Refused, error
-from agent_eval.authoring.recording._self_check import SelfCheck, config_of, most_typical_take, self_check
+from agent_eval.authoring.recording._self_check import SelfCheck, config_of, most_typical_take, score_lines, self_check
 from agent_eval.authoring.recording._stored import (
     StoredRequest,
     choose_stored,
@@ -55,6 +55,7 @@ __all__ = [
     "read_state",
     "read_stored",
     "said",
+    "score_lines",
     "self_check",
     "split_name",
     "stem",

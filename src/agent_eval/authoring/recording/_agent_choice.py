@@ -52,8 +52,8 @@ def choose_agent(target: Target, settings: Settings, app_name: str | None, state
     directory = choice.directory(settings.root)
     derived = app_name or (directory.resolve().name if directory is not None else None)
     for name in dict.fromkeys((derived, app_name)):
-        found = _choices(target, settings, name, state, explicit=None).by_file.get(target.name)
-        if found is not None and found.path == choice.path:
+        selected = _choices(target, settings, name, state, explicit=None).by_file.get(target.name)
+        if selected is not None and selected.path == choice.path:
             return ChosenAgent(choices=choices, choice=choice, app_name=name, flag=None)
     return ChosenAgent(choices=choices, choice=choice, app_name=derived, flag=settings.agent or choice.path)
 

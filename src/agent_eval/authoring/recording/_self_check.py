@@ -57,10 +57,10 @@ def most_typical_take(case: EvalCase, takes: Sequence[Take], config: EvalConfig)
     from agent_eval.authoring.choosing import most_typical, route
     from agent_eval.criteria import build, supported
 
-    names = [one for one in config.criteria if one.name not in config.custom_metrics and supported(one.metric)]
+    configs = [item for item in config.criteria if item.name not in config.custom_metrics and supported(item.metric)]
     runs = [take.turns for take in takes]
     visible = all(take.calls_visible for take in takes)
-    index = asyncio.run(most_typical(case, runs, [build(one) for one in names], calls_visible=visible))
+    index = asyncio.run(most_typical(case, runs, [build(item) for item in configs], calls_visible=visible))
     return index, sum(route(run) == route(runs[index]) for run in runs)
 
 
@@ -97,3 +97,22 @@ def self_check(
         reasons=tuple(reasons),
         others=tuple(others),
     )
+
+
+def score_lines(check: SelfCheck, case: EvalCase, *, changed: bool) -> list[str]:
+    """The scores as lines.
+
+    Args:
+        check: The scores.
+        case: The new case.
+        changed: The user expects something else than what the agent did, so that lower scores are right.
+    """
+    scores = ", ".join(f"{name} {'-' if score is None else f'{score:.2f}'}" for name, score, _ in check.scores)
+    what = "the recorded answers score now" if changed else "scored against itself"
+    lines = [f"`{case.eval_id}` {what}: {scores} ({check.config})"] if scores else []
+    lines += [f"  {reason}" for reason in check.reasons]
+    if check.others:
+        lines.append(f"  not scored here: {', '.join(check.others)}")
+    if not check.passes and not changed:
+        lines.append("  The case can't pass as it is: change the criteria, or what it expects (--expect).")
+    return lines

@@ -75,7 +75,7 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):
         raise Refused([problem for problem in source.problems if problem.severity is Severity.ERROR])
-    conversations = [_with_session(one, sessions) for one in source.conversations]
+    conversations = [_with_session(conversation, sessions) for conversation in source.conversations]
     chosen = [conversation for conversation in conversations if _is_of(conversation, request)]
     if not chosen:
         what = f"case `{request.case}`" if request.case else "conversation"
@@ -191,7 +191,7 @@ def choose_stored(
     if request.session == "latest":
         return [conversations[-1]]
     if request.session is not None:
-        chosen = [one for one in conversations if one.session_id == request.session]
+        chosen = [item for item in conversations if item.session_id == request.session]
         if not chosen:
             raise error(_CODE, f"`{name}` has no session `{request.session}`.", "--list shows the sessions.")
         return chosen[:1]
@@ -212,13 +212,13 @@ def conversation_table(conversations: Sequence[Conversation]) -> str:
     rows = [
         (
             str(number),
-            visible(shorten(one.session_id, 60)),
-            visible(shorten(one.user_id or "-", 60)),
-            _time(one.started_at),
-            plural(len(one.turns), "turn"),
-            visible(first_line(text_of(one.turns[0].user_content), 60)),
+            visible(shorten(item.session_id, 60)),
+            visible(shorten(item.user_id or "-", 60)),
+            _time(item.started_at),
+            plural(len(item.turns), "turn"),
+            visible(first_line(text_of(item.turns[0].user_content), 60)),
         )
-        for number, one in enumerate(conversations[-_SHOWN:], max(len(conversations) - _SHOWN, 0) + 1)
+        for number, item in enumerate(conversations[-_SHOWN:], max(len(conversations) - _SHOWN, 0) + 1)
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, (*widths, 0), strict=True)) for row in rows]

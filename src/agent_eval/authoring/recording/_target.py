@@ -177,7 +177,7 @@ def _index(target: Target, eval_id: str, *, replace: bool) -> int | None:
         raise error(_ID, f"Which case of `{target.name}` is meant?", f"Write {target.name}:EVAL_ID.", file=target.name)
     if replace and not matching:
         near = nearby(eval_id, target.taken) or target.taken[:5]
-        hint = f"Its cases: {listed([f'`{short_name(one)}`' for one in near], 5)}." if near else "It has no cases."
+        hint = f"Its cases: {listed([f'`{short_name(name)}`' for name in near], 5)}." if near else "It has no cases."
         raise error(_ID, f"`{target.name}` has no case `{shown}`.", hint, file=target.name)
     if matching and not replace:
         hint = "Choose another id, or replace the case with --replace."

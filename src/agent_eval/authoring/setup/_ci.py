@@ -117,7 +117,7 @@ def gitlab(variables: Sequence[str]) -> str:
 
 def jenkins(variables: Sequence[str]) -> str:
     """The pipeline for Jenkins."""
-    [line] = [one for one in JENKINS.splitlines() if _DEFAULT_KEY in one]
+    [line] = [text for text in JENKINS.splitlines() if _DEFAULT_KEY in text]
     names = variables or (_DEFAULT_KEY,)
     return JENKINS.replace(
         line, "\n".join(line.replace(_DEFAULT_KEY, name).replace("google-api-key", _credential(name)) for name in names)
