@@ -25,7 +25,11 @@ from evalset_samples import (
     Sample,
 )
 
+from agent_eval.authoring.expectation import NewTurn, accept_turns
 from agent_eval.commands.migrate import migrate
+from agent_eval.core.content import FunctionCall, Part, model_message, text_of, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation, intermediate_responses, tool_calls
+from agent_eval.evalset.json import patched_text, replaced
 from agent_eval.evalset.json.writing import eval_set_text, write_text
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.schema import EvalSet
@@ -116,6 +120,39 @@ def test_adk__conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
         return cases
 
     assert comparable(file.eval_set.model_dump(mode="json", exclude_none=True)) == comparable(theirs)
+
+
+def test_adk__loads_files_in_which_every_turn_was_accepted(adk: Ask, tmp_path: Path) -> None:
+    """As `agent-eval accept` changes them, in flat lists and in events, in both spellings."""
+    uses = [FunctionCall(id="1", name="find", args={"room": "bedroom"}), FunctionCall(name="switch", args={})]
+    actual = Invocation(
+        user_content=user_message("Off."),
+        final_response=model_message("It is off \U0001f4a1"),
+        intermediate_data=IntermediateData(
+            tool_uses=uses, intermediate_responses=[("helper", [Part(text="One moment.")])]
+        ),
+    )
+    new = NewTurn(actual=actual, fields=frozenset({"calls", "final", "intermediate"}))
+    conversations = 0
+    for number, sample in enumerate(GOOD_EVAL_SETS):
+        value = sample.value
+        for place, case in enumerate(value["eval_cases"]):
+            if turns := case.get("conversation"):
+                changed = accept_turns(case, dict.fromkeys(range(len(turns)), new))
+                value = replaced(value, ("eval_cases", place), changed)
+                conversations += 1
+        path = tmp_path / f"{number}.evalset.json"
+        text = patched_text(json.dumps(sample.value, indent=2), sample.value, value)
+        write_text(path, text)
+        theirs = EvalSet.model_validate(adk("file", str(path))["ok"])
+        for case, ours in zip(theirs.eval_cases, EvalSet.model_validate(value).eval_cases, strict=True):
+            for turn, own in zip(case.conversation or (), ours.conversation or (), strict=True):
+                for read in (turn, own):
+                    calls = [(call.name, call.args) for call in tool_calls(read.intermediate_data)]
+                    assert calls == [(call.name, call.args) for call in uses]
+                    assert text_of(read.final_response) == "It is off \U0001f4a1"
+                    assert intermediate_responses(read) == [("helper", "One moment.")]
+    assert conversations > 3
 
 
 @pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)

@@ -18,7 +18,7 @@ from agent_eval.authoring.review_text import body, header, painter, safe
 from agent_eval.authoring.terminal import Terminal
 from agent_eval.authoring.writing import case_text, unified
 from agent_eval.core.invocation import tool_calls
-from agent_eval.core.text import plural, without_commands
+from agent_eval.core.text import without_commands
 from agent_eval.evalset.json import PatchError
 from agent_eval.report.views import visible
 
@@ -248,9 +248,3 @@ def _messages(case: Mapping[str, Any]) -> list[Any]:
 def _keys(turns: Sequence[Any]) -> Iterator[str]:
     for turn in turns:
         yield from (call_key(call) for call in tool_calls(turn.intermediate_data))
-
-
-def closing_line(decisions: Decisions, prospects: int) -> str:
-    """E.g. `2 cases accepted, 1 skipped`."""
-    skipped = prospects - len(decisions.accepted) - len(decisions.refusals)
-    return f"{plural(len(decisions.accepted), 'case')} accepted, {skipped} skipped"
