@@ -269,10 +269,9 @@ function countCell(count) {
  * @param {Child[][]} rows
  */
 function plainTable(label, titles, rows) {
-  if (!rows.length) return h("p", { class: "muted", text: "None." });
-  return h(
-    "div",
-    { class: "scroller", role: "region", tabindex: "0", "aria-label": label },
-    h("table", { class: "plain" }, h("thead", null, h("tr", null, titles.map((title) => h("th", { scope: "col", text: title })))), h("tbody", null, rows.map((cells) => h("tr", null, cells.map((content) => h("td", null, content)))))),
-  );
+  if (!rows.length) return muted("None.");
+  const table = dataTable(titles, rows);
+  table.className = "scroller";
+  table.setAttribute("aria-label", label);
+  return table;
 }
