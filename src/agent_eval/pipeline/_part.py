@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import every, plural
+from agent_eval.pipeline.output import Outcome, Recorded, write
 
 if TYPE_CHECKING:
     from agent_eval.evalset.models import LoadedFile
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models import Budget
+    from agent_eval.pipeline._checkout import Checkout
+    from agent_eval.pipeline.context import RunContext
     from agent_eval.results import RunReport, ShardReport
     from agent_eval.runner import Plan, RecordedSeconds
     from agent_eval.settings import Settings
@@ -185,3 +188,23 @@ def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
         state = f"{every(runs, 'run')} {'was' if runs == 1 else 'were'} judged"
     reasons = [Reason(code="part", message=f"part {shard.index} of {shard.total}; {MERGE}; {state}")]
     return Verdict(value="inconclusive", reasons=tuple(reasons))
+
+
+async def run_part(part: PartPlan, report: RunReport, checkout: Checkout) -> Verdict:
+    """Runs one part. Nothing is compared and no policy is applied: the merge does both, for all cases."""
+    report.cases = await checkout.execute(part.plan)
+    verdict = part_verdict(part.shard, report)
+    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    if checkout.limiter.refusals:
+        report.notices.append(
+            "The model provider refused requests of this part (429 or 503). All parts together make up to "
+            f"{part.shard.total * checkout.limiter.most:,} runs at once: lower `concurrency`"
+        )
+    return verdict
+
+
+def empty_part(settings: Settings, context: RunContext, part: PartPlan, report: RunReport) -> Outcome:
+    """The outcome of a part without cases: there are more parts than cases."""
+    verdict = part_verdict(part.shard, report)
+    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    return write(settings, context, report, Recorded(runs=(), cases=()))

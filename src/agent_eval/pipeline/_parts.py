@@ -15,6 +15,7 @@ from agent_eval.baseline import UnreadableError, read_file
 from agent_eval.core.files import read_lines
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless, plural
+from agent_eval.pipeline._draft import problem_reports
 from agent_eval.results import (
     FILES,
     JUDGE_REPLIES,
@@ -207,6 +208,15 @@ class Parts:
             ],
             missing=list(self.missing),
         )
+
+
+def add_parts(report: RunReport, parts: Parts) -> None:
+    """Adds to a merged report what its parts have beside their cases."""
+    report.problems += problem_reports(parts.problems)
+    report.merged_from = parts.to_report()
+    report.notices += parts.notices
+    for result in parts.results:
+        report.provenance |= {name: value for name, value in result.report.provenance.items() if name != "concurrency"}
 
 
 def _status(case: CaseReport, run_number: int) -> str:

@@ -20,8 +20,9 @@ from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline._draft import draft_report, file_reports, problem_reports, with_problems
-from agent_eval.pipeline._part import part_verdict, plan_part, read_shard_plan, with_durations
+from agent_eval.pipeline._decision import decide_on, failure_blocks
+from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
+from agent_eval.pipeline._part import empty_part, plan_part, read_shard_plan, run_part, with_durations
 from agent_eval.pipeline._spending import limit_models, spending
 from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.evalset.models import Suite
-    from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.policy_checks import KnownCase
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models import ModelPool
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import Reason, RunReport
     from agent_eval.runner import MissingModels, Plan, Tapes
     from agent_eval.settings import Settings
@@ -135,7 +134,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             begun=begun,
         )
         if part is not None and not part.shard.cases:
-            return _empty_part(settings, context, part, report)
+            return empty_part(settings, context, part, report)
         try:
             return await _run(settings, context, planned, report)
         except AgentNotEnded as error:
@@ -330,7 +329,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
             open_base_checkout(checkout, plan, choices, planned.plan_of) as base_checkout,
         ):
             if planned.part is not None:
-                verdict = await _run_part(planned.part, report, checkout)
+                verdict = await run_part(planned.part, report, checkout)
             else:
                 verdict = await _judged(planned, report, checkout, base_checkout)
             await loading
@@ -395,7 +394,9 @@ async def _judged(
             cases = await checkout.execute(plan, fail_fast=fail_fast)
         else:
             cases = await planned.parts.execute(checkout, plan)
-            _add_parts(report, planned.parts)
+            from agent_eval.pipeline._parts import add_parts
+
+            add_parts(report, planned.parts)
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
@@ -419,87 +420,10 @@ async def _judged(
     return verdict
 
 
-def _empty_part(settings: Settings, context: RunContext, part: PartPlan, report: RunReport) -> Outcome:
-    """The outcome of a part without cases: there are more parts than cases."""
-    verdict = part_verdict(part.shard, report)
-    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
-    return write(settings, context, report, Recorded(runs=(), cases=()))
-
-
-async def _run_part(part: PartPlan, report: RunReport, checkout: Checkout) -> Verdict:
-    """Runs one part. Nothing is compared and no policy is applied: the merge does both, for all cases."""
-    report.cases = await checkout.execute(part.plan)
-    verdict = part_verdict(part.shard, report)
-    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
-    if checkout.limiter.refusals:
-        report.notices.append(
-            "The model provider refused requests of this part (429 or 503). All parts together make up to "
-            f"{part.shard.total * checkout.limiter.most:,} runs at once: lower `concurrency`"
-        )
-    return verdict
-
-
-def _add_parts(report: RunReport, parts: Parts) -> None:
-    """Adds to a merged report what its parts have beside their cases."""
-    report.problems += problem_reports(parts.problems)
-    report.merged_from = parts.to_report()
-    report.notices += parts.notices
-    for result in parts.results:
-        report.provenance |= {name: value for name, value in result.report.provenance.items() if name != "concurrency"}
-
-
 _COMPARISON = "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
 _NO_COMPARISON = (
     "`fail-fast` had no effect: a comparison with the base branch was to decide, and there turned out to be none"
 )
-
-
-def failure_blocks(settings: Settings, ci: CIContext, *, repeatable: bool) -> bool:
-    """Whether a failed case blocks whatever the base branch's results: only then does `fail-fast` end the run.
-
-    Args:
-        settings: Its `gate` counts.
-        ci: Says whether the run is compared with a base branch.
-        repeatable: False for recorded answers.
-    """
-    if not ci.compares or ci.baseline_request is None or settings.gate in {"thresholds", "both"}:
-        return True
-    return settings.gate == "auto" and not repeatable
-
-
-def decide_on(
-    report: RunReport, checkout: Checkout, compared: Compared | None, rules: Sequence[Reason] = (), *, repeatable: bool
-) -> Verdict:
-    """Decides, and writes the verdict into the report.
-
-    Args:
-        report: With its cases, after the policy was applied.
-        checkout: The head's.
-        compared: Result of `compare_with_base`.
-        rules: Reasons to fail whatever the cases did.
-        repeatable: False for recorded answers.
-    """
-    from agent_eval.gate.evaluation import evaluate
-    from agent_eval.gate.keys import no_secrets
-
-    settings, ci = checkout.settings, checkout.context.ci
-    verdict = evaluate(
-        report.cases,
-        settings.policy,
-        # Recorded answers don't vary and can't be repeated, so the thresholds alone decide.
-        gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
-        pull_request=ci.compares,
-        compared=compared,
-        rules=rules,
-    )
-    about = ci.activity
-    if verdict.value == "inconclusive" and about.secrets_withheld:
-        is_fork = about.pull_request is not None and about.pull_request.is_fork
-        if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
-            verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
-    report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
-    report.blocking = list(verdict.blocking)
-    return verdict
 
 
 def _load_scorers(plan: Plan) -> None:
