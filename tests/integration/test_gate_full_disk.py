@@ -58,3 +58,21 @@ def test_a_full_disk_and_a_signal__end_in_time(repository: Repository) -> None:
     assert done.code == 2, done.out + done.err
     assert "No space left on device" in done.out + done.err
     assert repository.left_behind() == []
+
+
+def test_a_report_page_that_does_not_fit__is_a_line_and_changes_nothing(repository: Repository) -> None:
+    """The page alone is larger than this disk."""
+    repository.evals("evals/a.test.json", {"quick": "say hello"})
+
+    done = repository.gate("run")
+
+    assert done.code == 0, done.out + done.err
+    lines = [line for line in done.err.splitlines() if "report.html" in line]
+    assert len(lines) == 1 and "could not be written: OSError: [Errno 28] No space left on device" in lines[0]
+    assert not (done.output / "report.html").exists()
+    assert done.report.verdict == "passed" and done.recordings
+    assert "report.html" not in done.out + (done.output / "summary.md").read_text("utf-8")
+
+    silent = repository.gate("run", "--report", "off")
+
+    assert (silent.code, "report.html" in silent.err) == (0, False), silent.err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from report_samples import TRAJECTORY, case, metric, report
@@ -112,10 +114,10 @@ def big(count: int, *, size: int, statuses: Sequence[CaseStatus] = ("passed", "f
     cases = [
         case(f"case_{n}", statuses[n % len(statuses)], metric(TRAJECTORY, 1.0, threshold=1.0)) for n in range(count)
     ]
-    text = "".join(chr(0x4E00 + (n * 7919) % 20_000) for n in range(size))  # Compresses badly.
+    by_id = {item.case_id: item for item in cases}
 
     def recordings(case_id: str) -> Iterable[Recording]:
-        of = next(item for item in cases if item.case_id == case_id)
-        return [recording(of, 0, turn("Which devices?", "None.", *called("find", {"text": case_id + text}, room="x")))]
+        text = base64.b64encode(Random(case_id).randbytes(size)).decode()[:size]  # Compresses badly.
+        return [recording(by_id[case_id], 0, turn("Which?", "None.", *called("find", {"text": text}, room="x")))]
 
     return PageSource(report=report("failed", cases), recordings=recordings)

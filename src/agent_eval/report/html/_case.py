@@ -42,13 +42,9 @@ class PageCase:
         """The turns of the eval case; None if it is unknown or its user is simulated."""
         return self.eval_case.conversation if self.eval_case is not None else None
 
-    def block(self, detail: CaseDetail | None = None) -> dict[str, Any]:
-        """The case as a block holds it.
-
-        Args:
-            detail: Less than what was read; None for all of that.
-        """
-        detail = detail or self.detail
+    def block(self) -> dict[str, Any]:
+        """The case as a block holds it."""
+        detail = self.detail
         return {
             "id": shown(self.case.case_id, 2_000),
             "reason": reason_of(self.case.reason, detail),

@@ -51,9 +51,9 @@ class Index:
         self._metrics = [row.name for row in digest.metric_rows(facts.report)]
         self._agents = {file.file: file.agent for file in facts.report.files}
 
-    def add(self, page_case: PageCase, detail: CaseDetail, block: int) -> None:
+    def add(self, page_case: PageCase, block: int) -> None:
         """Adds the row of a case."""
-        case, facts = page_case.case, self.facts
+        case, detail, facts = page_case.case, page_case.detail, self.facts
         self.ignored += page_case.runs.ignored
         change = facts.change(case.case_id)
         metrics = {metric.name: metric for metric in case.metrics}

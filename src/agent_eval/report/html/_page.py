@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import html
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,12 @@ from agent_eval.core.disk import naming
 from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index
-from agent_eval.report.html._levels import CaseDetail, Detail, Plan, plans
+from agent_eval.report.html._levels import Detail, Plan, plans
 from agent_eval.report.html._packing import dumped, packed, shown
 from agent_eval.report.html._source import Facts, PageSource
 from agent_eval.report.html._static import static_part
 from agent_eval.report.views import headline
+from agent_eval.results import CaseReport
 
 MEGABYTE = 1_000_000
 _BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
@@ -98,9 +100,9 @@ class _Sample:
         quiet = [case for case in facts.report.cases if not facts.needs_attention(case)]
         others = [case for case in facts.report.cases if facts.needs_attention(case)]
         self._groups = [
-            (is_quiet, len(cases), [PageCase(facts, case, CaseDetail()) for case in random.sample(cases, count)])
+            (is_quiet, len(cases), random.sample(cases, min(len(cases), _SAMPLE)))
             for is_quiet, cases in ((True, quiet), (False, others))
-            if (count := min(len(cases), _SAMPLE))
+            if cases
         ]
 
     def size(self, step: Plan) -> float:
@@ -108,14 +110,18 @@ class _Sample:
         head = len(_head(self._facts, step).encode()) + len(script().encode())
         return head + sum(self._of_group(step, *group) for group in self._groups)
 
-    def _of_group(self, step: Plan, is_quiet: bool, count: int, sample: Sequence[PageCase]) -> float:
+    def _of_group(self, step: Plan, is_quiet: bool, count: int, sample: Sequence[CaseReport]) -> float:
         index = Index(self._facts)
         fixed = len(packed(dumped(index.data(step, 0))))
-        blocks = []
-        for page_case in sample:
-            blocks.append(dumped(page_case.block(step.detail(quiet=is_quiet))))
-            index.add(page_case, step.detail(quiet=is_quiet), 0)
-        rows = len(packed(dumped(index.data(step, 0)))) - fixed + len(packed(b",".join(blocks)))
+        detail = step.detail(quiet=is_quiet)
+        compressor = zlib.compressobj(6)
+        compressed = 0
+        for case in sample:
+            page_case = PageCase(self._facts, case, detail)
+            compressed += len(compressor.compress(dumped(page_case.block())))
+            index.add(page_case, 0)
+        compressed += len(compressor.flush())
+        rows = len(packed(dumped(index.data(step, 0)))) - fixed + compressed * 4 / 3  # base64
         return fixed + rows * count / len(sample)
 
 
@@ -175,7 +181,7 @@ def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Call
     for case in facts.report.cases:
         detail = step.detail(quiet=not facts.needs_attention(case))
         page_case = PageCase(facts, case, detail)
-        yield dumped(page_case.block()), functools.partial(index.add, page_case, detail)
+        yield dumped(page_case.block()), functools.partial(index.add, page_case)
     for change in facts.base.comparison.cases if facts.base.comparison is not None else ():
         if change.change == "removed":
             removed = RemovedCase(facts, change)
