@@ -20,10 +20,12 @@ _AROUND = re.compile(r"[ \t]*([{}()\[\];,:?=<>&|!*%])[ \t]*")
 """Punctuation that needs no blanks."""
 _SUM = re.compile(r"(?<![+\-\s])[ \t]([+-]=?)[ \t](?![+\-])")
 """`a + b`, but not `a + +b`, which is not `a++b`."""
-_LAST = re.compile(r"(?<=[^);{}]);}")
-"""The semicolon of a block's last statement; after `)` it may be all that a loop has."""
+_LAST = re.compile(r"(?<=[^;{}]);}")
+"""The semicolon of a block's last statement. No loop of ours consists of one."""
 _NO_BREAK_AFTER = re.compile(r"([{(\[,;])\n+")
 _NO_BREAK_BEFORE = re.compile(r"\n+([)\].}])")
+_AFTER_BLOCK = re.compile(r"}\n(?=[a-zA-Z])")
+"""Where a statement follows a block. What ends with a brace but is no block, ends with a semicolon."""
 
 
 def compact_script(code: str) -> str:
@@ -42,7 +44,7 @@ def compact_script(code: str) -> str:
     joined = re.sub(r"[ \t]*\n\s*", "\n", "".join(pieces))
     joined = _SUM.sub(r"\1", _AROUND.sub(r"\1", joined))
     joined = _NO_BREAK_BEFORE.sub(r"\1", _NO_BREAK_AFTER.sub(r"\1", joined))
-    joined = _LAST.sub("}", joined)
+    joined = _LAST.sub("}", _AFTER_BLOCK.sub("}", joined))
     return re.sub(r"\0(\d+)\0", lambda match: texts[int(match[1])], joined).strip("\n") + "\n"
 
 
