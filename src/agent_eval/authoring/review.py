@@ -79,8 +79,7 @@ class Review:
         """Asks about one case. Returns whether the review goes on."""
         self._show(proposal, number)
         while True:
-            self.terminal.write(_PROMPT)
-            key = self.terminal.read_key()
+            key = self.terminal.read_key(_PROMPT)
             self.terminal.write(f"{safe(key)}\n" if key.isprintable() else "\n")
             if key in {"a", "A", "\n", "\r"}:
                 if key == "A":
@@ -176,8 +175,7 @@ class Review:
                 reasons = [refusal.problem.message]
             for reason in reasons:
                 self._line(reason)
-            self.terminal.write("edit again? [y n] ")
-            key = self.terminal.read_key()
+            key = self.terminal.read_key("edit again? [y n] ")
             self.terminal.write(f"{safe(key)}\n" if key.isprintable() else "\n")
             if key not in {"y", "e", "\n", "\r"}:
                 return None

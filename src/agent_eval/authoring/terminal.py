@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 _ESCAPE = "\x1b"
+_END = {"\x04", "\0"}
+"""Ctrl-D, and what Linux makes of it if it is typed before the terminal stops to read lines."""
 _REST = 0.05
 """Seconds in which a terminal sends the rest of an escape sequence."""
 
@@ -19,9 +21,9 @@ _REST = 0.05
 class Terminal:
     """How a review talks to the user."""
 
-    read_key: Callable[[], str]
-    """Waits for a key and returns its character; "" at the end of the input, ESC for any key without a character.
-    Raises KeyboardInterrupt for Ctrl-C."""
+    read_key: Callable[[str], str]
+    """Prints a question, waits for a key and returns its character; "" at the end of the input, ESC for a key without a
+    character. Raises KeyboardInterrupt for Ctrl-C."""
     write: Callable[[str], None]
     """Prints a text without a line break. It must be safe."""
     color: bool = False
@@ -34,7 +36,7 @@ def real_terminal(*, color: bool) -> Terminal:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    keys = _Keys(sys.stdin.fileno())
+    keys = _Keys(sys.stdin.fileno(), write)
     return Terminal(read_key=keys.read, write=write, color=color)
 
 
@@ -46,17 +48,19 @@ def has_terminal() -> bool:
 class _Keys:
     """Reads keys from a terminal without waiting for the end of a line. What is typed ahead is not lost."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, write: Callable[[str], None]) -> None:
         self._descriptor = descriptor
+        self._write = write
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._ended = False
 
-    def read(self) -> str:
+    def read(self, question: str) -> str:
         with _unbuffered(self._descriptor):
+            self._write(question)  # Only now, so that the answer is not read as a line.
             key = self._character()
             if key == _ESCAPE:
                 self._skip_sequence()
-            return "" if key == "\x04" else key  # Ctrl-D
+            return "" if key in _END else key
 
     def _character(self) -> str:
         while not self._ended:

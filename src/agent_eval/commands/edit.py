@@ -153,8 +153,7 @@ def _in_editor(file: EditedFile, io: CliIO) -> str | None:
             return changed_text(file, edited.value)
         except EditError as error:
             log_problems(error.problems, io)
-        terminal.write("edit again? [y n] ")
-        key = terminal.read_key()
+        key = terminal.read_key("edit again? [y n] ")
         terminal.write("\n")
         if key not in {"y", "\n", "\r"}:
             return None
