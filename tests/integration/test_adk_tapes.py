@@ -163,7 +163,7 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
     hashes = {name: tool for tape in tapes.values() for name, tool in tape.tools.items()}
     assert hashes.keys() == {call.tool for call in calls}
     assert all(tool.declaration for tool in hashes.values())
-    assert [name for name, tool in hashes.items() if not tool.source] == ["forecast"]
+    assert [name for name, tool in hashes.items() if not tool.source] == ["load_memory"]
     assert {call.agent for call in tapes["both"].calls} == {"left", "right"}
     assert [call.agent for call in tapes["office"].calls] == ["helper"]
     assert [call.actions.model_dump(exclude_none=True) for call in tapes["form"].calls] == [

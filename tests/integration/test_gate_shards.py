@@ -244,6 +244,9 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     assert "min-pass-rate is 1.0 in this run; 0.25 in" in refused(min_pass_rate=0.25)
     assert "commit is" in refused(origin={"commit": "f" * 40})
     assert "are listed, but have no results" in refused(cases=cases[1:])
+    assert "do not have 1 run each" in refused(cases=[{**cases[0], "runs": []}, *cases[1:]])
+    files = json.loads(intact)["files"]
+    assert "is agents/other, and in this run" in refused(files=[{**files[0], "agent": "agents/other"}, *files[1:]])
     assert "have another content" in refused(cases=[{**cases[0], "fingerprint": "0"}, *cases[1:]])
     metric, *others = cases[0]["metrics"]
     for change, why in (({"threshold": 0.4}, "the threshold of"), ({"fingerprint": "0"}, "other options")):
@@ -251,6 +254,9 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
         assert why in refused(cases=[changed, *cases[1:]])
     first.write_text("{", "utf-8")
     assert "shard-unreadable" in messages(merged(tmp_path))
+    first.write_bytes(intact)
+    edit(first, shard={**shard, "notices": ["The answers of `book` were recorded before it changed"]})
+    assert merged(tmp_path).report.notices.count("The answers of `book` were recorded before it changed") == 1
     first.write_bytes(intact)
     narrower = ("evals/a.test.json",)
     assert "cases do not exist in this run: evals/b.test.json:d" in messages(merged(tmp_path, paths=narrower))

@@ -158,6 +158,13 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
     for name, text in differences.items():
         assert text in errors[f"c_{name}"][2], errors[f"c_{name}"][2]
 
+    # With `warn` a notice says which tools changed, also if parts are merged.
+    one = ("home/home.evalset.json:t_depends", "--tools", "replay", "--tools-stale", "warn")
+    assert mutants.gate("run", *one, "--shard", "1/1", "--output-dir", "shards/1").code == 0
+    merged = mutants.gate("merge", "--paths", *one)
+    assert merged.code == 0
+    assert "The answers of `look_up` were recorded before it changed: a file that it depends on" in merged.out
+
     # Where the trajectory is compared exactly, a wrong call is the agent's failure.
     path = mutants.root / "home" / "home.evalset.json"
     data = json.loads(path.read_text())

@@ -148,12 +148,14 @@ def test_masked__names_and_paths() -> None:
         "user": {"email": "e", "name": "n"},
         "list": [{"token": "t", "max_tokens": 5}],
         "cookie": "",
+        "accessToken": "a",
     }
     assert masked(value, ToolPolicy(mask=("user.email", "not.there"))) == {
         "Api-Key": "***",
         "user": {"email": "***", "name": "n"},
         "list": [{"token": "***", "max_tokens": 5}],
         "cookie": "",
+        "accessToken": "***",
     }
 
 

@@ -137,23 +137,19 @@ def _share(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Set
     from agent_eval.pipeline.context import default_model
     from agent_eval.runner import estimate
 
-    def calls(chosen: Sequence[LoadedFile]) -> int:
-        estimated = estimate(chosen, num_runs=settings.num_runs, default_model=default_model(settings))
-        ranges = [criterion.calls for criterion in estimated.with_model()]
-        return sum(max(calls.least, 1) if calls.most is None else calls.most for calls in ranges)
-
-    def those(here: bool) -> list[LoadedFile]:
-        halves = [
-            dataclasses.replace(
-                file,
-                cases=tuple(one for one in file.cases if (f"{file.path}:{one.case.eval_id}" in case_ids) is here),
-            )
-            for file in files
-        ]
-        return [file for file in halves if file.cases]
-
-    mine = calls(those(True))
-    return mine, mine + calls(those(False))
+    model = default_model(settings)
+    here = everywhere = 0
+    for file in files:
+        for selected in file.cases:
+            # Each case by itself: the shares must not depend on the other cases of a part, or their sum exceeds 1.
+            alone = dataclasses.replace(file, cases=(selected,))
+            ranges = [
+                one.calls for one in estimate([alone], num_runs=settings.num_runs, default_model=model).with_model()
+            ]
+            calls = sum(max(each.least, 1) if each.most is None else each.most for each in ranges)
+            everywhere += calls
+            here += calls if f"{file.path}:{selected.case.eval_id}" in case_ids else 0
+    return here, everywhere
 
 
 def _budget(settings: Settings, share: tuple[int, int]) -> Budget:

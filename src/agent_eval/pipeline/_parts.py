@@ -215,6 +215,7 @@ def add_parts(report: RunReport, parts: Parts) -> None:
     report.problems += problem_reports(parts.problems)
     report.merged_from = parts.to_report()
     report.notices += parts.notices
+    report.notices += dict.fromkeys(notice for result in parts.results for notice in result.shard.notices)
     for result in parts.results:
         report.provenance |= {name: value for name, value in result.report.provenance.items() if name != "concurrency"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.text import listed, short_name
+from agent_eval.core.text import harmless, listed, plural, short_name
 from agent_eval.pipeline._parts import PartResults, Parts, refusal
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def check_parts(
     Raises:
         RuntimeError: Parts with one plan have a case twice or not at all, which would be a bug.
     """
-    problems = [*_differences(results, draft), *(_mistakes(results, plan))]
+    problems = [*_differences(results, draft), *_other_agents(results, draft), *_mistakes(results, plan)]
     if problems:
         return None, problems
     first = results[0].shard
@@ -105,6 +105,17 @@ def _assignment(plan: Plan, total: int, expected: str) -> Mapping[str, int] | No
     return assignment if split == expected else None
 
 
+def _other_agents(results: Sequence[PartResults], draft: RunReport) -> Iterator[Problem]:
+    """Refusals for parts that ran another agent than that of this run."""
+    agents = {file.file: file.agent for file in draft.files}
+    for result in results:
+        for file in result.report.files:
+            if (agent := agents.get(file.file, file.agent)) != file.agent:
+                message = f"{result.file}: the agent of {file.file} is {harmless(file.agent)}, and in this run {agent}."
+                yield refusal(code="shards-differ", message=message, hint=_SAME_CHECKOUT)
+                break
+
+
 def _mistakes(results: Sequence[PartResults], plan: Plan) -> Iterator[Problem]:
     """Refusals for cases of parts that are not those of this checkout."""
     here = {case.case_id: case for case in plan.cases}
@@ -122,6 +133,9 @@ def _mistakes(results: Sequence[PartResults], plan: Plan) -> Iterator[Problem]:
         ]
         if changed:
             yield _other_cases(result, changed, "have another content in this run")
+        numbers = list(plan.numbers())
+        if cut := [case_id for case_id, case in cases.items() if sorted(run.run for run in case.runs) != numbers]:
+            yield _other_cases(result, cut, f"do not have {plural(len(numbers), 'run')} each")
         for case_id, case in cases.items():
             if case_id in here and (why := _other_criteria(case, here[case_id])):
                 hint = "Run all parts again. In a pull request the base branch's criteria apply until accepted."

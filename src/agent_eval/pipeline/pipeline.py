@@ -349,7 +349,10 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         ]
         if planned.tapes is not None:
             adk = checkout.provenance.get("adk", "")
-            report.notices += [*planned.tapes.notices(adk), *planned.tapes.write(adk)]
+            remarks = [*planned.tapes.notices(adk), *planned.tapes.write(adk)]
+            report.notices += [remark for remark in remarks if remark not in report.notices]
+            if report.shard is not None:
+                report.shard.notices = remarks
         if checkout.reused:
             report.notices.append(f"{plural(checkout.reused, 'run')} taken from the journal of an earlier run")
         if journal.damaged_line is not None:

@@ -26,6 +26,8 @@ class ShardReport(WireModel):
     """Number of cases of all parts together."""
     weights_from: Literal["turns", "recorded"] = "turns"
     """What the split is balanced by: turns of the cases, or the durations of earlier runs (`--shard-plan`)."""
+    notices: list[str] = Field(default_factory=list)
+    """What the report of all parts must say, too: which tools changed after their answers were recorded."""
 
     @property
     def note(self) -> str:

@@ -1197,12 +1197,13 @@ class ToolWatch:
         self._channel = channel
         self._calls = itertools.count(1)
         self._asking: dict[int, tuple[Turn, concurrent.futures.Future[Any]]] = {}
+        self._base: Any = None  # ADK's base class of tools
         self._sources: dict[str, bytes] = {}
         self._hashes: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
         """Wraps the classes of tools that exist, and those that are defined later."""
-        base = importlib.import_module("google.adk.tools.base_tool").BaseTool
+        base = self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
 
         def defined(cls: Any, **options: Any) -> None:
             super(base, cls).__init_subclass__(**options)
@@ -1215,9 +1216,10 @@ class ToolWatch:
             classes += [below for below in cls.__subclasses__() if below not in classes]
 
     def _wrap(self, cls: Any) -> None:
-        body = vars(cls).get("run_async")
-        if body is None:
-            return
+        definer = next((parent for parent in cls.__mro__ if "run_async" in vars(parent)), None)
+        if definer is None or (definer is not cls and issubclass(definer, self._base)):
+            return  # The class that defines it is wrapped itself, unless it is a mixin.
+        body = vars(definer)["run_async"]
 
         @functools.wraps(body)
         async def run_async(tool: Any, args: Any, tool_context: Any, **more: Any) -> Any:
@@ -1309,9 +1311,14 @@ def _is_control(tool: Any) -> bool:
         return True
     if any(cls.__name__ in _AGENT_TOOLS and cls.__module__.startswith("google.adk.") for cls in type(tool).__mro__):
         return True
-    definition = getattr(tool, "func", None) or type(tool)
-    named = tool.name in _CONTROL_TOOLS or tool.name.startswith("adk_request_")
-    return named and str(getattr(definition, "__module__", "")).startswith("google.adk.")
+    if tool.name not in _CONTROL_TOOLS:
+        return False
+    function = getattr(tool, "func", None)
+    if function is not None:
+        return str(getattr(function, "__module__", "")).startswith("google.adk.")
+    # Also a server may call its tool `load_memory`: its class in ADK is then McpTool, not LoadMemoryTool.
+    own = "".join(word.title() for word in tool.name.split("_")) + "Tool"
+    return any(cls.__name__ == own and cls.__module__.startswith("google.adk.") for cls in type(tool).__mro__)
 
 
 def _defining_files(tool: Any) -> Iterable[str]:

@@ -13,20 +13,20 @@ from agent_eval.core.masking import MASK
 SECRET_NAMES = frozenset(
     {
         "authorization",
-        "api_key",
         "apikey",
         "token",
-        "access_token",
-        "refresh_token",
-        "id_token",
+        "accesstoken",
+        "refreshtoken",
+        "idtoken",
         "password",
         "cookie",
-        "set_cookie",
+        "setcookie",
         "secret",
-        "client_secret",
+        "clientsecret",
     }
 )
-"""Names whose values are masked in arguments, responses and state; case and dashes don't count."""
+"""Names whose values are masked in arguments, responses and state. Case, dashes and underscores don't count:
+`accessToken` and `Access-Token` are names, too."""
 _DEEPEST = 200
 
 
@@ -83,7 +83,7 @@ def _normal(value: Any) -> Any:
 
 
 def _is_secret(key: object) -> bool:
-    return isinstance(key, str) and key.lower().replace("-", "_") in SECRET_NAMES
+    return isinstance(key, str) and key.lower().replace("-", "").replace("_", "") in SECRET_NAMES
 
 
 def _without_secrets(value: Any, depth: int) -> Any:

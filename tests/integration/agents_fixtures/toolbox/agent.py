@@ -122,7 +122,14 @@ def comfort(tool: Any, args: dict[str, Any], tool_context: Any, error: Exception
     return None if "really" in str(error) else {"sorry": str(error), "kind": type(error).__name__}
 
 
-class Price(BaseTool):  # type: ignore[misc]
+class Priced:
+    """A mixin, which ADK's classes know nothing of."""
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        return {"price": ask_server("price"), "room": args["room"]}
+
+
+class Price(Priced, BaseTool):  # type: ignore[misc]
     """A tool with a class of its own, one object for all sessions."""
 
     def __init__(self) -> None:
@@ -132,9 +139,6 @@ class Price(BaseTool):  # type: ignore[misc]
         room = types.Schema(type=types.Type.STRING)
         parameters = types.Schema(type=types.Type.OBJECT, properties={"room": room})
         return types.FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
-
-    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
-        return {"price": ask_server("price"), "room": args["room"]}
 
 
 CALLS: dict[str, list[list[types.Part]]] = {
@@ -152,7 +156,7 @@ CALLS: dict[str, list[list[types.Part]]] = {
     "raw": [[call("raw")]],
     "save": [[call("save")]],
     "pay": [[call("pay", amount=3)]],
-    "mcp": [[call("forecast", city="Oslo")]],
+    "mcp": [[call("load_memory", city="Oslo")]],
 }
 
 

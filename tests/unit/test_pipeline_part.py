@@ -1,0 +1,41 @@
+"""One part's share of the budget of the whole run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile, SelectedCase
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.schema import ConversationScenario
+from agent_eval.evalset.parse.criteria import criterion
+from agent_eval.pipeline._part import _share
+from agent_eval.settings import read_settings
+
+
+def judged(name: str) -> CriterionConfig:
+    options: dict[str, Any] = {"threshold": 1.0, "judge_model_options": {"num_samples": 5}}
+    return criterion(name, CRITERION_MODELS[name].model_validate(options))
+
+
+def test_share__all_parts_together_never_exceed_the_whole(tmp_path: Path) -> None:
+    turn: Any = {"user_content": {"role": "user", "parts": [{"text": "hi"}]}}
+    fixed = [EvalCase.model_validate({"eval_id": name, "conversation": [turn]}) for name in ("a", "b")]
+    plan = ConversationScenario(starting_prompt="hi", conversation_plan="p")
+    unlimited = EvalCase(eval_id="s", conversation_scenario=plan)
+    file = LoadedFile(
+        path="x.test.json",
+        eval_set=EvalSet(eval_set_id="x", eval_cases=[*fixed, unlimited]),
+        config=EvalConfig(
+            source=None,
+            criteria=(judged("final_response_match_v2"),),
+            user_simulator_config={"max_allowed_invocations": -1},
+        ),
+        cases=tuple(SelectedCase(case=case, line=1) for case in [*fixed, unlimited]),
+    )
+    settings, _ = read_settings(tmp_path)
+
+    shares = [_share([file], {f"x.test.json:{name}"}, settings) for name in ("a", "b", "s")]
+
+    assert {everywhere for _, everywhere in shares} == {sum(here for here, _ in shares)}
+    assert all(here > 0 for here, _ in shares)
