@@ -2,8 +2,9 @@
 
 A changed file affects every agent, unless it clearly belongs to others only:
 
-- A file in the directory of one or more agents affects these, and all agents whose own files mention one of the
-  directories by name: they may import it, or load it as a sub-agent.
+- A file in the directory of one or more agents affects these, and all agents whose own files lead there: they mention
+  the directory by name (imports, sub-agents) or a module outside that does, link to it, or are in a directory below.
+- A file that the settings give to every agent (`config`, `agent-requirements`, `depends` of tools) affects all.
 - An eval file, and a tape beside it, affects its own agent.
 - A `test_config.json` or `eval_config.json` affects the agents of the eval files in and below its directory.
 - `README`, `CHANGELOG`, `LICENSE`, `CONTRIBUTING`, `CODEOWNERS` and `.gitignore` outside of them affect none.
@@ -17,12 +18,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.git import Git, GitError
+from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.text import listed, plural
 
 if TYPE_CHECKING:
@@ -33,7 +35,12 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 _CONFIGS = frozenset({"test_config.json", "eval_config.json"})
-_ABOUT = re.compile(r"(README|CHANGELOG|LICENSE|CONTRIBUTING|CODEOWNERS)(\.\w+)?|\.gitignore", re.IGNORECASE)
+_ABOUT = re.compile(
+    r"(README|CHANGELOG|LICENSE|CONTRIBUTING|CODEOWNERS)(\.(md|txt|rst|adoc))?|\.gitignore", re.IGNORECASE
+)
+_MODULES = frozenset({".py", ".yaml", ".yml"})
+"""Files outside of agents through which an agent may reach another one."""
+_NOT_SEARCHED = frozenset({"__pycache__", "node_modules"})
 _LARGEST = 1_000_000
 """Bytes of a file that is searched for other agents' names."""
 
@@ -70,7 +77,13 @@ def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, choices: 
         for choice in choices.by_file.values()
         if (directory := choice.directory(settings.root)) is not None
     }
-    affected = affected_agents(changed, agents, directories, _mentions(settings.root, directories))
+    configs: dict[str, list[Path]] = {}
+    for file in suite.files:
+        if file.config.source is not None and file.path in agents:
+            configs.setdefault(agents[file.path], []).append(settings.root / file.config.source)
+    affected = set(agents.values())
+    if not _concerns_all(settings, changed):
+        affected = affected_agents(changed, agents, directories, _mentions(settings.root, directories, configs))
     left_out = [file for file in suite.files if agents.get(file.path, "") in set(agents.values()) - affected]
     if not left_out:
         return dataclasses.replace(
@@ -103,7 +116,7 @@ def affected_agents(
         changed: Paths relative to the root.
         agents: The agent of each eval file.
         directories: The directory of each agent relative to the root; None or missing if it has none below the root.
-        mentions: For each agent the others whose directories its files mention.
+        mentions: For each agent the others that its files lead to.
     """
     from agent_eval.agents.tapes import folder_of
 
@@ -152,30 +165,85 @@ def _relative(directory: Path, root: Path) -> PurePosixPath | None:
     return PurePosixPath(resolved.relative_to(top).as_posix()) if top in resolved.parents else None
 
 
-def _mentions(root: Path, directories: Mapping[str, PurePosixPath | None]) -> dict[str, frozenset[str]]:
-    """For each agent the others whose directories its files mention by name."""
-    names = {agent: directory.name for agent, directory in directories.items() if directory is not None}
-    if len(names) < 2:
+def _concerns_all(settings: Settings, changed: Iterable[str]) -> bool:
+    """Whether a file changed that the settings give to every agent, wherever it is."""
+    named = {settings.config, settings.initial_session, settings.agent_requirements} - {None}
+    files = {Path(os.path.relpath(settings.root / str(path), settings.root)).as_posix() for path in named}
+    rules = settings.tool_rules if settings.tools != "live" else ()
+    depends = PathPatterns([pattern for rule in rules for pattern in rule.depends or ()])
+    setup = settings.agent_setup or ""
+    return any(path in files or path in setup or depends.match(path) for path in changed)
+
+
+def _mentions(
+    root: Path, directories: Mapping[str, PurePosixPath | None], configs: Mapping[str, Collection[Path]]
+) -> dict[str, frozenset[str]]:
+    """For each agent the others that its files lead to.
+
+    Args:
+        root: The repository.
+        directories: As for `affected_agents`.
+        configs: For each agent the configs of its eval files, which name custom metrics.
+    """
+    top = root.resolve()
+    inside = {agent: top / directory for agent, directory in directories.items() if directory is not None}
+    if len(inside) < 2:
         return {}
-    pattern = re.compile(
-        rb"(?<![A-Za-z0-9_])(" + b"|".join(re.escape(os.fsencode(name)) for name in names.values()) + rb")\b"
-    )
+    leads: dict[str, set[str]] = {}  # the agents that a name leads to
+    for agent, directory in inside.items():
+        leads.setdefault(directory.name, set()).add(agent)
+    between = [path for path in _files(top, skip=inside.values()) if path.suffix in _MODULES]
+    more = True
+    while more:
+        more = False
+        for path in between:
+            name = path.parent.name if path.stem == "__init__" else path.stem
+            reached = _reached([path], leads, inside)
+            if not reached <= leads.get(name, set()):
+                leads.setdefault(name, set()).update(reached)
+                more = True
     mentions = {}
-    for agent, directory in directories.items():
-        if directory is None:
-            continue
-        mentioned = {os.fsdecode(match) for text in _texts(root / directory) for match in set(pattern.findall(text))}
-        mentions[agent] = frozenset(other for other, name in names.items() if name in mentioned and other != agent)
+    for agent, directory in inside.items():
+        reached = _reached([*_files(directory), *configs.get(agent, ())], leads, inside)
+        reached |= {other for other, outer in inside.items() if outer in directory.parents}
+        mentions[agent] = frozenset(reached - {agent})
     return mentions
 
 
-def _texts(directory: Path) -> Iterable[bytes]:
+def _reached(paths: Iterable[Path], leads: Mapping[str, set[str]], inside: Mapping[str, Path]) -> set[str]:
+    """The agents that files lead to: by a name in their text, or as symbolic links."""
+    # The longest name first: `b-old` is not `b`.
+    names = sorted(leads, key=len, reverse=True)
+    pattern = re.compile(rb"(?<![A-Za-z0-9_])(" + b"|".join(re.escape(os.fsencode(name)) for name in names) + rb")\b")
+    reached: set[str] = set()
+    for path in paths:
+        if path.is_symlink():
+            target = path.resolve()
+            reached |= {
+                agent
+                for agent, directory in inside.items()
+                if target.is_relative_to(directory) or directory.is_relative_to(target)
+            }
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            for name in set(pattern.findall(path.read_bytes())):
+                reached |= leads[os.fsdecode(name)]
+    return reached
+
+
+def _files(directory: Path, *, skip: Collection[Path] = ()) -> Iterable[Path]:
+    """The files below a directory, and its links to directories. Hidden ones and virtual environments are left out."""
     for folder, folders, files in os.walk(directory):
-        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
-        for name in files:
-            path = Path(folder, name)
-            if path.is_file() and path.stat().st_size <= _LARGEST:
-                yield path.read_bytes()
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and name not in _NOT_SEARCHED and Path(folder, name) not in skip
+        ]
+        yield from (
+            Path(folder, name) for name in (*files, *folders) if name in files or Path(folder, name).is_symlink()
+        )
 
 
 def _pattern(file: str) -> str:
