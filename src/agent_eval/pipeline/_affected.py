@@ -241,9 +241,8 @@ def _files(directory: Path, *, skip: Collection[Path] = ()) -> Iterable[Path]:
             for name in folders
             if not name.startswith(".") and name not in _NOT_SEARCHED and Path(folder, name) not in skip
         ]
-        yield from (
-            Path(folder, name) for name in (*files, *folders) if name in files or Path(folder, name).is_symlink()
-        )
+        linked = [name for name in folders if Path(folder, name).is_symlink()]
+        yield from (Path(folder, name) for name in (*files, *linked))
 
 
 def _pattern(file: str) -> str:
