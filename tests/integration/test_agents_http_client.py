@@ -200,7 +200,13 @@ async def test_stream__leaving_it_closes_the_connection() -> None:
 
 async def test_retries__until_the_server_has_capacity() -> None:
     statuses = iter([503, 429, 502, 200])
-    limiter = Limiter(8)
+    durations: list[float] = []
+
+    class Measured(Limiter):
+        def measured(self, seconds: float) -> None:
+            durations.append(seconds)
+
+    limiter = Measured(8)
 
     async def busy(request: Request, answer: Answer) -> None:
         await answer.send(next(statuses), b"ok", retry_after="0")
@@ -213,6 +219,7 @@ async def test_retries__until_the_server_has_capacity() -> None:
             assert (await stream.reply()).text == "ok"
         await client.close()
     assert len(own.requests) == 4 and limiter.size < 8
+    assert len(durations) == 1, "the answer's, without the refusals"
 
 
 async def test_retries__no_pause_that_ends_after_the_turn() -> None:

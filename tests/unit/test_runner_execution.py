@@ -11,6 +11,7 @@ import pytest
 from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned, run, session_input, statuses
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.core.limiter import Limiter
 from agent_eval.runner.execution import Progress
 
 
@@ -197,6 +198,17 @@ async def test_execution__fail_fast_stops_at_the_first_failure(tmp_path: Path) -
     reason = reports[5].reason
     assert reason is not None
     assert (reason.code, reason.message) == ("fail-fast", "a.test.json:bad failed, and fail-fast is on")
+
+
+async def test_execution__fail_fast_does_not_grow(tmp_path: Path) -> None:
+    agent = EchoAgent()
+    cases = [planned("bad", wrong=True), planned("in flight", "hang"), *(planned(f"late {n}") for n in range(20))]
+    ready = execution(tmp_path, cases, agents={"agent": agent}, fail_fast=True, concurrency=64)
+    ready.limiter = Limiter(64, start=2)
+    async with asyncio.timeout(20):
+        await ready.run()
+    ready.journal.close()
+    assert len(agent.opened) == 2, "not one more is begun while a run is scored"
 
 
 async def test_execution__fail_fast_waits_until_a_case_has_failed_for_sure(tmp_path: Path) -> None:

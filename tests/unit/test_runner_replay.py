@@ -224,6 +224,11 @@ def test_notices(tmp_path: Path) -> None:
         "The answers of `book` were recorded before it changed: the file that defines it"
     ]
     assert tapes(tmp_path).notices("1.18.0") == []
+    (tmp_path / "db.sql").write_text("")
+    rules = ToolRules(rules=(ToolRule(name="book", depends=("*.sql",)), ToolRule(name="get", depends=("bd/**",))))
+    assert dataclasses.replace(tapes(tmp_path), rules=rules).notices() == [
+        "`depends` of the [[tool]] `get` matches no file, so no change can make its recorded answers stale"
+    ]
     assert tapes(tmp_path).notices("3.0.0rc1") == [
         "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `tools: replay`"
     ]

@@ -142,8 +142,9 @@ class Execution:
         queue = iter(waiting)
         # A task for each of 10,000 runs would cost more than the runs. There are more workers than concurrency slots: a
         # run that waits for a judge or for the retry of a model call does not occupy a slot. With fail-fast each run is
-        # scored before the next one begins.
-        many = self.limits.concurrency * (1 if self.limits.fail_fast else _WAITING_PER_RUNNING + 1)
+        # scored before the next one begins, so there are as many workers as slots now.
+        most = self.limits.concurrency * (_WAITING_PER_RUNNING + 1)
+        many = self.limiter.size if self.limits.fail_fast else most
         workers = [asyncio.create_task(self._worker(queue, starting)) for _ in range(min(many, len(waiting)))]
         tasks = [*starting.values(), *workers]
         try:

@@ -51,6 +51,8 @@ _KINDS = {
 }
 
 
+_NO_FILES = hashlib.sha256().hexdigest()[:16]
+"""`hash_of_files` of nothing."""
 _TESTED_MAJOR = 2
 """Major version of the newest google-adk in tests/integration/adk_envs.py."""
 Decides = Callable[[str, str, str], bool]
@@ -204,8 +206,8 @@ class Tapes:
         return self._depends[key]
 
     def notices(self, adk: str = "") -> list[str]:
-        """What a reader of the report should know about replayed tools: changed ones (`tools-stale: warn`), and a
-        version of google-adk (`adk`) whose tools this version of agent-eval was not tested with.
+        """What a reader of the report should know about recorded tools: changed ones (`tools-stale: warn`), `depends`
+        without files, and a version of google-adk (`adk`) whose tools this version of agent-eval was not tested with.
         """
         lines = []
         if self.mode == "replay" and self.stale == "warn":
@@ -213,6 +215,11 @@ class Tapes:
                 f"The answers of `{tool}` were recorded before it changed: {what}"
                 for tool, what in sorted(self._changed.items())
             ]
+        lines += [
+            f"`depends` of the [[tool]] `{rule.name}` matches no file, so no change can make its recorded answers stale"
+            for rule in self.rules.rules
+            if rule.depends and self._hash_of_files(rule.depends) == _NO_FILES
+        ]
         major = adk.partition(".")[0]
         if major.isdecimal() and int(major) > _TESTED_MAJOR:
             lines.append(

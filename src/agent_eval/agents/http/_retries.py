@@ -61,7 +61,7 @@ async def stream_with_retries(
         headers: Headers of the protocol.
         until: The end of the turn, by the event loop's clock. No pause begins that would not end before.
         place: The run's concurrency slot, which is lent to others during a pause.
-        limiter: Is notified of 429 and 503, and of answers after them.
+        limiter: Is notified of 429 and 503, and of how long answers take.
 
     Raises:
         AgentFailure: The server is still unavailable (`server-unavailable`).
@@ -72,9 +72,12 @@ async def stream_with_retries(
     attempt = 0
     while True:
         attempt += 1
+        sent = clock()
         async with client.stream("POST", url, body=body, headers=headers) as stream:
             if stream.status not in RETRIED:
                 yield stream
+                if limiter is not None:
+                    limiter.measured(clock() - sent)
                 return
             reply = await stream.reply()
         if limiter is not None and reply.status in {429, 503}:
