@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,3 +35,24 @@ def test_cut__never_inside_a_value_of_the_environment(
 def test_cut__between_words() -> None:
     assert child._cut("one two three", 9) == "one two "
     assert child._cut("one two", 9) == "one two"
+
+
+@pytest.mark.parametrize(("source", "own"), [("repo/my lib", True), ("elsewhere/lib", False)])
+def test_defining_files__of_a_package_that_was_installed_from_the_repository(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, own: bool
+) -> None:
+    site = tmp_path / "venv" / "site-packages"
+    about = site / "installed_lamps-1.dist-info"
+    about.mkdir(parents=True)
+    (site / "installed_lamps.py").write_text("def switch(): ...\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-lamps\nVersion: 1\n")
+    (about / "RECORD").write_text("installed_lamps.py,,\n")
+    (about / "direct_url.json").write_text(json.dumps({"url": (tmp_path / source).as_uri(), "dir_info": {}}))
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr(child, "_agent_places", [f"{tmp_path}/repo/"])
+    child._installed_from_repository.cache_clear()
+    tool = SimpleNamespace(func=importlib.import_module("installed_lamps").switch)
+    del sys.modules["installed_lamps"]
+
+    assert set(child._defining_files(tool)) == ({str(site / "installed_lamps.py")} if own else set())
+    child._installed_from_repository.cache_clear()

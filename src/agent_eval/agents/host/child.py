@@ -22,6 +22,7 @@ import html
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import inspect
 import itertools
@@ -42,7 +43,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 VERSION = 1
 _EVENT_FIELDS = {
@@ -1332,8 +1333,23 @@ def _defining_files(tool: Any) -> Iterable[str]:
         code = getattr(definition, "__code__", None)
         module = sys.modules.get(getattr(definition, "__module__", None) or "")
         for file in (getattr(code, "co_filename", None), getattr(module, "__file__", None)):
-            if file and _is_own(file):
+            if file and (_is_own(file) or os.path.realpath(file) in _installed_from_repository()):
                 yield file
+
+
+@functools.cache
+def _installed_from_repository() -> frozenset[str]:
+    """Installed files of packages that were built from a directory of the repository, e.g. `./lib` in requirements.txt.
+
+    Installers write the source of a package into its `direct_url.json` (PEP 610).
+    """
+    files: set[str] = set()
+    for package in importlib.metadata.distributions():
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):  # damaged metadata
+            source = urlsplit(json.loads(package.read_text("direct_url.json") or "{}").get("url", ""))
+            if source.scheme == "file" and _is_own(f"{unquote(source.path).rstrip('/')}/"):
+                files.update(os.path.realpath(package.locate_file(file)) for file in package.files or ())
+    return frozenset(files)
 
 
 def _effects(context: Any) -> dict[str, Any]:
