@@ -255,6 +255,10 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     first.write_text("{", "utf-8")
     assert "shard-unreadable" in messages(merged(tmp_path))
     first.write_bytes(intact)
+    edit(first, cases=[{**case, "status": "passed"} for case in cases])
+    before = {case["eval_id"]: case["status"] for case in cases}
+    after = {case.eval_id: case.status for case in merged(tmp_path).report.cases}
+    assert "failed" in before.values() and after.items() >= before.items(), "the status follows from the runs"
     edit(first, shard={**shard, "notices": ["The answers of `book` were recorded before it changed"]})
     assert merged(tmp_path).report.notices.count("The answers of `book` were recorded before it changed") == 1
     first.write_bytes(intact)

@@ -127,12 +127,13 @@ class Parts:
             self._sources[next(run.run_id for run in case.runs if run.run == run_number)] = number
             if position and _status(case, run_number) in _JUDGED:
                 filled[self.results[number].shard.index] += 1
-        if len(parts) == 1:
-            return parts[0][1]
-        pieces = [
-            _only(case, {run for run, at in chosen.items() if at == position})
-            for position, (_, case) in enumerate(parts)
-        ]
+        pieces = [case for _, case in parts]
+        if len(parts) > 1:
+            pieces = [
+                _only(case, {run for run, at in chosen.items() if at == position})
+                for position, case in enumerate(pieces)
+            ]
+        # Also of one part: what a file says of a case is never believed without its runs.
         [merged] = merge((piece for piece in pieces if piece.runs), min_pass_rate=rate)
         return merged
 

@@ -1348,7 +1348,7 @@ def _installed_from_repository() -> frozenset[str]:
         with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):  # damaged metadata
             source = urlsplit(json.loads(package.read_text("direct_url.json") or "{}").get("url", ""))
             if source.scheme == "file" and _is_own(f"{unquote(source.path).rstrip('/')}/"):
-                files.update(os.path.realpath(package.locate_file(file)) for file in package.files or ())
+                files.update(os.path.realpath(str(package.locate_file(file))) for file in package.files or ())
     return frozenset(files)
 
 
