@@ -37,6 +37,21 @@ def test_cut__between_words() -> None:
     assert child._cut("one two", 9) == "one two"
 
 
+def test_defining_files__of_a_function_below_a_decorator_that_hides_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    decorator = "def counted(body):\n    def count():\n        return body()\n    return count\n"
+    (tmp_path / "hiding_decorators.py").write_text(decorator)
+    (tmp_path / "hidden_tools.py").write_text(
+        "from hiding_decorators import counted\n\n@counted\ndef switch(): return switch\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(child, "_agent_places", [f"{tmp_path}/"])
+    tool = SimpleNamespace(func=importlib.import_module("hidden_tools").switch)
+
+    assert {Path(file).name for file in child._defining_files(tool)} == {"hidden_tools.py", "hiding_decorators.py"}
+
+
 @pytest.mark.parametrize(("source", "own"), [("repo/my lib", True), ("elsewhere/lib", False)])
 def test_defining_files__of_a_package_that_was_installed_from_the_repository(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, own: bool

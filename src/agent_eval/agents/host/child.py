@@ -1324,17 +1324,27 @@ def _is_control(tool: Any) -> bool:
 
 def _defining_files(tool: Any) -> Iterable[str]:
     """The agent's own files with the code of a tool: of its function, also below decorators, and of its classes."""
-    function, definitions = getattr(tool, "func", None), list(type(tool).__mro__)
-    while function is not None:
+    definitions = list(type(tool).__mro__)
+    functions = [getattr(tool, "func", None)]
+    for function in functions:
         owner = getattr(function, "__self__", None)
         definitions += [function, *type(function).__mro__, *(type(owner).__mro__ if owner is not None else ())]
-        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+        inner = [getattr(function, "__wrapped__", None), getattr(function, "func", None), *_captured(function)]
+        functions += [each for each in inner if each is not None and not any(each is seen for seen in functions)]
     for definition in definitions:
         code = getattr(definition, "__code__", None)
         module = sys.modules.get(getattr(definition, "__module__", None) or "")
         for file in (getattr(code, "co_filename", None), getattr(module, "__file__", None)):
             if file and (_is_own(file) or os.path.realpath(file) in _installed_from_repository()):
                 yield file
+
+
+def _captured(function: Any) -> Iterable[Any]:
+    """The functions in the closure of a function: a decorator without `functools.wraps` keeps its function there."""
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # an empty cell
+            if inspect.isroutine(cell.cell_contents):
+                yield cell.cell_contents
 
 
 @functools.cache
