@@ -405,6 +405,8 @@ GOOD = tape_text(recorded(("get", {"a": 1}, 1)))
         (GOOD.replace('"schema_version": "1"', '"schema_version": "9"'), None, None),
         (GOOD.replace('"occurrence": 0', '"occurrence": -1'), None, None),
         (GOOD.replace('"get": {}', '"got": {}'), "tape-invalid", None),
+        # It would hold for one agent only, and a call of any other one would never be stale.
+        (GOOD.replace('"get": {}', '"nobody/get": {}'), "tape-invalid", None),
         ('{"eval_set_id": "' + "x" * 5_000_001 + '"}', "tape-invalid", None),
     ],
 )

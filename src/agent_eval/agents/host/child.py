@@ -1324,7 +1324,7 @@ def _is_control(tool: Any) -> bool:
 
 def _defining_files(tool: Any) -> Iterable[str]:
     """The agent's own files with the code of a tool: of its function, also below decorators, and of its classes."""
-    definitions = list(type(tool).__mro__)
+    definitions: list[Any] = list(type(tool).__mro__)
     functions = [getattr(tool, "func", None)]
     for function in functions:
         owner = getattr(function, "__self__", None)

@@ -80,7 +80,7 @@ def read_tape(path: Path, root: Path) -> Tape | None:
         raise InvalidTape(_located(data, name, error)) from error
     except RecursionError as error:
         raise InvalidTape([_problem(name, "The tape is nested too deeply.")]) from error
-    if lacking := sorted({call.tool for call in tape.calls} - {key.rpartition("/")[2] for key in tape.tools}):
+    if lacking := sorted({call.tool for call in tape.calls} - tape.tools.keys()):
         raise InvalidTape([_problem(name, f"The tape has calls of `{lacking[0]}`, which `tools` does not list.")])
     return tape
 
