@@ -239,6 +239,7 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     shard = json.loads(intact)["shard"]
     cases = json.loads(intact)["cases"]
     assert "number of parts is 3 in" in refused(shard={**shard, "total": 3})
+    assert "shard-unreadable" in refused(shard={**shard, "index": 3})
     assert "plan is 0000" in refused(shard={**shard, "plan": "0" * 64})
     assert "version of agent-eval is" in refused(tool_version="0.0.1")
     assert "min-pass-rate is 1.0 in this run; 0.25 in" in refused(min_pass_rate=0.25)

@@ -124,7 +124,8 @@ def plan_part(settings: Settings, files: Sequence[LoadedFile], plan: Plan, weigh
         suite_cases=len(plan.cases),
         weights_from="recorded" if weights_from_file else "turns",
     )
-    share = _share(files, mine, settings)
+    limits = (settings.max_judge_calls, settings.max_tokens, settings.max_cost)
+    share = (0, 0) if limits == (None, None, None) else _share(files, mine, settings)
     return PartPlan(
         plan=plan.more(mine, plan.num_runs, first_run=plan.first_run),
         shard=shard,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agent_eval.core.wire import WireModel
 
@@ -28,6 +28,12 @@ class ShardReport(WireModel):
     """What the split is balanced by: turns of the cases, or the durations of earlier runs (`--shard-plan`)."""
     notices: list[str] = Field(default_factory=list)
     """What the report of all parts must say, too: which tools changed after their answers were recorded."""
+
+    @model_validator(mode="after")
+    def _is_one_of_all(self) -> ShardReport:
+        if self.index > self.total:
+            raise ValueError("there are not as many parts")
+        return self
 
     @property
     def note(self) -> str:
