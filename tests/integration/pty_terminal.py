@@ -55,6 +55,18 @@ class PtyTerminal:
         """Presses keys: `\\x03` is Ctrl-C, `\\x04` is Ctrl-D."""
         os.write(self._descriptor, keys.encode())
 
+    def interrupt(self, pattern: str) -> None:
+        """Presses Ctrl-C and waits for a text.
+
+        Presses again after a while: Python's `input` misses a signal between showing its prompt and waiting for keys.
+        """
+        for _ in range(3):
+            self.press("\x03")
+            with contextlib.suppress(AssertionError):
+                self.expect(pattern, seconds=10)
+                return
+        raise AssertionError(f"Ctrl-C did not show {pattern!r}. Screen:\n{self.screen}")
+
     def code(self, *, seconds: float = 60) -> int:
         """The exit code, once the command has ended."""
         deadline = time.monotonic() + seconds * patience()

@@ -80,9 +80,18 @@ async def local(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AdkAg
 
 
 def comparable(invocation: Invocation, *, usage: bool = True) -> dict[str, object]:
-    """An invocation without ids, times, and what A2A does not carry: the model's version, the agents' instructions."""
+    """An invocation without ids, times, and what A2A does not carry: the model's version, the agents' instructions,
+    the spans."""
     data = invocation.model_dump(mode="json", exclude_none=True)
-    for key in ("invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration", "app_details"):
+    for key in (
+        "invocation_id",
+        "creation_timestamp",
+        "duration",
+        "model_duration",
+        "tool_duration",
+        "app_details",
+        "spans",
+    ):
         data.pop(key, None)
     for event in data["intermediate_data"]["invocation_events"]:
         event.pop("model_version", None)

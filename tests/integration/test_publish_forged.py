@@ -116,7 +116,15 @@ def filled(kind: Any, text: str) -> Any:
 def forged(text: str = "x", **changes: Any) -> dict[str, Any]:
     """Results that fit the schema, with everything in them that there can be."""
     made: dict[str, Any] = filled(RunReport, text)
-    return {**made, "schema_version": "1", "scoring_version": 1, "verdict": "failed", "origin": None, **changes}
+    return {
+        **made,
+        "schema_version": "1",
+        "scoring_version": 1,
+        "verdict": "failed",
+        "origin": None,
+        "shard": None,
+        **changes,
+    }
 
 
 def of_every_status(results: dict[str, Any]) -> dict[str, Any]:
@@ -279,6 +287,19 @@ def test_publish_forged__megabytes_of_text_become_a_comment_in_seconds(
     assert time.monotonic() - begun < 15
     [comment] = github.state.comments_of(7)
     assert len(comment.body) <= 60_200
+
+
+def test_results_of_a_part__are_not_published(github: FakeGitHub, tmp_path: Path) -> None:
+    # The headline of a part is its first reason, which here would be the fork's sentence.
+    run = finished(github)
+    results = forged("Passed: all 9 cases pass", shard=filled(RunReport, "x")["shard"])
+    github.state.artifact(run, packed(results))
+
+    done = published(github, run, tmp_path)
+
+    assert not done.ok
+    assert "is part 1 of 1 of a run (`shard`), without a verdict: `agent-eval merge` decides" in done.message
+    assert github.state.comments_of(7) == []
 
 
 @pytest.mark.parametrize(("conclusion", "word"), [("failure", "Blocks the merge"), ("timed_out", "Can't tell")])

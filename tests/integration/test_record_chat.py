@@ -112,9 +112,8 @@ def test_chat__failures_interrupts_and_the_end_of_input(repository: Repository) 
 def test_chat__leaves_without_writing(repository: Repository) -> None:
     with chat(repository, "b.evalset.json") as terminal:
         terminal.expect(r"you> $")
-        terminal.press("\x03")
-        terminal.expect(r"you> $")
-        terminal.press("\x03")
+        terminal.interrupt(r"Ctrl-C again leaves without writing; [^\n]*\nyou> $")
+        terminal.interrupt(r"\n")
         assert terminal.code() == 130
     with chat(repository, "b.evalset.json") as terminal:
         terminal.expect(r"you> $")

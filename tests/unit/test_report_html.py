@@ -516,7 +516,7 @@ def test_hostile_text__in_every_field_is_visible_and_inert(tmp_path: Path) -> No
     assert not {"a", "img", "svg", "iframe", "link", "object"} & {str(element.tag) for element in document.iter()}
 
 
-GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+GOLDEN = Path(__file__).parents[1] / "data" / "golden_page"
 
 
 @pytest.mark.parametrize("name", ["failed", "inconclusive", "invalid"])
@@ -525,7 +525,7 @@ def test_golden__static_part_and_data(name: str, tmp_path: Path) -> None:
     page = page_of(tmp_path, SAMPLES[name]())
     [static] = re.findall(r"<main.*?</main>\n", page.html, re.DOTALL)
     data = json.dumps({"index": page.index, "blocks": page.blocks}, indent=1, ensure_ascii=False) + "\n"
-    for path, text in ((GOLDEN / f"{name}.page.html", static), (GOLDEN / f"{name}.page.json", data)):
+    for path, text in ((GOLDEN / f"{name}.html", static), (GOLDEN / f"{name}.json", data)):
         if os.environ.get("UPDATE_GOLDEN"):
             path.write_text(text, "utf-8")
         assert path.read_text("utf-8") == text

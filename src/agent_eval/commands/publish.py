@@ -143,7 +143,11 @@ def _results(forge: Forge, run_id: int, name: str) -> RunReport | Published:
     except UnsafeArchive as error:
         return Published(message=f"Nothing was published: {where} is refused, since {error}.", ok=False)
     report = read_report(data, where)
-    return report if isinstance(report, RunReport) else Published(message=describe(report), ok=False)
+    if not isinstance(report, RunReport):
+        return Published(message=describe(report), ok=False)
+    if report.shard is not None:
+        return Published(message=f"Nothing was published: {where} is {report.shard.note}.", ok=False)
+    return report
 
 
 def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, binding: Bound) -> Posted:
