@@ -24,7 +24,7 @@ from typing import Any
 
 from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
 from agent_eval.agents.host import HostSpec, ModelOutages
-from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import SessionRequest
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.agents.tapes import (
@@ -111,6 +111,12 @@ class Decider:
 
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
+
+    def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
+        return self.session.toolset(toolset)
+
+    def listed(self, listing: ToolsetListed) -> None:
+        self.session.listed(listing)
 
 
 def agent_in(directory: Path, source: str, python: str, *, asks: bool) -> AdkAgent:

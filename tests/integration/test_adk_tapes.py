@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python, packages_python
-from adk_harness import failure, make, say
+from adk_harness import failure, make, request, say
 from loopback import loopback
 
 from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import (
     Mode,
@@ -29,7 +29,8 @@ from agent_eval.agents.tapes import (
     tape_of,
     tape_text,
 )
-from agent_eval.core.invocation import Invocation
+from agent_eval.core.content import Content, user_message
+from agent_eval.core.invocation import Invocation, InvocationEvents
 
 WORDS = (
     *("book", "twice", "parallel", "forbidden", "broken", "form", "hand over", "price", "missing"),
@@ -56,6 +57,12 @@ class Decider:
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
 
+    def toolset(self, toolset: ToolsetAsked) -> Any:
+        return self.session.toolset(toolset)
+
+    def listed(self, listing: ToolsetListed) -> None:
+        self.session.listed(listing)
+
 
 def session(mode: Mode, tape: Tape | None = None, rules: ToolRules | None = None) -> Decider:
     rules = rules or ToolRules()
@@ -66,7 +73,15 @@ def session(mode: Mode, tape: Tape | None = None, rules: ToolRules | None = None
 def recorded(*deciders: Decider) -> Tape:
     """The tape of some recorded sessions, as it is after it was written and read."""
     taped = tape_of([decider.session for decider in deciders], ToolRules())
-    tape = Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls))
+    assert not taped.varying
+    tape = Tape(
+        eval_set_id="s",
+        eval_id="c",
+        recorded_at=0,
+        tools=dict(taped.tools),
+        calls=list(taped.calls),
+        toolsets=dict(taped.toolsets),
+    )
     return Tape.model_validate_json(tape_text(tape))
 
 
@@ -89,7 +104,9 @@ def _without_ids(value: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def toolbox(logs: Path, version: str, *, name: str = "toolbox") -> AsyncIterator[tuple[AdkAgent, Counter[str]]]:
+async def toolbox(
+    logs: Path, version: str, *, name: str = "toolbox", **variables: str
+) -> AsyncIterator[tuple[AdkAgent, Counter[str]]]:
     """The fixture agent, and how often each of its tools reached the server."""
     counts: Counter[str] = Counter()
     numbers = itertools.count(1)
@@ -99,7 +116,7 @@ async def toolbox(logs: Path, version: str, *, name: str = "toolbox") -> AsyncIt
         await answer.send(200, str(next(numbers)).encode())
 
     async with loopback(count) as server:
-        environment = {"COUNTER_URL": server.url, "JOB_SECRET": SECRET}
+        environment = {"COUNTER_URL": server.url, "JOB_SECRET": SECRET, **variables}
         # Older versions of ADK bring `mcp` with them.
         new = version == REFERENCE
         python = (
@@ -123,9 +140,12 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
             events[word] = seen(await say(agent, word, tools=decider), in_parallel=word == "both")
             tapes[word] = recorded(decider)
             assert all(call.replayable for call in tapes[word].calls), (word, tapes[word].calls)
+        assert counts["mcp_list"] >= 1
         live = counts.copy()
         log_of_recording = _callbacks(tmp_path)
-        assert live == Counter(book=3 + 1 + 3 + 1 + 2, booked=2, broken=2, form=1, hand_over=1, price=1, stop=1, mcp=1)
+        assert live - Counter(mcp_list=live["mcp_list"]) == Counter(
+            book=3 + 1 + 3 + 1 + 2, booked=2, broken=2, form=1, hand_over=1, price=1, stop=1, mcp=1
+        )
         assert "sunny in Oslo" in json.dumps(events["mcp"])
 
         for word in WORDS:
@@ -157,13 +177,25 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
         again = await failure(agent, "really broken", tools=session("replay", recorded(decider)))
         assert (again.kind, again.message, again.owner) == (error.kind, error.message, error.owner)
         assert error.kind is FailureKind.EXCEPTION
+        await _check_confirmations(agent, counts)
         await _check_what_cannot_be_replayed(agent, counts)
+
+    assert {tuple(tool["name"] for tool in listed) for tape in tapes.values() for listed in tape.toolsets.values()} == {
+        ("load_memory", "not_used")
+    }
+    assert set(tapes["mcp"].toolsets) == {"clerk/1"}
+    if version == REFERENCE:
+        # No server is needed: neither for a call of its tool, nor to know that it has tools.
+        async with toolbox(tmp_path, version, MCP_COMMAND="/nothing/here") as (agent, counts):
+            for word in ("mcp", "price"):
+                assert seen(await say(agent, word, tools=session("replay", tapes[word]))) == events[word]
+            assert not counts
 
     calls = [call for tape in tapes.values() for call in tape.calls]
     hashes = {name: tool for tape in tapes.values() for name, tool in tape.tools.items()}
     assert hashes.keys() == {call.tool for call in calls}
     assert all(tool.declaration for tool in hashes.values())
-    assert [name for name, tool in hashes.items() if not tool.source] == ["load_memory"]
+    assert all(tool.source for tool in hashes.values())
     assert {call.agent for call in tapes["both"].calls} == {"left", "right"}
     assert [call.agent for call in tapes["office"].calls] == ["helper"]
     assert [call.actions.model_dump(exclude_none=True) for call in tapes["form"].calls] == [
@@ -171,6 +203,34 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
     ]
     assert tapes["book"].calls[0].state == {"booked": ["blue"]}
     assert [call.occurrence for call in tapes["parallel"].calls] == [0, 0, 1, 0]
+
+
+async def _confirmed(agent: AdkAgent, decider: Decider, answer: bool) -> list[Any]:
+    """The turns of a session whose user confirms a call, or refuses it."""
+    conversation = await agent.open(request(tools=decider))
+    try:
+        first = await conversation.send(user_message("pay"), timeout=60)
+        assert isinstance(first.intermediate_data, InvocationEvents)
+        contents = [first.final_response, *(event.content for event in first.intermediate_data.invocation_events)]
+        calls = [part.function_call for content in contents if content for part in content.parts or ()]
+        [asked] = [call for call in calls if call is not None and call.name == "adk_request_confirmation"]
+        response = {"id": asked.id, "name": asked.name, "response": {"confirmed": answer}}
+        said = Content.model_validate({"role": "user", "parts": [{"function_response": response}]})
+        return [seen(first), seen(await conversation.send(said, timeout=60))]
+    finally:
+        await conversation.close()
+
+
+async def _check_confirmations(agent: AdkAgent, counts: Counter[str]) -> None:
+    """A tool with `require_confirmation` asks in a replay, too; only its function does not run."""
+    for answer, runs in ((True, 1), (False, 0)):
+        before, decider = counts["pay"], session("record")
+        live = await _confirmed(agent, decider, answer)
+        assert (counts["pay"] - before, len(decider.session.recorded)) == (runs, runs)
+        player = session("replay", recorded(decider))
+        assert await _confirmed(agent, player, answer) == live
+        assert (counts["pay"] - before, player.session.use.replayed) == (runs, runs)
+        assert ("paid" in json.dumps(live), "rejected" in json.dumps(live)) == (answer, not answer)
 
 
 def _callbacks(folder: Path) -> list[str]:
@@ -181,17 +241,15 @@ def _callbacks(folder: Path) -> list[str]:
 
 async def _check_what_cannot_be_replayed(agent: AdkAgent, counts: Counter[str]) -> None:
     reasons: dict[str, str | None] = {}
-    for word in ("raw", "save", "pay"):
+    for word in ("raw", "save", "ask"):
         decider = session("record")
         await say(agent, word, tools=decider)
         reasons |= {call.tool: call.reason for call in recorded(decider).calls}
-    # Newer versions of ADK ask for the confirmation before they call the tool: nothing is recorded then.
-    assert reasons.pop("pay", None) in {None, "it asks for a confirmation"}
     assert reasons == {
+        "ask": "it asks for a confirmation",
         "raw": "its response contains a value of type bytes, which JSON can't carry",
         "save": "it saves artifacts",
     }
-    assert counts["pay"] == 0
     decider = session("replay", None, ToolRules(rules=(ToolRule(name="raw", replay=False),)))
     await say(agent, "raw", tools=decider)
     assert (counts["raw"], decider.session.use.live) == (2, 1)

@@ -407,6 +407,7 @@ GOOD = tape_text(recorded(("get", {"a": 1}, 1)))
         (GOOD.replace('"get": {}', '"got": {}'), "tape-invalid", None),
         # It would hold for one agent only, and a call of any other one would never be stale.
         (GOOD.replace('"get": {}', '"nobody/get": {}'), "tape-invalid", None),
+        (GOOD.replace('"tools"', '"toolsets": {"a/1": [{"name": "x"}]}, "tools"'), "tape-invalid", None),
         ('{"eval_set_id": "' + "x" * 5_000_001 + '"}', "tape-invalid", None),
     ],
 )

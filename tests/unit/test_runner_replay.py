@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from runner_doubles import planned
 
-from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import Mode, ToolRule, ToolRules, read_tape, tape_path
 from agent_eval.core.content import FunctionCall, user_message
@@ -212,6 +212,38 @@ def test_write__remarks(tmp_path: Path) -> None:
         "get() got different answers in different runs: the tool is not deterministic, and the first answer is kept",
         "now(id) was different in every run: name it in `ignore` of a [[tool]]",
         "login(token) of an answer is masked (***), because of its name: the agent gets *** too",
+    ]
+
+
+def test_write__tools_of_mcp_servers(tmp_path: Path) -> None:
+    search, book = ({"name": name, "inputSchema": {"type": "object"}} for name in ("search", "book"))
+
+    def listed(mode: Mode, *lists: list[dict[str, Any]]) -> list[str]:
+        """Records the case in a run for each list."""
+        recorder = tapes(tmp_path, mode)
+        for run, tools in enumerate(lists):
+            session = recorder.session(case(), run, [])
+            assert session.toolset(ToolsetAsked(turn=1, toolset="bot/1")) == {"do": "run"}
+            session.listed(ToolsetListed(turn=1, toolset="bot/1", tools=tools))
+        return recorder.write()
+
+    written = "1 tape written with 0 calls: a.test.tools/lamp.tape.json"
+    assert listed("record", [search], [search]) == [written]
+    replay = tapes(tmp_path).session(case(), 0, [])
+    assert replay.toolset(ToolsetAsked(turn=1, toolset="bot/1")) == {"do": "answer", "tools": [search]}
+    # What is not on the tape is asked for, and not recorded.
+    assert replay.toolset(ToolsetAsked(turn=1, toolset="bot/2")) == {"do": "run"}
+
+    def content() -> str:
+        return tapes(tmp_path).in_plan(Plan(cases=(case(),), num_runs=1, problems=()))[0].cases[0].content
+
+    before = content()
+    assert listed("record-missing", [search]) == []
+    assert listed("record-missing", [search, book]) == [written]
+    assert content() != before
+    # A server that lists other tools from time to time is asked again.
+    assert listed("record", [search], [book]) == [
+        "a.test.tools/lamp.tape.json was removed: the agent called no tool that can be recorded"
     ]
 
 

@@ -176,6 +176,21 @@ class ToolRan(_Message):
     """Why the call can't be replayed, e.g. `it saves artifacts`; None if it can."""
 
 
+class ToolsetAsked(_Message):
+    """Params of `toolset`: ADK is about to ask an MCP server for its tools."""
+
+    turn: int
+    toolset: str
+    """Its agent, and its number among the agent's toolsets: `clerk/1`."""
+
+
+class ToolsetListed(ToolsetAsked):
+    """Params of `toolset_listed`: the server has answered."""
+
+    tools: list[dict[str, Any]] = Field(default_factory=list)
+    """In MCP's own form."""
+
+
 class AgentRequest(_Message):
     """The first model request of an agent in a turn."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from agent_eval.agents.messages import Evaluated, ToolAsked, ToolRan
+from agent_eval.agents.messages import Evaluated, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.core.content import Content, FunctionCall
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Place
@@ -35,6 +35,14 @@ class ToolDecider(Protocol):
 
     def ran(self, result: ToolRan) -> None:
         """Receives the outcome of a body that has run."""
+        ...
+
+    def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
+        """The result of `toolset` (docs/host-protocol.md): which tools an MCP server has, or that it is asked."""
+        ...
+
+    def listed(self, listing: ToolsetListed) -> None:
+        """Receives the tools of an MCP server that was asked."""
         ...
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import (
     InvalidTape,
@@ -21,6 +21,7 @@ from agent_eval.agents.tapes import (
     Obstacle,
     Stale,
     Tape,
+    Taped,
     TapeIndex,
     TapeSession,
     ToolRules,
@@ -94,6 +95,14 @@ class CaseTools:
     def ran(self, result: ToolRan) -> None:
         """Records the outcome of a body."""
         self.session.ran(result)
+
+    def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
+        """Decides whether an MCP server is asked for its tools."""
+        return self.session.toolset(toolset)
+
+    def listed(self, listing: ToolsetListed) -> None:
+        """Records the tools of an MCP server."""
+        self.session.listed(listing)
 
     def _failure(self, error: Unanswerable, so_far: Callable[[], Sequence[FunctionCall]]) -> AgentFailure:
         owner = Owner.GATE
@@ -259,9 +268,10 @@ class Tapes:
             return [f"{name} was not written: a run of the case ended early ({broken.kind})"]
         index = self._index(planned)
         taped = tape_of([tools.session for tools in sessions], self.rules, None if index is None else index.tape)
-        if not taped.calls:
+        if not taped.calls and not taped.toolsets:
             return _removed(path, name)
-        if self.mode == "record-missing" and not any(tools.session.recorded for tools in sessions):
+        is_new = any(tools.session.recorded for tools in sessions)
+        if self.mode == "record-missing" and not is_new and index and index.tape.toolsets == taped.toolsets:
             return []
         tape = Tape(
             eval_set_id=planned.eval_set_id,
@@ -271,6 +281,7 @@ class Tapes:
             adk=adk,
             tools=dict(taped.tools),
             calls=list(taped.calls),
+            toolsets=dict(taped.toolsets),
         )
         try:
             write_tape(path, tape)
@@ -278,7 +289,7 @@ class Tapes:
         except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
             return [f"{name} could not be written: {error}"]
         written[name] = len(tape.calls)
-        return _remarks(tape, taped.conflicts, sessions)
+        return _remarks(tape, taped, sessions)
 
 
 def _removed(path: Path, name: str) -> list[str]:
@@ -288,17 +299,21 @@ def _removed(path: Path, name: str) -> list[str]:
     return [f"{name} was removed: the agent called no tool that can be recorded"]
 
 
-def _remarks(tape: Tape, conflicts: Sequence[Any], sessions: Sequence[CaseTools]) -> list[str]:
+def _remarks(tape: Tape, taped: Taped, sessions: Sequence[CaseTools]) -> list[str]:
     """What may be wrong with a new tape."""
     lines = [
         f"{render_call(FunctionCall(name=call.tool, args=call.args))} got different answers in different runs: the "
         "tool is not deterministic, and the first answer is kept"
-        for call in conflicts
+        for call in taped.conflicts
     ]
     lines += [
         f"{call.tool} can't be replayed: {call.reason}. Set `replay = false` for it in agent-eval.toml"
         for call in tape.calls
         if not call.replayable
+    ]
+    lines += [
+        f"The MCP server of `{name}` lists other tools from time to time: it must be reachable in a replay"
+        for name in taped.varying
     ]
     changing = sorted(changing_arguments([tools.session for tools in sessions]))
     lines += [f"{name} was different in every run: name it in `ignore` of a [[tool]]" for name in changing]

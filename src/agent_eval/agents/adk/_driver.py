@@ -24,7 +24,7 @@ from agent_eval.agents.host import (
     Turn,
     blame,
 )
-from agent_eval.agents.messages import Stack, ToolAsked, ToolRan, TurnFacts
+from agent_eval.agents.messages import Stack, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed, TurnFacts
 from agent_eval.agents.protocol import AgentFailure, FailureKind, SessionRequest, ToolDecider
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
@@ -184,6 +184,12 @@ class _TurnTools:
 
     def ran(self, result: ToolRan) -> None:
         self.decider.ran(result)
+
+    def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
+        return self.decider.toolset(toolset)
+
+    def listed(self, listing: ToolsetListed) -> None:
+        self.decider.listed(listing)
 
 
 class _Slot:

@@ -1184,8 +1184,14 @@ _CONTROL_TOOLS = {
 """ADK's own tools that only act on the session. They always run."""
 _AGENT_TOOLS = ("AgentTool", "NodeTool")
 """Classes of ADK whose tools run agents. They always run; the gate decides about the tools of those agents."""
+_CONFIRMING = ("google.adk.tools.function_tool", "google.adk.tools.mcp_tool.mcp_tool")
+"""The modules of google-adk 1 whose tools have `require_confirmation`."""
+_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh")
+"""Ends the names of sources; a virtual environment's interpreter is none."""
 _in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_tool", default=False)
 """Whether the body of a tool is running: what it calls is a part of it."""
+_listing: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("agent_eval_listing", default=None)
+"""Gets what an MCP server answers while ADK asks for its tools."""
 
 
 class ToolWatch:
@@ -1201,20 +1207,13 @@ class ToolWatch:
         self._base: Any = None  # ADK's base class of tools
         self._sources: dict[str, bytes] = {}
         self._hashes: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+        self._listings: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
         """Wraps the classes of tools that exist, and those that are defined later."""
-        base = self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
-
-        def defined(cls: Any, **options: Any) -> None:
-            super(base, cls).__init_subclass__(**options)
-            self._wrap(cls)
-
-        base.__init_subclass__ = classmethod(defined)  # type: ignore[arg-type]
-        classes = [base]
-        for cls in classes:
-            self._wrap(cls)
-            classes += [below for below in cls.__subclasses__() if below not in classes]
+        self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
+        _for_each_class(self._base, self._wrap)
+        _for_each_class(importlib.import_module("google.adk.tools.base_toolset").BaseToolset, self._wrap_toolset)
 
     def _wrap(self, cls: Any) -> None:
         definer = next((parent for parent in cls.__mro__ if "run_async" in vars(parent)), None)
@@ -1228,6 +1227,8 @@ class ToolWatch:
             run = functools.partial(body, tool, args=args, tool_context=tool_context, **more)
             if turn is None or _in_tool.get() or _is_control(tool):
                 return await run()
+            if await _is_unconfirmed(tool, body, args, tool_context):
+                return await run()  # which asks for the confirmation, or reports that it was refused
             return await self._decided(turn, tool, run, args, tool_context)
 
         cls.run_async = run_async
@@ -1243,12 +1244,7 @@ class ToolWatch:
             "args": args,
             **self._identity(tool),
         }
-        answer = self._channel.request("tool", params)
-        self._asking[number] = (turn, answer)
-        try:
-            decision = await asyncio.wrap_future(answer)  # also works in the loop of another thread
-        finally:
-            self._asking.pop(number, None)
+        decision = await self._ask(turn, number, "tool", params)
         if decision.get("do") == "answer":
             turn.replayed.add(params["call_id"])
             return _apply(decision, context)
@@ -1270,6 +1266,53 @@ class ToolWatch:
                 outcome = _recorded(tool, outcome, before, _effects(context))
                 outcome["seconds"] = round(time.monotonic() - began, 6)
                 self._channel.notify("tool_ran", {"turn": turn.number, "call": number, **outcome})
+
+    async def _ask(self, turn: Turn, number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The gate's decision."""
+        answer = self._channel.request(method, params)
+        self._asking[number] = (turn, answer)
+        try:
+            decision: dict[str, Any] = await asyncio.wrap_future(answer)  # also works in the loop of another thread
+        finally:
+            self._asking.pop(number, None)
+        return decision
+
+    def _wrap_toolset(self, cls: Any) -> None:
+        """Wraps ADK's class of MCP servers, which ask their server for its tools."""
+        if cls.__name__ != "McpToolset" or not cls.__module__.startswith("google.adk."):
+            return
+        with contextlib.suppress(ImportError, AttributeError):  # not this `mcp`: every listing asks the server
+            _observe_listings(importlib.import_module("mcp").ClientSession)
+        body = cls.get_tools
+
+        @functools.wraps(body)
+        async def get_tools(toolset: Any, readonly_context: Any = None) -> Any:
+            turn = _turn.get()
+            run = functools.partial(body, readonly_context=readonly_context)
+            # Resources are not recorded: such a server is needed.
+            if turn is None or _in_tool.get() or getattr(toolset, "_use_mcp_resources", False):
+                return await run(toolset)
+            return await self._listed(turn, toolset, run, _place_of(toolset, readonly_context))
+
+        cls.get_tools = get_tools
+
+    async def _listed(self, turn: Turn, toolset: Any, run: Callable[..., Any], place: str) -> Any:
+        """The tools of an MCP server: asked for, or made of recorded declarations."""
+        decision = await self._ask(turn, next(self._calls), "toolset", {"turn": turn.number, "toolset": place})
+        if decision.get("do") == "answer":
+            return await _tools_declared(toolset, run, decision.get("tools") or [])
+        answers: list[Any] = []
+        outer = _listing.set(answers)
+        try:
+            tools = await run(toolset)
+        finally:
+            _listing.reset(outer)
+        if answers:
+            self._listings[toolset] = [tool for answer in answers for tool in answer]
+        if toolset in self._listings:  # ADK may have kept the tools of an earlier request
+            listed = {"turn": turn.number, "toolset": place, "tools": self._listings[toolset]}
+            self._channel.notify("toolset_listed", listed)
+        return tools
 
     def cancel(self, turn: Turn) -> None:
         """Ends the calls of a turn that wait for the gate, also those in other threads."""
@@ -1303,8 +1346,97 @@ class ToolWatch:
         return self._sources[file]
 
 
+def _for_each_class(base: Any, wrap: Callable[[Any], None]) -> None:
+    """Calls a function with a class and its subclasses: those that exist, and those that are defined later."""
+
+    def defined(cls: Any, **options: Any) -> None:
+        super(base, cls).__init_subclass__(**options)
+        wrap(cls)
+
+    base.__init_subclass__ = classmethod(defined)  # type: ignore[arg-type]
+    classes = [base]
+    for cls in classes:
+        wrap(cls)
+        classes += [below for below in cls.__subclasses__() if below not in classes]
+
+
+def _observe_listings(session: Any) -> None:
+    """Copies what MCP servers answer to ADK's requests for their tools."""
+    body = session.list_tools
+
+    @functools.wraps(body)
+    async def list_tools(*args: Any, **options: Any) -> Any:
+        result = await body(*args, **options)
+        answers = _listing.get()
+        if answers is not None:
+            answers.append([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in result.tools])
+        return result
+
+    session.list_tools = list_tools
+
+
+class _RecordedServer:
+    """Stands for the connections to an MCP server, and for a connection: all it can do is to list tools."""
+
+    def __init__(self, declarations: list[Any]) -> None:
+        self._declarations = declarations
+
+    async def create_session(self, **_: Any) -> _RecordedServer:
+        return self
+
+    async def list_tools(self) -> Any:
+        types = importlib.import_module("mcp.types")
+        return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in self._declarations])
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") or name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: None  # ADK's bookkeeping of its connections
+
+
+async def _tools_declared(toolset: Any, run: Callable[..., Any], declarations: list[Any]) -> Any:
+    """The tools that ADK makes of recorded declarations, with the filters and options of the toolset.
+
+    Only a call that runs connects to the server; a provider of headers may need credentials, too.
+    """
+    server = _RecordedServer(declarations)
+    double = object.__new__(type(toolset))
+    vars(double).update(vars(toolset), _mcp_session_manager=server, _header_provider=None)
+    vars(double)["_tool_list_cache_ttl_seconds"] = None
+    tools = await run(double)
+    for tool in tools:
+        if getattr(tool, "_mcp_session_manager", None) is server:
+            tool._mcp_session_manager = toolset._mcp_session_manager
+            tool._header_provider = getattr(toolset, "_header_provider", None)
+    return tools
+
+
+def _place_of(toolset: Any, context: Any) -> str:
+    """Names a toolset: its agent, and its number among the toolsets of the agent."""
+    agent = getattr(getattr(context, "_invocation_context", None), "agent", None)
+    toolsets = [each for each in getattr(agent, "tools", ()) if hasattr(each, "get_tools")]
+    number = next((number for number, each in enumerate(toolsets, 1) if each is toolset), 0)
+    return f"{_shown(getattr(agent, 'name', ''))}/{number}"
+
+
 def _hash(contents: list[bytes]) -> str:
     return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
+
+
+async def _is_unconfirmed(tool: Any, body: Any, args: Any, context: Any) -> bool:
+    """Whether the body of a tool is going to ask the user before it calls its function.
+
+    google-adk 1 does so in `run_async` of these classes, google-adk 2 before it calls `run_async`.
+    """
+    if body.__module__ not in _CONFIRMING or "google.adk.tools._confirmation_utils" in sys.modules:
+        return False
+    confirmation = getattr(context, "tool_confirmation", None)
+    if confirmation is not None and confirmation.confirmed:
+        return False
+    required, check = getattr(tool, "_require_confirmation", False), getattr(tool, "check_require_confirmation", None)
+    if required and check is not None:
+        required = await check(args, context)
+    return required is True  # google-adk 1.18 can't say what a function as `require_confirmation` would return
 
 
 def _is_control(tool: Any) -> bool:
@@ -1337,6 +1469,22 @@ def _defining_files(tool: Any) -> Iterable[str]:
         for file in (getattr(code, "co_filename", None), getattr(module, "__file__", None)):
             if file and (_is_own(file) or os.path.realpath(file) in _installed_from_repository()):
                 yield file
+    yield from _files_of_server(tool)
+
+
+def _files_of_server(tool: Any) -> Iterable[str]:
+    """The agent's own files with which its MCP server is started: `python server.py`, `python -m package.server`."""
+    parameters = getattr(getattr(tool, "_mcp_session_manager", None), "_connection_params", None)
+    parameters = getattr(parameters, "server_params", parameters)
+    words = [getattr(parameters, "command", None), *(getattr(parameters, "args", None) or ())]
+    places = [str(getattr(parameters, "cwd", None) or Path.cwd()), *_agent_places]
+    for word, place in itertools.product(map(str, words), places):
+        module = word.replace(".", "/")
+        for name in (word, f"{module}.py", f"{module}/__main__.py"):
+            file = os.path.normpath(Path(place, name))
+            with contextlib.suppress(OSError, ValueError):  # an argument that is no path
+                if file.endswith(_SCRIPTS) and _is_own(file) and Path(file).is_file():
+                    yield file
 
 
 def _captured(function: Any) -> Iterable[Any]:

@@ -26,7 +26,19 @@ from agent_eval.agents.host.connection import (
     RemoteError,
 )
 from agent_eval.agents.host.outage import ModelOutages
-from agent_eval.agents.messages import Hello, Loaded, ModelNews, Pause, Stack, Started, ToolAsked, ToolRan, Waiting
+from agent_eval.agents.messages import (
+    Hello,
+    Loaded,
+    ModelNews,
+    Pause,
+    Stack,
+    Started,
+    ToolAsked,
+    ToolRan,
+    ToolsetAsked,
+    ToolsetListed,
+    Waiting,
+)
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.sandbox import Sandbox, kill_group
 from agent_eval.core.limiter import Place
@@ -88,6 +100,14 @@ class TurnTools(Protocol):
 
     def ran(self, result: ToolRan) -> None:
         """The body has run."""
+        ...
+
+    def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
+        """The result of `toolset`."""
+        ...
+
+    def listed(self, listing: ToolsetListed) -> None:
+        """An MCP server was asked for its tools."""
         ...
 
 
@@ -249,6 +269,10 @@ class HostProcess:
     async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
         if method == "tool":
             return self._decide(ToolAsked.model_validate(params))
+        if method == "toolset":
+            toolset = ToolsetAsked.model_validate(params)
+            turn = self._turns.get(toolset.turn)
+            return {"do": "run"} if turn is None or turn.tools is None else turn.tools.toolset(toolset)
         if method != "hello":
             raise RemoteError("unknown-method", f"the gate has no method {method!r}", {})
         hello = Hello.model_validate(params)
@@ -288,11 +312,9 @@ class HostProcess:
                 turn = self._turns.get(Started.model_validate(params).turn)
                 if turn is not None:
                     turn.started.set()
-            case "tool_ran":
-                result = ToolRan.model_validate(params)
-                turn = self._turns.get(result.turn)
-                if turn is not None and turn.tools is not None:
-                    turn.tools.ran(result)
+            case "tool_ran" | "toolset_listed":
+                model = ToolRan if method == "tool_ran" else ToolsetListed
+                self._on_tools(model.model_validate(params))
             case "model":
                 news = ModelNews.model_validate(params)
                 turn = self._turns.get(news.turn)
@@ -305,6 +327,16 @@ class HostProcess:
                     self._in_background(self._wait_and_resume(turn, pause))
             case _:
                 pass  # from a newer host
+
+    def _on_tools(self, news: ToolRan | ToolsetListed) -> None:
+        """What a turn's tools did is recorded."""
+        turn = self._turns.get(news.turn)
+        if turn is None or turn.tools is None:
+            return
+        if isinstance(news, ToolRan):
+            turn.tools.ran(news)
+        else:
+            turn.tools.listed(news)
 
     @property
     def pid(self) -> int:

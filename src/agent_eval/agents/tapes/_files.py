@@ -82,6 +82,10 @@ def read_tape(path: Path, root: Path) -> Tape | None:
         raise InvalidTape([_problem(name, "The tape is nested too deeply.")]) from error
     if lacking := sorted({call.tool for call in tape.calls} - tape.tools.keys()):
         raise InvalidTape([_problem(name, f"The tape has calls of `{lacking[0]}`, which `tools` does not list.")])
+    for toolset, tools in tape.toolsets.items():
+        if not all(isinstance(tool.get("name"), str) and isinstance(tool.get("inputSchema"), dict) for tool in tools):
+            message = f"A tool of the toolset `{toolset}` lacks its `name` or `inputSchema`."
+            raise InvalidTape([_problem(name, message)])
     return tape
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent_eval.agents.tape_rules import ToolRules
 from agent_eval.agents.tapes._keys import canonical, equal
@@ -19,6 +20,10 @@ class Taped:
     tools: Mapping[str, ToolHashes]
     conflicts: tuple[RecordedCall, ...]
     """Calls to which two runs got different answers; the first answer was kept."""
+    toolsets: Mapping[str, list[dict[str, Any]]]
+    """The tools that MCP servers list."""
+    varying: tuple[str, ...]
+    """Toolsets that are not recorded, because their servers listed other tools from time to time."""
 
 
 def tape_of(sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | None = None) -> Taped:
@@ -49,11 +54,28 @@ def tape_of(sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | No
             if not first.answers_like(call):
                 conflicts.append(call)
     used = {call.tool for call in calls.values()}
+    toolsets, varying = _toolsets_of(sessions, before)
     return Taped(
         calls=tuple(calls.values()),
         tools={key: value for key, value in tools.items() if _tool(key) in used},
         conflicts=tuple(conflicts),
+        toolsets=toolsets,
+        varying=varying,
     )
+
+
+def _toolsets_of(
+    sessions: Sequence[TapeSession], before: Tape | None
+) -> tuple[dict[str, list[dict[str, Any]]], tuple[str, ...]]:
+    """The lists of tools on which all sessions agree, and the names of the others."""
+    toolsets: dict[str, list[dict[str, Any]]] = {}
+    varying = {name for session in sessions for name in session.varying}
+    for session in sessions:
+        for name, tools in session.toolsets.items():
+            if toolsets.setdefault(name, tools) != tools:
+                varying.add(name)
+    merged = {**(before.toolsets if before else {}), **toolsets}
+    return {name: tools for name, tools in merged.items() if name not in varying}, tuple(sorted(varying))
 
 
 def changing_arguments(sessions: Sequence[TapeSession]) -> set[str]:

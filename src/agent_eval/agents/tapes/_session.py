@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.tape_rules import Mode, ToolRules
 from agent_eval.agents.tapes._files import MAX_RESPONSE
 from agent_eval.agents.tapes._keys import TooDeep, canonical, masked, masked_names
@@ -101,6 +101,10 @@ class TapeSession:
     """Tools that changed since the recording, with what changed."""
     masked: set[str] = field(default_factory=set)
     """What was masked because of its name, e.g. `login(password)`."""
+    toolsets: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The tools that MCP servers have listed, in MCP's own form, by `ToolsetAsked.toolset`."""
+    varying: set[str] = field(default_factory=set)
+    """The toolsets of which there were different lists."""
     _recorded: dict[int, RecordedCall] = field(default_factory=dict)
     _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _running: dict[int, tuple[ToolAsked, int]] = field(default_factory=dict)
@@ -145,6 +149,17 @@ class TapeSession:
             raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=answer.reason or "")
         self.use.replayed += 1
         return {"do": "answer", **answer.answer()}
+
+    def toolset(self, asked: ToolsetAsked) -> Mapping[str, Any]:
+        """The result of `toolset` (docs/host-protocol.md). A list that is not on the tape is asked for."""
+        if self.mode != "replay" or self.index is None or asked.toolset not in self.index.tape.toolsets:
+            return RUN
+        return {"do": "answer", "tools": self.index.tape.toolsets[asked.toolset]}
+
+    def listed(self, listing: ToolsetListed) -> None:
+        """Records the tools of an MCP server."""
+        if self.toolsets.setdefault(listing.toolset, listing.tools) != listing.tools:
+            self.varying.add(listing.toolset)
 
     def _run(self, call: ToolAsked, occurrence: int) -> Mapping[str, Any]:
         self._running[call.call] = (call, occurrence)

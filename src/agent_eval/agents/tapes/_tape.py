@@ -94,6 +94,9 @@ class Tape(WireModel):
     """By name; a tool of the same name that another agent has is `AGENT/NAME`."""
     calls: list[RecordedCall] = Field(default_factory=list)
     """In the order of their first appearance."""
+    toolsets: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    """The tools that MCP servers list, in MCP's own form. By the agent, and its number among the agent's toolsets:
+    `clerk/1`."""
 
     @property
     def content_hash(self) -> str:
@@ -104,7 +107,7 @@ class Tape(WireModel):
                 self.calls, key=lambda call: (call.tool, call.occurrence, json.dumps(call.args, sort_keys=True))
             )
         ]
-        text = json.dumps(calls, sort_keys=True, ensure_ascii=False)
+        text = json.dumps([calls, self.toolsets] if self.toolsets else calls, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def hashes_of(self, tool: str, agent: str) -> ToolHashes | None:

@@ -102,6 +102,12 @@ def pay(amount: int) -> dict[str, int]:
     return {"paid": amount}
 
 
+def ask(tool_context: ToolContext) -> dict[str, str]:
+    """Asks for a confirmation by itself."""
+    tool_context.request_confirmation(hint="really?")
+    return {"asked": "yes"}
+
+
 def guard(tool: Any, args: dict[str, Any], tool_context: Any) -> dict[str, Any] | None:
     """The agent's own guard: one room is never booked."""
     print(f"guard {tool.name}", flush=True)
@@ -156,6 +162,7 @@ CALLS: dict[str, list[list[types.Part]]] = {
     "raw": [[call("raw")]],
     "save": [[call("save")]],
     "pay": [[call("pay", amount=3)]],
+    "ask": [[call("ask")]],
     "mcp": [[call("load_memory", city="Oslo")]],
 }
 
@@ -176,11 +183,12 @@ def mcp_tools() -> list[Any]:
     from mcp import StdioServerParameters
 
     server = StdioServerParameters(
-        command=sys.executable,
+        command=os.environ.get("MCP_COMMAND", sys.executable),
         args=[str(Path(__file__).with_name("mcp_server.py"))],
         env={"COUNTER_URL": os.environ["COUNTER_URL"]},
     )
-    return [McpToolset(connection_params=StdioConnectionParams(server_params=server, timeout=30))]
+    connection = StdioConnectionParams(server_params=server, timeout=30)
+    return [McpToolset(connection_params=connection, tool_filter=["load_memory"])]
 
 
 clerk = LlmAgent(
@@ -188,7 +196,7 @@ clerk = LlmAgent(
     model=scripted(script),
     instruction="Book rooms.",
     tools=[
-        *(book, booked, broken, form, hand_over, leak, raw, save, Price()),
+        *(ask, book, booked, broken, form, hand_over, leak, raw, save, Price()),
         FunctionTool(pay, require_confirmation=True),
         *mcp_tools(),
     ],
