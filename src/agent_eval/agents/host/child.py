@@ -1476,15 +1476,15 @@ def _files_of_server(tool: Any) -> Iterable[str]:
     """The agent's own files with which its MCP server is started: `python server.py`, `python -m package.server`."""
     parameters = getattr(getattr(tool, "_mcp_session_manager", None), "_connection_params", None)
     parameters = getattr(parameters, "server_params", parameters)
-    words = [getattr(parameters, "command", None), *(getattr(parameters, "args", None) or ())]
+    names = [str(word) for word in (getattr(parameters, "command", ""), *(getattr(parameters, "args", None) or ()))]
+    modules = [name.replace(".", "/") for option, name in zip(names, names[1:], strict=False) if option == "-m"]
+    names += [f"{module}{end}" for module in modules for end in (".py", "/__main__.py")]
     places = [str(getattr(parameters, "cwd", None) or Path.cwd()), *_agent_places]
-    for word, place in itertools.product(map(str, words), places):
-        module = word.replace(".", "/")
-        for name in (word, f"{module}.py", f"{module}/__main__.py"):
-            file = os.path.normpath(Path(place, name))
-            with contextlib.suppress(OSError, ValueError):  # an argument that is no path
-                if file.endswith(_SCRIPTS) and _is_own(file) and Path(file).is_file():
-                    yield file
+    for place, name in itertools.product(places, names):
+        file = os.path.normpath(Path(place, name))
+        with contextlib.suppress(OSError, ValueError):  # an argument that is no path
+            if file.endswith(_SCRIPTS) and _is_own(file) and Path(file).is_file():
+                yield file
 
 
 def _captured(function: Any) -> Iterable[Any]:
