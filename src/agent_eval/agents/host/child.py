@@ -1477,7 +1477,7 @@ def _files_of_server(tool: Any) -> Iterable[str]:
     parameters = getattr(getattr(tool, "_mcp_session_manager", None), "_connection_params", None)
     parameters = getattr(parameters, "server_params", parameters)
     names = [str(word) for word in (getattr(parameters, "command", ""), *(getattr(parameters, "args", None) or ()))]
-    modules = [name.replace(".", "/") for option, name in zip(names, names[1:], strict=False) if option == "-m"]
+    modules = [name.replace(".", "/") for option, name in itertools.pairwise(names) if option == "-m"]
     names += [f"{module}{end}" for module in modules for end in (".py", "/__main__.py")]
     places = [str(getattr(parameters, "cwd", None) or Path.cwd()), *_agent_places]
     for place, name in itertools.product(places, names):
