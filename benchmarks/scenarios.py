@@ -16,6 +16,8 @@ from environments import ADK, ADK_VERSION, PEER, Environments, find_python, uv
 from measuring import Measurement, Spread, Void, measure
 
 Side = Callable[[], Measurement]
+EIGHT = "agent-eval --concurrency 8"
+"""The side of the gate that runs eight cases at a time from beginning to end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +122,18 @@ def check_peer(measurement: Measurement, *, passed: int) -> None:
         raise Void(f"{passed} passed expected, adk eval says {counts}\n{measurement.output[-3000:]}")
 
 
-def _weather_sides(bench: Bench, server: workload.ModelServer, cases: int, name: str) -> dict[str, Side]:
+def _weather_sides(
+    bench: Bench, server: workload.ModelServer, cases: int, name: str, *, throttled: list[float] | None = None
+) -> dict[str, Side]:
+    """The gate at its defaults, `adk eval`, and for several cases the gate at fixed concurrencies.
+
+    Args:
+        bench: Where to run.
+        server: The model.
+        cases: How many.
+        name: Of the workspaces.
+        throttled: Gets the share of calls that the server refused with 429 in each run of the gate.
+    """
     variables = bench.environments.environment(GOOGLE_GEMINI_BASE_URL=server.url)
     ours = workload.weather_workspace(bench.directory / f"{name}-gate", cases=cases, requirements=ADK)
     theirs = workload.weather_workspace(bench.directory / f"{name}-peer", cases=cases)
@@ -133,7 +146,10 @@ def _weather_sides(bench: Bench, server: workload.ModelServer, cases: int, name:
         command += ["--cache-dir", bench.environments.agents, "--output-dir", "out", *options]
         done = measure(command, cwd=ours, environment=variables)
         check_gate(output, passed=cases, python=bench.environments.python_version)
-        server.check(cases)
+        server.check(cases, throttled=throttled is not None)
+        if throttled is not None:
+            stats = server.stats()
+            throttled.append(stats["statuses"].get("429", 0) / stats["requests"])
         return done
 
     def peer() -> Measurement:
@@ -147,7 +163,7 @@ def _weather_sides(bench: Bench, server: workload.ModelServer, cases: int, name:
 
     sides: dict[str, Side] = {"agent-eval": gate, "adk eval": peer}
     if cases > 1:
-        sides["agent-eval --concurrency 16"] = lambda: gate("--concurrency", "16")
+        sides[EIGHT] = lambda: gate("--concurrency", "8")
         sides["agent-eval --concurrency 4"] = lambda: gate("--concurrency", "4")
     return sides
 
@@ -164,14 +180,37 @@ def one_case(bench: Bench) -> Result:
 def fifty_cases(bench: Bench) -> Result:
     """Fifty cases, a model of 200 ms: where waiting for the model outweighs starting.
 
-    Waiting alone takes 7 rounds of two calls at the gate's default of 8 cases at a time, 2.8 s, and 1.6 s at 16.
-    `adk eval` has no such setting: it runs 4 at a time, 5.2 s of waiting.
+    Waiting alone takes 7 rounds of two calls at 8 cases at a time, 2.8 s. The gate's default begins with 8 and grows
+    as long as the model keeps its pace. `adk eval` has no such setting: it runs 4 at a time, 5.2 s of waiting.
     """
     with workload.model_server(0.2) as server:
         sides = bench.alternate(_weather_sides(bench, server, 50, "fifty"), repeats=bench.repeats)
     result = Result(name="fifty", title="50 cases, model of 200 ms", sides=sides)
-    result.demand_ratio("agent-eval --concurrency 16", ["adk eval"], 3.5, against="adk eval")
-    result.demand_ratio("agent-eval", ["adk eval"], 2, against="adk eval")
+    result.demand_ratio("agent-eval", ["adk eval"], 4, against="adk eval")
+    result.demand_ratio(EIGHT, ["adk eval"], 2, against="adk eval")
+    return result
+
+
+def limited(bench: Bench) -> Result:
+    """Two hundred cases and a model that answers 429 beyond ten requests in flight: what finding the limit costs."""
+    cases = 50 if bench.quick else 200
+    shares: list[float] = []
+    with workload.model_server(0.2, script=Path(__file__).with_name("limited_server.py")) as server:
+        gates = _weather_sides(bench, server, cases, "limited", throttled=shares)
+        auto = gates["agent-eval"]
+        measured: list[float] = []
+
+        def gate() -> Measurement:
+            done = auto()
+            measured.append(shares[-1])
+            return done
+
+        sides = bench.alternate({"agent-eval": gate, EIGHT: gates[EIGHT]}, repeats=min(3, bench.repeats))
+    result = Result(name="limited", title=f"{cases} cases, model of 200 ms, 10 requests in flight", sides=sides)
+    worst = max(measured)
+    text = "agent-eval: at most 5% of the calls are refused with 429"
+    result.targets.append(Target(text=text, reached=f"{worst:.1%}", met=worst <= 0.05))
+    result.demand_ratio("agent-eval", [EIGHT], 0.9, against=EIGHT)
     return result
 
 
@@ -215,13 +254,13 @@ def judged_cases(bench: Bench) -> Result:
             {
                 "agent-eval": gate,
                 "adk eval": peer,
-                "agent-eval --concurrency 16": lambda: gate("--concurrency", "16"),
+                EIGHT: lambda: gate("--concurrency", "8"),
             },
             repeats=min(3, bench.repeats),
         )
     result = Result(name="judged", title=f"{cases} cases, one of 3 criteria judged, models of 200 ms", sides=sides)
-    result.demand_ratio("agent-eval --concurrency 16", ["adk eval"], 6, against="adk eval")
-    result.demand_ratio("agent-eval", ["adk eval"], 6, against="adk eval")
+    result.demand_ratio("agent-eval", ["adk eval"], 8, against="adk eval")
+    result.demand_ratio(EIGHT, ["adk eval"], 6, against="adk eval")
     calls = f"{cases * _DECIDED} of {cases * _SAMPLES}"
     result.targets.append(Target(text="agent-eval: at most 60% of adk eval's judge calls", reached=calls, met=True))
     return result
@@ -358,6 +397,7 @@ SCENARIOS: dict[str, Callable[[Bench], Result]] = {
     "one": one_case,
     "fifty": fifty_cases,
     "judged": judged_cases,
+    "limited": limited,
     "cold": cold_job,
     "recorded": recorded,
     "help": help_text,

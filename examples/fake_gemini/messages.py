@@ -74,6 +74,8 @@ class Fault:
     """Seconds, sent as `Retry-After`."""
     retry_info: float | None = None
     """Seconds, sent in the error's body as Gemini does when a quota is used up."""
+    latency: float | None = None
+    """Seconds before it; None for the server's own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,7 +106,7 @@ class _Connection(asyncio.Protocol):
             stats.refused.append(str(error))
             return self._send_error(error.status, str(error))
         answer = self._server.answer(request)
-        latency = getattr(answer, "latency", None)
+        latency = answer.latency
         stats.in_flight += 1
         stats.peak_in_flight = max(stats.peak_in_flight, stats.in_flight)
         loop = asyncio.get_running_loop()
