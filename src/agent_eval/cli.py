@@ -25,6 +25,7 @@ _CALIBRATION = ("config", *_JUDGES, "run-timeout", "num-runs")
 _RECORDING = {
     "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
     "remote-user-id", "keep-sessions", "a2a-ignore-state", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
+    "tools",
 }  # fmt: skip
 _NOT_OF_PLAN = {"paths", "shard", "shards", "shard-plan", "run-missing"}
 _NOT_OF_MERGE = {"paths", "shards", "shard", "mode", "fail-fast", "resume"}

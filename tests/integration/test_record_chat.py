@@ -37,7 +37,7 @@ def ask(terminal: PtyTerminal, text: str, answer: str) -> None:
 
 
 def test_chat__every_command_becomes_a_case(repository: Repository) -> None:
-    with chat(repository, "chat.evalset.json", "--state", '{"room": "attic"}') as terminal:
+    with chat(repository, "chat.evalset.json", "--state", '{"room": "attic"}', "--tools", "record") as terminal:
         terminal.expect(r"you> $")
         ask(terminal, "/help", r"/quit +leave without writing")
         ask(terminal, "/nonsense", r"There is no command /nonsense")
@@ -73,6 +73,10 @@ def test_chat__every_command_becomes_a_case(repository: Repository) -> None:
     assert first["intermediate_data"]["tool_uses"] == [{"name": "roll_die", "args": {"sides": 10}}]
     assert second["user_content"]["parts"] == [{"text": "two\nlines 🎲 骰子"}]
     assert second["final_response"]["parts"] == [{"text": "I said two lines."}]
+    # The tape has the tools of the conversation that was kept, not those of earlier attempts.
+    tape = json.loads((repository.root / "chat.evalset.tools" / "my_chat.tape.json").read_text("utf-8"))
+    assert tape["eval_id"] == "my_chat"
+    assert [(call["tool"], call.get("seen", 1)) for call in tape["calls"]] == [("roll_die", 1)]
 
 
 def test_chat__failures_interrupts_and_the_end_of_input(repository: Repository) -> None:

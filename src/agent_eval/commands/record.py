@@ -72,6 +72,7 @@ class _Recorded:
 
     conversation: Conversation
     draft: Draft
+    taping: recording.Taping | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ class _Recorder:
         target = recording.open_target(self.settings.root, *recording.split_name(arguments.target), replace=replaces)
         state = None if arguments.state is None else recording.read_state(arguments.state)
         if arguments.source is not None:
-            return self._write(target, self._from_source(target, state), flag=None)
+            return self._write(target, self._from_source(target, state))
         return self._ask(target, state)
 
     def _check_source(self) -> None:
@@ -206,7 +207,8 @@ class _Recorder:
             user_id=user_id or DEFAULT_USER_ID,
             state=state or {},
         )
-        draft = self._converse(target, start, chosen, messages)
+        taping = recording.taping_of(self.settings, chosen.choices, target.name, target.set_id)
+        draft = self._converse(target, start, chosen, messages, taping)
         conversation = Conversation(
             session_id=target.name,
             turns=draft.expected(),
@@ -217,7 +219,8 @@ class _Recorder:
             state=state,
         )
         target = replace(target, eval_id=self._chosen_id(target, draft))
-        return self._write(target, [_Recorded(conversation=conversation, draft=draft)], flag=chosen.flag)
+        recorded = _Recorded(conversation=conversation, draft=draft, taping=taping)
+        return self._write(target, [recorded], flag=chosen.flag)
 
     def _chosen_id(self, target: Target, draft: Draft) -> str:
         """The id of the case: that of `/save` counts, unless another case has it."""
@@ -251,11 +254,12 @@ class _Recorder:
         start: recording.SessionStart,
         chosen: recording.ChosenAgent,
         messages: Sequence[Content],
+        taping: recording.Taping | None,
     ) -> Draft:
         from agent_eval.pipeline import RunContext
 
         context = RunContext(environ=self.io.environ, log=self.io.log)
-        with recording.live_agent(self.settings, context, chosen.choices, start) as agent:
+        with recording.live_agent(self.settings, context, chosen.choices, start, taping) as agent:
             if not messages:
                 return recording.Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
             takes = agent.converse(messages, self.arguments.runs)
@@ -281,7 +285,7 @@ class _Recorder:
     def _form(self, target: Target) -> CaseForm:
         return CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
 
-    def _write(self, target: Target, recorded: Sequence[_Recorded], *, flag: str | None) -> int:
+    def _write(self, target: Target, recorded: Sequence[_Recorded], *, flag: str | None = None) -> int:
         if not recorded:
             self.io.print_result(f"{target.name}: nothing new.")
             return 0
@@ -311,8 +315,12 @@ class _Recorder:
         ok, scores = self._self_scores(target, cases, recorded)
         selector = target.name if len(cases) > 1 else f"{target.name}:{cases[0].eval_id}"
         command = ["agent-eval", "run", selector, *(["--agent", flag] if flag else [])]
-        lines += [*scores, f"Run it: {shlex.join(command)}"]
-        if self.settings.tools != "live":
+        lines += scores
+        if taping := recorded[0].taping:
+            lines += taping.write(cases[0].eval_id)
+            command += ["--tools", "replay"]
+        lines.append(f"Run it: {shlex.join(command)}")
+        if self.settings.tools != "live" and not taping:
             lines.append(f"Record its tools first: {shlex.join([*command, '--tools', 'record'])} (docs/tools.md)")
         self.io.print_result(harmless("\n".join(lines)))
         return 0 if ok else 1

@@ -2,6 +2,7 @@
 
 from agent_eval.pipeline._tapes import (
     StoredTape,
+    open_tapes,
     recording_refused,
     stored_tapes,
     tape_problems,
@@ -41,6 +42,7 @@ __all__ = [
     "model_settings",
     "model_uses",
     "open_live_agent",
+    "open_tapes",
     "policy_problems",
     "recording_refused",
     "rules",

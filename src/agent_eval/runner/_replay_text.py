@@ -1,8 +1,10 @@
-"""Words for a tool call that a tape does not answer."""
+"""Words for a tool call that a tape does not answer, and for a new tape."""
 
 from __future__ import annotations
 
-from agent_eval.agents.tapes import Obstacle, Unanswerable
+from collections.abc import Sequence
+
+from agent_eval.agents.tapes import Obstacle, Tape, Taped, TapeSession, Unanswerable, changing_arguments
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.text import plural
 from agent_eval.criteria import describe_differences, render_call
@@ -49,6 +51,29 @@ def hint_of(error: Unanswerable, case_id: str) -> str:
         case Obstacle.STALE:
             return f"Record the case again: {again}. Then commit the tape with the change."
     return f"Record the case and commit its tape: {again}."
+
+
+def remarks_on(tape: Tape, taped: Taped, sessions: Sequence[TapeSession]) -> list[str]:
+    """What may be wrong with a new tape."""
+    lines = [
+        f"{render_call(FunctionCall(name=call.tool, args=call.args))} got different answers in different runs: the "
+        "tool is not deterministic, and the first answer is kept"
+        for call in taped.conflicts
+    ]
+    lines += [
+        f"{call.tool} can't be replayed: {call.reason}. Set `replay = false` for it in agent-eval.toml"
+        for call in tape.calls
+        if not call.replayable
+    ]
+    lines += [
+        f"The MCP server of `{name}` lists other tools from time to time: it must be reachable in a replay"
+        for name in taped.varying
+    ]
+    changing = sorted(changing_arguments(sessions))
+    lines += [f"{name} was different in every run: name it in `ignore` of a [[tool]]" for name in changing]
+    masked = sorted({name for session in sessions for name in session.masked})
+    lines += [f"{name} of an answer is masked (***), because of its name: the agent gets *** too" for name in masked]
+    return list(dict.fromkeys(lines))
 
 
 def _ago(seconds: float) -> str:

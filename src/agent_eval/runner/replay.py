@@ -21,12 +21,10 @@ from agent_eval.agents.tapes import (
     Obstacle,
     Stale,
     Tape,
-    Taped,
     TapeIndex,
     TapeSession,
     ToolRules,
     Unanswerable,
-    changing_arguments,
     read_tape,
     tape_of,
     tape_path,
@@ -38,10 +36,10 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import listed, plural
-from agent_eval.criteria import ToolTrajectory, render_call, unlabelled
+from agent_eval.criteria import ToolTrajectory, unlabelled
 from agent_eval.evalset.paths import name_of
 from agent_eval.results import RunError, ToolUse, give_to_owner
-from agent_eval.runner._replay_text import hint_of, message_of
+from agent_eval.runner._replay_text import hint_of, message_of, remarks_on
 from agent_eval.runner.plan import Plan, PlannedCase
 
 _KINDS = {
@@ -236,6 +234,10 @@ class Tapes:
             )
         return lines
 
+    def rename(self, planned: PlannedCase, renamed: PlannedCase) -> None:
+        """The tape of a recorded case becomes that of another one."""
+        self._planned[planned.case_id] = renamed
+
     def write(self, adk: str = "") -> list[str]:
         """Writes the recorded tapes.
 
@@ -289,7 +291,7 @@ class Tapes:
         except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
             return [f"{name} could not be written: {error}"]
         written[name] = len(tape.calls)
-        return _remarks(tape, taped, sessions)
+        return remarks_on(tape, taped, [tools.session for tools in sessions])
 
 
 def _removed(path: Path, name: str) -> list[str]:
@@ -297,29 +299,6 @@ def _removed(path: Path, name: str) -> list[str]:
         return []
     path.unlink()
     return [f"{name} was removed: the agent called no tool that can be recorded"]
-
-
-def _remarks(tape: Tape, taped: Taped, sessions: Sequence[CaseTools]) -> list[str]:
-    """What may be wrong with a new tape."""
-    lines = [
-        f"{render_call(FunctionCall(name=call.tool, args=call.args))} got different answers in different runs: the "
-        "tool is not deterministic, and the first answer is kept"
-        for call in taped.conflicts
-    ]
-    lines += [
-        f"{call.tool} can't be replayed: {call.reason}. Set `replay = false` for it in agent-eval.toml"
-        for call in tape.calls
-        if not call.replayable
-    ]
-    lines += [
-        f"The MCP server of `{name}` lists other tools from time to time: it must be reachable in a replay"
-        for name in taped.varying
-    ]
-    changing = sorted(changing_arguments([tools.session for tools in sessions]))
-    lines += [f"{name} was different in every run: name it in `ignore` of a [[tool]]" for name in changing]
-    masked = sorted({name for tools in sessions for name in tools.session.masked})
-    lines += [f"{name} of an answer is masked (***), because of its name: the agent gets *** too" for name in masked]
-    return list(dict.fromkeys(lines))
 
 
 def hash_of_files(root: Path, patterns: Sequence[str], *, skip: Sequence[Path] = ()) -> str:

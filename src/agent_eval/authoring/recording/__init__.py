@@ -19,6 +19,7 @@ from agent_eval.authoring.recording._stored import (
     with_state,
     without_known,
 )
+from agent_eval.authoring.recording._taping import Taping, taping_of
 from agent_eval.authoring.recording._target import USER_ID, Target, open_target, split_name, write_target
 from agent_eval.authoring.recording._view import message_lines, turn_lines
 
@@ -35,6 +36,7 @@ __all__ = [
     "SessionStart",
     "StoredRequest",
     "Take",
+    "Taping",
     "Target",
     "Terminal",
     "choose_agent",
@@ -59,6 +61,7 @@ __all__ = [
     "self_check",
     "split_name",
     "stem",
+    "taping_of",
     "turn_lines",
     "with_state",
     "without_known",

@@ -20,6 +20,7 @@ from agent_eval.core.limiter import AUTO_START
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.protocol import Agent, Session
+    from agent_eval.authoring.recording._taping import Taping
     from agent_eval.pipeline import RunContext
     from agent_eval.settings import Settings
 
@@ -49,19 +50,24 @@ class Take:
 class LiveAgent:
     """A started agent."""
 
-    def __init__(self, agent: Agent, thread: _LoopThread, start: SessionStart, settings: Settings) -> None:
+    def __init__(
+        self, agent: Agent, thread: _LoopThread, start: SessionStart, settings: Settings, taping: Taping | None
+    ) -> None:
         self._agent = agent
         self._thread = thread
         self._start = start
         self._settings = settings
+        self._taping = taping
         self._numbers = itertools.count()
 
     def open(self) -> LiveSession:
-        """Opens a session.
+        """Opens a session. The tools of earlier sessions are no part of the case's tape.
 
         Raises:
             AgentFailure: The session can't be opened.
         """
+        if self._taping is not None:
+            self._taping.restart()
         return LiveSession(self._thread, self._thread.run(self._open()), self._settings.turn_timeout)
 
     def converse(self, messages: Sequence[Content], runs: int) -> list[Take]:
@@ -110,6 +116,7 @@ class LiveAgent:
             user_id=start.user_id,
             state=start.state,
             turn_limit=self._settings.turn_timeout,
+            tools=None if self._taping is None else self._taping.session(),
         )
         return await self._agent.open(request)
 
@@ -170,7 +177,11 @@ class LiveSession:
 
 @contextlib.contextmanager
 def live_agent(
-    settings: Settings, context: RunContext, choices: AgentChoices, start: SessionStart
+    settings: Settings,
+    context: RunContext,
+    choices: AgentChoices,
+    start: SessionStart,
+    taping: Taping | None = None,
 ) -> Iterator[LiveAgent]:
     """Starts the agent of a file; it has ended when the block is left.
 
@@ -179,6 +190,7 @@ def live_agent(
         context: The environment, and where lines are logged.
         choices: The agent.
         start: With what each session begins.
+        taping: Records the answers of the tools.
 
     Raises:
         AgentUnavailable: The agent is configured wrongly, or can't be isolated as required.
@@ -188,11 +200,13 @@ def live_agent(
 
     with tempfile.TemporaryDirectory(prefix="agent-eval-record-") as folder, _LoopThread() as thread:
         # A new conversation has no tape yet, so tools run.
-        settings = dataclasses.replace(settings, output_dir=Path(folder), tools="live")
+        settings = dataclasses.replace(settings, output_dir=Path(folder), tools="record" if taping else "live")
         opened = open_live_agent(settings, context, choices)
         agent = thread.run(opened.__aenter__())
         try:
-            yield LiveAgent(agent, thread, start, settings)
+            if taping is not None:
+                taping.adk = agent.provenance.get("adk", "")
+            yield LiveAgent(agent, thread, start, settings, taping)
         finally:
             thread.run(opened.__aexit__(None, None, None))
 
