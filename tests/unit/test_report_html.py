@@ -337,13 +337,19 @@ def test_number__infinities_are_text() -> None:
     assert number(1.23456, 2) == 1.23
 
 
-def test_write_page__a_failure_leaves_no_file(tmp_path: Path) -> None:
+def test_write_page__a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     def broken(_: str) -> Any:
         raise OSError(28, "disk full")
 
+    page = tmp_path / "report.html"
     with pytest.raises(OSError, match="disk full"):
-        write_page(tmp_path / "report.html", PageSource(report=failed(), recordings=broken))
+        write_page(page, PageSource(report=failed(), recordings=broken))
     assert list(tmp_path.iterdir()) == []
+
+    page.write_text("of yesterday", "utf-8")
+    with pytest.raises(OSError, match="disk full"):
+        write_page(page, PageSource(report=failed(), recordings=broken))
+    assert list(tmp_path.iterdir()) == [page] and page.read_text("utf-8") == "of yesterday"
 
 
 def rank_of(made: RunReport, page_index: Any) -> list[str]:

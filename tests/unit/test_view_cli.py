@@ -160,11 +160,37 @@ def test_view__a_page_that_can_not_be_written(tmp_path: Path, capsys: pytest.Cap
     folder = write(tmp_path / "results", lamp())
     (tmp_path / "taken").mkdir()
     assert view(folder, "--output", tmp_path / "taken") == 2
-    assert "taken can't be written: Is a directory" in capsys.readouterr().err
+    assert "taken can't be written: It is a directory, not a regular file." in capsys.readouterr().err
     assert view(folder, "--output", tmp_path / "results" / "results.json" / "page.html") == 2
     for wrong in (["--report", "off"], ["--report-size", "0.5"]):
         with pytest.raises(SystemExit, match="2"):
             view(folder, *wrong)
+
+
+def test_view__what_is_there_is_kept_if_the_page_can_not_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write(tmp_path / "results", lamp(), recording(actual("Lamp off.", "It is off.")))
+    (tmp_path / "page.html").write_text("of yesterday", "utf-8")
+    pipe, archive = tmp_path / "pipe", tmp_path / "results.zip"
+    os.mkfifo(pipe)
+    with zipfile.ZipFile(archive, "w") as file:
+        file.write(folder / "results.json", "results.json")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    assert view(folder, "--output", pipe) == 2
+    assert "pipe can't be written: It is a named pipe, not a regular file." in capsys.readouterr().err
+    for results, flag, output in (
+        (folder, "--output", folder / "results.json"),
+        (folder / "results.json", "--badge", folder / "recordings.jsonl.gz"),
+        (archive, "--output", archive),
+    ):
+        assert view(results, "--output", tmp_path / "page.html", flag, output) == 2
+        assert f"{output.name} belongs to the results, which stay as they are." in capsys.readouterr().err
+    assert pipe.is_fifo() and zipfile.is_zipfile(archive)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert (tmp_path / "page.html").read_text("utf-8") == "of yesterday"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "pipe", "results", "results.zip"]
 
 
 def test_view__a_browser_opens_on_a_terminal_only(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,15 @@ from agent_eval.core.text import harmless
 from agent_eval.gate.history import excerpt, extend, join, unfit
 from agent_eval.report.html import MEGABYTE, PageOptions, folder_source, write_page
 from agent_eval.report.views import Links, known_commit
-from agent_eval.results import DEFAULT, FILES, HistoryReport, Origin, RunReport
+from agent_eval.results import (
+    BASE_RECORDINGS,
+    BASELINE_RECORDINGS,
+    DEFAULT,
+    FILES,
+    HistoryReport,
+    Origin,
+    RunReport,
+)
 
 _UNLIMITED = 1_000_000
 """A history limit above any number of runs."""
@@ -25,8 +33,13 @@ _GITHUB = "https://github.com"
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
+    results: list[Path] = arguments.results or [Path(DEFAULT)]
+    lost = _overwritten([*results, *([arguments.base] if arguments.base else [])], [arguments.output, arguments.badge])
+    if lost is not None:
+        io.log(f"agent-eval: {harmless(str(lost))} belongs to the results, which stay as they are. Name another file.")
+        return 2
     try:
-        with _opened(arguments.results or [Path(DEFAULT)], arguments.base) as view:
+        with _opened(results, arguments.base) as view:
             page = _write(view, arguments, io)
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
@@ -42,6 +55,16 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if arguments.open and io.terminal_width is not None and not io.environ.get("CI"):
         _open(page, io)
     return 0
+
+
+def _overwritten(results: Iterable[Path], outputs: Iterable[Path | None]) -> Path | None:
+    """An output that would replace a file of the results, other than their page."""
+    names = {*FILES.values(), BASE_RECORDINGS, BASELINE_RECORDINGS} - {FILES["report-file"]}
+    kept = set()
+    for path in results:
+        folder = path if path.is_dir() else path.parent
+        kept |= {path.resolve(), *((folder / name).resolve() for name in names)}
+    return next((output for output in outputs if output is not None and output.resolve() in kept), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,15 @@
-"""Reads files that a user or a pull request gives us: never a pipe or a device, never without a limit."""
+"""Reads files that a user or a pull request gives us: never a pipe or a device, never without a limit. Replaces files
+in one step.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import os
 import stat
+import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,9 +43,13 @@ def open_regular(path: Path) -> BinaryIO:
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
-        raise OSError(errno.EINVAL, f"It is {kind}, not a regular file", str(path))
+        raise _not_regular(mode, path)
     return os.fdopen(descriptor, "rb")
+
+
+def _not_regular(mode: int, path: Path) -> OSError:
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+    return OSError(errno.EINVAL, f"It is {kind}, not a regular file", str(path))
 
 
 def read_regular(path: Path, limit: int) -> bytes:
@@ -76,3 +84,39 @@ def read_lines(path: Path) -> Iterator[bytes]:
                 yield line
         except (EOFError, zlib.error) as error:
             raise OSError(errno.EIO, f"The compressed data is damaged ({error})", str(path)) from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file that takes the place of another one when the context ends without an error. Creates its directory.
+
+    The new file has the permissions of the old one and, if this user may do that, its owner. After an error, the old
+    file is as it was.
+
+    Raises:
+        OSError: The path is no regular file, or the new file can't be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    old = path.stat() if path.exists() else None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        raise _not_regular(old.st_mode, path)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    new = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        if old is not None:
+            with contextlib.suppress(OSError):
+                os.chown(new, old.st_uid, old.st_gid)
+        new.chmod(0o666 & ~_umask() if old is None else stat.S_IMODE(old.st_mode) & 0o777)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    current = os.umask(0o077)
+    os.umask(current)
+    return current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,8 @@ def _write_page(
             write_page(path, source, options)
     except Exception as error:  # The other results are complete without the page.
         context.log(f"agent-eval: {path.name} could not be written: {type(error).__name__}: {error}")
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)  # That of an earlier run.
         return False
     return True
 

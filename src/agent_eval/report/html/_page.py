@@ -13,6 +13,7 @@ from random import Random
 from typing import IO
 
 from agent_eval.core.disk import naming
+from agent_eval.core.files import replacing
 from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index
@@ -57,22 +58,18 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
     """Writes the page, as rich as its size allows. The same report gives the same bytes.
 
     Raises:
-        OSError: The disk is full, for example. After any error there is no file.
+        OSError: The disk is full, for example. After any error, a page that was there is as it was.
     """
     options = options or PageOptions()
     steps = plans(options.detail)
     facts = Facts(source)
-    try:
-        with naming(path), path.open("wb") as file:
-            for step in steps[first_step(facts, steps, options.size) :]:
-                limit = options.size if step is not steps[-1] else None
-                with contextlib.suppress(_TooBig):
-                    file.seek(0)
-                    file.truncate()
-                    return Written(level=step.level, size=_write(file, facts, step, limit))
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    with naming(path), replacing(path) as file:
+        for step in steps[first_step(facts, steps, options.size) :]:
+            limit = options.size if step is not steps[-1] else None
+            with contextlib.suppress(_TooBig):
+                file.seek(0)
+                file.truncate()
+                return Written(level=step.level, size=_write(file, facts, step, limit))
     raise AssertionError("the last step has no limit")
 
 
