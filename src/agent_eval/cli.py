@@ -52,6 +52,8 @@ examples:
       all calls, unseen
 """
 
+_EVAL_FILES = {"accept", "edit", "init", "record"}
+"""Commands that write into the repository, and not into an output directory."""
 _ERROR_HINTS = {
     errno.ENOSPC: ". Free space there, or set another --output-dir or --cache-dir.",
     errno.EDQUOT: ". Free space there, or set another --output-dir or --cache-dir.",
@@ -104,7 +106,7 @@ def run_command(module: str, arguments: argparse.Namespace) -> int:
         _close_stdout()
         return 141  # as a shell reports SIGPIPE
     except OSError as error:
-        _log(f"agent-eval: {error}{_hint(error)}")
+        _log(f"agent-eval: {error}{_hint(error, module)}")
         return 2
     except Exception as error:
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
@@ -125,12 +127,15 @@ def prepare_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
 
 
-def _hint(error: OSError) -> str:
+def _hint(error: OSError, module: str) -> str:
     if isinstance(error, PermissionError) and error.filename is not None and hasattr(os, "geteuid"):
         from agent_eval.results import why_unwritable
 
         reason = why_unwritable(Path(os.path.abspath(os.fsdecode(error.filename))))  # noqa: PTH100
-        return f". {reason} Name another --output-dir or --cache-dir, or give that user the permission."
+        other = "G" if module in _EVAL_FILES else "Name another --output-dir or --cache-dir, or g"
+        return f". {reason} {other}ive that user the permission."
+    if module in _EVAL_FILES and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+        return ""
     return _ERROR_HINTS.get(error.errno or 0, "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import zipfile
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from accept_repos import DOOR, FILE, FIND, FOUND, LAMP, OFF, Turn, case, failed_lamp, record, run, write_file
-from gate_runs import Repository, repository_in
+from gate_runs import AGENT_EVAL, Repository, repository_in
 
 RESULTS = "agent-eval-results"
 
@@ -60,6 +61,15 @@ def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -
     applied = subprocess.run(["patch", str(patched)], input=dry.out, text=True, capture_output=True, check=False)
     assert (applied.returncode, patched.read_text("utf-8")) == (0, after), applied.stdout + applied.stderr
 
+    again = repository.gate("accept", "--all", environment={"CI": ""})
+    assert (again.code, file.read_text("utf-8")) == (0, after), again.err
+    assert "There is nothing left to accept." in again.out and "notice [accept-done]" in again.err
+    assert codes(repository) == ["accept-done"]
+    file.write_text(after.replace('"room": "bedroom"', '"room": "bathroom"'), "utf-8")
+    other = repository.gate("accept", "--all", environment={"CI": ""})
+    assert (other.code, "error [accept-changed]" in other.err) == (1, True), "someone has changed it since"
+    file.write_text(after, "utf-8")
+
     assert run(repository).code == 0, "the same recording passes with the new expectation"
     nothing = repository.gate("accept", "--all", environment={"CI": ""})
     assert (nothing.code, "there is nothing to accept" in nothing.out) == (0, True)
@@ -92,6 +102,7 @@ def test_accept_only__accepts_one_field(repository: Repository) -> None:
     assert done.code == 0, done.err
     assert value(file)["eval_cases"][0] == case("lamp", (LAMP[0], FOUND[1], LAMP[2]))
     assert codes(repository) == ["accept-changed"]
+    assert codes(repository, "--only", "calls") == ["accept-done"]
 
 
 def test_accept_only__of_a_metric_that_passed_is_refused(repository: Repository) -> None:
@@ -121,6 +132,7 @@ def test_accept_calls__common_ones_if_others_may_come_between(repository: Reposi
     done = repository.gate("accept", "--all", environment={"CI": ""})
     assert done.code == 0, done.err
     assert "2 of 2 runs pass" in done.out
+    assert codes(repository) == ["accept-done"]
     assert value(file)["eval_cases"][0] == case("lamp", (LAMP[0], [FIND, ("log", {})], LAMP[2]))
     exact = failed_lamp(repository, [first], [second])
     before = exact.read_bytes()
@@ -132,12 +144,13 @@ def test_accept_zip__as_a_browser_saves_it(repository: Repository) -> None:
     file = failed_lamp(repository)
     archive = repository.root / "agent-eval-results.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for name in ("results.json", "recordings.jsonl.gz"):
+        for name in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
             zipped.write(repository.root / RESULTS / name, name)
     shutil.rmtree(repository.root / RESULTS)
     done = repository.gate("accept", archive.name, "--all", environment={"CI": ""})
     assert done.code == 0, done.err
     assert value(file)["eval_cases"][0] == case("lamp", FOUND)
+    assert codes(repository, archive.name) == ["accept-done"]
     with zipfile.ZipFile(archive, "a") as zipped:
         zipped.writestr("../evil.txt", "x")
     outside = repository.gate("accept", archive.name, "--list")
@@ -158,6 +171,10 @@ def test_accept_refusals__of_the_working_tree(repository: Repository) -> None:
     assert codes(repository) == ["accept-scenario"]
     file.write_text(json.dumps([{"query": "Hi", "expected_tool_use": [], "reference": "x"}]), "utf-8")
     assert codes(repository)[0] in {"accept-legacy", "accept-gone"}
+    file.write_text("{", "utf-8")
+    invalid = repository.gate("accept", "--all", environment={"CI": ""})
+    assert (invalid.code, "[accept-gone] `lamp` is in a file that has errors" in invalid.err) == (1, True)
+    assert f"agent-eval validate '{FILE}'" in invalid.err
     file.unlink()
     assert codes(repository) == ["accept-gone"]
 
@@ -215,6 +232,33 @@ def test_accept_refusals__nothing_to_accept_and_duplicate_keys(repository: Repos
     before = file.read_bytes()
     done = repository.gate("accept", "--all", environment={"CI": ""})
     assert (done.code, "[accept-patch]" in done.err, file.read_bytes()) == (1, True, before)
+
+
+def test_read_only_files__are_not_replaced(repository: Repository) -> None:
+    file = failed_lamp(repository)
+    before = file.read_bytes()
+    file.chmod(0o444)
+    # root without its privileges; another user has none.
+    drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    commands = (
+        ["accept", "--all"],
+        ["edit", f"{FILE}:lamp", "--message", "1", "Hi"],
+        ["record", f"{FILE}:lamp", "--replace", "--from", RESULTS, "--case", "lamp"],
+    )
+    for command in commands:
+        done = subprocess.run(
+            [*drop, *AGENT_EVAL, *command],
+            cwd=repository.root,
+            env={**repository.environment(), "CI": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        printed = done.stdout + done.stderr
+        assert done.returncode == 2 and str(file.name) in printed, printed
+        assert "Permission denied" in printed or "it is read-only" in printed
+        assert "--output-dir" not in printed
+    assert file.read_bytes() == before and sorted(os.listdir(file.parent)) == ["home.test.json", "test_config.json"]
 
 
 def test_accept_list__hostile_text_is_shown_by_name(repository: Repository) -> None:

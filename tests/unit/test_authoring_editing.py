@@ -130,6 +130,13 @@ def test_edit__files_and_cases_that_can_not_be_edited(edit: Any, capsys: pytest.
     ):
         assert edit(text, "--answer", "1", "Off", case=case) == (2, text)
         assert f"[{code}]" in capsys.readouterr().err
+    for arguments, message in (
+        (["--rename", ""], "--rename takes an id that is not empty"),
+        (["--args", "1.1", '{"x": NaN}'], "--args takes a JSON object"),
+        (["--args", "1.1", '{"x": ' * 100_000], "--args takes a JSON object"),
+    ):
+        assert edit(FLAT, *arguments) == (2, FLAT)
+        assert message in capsys.readouterr().err
     assert main(["edit", "home.test.json", "--delete"]) == 2
     assert "FILE:EVAL_ID" in capsys.readouterr().err
     assert main(["edit", "gone.test.json:lamp", "--delete"]) == 2

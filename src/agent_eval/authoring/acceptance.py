@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_eval.authoring.expectation import Field
@@ -12,11 +12,13 @@ from agent_eval.authoring.proposals import CallsFrom, Proposal, propose, what_wo
 from agent_eval.authoring.prospects import OpenFile, Prospect, in_order, prospect
 from agent_eval.authoring.refusals import Refused, refuse
 from agent_eval.authoring.stored_run import StoredRun
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.discovery import discover
 from agent_eval.evalset.json import read_document
 from agent_eval.evalset.loading import load_suite
-from agent_eval.results import CaseReport
+from agent_eval.evalset.models import EvalCase, SelectedCase
+from agent_eval.results import CaseReport, Recording, RunReport
+from agent_eval.runner import case_fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,17 +77,55 @@ def find_prospects(
         UnreadableError: The recordings can't be read.
     """
     ordered = in_order(cases, stored.report)
-    files = _open_files([case.file for case in ordered], tree, named)
+    files, invalid = _open_files([case.file for case in ordered], tree, named)
     recordings = stored.recordings({case.case_id for case in ordered})
     prospects, refusals = [], []
     for case in ordered:
         try:
-            file = files.get(case.file)
-            item = prospect(case, stored.report, file, recordings[case.case_id], only=options.only)
+            item = prospect(
+                case,
+                stored.report,
+                files.get(case.file),
+                recordings[case.case_id],
+                only=options.only,
+                has_errors=case.file in invalid,
+            )
             prospects.append(item)
         except Refused as refusal:
             refusals.append(refusal)
+    changed = {refusal.case.case_id for refusal in refusals if refusal.problem.code == "accept-changed"}
+    as_run = stored.cases(changed) if changed else {}
+    for place, refusal in enumerate(refusals):
+        case = refusal.case
+        before = as_run.get(case.case_id)
+        if before is not None and _is_accepted(
+            case, stored.report, files[case.file], before, recordings[case.case_id], options
+        ):
+            hint = "Run it again to see its new scores."
+            refusals[place] = refuse("accept-done", case, "has been accepted already.", hint, Severity.NOTICE)
     return Offer(prospects=tuple(prospects), refusals=tuple(refusals))
+
+
+def _is_accepted(
+    case: CaseReport,
+    report: RunReport,
+    file: OpenFile,
+    before: EvalCase,
+    recordings: Sequence[Recording],
+    options: Options,
+) -> bool:
+    """Whether the file has exactly what accepting the case as it was run would have made of it."""
+    present = next(item.case for item in file.loaded.cases if item.case.eval_id == case.eval_id)
+    simulated = file.loaded.config.user_simulator_config
+    raw = before.model_dump(mode="json", exclude_unset=True)
+    loaded = replace(file.loaded, cases=(SelectedCase(case=before, line=None),))
+    as_run = OpenFile(loaded=loaded, text="", value={"eval_cases": [raw]})
+    try:
+        item = prospect(case, report, as_run, recordings, only=options.only)
+        proposal = asyncio.run(propose_for(item, replace(options, rescore=False)))
+    except Refused:
+        return False
+    return case_fingerprint(proposal.case, simulated) == case_fingerprint(present, simulated)
 
 
 def accept_all(prospects: Iterable[Prospect], options: Options) -> Decisions:
@@ -120,16 +160,19 @@ def varies(proposal: Proposal) -> Refused:
     return refuse("accept-varies", proposal.prospect.report, message, what_would_hold(proposal))
 
 
-def _open_files(files: Iterable[str], tree: WorkingTree, named: Collection[str]) -> Mapping[str, OpenFile]:
+def _open_files(
+    files: Iterable[str], tree: WorkingTree, named: Collection[str]
+) -> tuple[Mapping[str, OpenFile], set[str]]:
+    """The valid files, and the names of the invalid ones. Others are in neither."""
     wanted = dict.fromkeys(files)
     found = discover(tree.root, include=tree.include, exclude=tree.exclude, skip=tree.skip)
     allowed = {file.name for file in found.files} | set(named)
     targets = [name for name in wanted if name in allowed]
     if not targets:
-        return {}
+        return {}, set()
     opened = {}
     for loaded in load_suite(tree.root, targets, config=tree.config).files:
         document, _ = read_document(tree.root / loaded.path, loaded.path)
         if document is not None and loaded.path in wanted:
             opened[loaded.path] = OpenFile(loaded=loaded, text=document.text, value=document.value)
-    return opened
+    return opened, set(targets) - set(opened)

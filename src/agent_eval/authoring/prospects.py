@@ -114,6 +114,7 @@ def prospect(
     recordings: Sequence[Recording],
     *,
     only: Collection[str] = (),
+    has_errors: bool = False,
 ) -> Prospect:
     """What may be accepted of a case.
 
@@ -123,10 +124,14 @@ def prospect(
         file: Its file in the working tree; None if there is none.
         recordings: What the agent did in the case.
         only: Fields and metrics to which the offer is limited; none for all.
+        has_errors: There is a file, but it is invalid.
 
     Raises:
         Refused: Nothing may be accepted.
     """
+    if file is None and has_errors:
+        hint = f"`agent-eval validate '{case.file}'` reports them."
+        raise refuse("accept-gone", case, "is in a file that has errors, or whose config has some.", hint)
     file, index, eval_case = _in_file(case, file)
     metrics = _metrics(case, file.loaded)
     runs = _complete_runs(case, report, recordings, eval_case)

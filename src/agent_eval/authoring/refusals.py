@@ -15,7 +15,7 @@ class Refused(Exception):
         self.case = case
 
 
-def refuse(code: str, case: CaseReport, message: str, hint: str) -> Refused:
+def refuse(code: str, case: CaseReport, message: str, hint: str, severity: Severity = Severity.ERROR) -> Refused:
     """The refusal of a case.
 
     Args:
@@ -23,8 +23,7 @@ def refuse(code: str, case: CaseReport, message: str, hint: str) -> Refused:
         case: The case.
         message: A sentence that begins in lower case and continues `FILE:EVAL_ID`.
         hint: What to do instead.
+        severity: A notice if nothing is left to do.
     """
-    problem = Problem(
-        severity=Severity.ERROR, code=code, message=f"`{case.eval_id}` {message}", hint=hint, file=case.file
-    )
+    problem = Problem(severity=severity, code=code, message=f"`{case.eval_id}` {message}", hint=hint, file=case.file)
     return Refused(problem, case)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent_eval.baseline import (
     ArchiveLimits,
@@ -18,7 +20,9 @@ from agent_eval.baseline import (
 )
 from agent_eval.core.files import read_lines, read_regular
 from agent_eval.core.text import harmless
+from agent_eval.evalset.models import EvalCase
 from agent_eval.results import DEFAULT, FILES, CaseReport, Recording, RunReport, RunResult
+from agent_eval.runner import StoredCase
 
 RECORDINGS = FILES["recordings-file"]
 _ZIP = b"PK"
@@ -49,7 +53,8 @@ class StoredRun:
         where = harmless(str(self.source if self.archive is not None else self.folder / RECORDINGS))
         by_run: dict[str, dict[str, Recording]] = {case_id: {} for case_id in case_ids}
         try:
-            for recording in _recordings(self._lines(), case_ids):
+            for facts in _facts(self._lines(RECORDINGS), case_ids):
+                recording = Recording.model_validate(facts)
                 by_run[recording.case_id][recording.run_id] = recording
         except FileNotFoundError:
             message = f"{where} does not exist; it has what the agent did."
@@ -64,12 +69,23 @@ class StoredRun:
             for case_id, recordings in by_run.items()
         }
 
-    def _lines(self) -> Iterable[bytes]:
+    def cases(self, case_ids: Collection[str]) -> dict[str, EvalCase]:
+        """Those of these cases that are stored as they were run, by case id. What can't be read is left out."""
+        fingerprints = {case.case_id: case.fingerprint for case in self.report.cases if case.case_id in case_ids}
+        cases: dict[str, EvalCase] = {}
+        with contextlib.suppress(OSError, ValueError, UnsafeArchive):
+            for facts in _facts(self._lines(FILES["cases-file"]), case_ids):
+                stored = StoredCase.model_validate(facts)
+                if stored.fingerprint == fingerprints.get(stored.case_id):
+                    cases[stored.case_id] = stored.case
+        return cases
+
+    def _lines(self, name: str) -> Iterable[bytes]:
         if self.archive is None:
-            return read_lines(self.folder / RECORDINGS)
-        data = read_recordings(self.archive)
+            return read_lines(self.folder / name)
+        data = read_recordings(self.archive, name=name)
         if data is None:
-            raise UnsafeArchive(f"it has no {RECORDINGS}")
+            raise UnsafeArchive(f"it has no {name}")
         return archived_lines(data)
 
 
@@ -116,13 +132,13 @@ def _from_zip(path: Path, data: bytes) -> StoredRun:
     return StoredRun(report=report, source=path, archive=data)
 
 
-def _recordings(lines: Iterable[bytes], case_ids: Collection[str]) -> Iterator[Recording]:
+def _facts(lines: Iterable[bytes], case_ids: Collection[str]) -> Iterator[dict[str, Any]]:
+    """The lines of some cases. Only these become models: there may be 10,000 others."""
     from pydantic_core import from_json
 
     for number, line in enumerate(lines, 1):
-        # Only the recordings of these cases become models: there may be 10,000 others.
         facts = from_json(line)
         if not isinstance(facts, dict) or not isinstance(facts.get("case_id"), str):
-            raise ValueError(f"line {number} is not the recording of a run")
+            raise ValueError(f"line {number} is not of a case")
         if facts["case_id"] in case_ids:
-            yield Recording.model_validate(facts)
+            yield facts

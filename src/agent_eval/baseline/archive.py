@@ -78,16 +78,17 @@ def read_results(data: bytes, limits: ArchiveLimits = _LIMITS) -> bytes:
         return _content(archive, _results_entry(archive), limits.results_bytes, limits)
 
 
-def read_recordings(data: bytes, limits: ArchiveLimits = _LIMITS) -> bytes | None:
-    """Returns the compressed `recordings.jsonl.gz` beside the archive's `results.json`; None if there is none.
+def read_recordings(data: bytes, limits: ArchiveLimits = _LIMITS, name: str = RECORDINGS) -> bytes | None:
+    """Returns the compressed recordings (or another file of lines) beside the archive's `results.json`; None if there
+    are none.
 
-    Read it with `archived_lines`, which limits its size.
+    Read them with `archived_lines`, which limits its size.
 
     Raises:
         UnsafeArchive: As for `read_results`.
     """
     with _opened(data, limits) as archive:
-        entry = _entry_beside(archive, _results_entry(archive), RECORDINGS)
+        entry = _entry_beside(archive, _results_entry(archive), name)
         return None if entry is None else _content(archive, entry, limits.lines_bytes, limits)
 
 

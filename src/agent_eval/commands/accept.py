@@ -209,20 +209,25 @@ def _write(decisions: Decisions, offer: Offer, stored: StoredRun, tree: WorkingT
     from agent_eval.authoring.writing import by_file, write
 
     written: list[Proposal] = []
-    for file, proposals in by_file(decisions.accepted):
-        problems = write(tree.root, file, proposals)
-        decisions.refusals += problems
-        if not problems:
-            written += proposals
-            io.print_result(f"{harmless(file.loaded.path)}: {plural(len(proposals), 'case')} changed")
-            io.print_result("\n".join(f"  {summary(proposal)}" for proposal in proposals))
+    try:
+        for file, proposals in by_file(decisions.accepted):
+            problems = write(tree.root, file, proposals)
+            decisions.refusals += problems
+            if not problems:
+                written += proposals
+                io.print_result(f"{harmless(file.loaded.path)}: {plural(len(proposals), 'case')} changed")
+                io.print_result("\n".join(f"  {summary(proposal)}" for proposal in proposals))
+    except KeyboardInterrupt:
+        io.log("agent-eval: interrupted while files were written; each is either as it was or complete")
+        return 130
+    is_refused = has_error(decisions.refusals)
     if not written:
-        io.print_result("Nothing was accepted.")
+        io.print_result("Nothing was accepted." if is_refused else "There is nothing left to accept.")
     else:
         for line in _next_steps(written, stored):
             io.print_result(line)
     log_problems(decisions.refusals, io)
-    return 1 if decisions.refusals else 0
+    return 1 if is_refused else 0
 
 
 def _next_steps(written: Sequence[Proposal], stored: StoredRun) -> Iterable[str]:

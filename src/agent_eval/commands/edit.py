@@ -72,6 +72,8 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
         arguments.drop_intermediate,
         arguments.rename,
     )
+    if arguments.rename == "":
+        raise ValueError("--rename takes an id that is not empty")
     if not any(given):
         return None
     if arguments.delete:
@@ -104,7 +106,8 @@ def _place(text: str) -> tuple[int, int]:
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as error:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"--args takes a JSON object: {error}") from None
     if not isinstance(value, dict):
         raise ValueError("--args takes a JSON object")

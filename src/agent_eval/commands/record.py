@@ -293,11 +293,16 @@ class _Recorder:
         new = recording.new_cases(target, [item.conversation for item in recorded], self._form(target), again=again)
         cases = new.cases
         log_problems([*target.notices, *new.problems], self.io)
+        shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
+        text = "\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown)
         if self.arguments.dry_run:
-            shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
-            self.io.print_result("\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown))
+            self.io.print_result(text)
             return 0
-        recording.write_target(target, new.text, cases)
+        try:
+            recording.write_target(target, new.text, cases)
+        except OSError:
+            self.io.print_result(text)  # The conversation may have been long.
+            raise
         return self._report(target, cases, recorded, flag)
 
     def _report(

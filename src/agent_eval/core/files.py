@@ -100,7 +100,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     old = path.stat() if path.exists() else None
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise _not_regular(old.st_mode, path)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        error.filename = str(path.parent)
+        raise
     new = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -143,6 +143,8 @@ def _check_writable(path: Path, name: str) -> None:
     existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     if existing != path and not existing.is_dir():
         raise error(_FILE, f"`{name}` can't be written: {existing} is not a directory.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise error(_FILE, f"`{name}` can't be written: it is read-only.", "Check the file's permissions.")
     folder = path.parent if path.exists() else existing
     if not os.access(folder, os.W_OK | os.X_OK):
         raise error(

@@ -6,7 +6,9 @@ a value from the present one. They copy only the containers on the path, so that
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -133,9 +135,11 @@ def write_if_unchanged(path: Path, before: str, after: str) -> None:
 
     Raises:
         PatchError: Another program has changed or removed the file.
-        OSError: The file can't be written.
+        OSError: The file can't be written, or is read-only.
     """
     target = path.resolve()
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     try:
         present = read_regular(target, MAX_TEXT)
     except OSError as error:
