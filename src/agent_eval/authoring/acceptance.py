@@ -93,10 +93,10 @@ def find_prospects(
             prospects.append(item)
         except Refused as refusal:
             refusals.append(refusal)
-    changed = {refusal.case.case_id for refusal in refusals if refusal.problem.code == "accept-changed"}
+    changed = {refused.case.case_id for refused in refusals if refused.problem.code == "accept-changed"}
     as_run = stored.cases(changed) if changed else {}
-    for place, refusal in enumerate(refusals):
-        case = refusal.case
+    for place, refused in enumerate(refusals):
+        case = refused.case
         before = as_run.get(case.case_id)
         if before is not None and _is_accepted(
             case, stored.report, files[case.file], before, recordings[case.case_id], options
