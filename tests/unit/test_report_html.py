@@ -21,13 +21,15 @@ from lxml import html as lxml_html
 from page_samples import big, called, eval_case, page_of, recording, source_of, turn
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
 
-from agent_eval.core.content import Blob, FileData, Part
-from agent_eval.core.invocation import InvocationEvents, Span
+from agent_eval.core.content import Blob, Content, FileData, FunctionCall, Part
+from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents, Span, tool_calls
+from agent_eval.criteria import align
 from agent_eval.gate.history import extend
 from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageOptions, PageSource, policy, script, style, write_page
 from agent_eval.report.html._compact import compact_script
 from agent_eval.report.html._index import COLUMNS
 from agent_eval.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
+from agent_eval.report.html._turns import alignment
 from agent_eval.report.views import Links, visible
 from agent_eval.results import (
     BaselineReport,
@@ -329,6 +331,53 @@ def test_json_value__is_json_of_visible_texts(value: Any) -> None:
     assert packed(dumped(shown)) == packed(dumped(shown))
     text = bounded_value(value, 60)
     assert len(json.dumps(text, ensure_ascii=False)) <= 200
+
+
+ODD = st.sampled_from(["\x1b[1m", "\r", "\b", "\x7f", '"', "\\", "\\u", "\n", "\t", "é", "a" * 1_500, 'b"' * 600])
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(2**53 - 2, 2**53 + 2) | st.floats() | ODD | st.text("ab\n"),
+    lambda items: st.lists(items) | st.dictionaries(st.text("ab") | ODD, items),
+)
+
+
+@given(PLAIN, st.sampled_from([100, 1_200, 200_000]))
+def test_json_value__is_the_same_for_a_plain_value_as_text_by_text(value: Any, limit: int) -> None:
+    def compared(item: Any) -> str:
+        return json.dumps(item)  # nan == nan, 1 != 1.0
+
+    assert compared(json_value(value, limit)) == compared(json_value(value, limit, depth=3))
+
+
+def test_json_value__limits_hold_for_plain_values() -> None:
+    deep: Any = 1
+    for _ in range(70):
+        deep = [deep]
+
+    assert "nested more deeply" in json.dumps(json_value(deep, 200))
+    assert json_value([0] * 2_001, 200)[-1] == "… and 1 more"
+    assert len(next(iter(json_value({"k" * 5_000: 1}, 200_000)))) == 1_000
+
+
+CALLS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1)), max_size=4)
+
+
+@given(CALLS, CALLS)
+def test_alignment__is_that_of_the_criteria(ours: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> None:
+    def calling(calls: list[tuple[str, int]]) -> Invocation:
+        parts = [Part(function_call=FunctionCall(name=name, args={"x": x})) for name, x in calls]
+        events = [InvocationEvent(author="a", content=Content(role="model", parts=parts))]
+        return turn("u", "a").model_copy(update={"intermediate_data": InvocationEvents(invocation_events=events)})
+
+    expected, actual = calling(ours), calling(theirs)
+    aligned = align(tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data))
+
+    pairs = alignment(expected, actual)
+
+    assert pairs is not None
+    both = {(i, j) for i, j in pairs if i is not None and j is not None}
+    assert both == {*aligned.matched, *aligned.moved, *aligned.changed}
+    assert sorted(i for i, _ in pairs if i is not None) == list(range(len(ours)))
+    assert sorted(j for _, j in pairs if j is not None) == list(range(len(theirs)))
 
 
 def test_number__infinities_are_text() -> None:

@@ -6,6 +6,7 @@ conversation. The complete recordings are in `recordings.jsonl.gz`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Literal
 
 from pydantic import Field, computed_field, model_validator
@@ -374,7 +375,5 @@ class RunReport(_Report):
     @property
     def totals(self) -> Totals:
         """Counts of cases by status."""
-        counts = Totals(cases=len(self.cases))
-        for case in self.cases:
-            setattr(counts, case.status, getattr(counts, case.status) + 1)
-        return counts
+        counts: Counter[str] = Counter(case.status for case in self.cases)
+        return Totals(cases=len(self.cases), **counts)

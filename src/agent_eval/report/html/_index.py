@@ -12,7 +12,7 @@ from agent_eval.report.html._metrics import base_scores
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.html._trend import trend
-from agent_eval.report.views import digest, first_difference, headline
+from agent_eval.report.views import digest, first_difference
 from agent_eval.results import CaseComparison, CaseReport, MetricReport
 
 DATA_VERSION = 1
@@ -105,24 +105,28 @@ class Index:
 
     def data(self, plan: Plan, blocks: int) -> dict[str, Any]:
         """The index as it is packed."""
-        facts = self.facts
-        ranked = sorted(range(len(self._order)), key=self._order.__getitem__)
-        ranks = [0] * len(ranked)
-        for rank, at in enumerate(ranked):
-            ranks[at] = rank
+        facts, rows = self.facts, self.rows()
         return {
             "report_data_version": DATA_VERSION,
             "level": plan.level,
             "left_out": list(plan.left_out),
-            "title": f"agent-eval: {shown(headline(facts.report, facts.base), _LINE)}",
+            "title": f"agent-eval: {shown(facts.headline, _LINE)}",
             "header": header(facts, self.ignored),
             "about": about(facts),
             "metrics": metric_table(facts),
-            "cases": {**self._columns, "rank": ranks},
+            "cases": rows["cases"],
             "blocks": blocks,
             "trend": trend(facts),
-            "strings": self.strings.all(),
+            "strings": rows["strings"],
         }
+
+    def rows(self) -> dict[str, Any]:
+        """The parts of it that grow with each case."""
+        ranked = sorted(range(len(self._order)), key=self._order.__getitem__)
+        ranks = [0] * len(ranked)
+        for rank, at in enumerate(ranked):
+            ranks[at] = rank
+        return {"cases": {**self._columns, "rank": ranks}, "strings": self.strings.all()}
 
     def _append(self, row: dict[str, Any], group: int) -> None:
         self._order.append((group, len(self._order)))

@@ -7,6 +7,7 @@ import functools
 import html
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,11 +18,10 @@ from agent_eval.core.files import replacing
 from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index
-from agent_eval.report.html._levels import Detail, Plan, plans
+from agent_eval.report.html._levels import CaseDetail, Detail, Plan, plans
 from agent_eval.report.html._packing import dumped, packed, shown
 from agent_eval.report.html._source import Facts, PageSource
 from agent_eval.report.html._static import static_part
-from agent_eval.report.views import headline
 from agent_eval.results import CaseReport
 
 MEGABYTE = 1_000_000
@@ -81,7 +81,7 @@ def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
     cases = facts.report.cases
     if len(cases) < 2 * _SAMPLE:
         return 0
-    sample = _Sample(facts)
+    sample = _Sample(facts, steps[0])
     for place, step in enumerate(steps):
         if sample.size(step) <= limit:
             return place
@@ -91,8 +91,11 @@ def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
 class _Sample:
     """Some cases, to estimate the size of the page: at random, but always the same ones."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, first: Plan) -> None:
         self._facts = facts
+        rowless = dumped(Index(facts).data(first, 0))
+        self._fixed = len(_head(facts, first).encode()) + len(script().encode()) + len(packed(rowless))
+        self._by_detail: dict[tuple[bool, CaseDetail], float] = {}
         random = Random(0)  # noqa: S311 - a sample
         quiet = [case for case in facts.report.cases if not facts.needs_attention(case)]
         others = [case for case in facts.report.cases if facts.needs_attention(case)]
@@ -104,13 +107,16 @@ class _Sample:
 
     def size(self, step: Plan) -> float:
         """The size of the page at a step, as if all cases were like those of the sample."""
-        head = len(_head(self._facts, step).encode()) + len(script().encode())
-        return head + sum(self._of_group(step, *group) for group in self._groups)
+        size = float(self._fixed)
+        for is_quiet, count, cases in self._groups:
+            key = is_quiet, step.detail(quiet=is_quiet)
+            if key not in self._by_detail:
+                self._by_detail[key] = self._of_a_case(cases, key[1])
+            size += self._by_detail[key] * count
+        return size
 
-    def _of_group(self, step: Plan, is_quiet: bool, count: int, sample: Sequence[CaseReport]) -> float:
+    def _of_a_case(self, sample: Sequence[CaseReport], detail: CaseDetail) -> float:
         index = Index(self._facts)
-        fixed = len(packed(dumped(index.data(step, 0))))
-        detail = step.detail(quiet=is_quiet)
         compressor = zlib.compressobj(6)
         compressed = 0
         for case in sample:
@@ -118,8 +124,7 @@ class _Sample:
             compressed += len(compressor.compress(dumped(page_case.block())))
             index.add(page_case, 0)
         compressed += len(compressor.flush())
-        rows = len(packed(dumped(index.data(step, 0)))) - fixed + compressed * 4 / 3  # base64
-        return fixed + rows * count / len(sample)
+        return (len(packed(dumped(index.rows()))) + compressed * 4 / 3) / len(sample)  # base64
 
 
 class _Output:
@@ -142,16 +147,29 @@ def _write(file: IO[bytes], facts: Facts, step: Plan, limit: int | None) -> int:
     output.write(_head(facts, step).encode("utf-8"))
     index = Index(facts)
     blocks = 0
-    for block in _blocks(facts, step, index):
+    for block in _all_packed(_blocks(facts, step, index)):
         output.write(_template(f"b{blocks}", block))
         blocks += 1
-    output.write(_template("index", dumped(index.data(step, blocks))))
+    output.write(_template("index", packed(dumped(index.data(step, blocks)))))
     output.write(f"<script>{script()}</script>\n</body>\n</html>\n".encode())
     return output.size
 
 
-def _template(name: str, text: bytes) -> bytes:
-    return b'<template id="%s">%s</template>\n' % (name.encode("ascii"), packed(text))
+def _all_packed(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Each block packed, while the next one is made: zlib needs a core, but not the interpreter."""
+    with ThreadPoolExecutor(1) as pool:
+        before: Future[bytes] | None = None
+        for block in blocks:
+            current = pool.submit(packed, block)
+            if before is not None:
+                yield before.result()
+            before = current
+        if before is not None:
+            yield before.result()
+
+
+def _template(name: str, data: bytes) -> bytes:
+    return b'<template id="%s">%s</template>\n' % (name.encode("ascii"), data)
 
 
 def _blocks(facts: Facts, step: Plan, index: Index) -> Iterator[bytes]:
@@ -190,7 +208,7 @@ def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Call
 
 
 def _head(facts: Facts, plan: Plan) -> str:
-    title = html.escape(f"agent-eval: {shown(headline(facts.report, facts.base), 300)}")
+    title = html.escape(f"agent-eval: {shown(facts.headline, 300)}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy())}">\n'

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent_eval.evalset.models import EvalCase
-from agent_eval.report.views import BaseComparison, Links, grouping
+from agent_eval.report.views import BaseComparison, Links, grouping, headline
 from agent_eval.results import (
     CaseComparison,
     CaseDecisionReport,
@@ -65,6 +65,11 @@ class Facts:
         self.decisions: dict[str, list[CaseDecisionReport]] = {}
         for item in source.report.decision.cases if source.report.decision is not None else ():
             self.decisions.setdefault(item.case_id, []).append(item)
+
+    @cached_property
+    def headline(self) -> str:
+        """The decision and its cause."""
+        return headline(self.report, self.base)
 
     @cached_property
     def case_histories(self) -> Mapping[str, CaseHistory]:

@@ -13,7 +13,7 @@ from agent_eval.report.html._index import attention
 from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import shown
 from agent_eval.report.html._source import Facts
-from agent_eval.report.views import case_name, digest, first_difference, headline, location, run_note
+from agent_eval.report.views import case_name, digest, first_difference, location, run_note
 from agent_eval.results import CaseReport, ProblemReport
 
 _MOST = 50
@@ -36,7 +36,7 @@ def static_part(facts: Facts, detail: CaseDetail) -> Markup:
     """
     report = facts.report
     parts = [
-        _element("h1", headline(report, facts.base)),
+        _element("h1", facts.headline),
         _element("p", run_note(report)),
         _list(f"{number:,} {name.replace('_', ' ')}" for name, number in counts(facts).items() if number),
         _list(_problem(problem) for problem in report.problems[:_MOST]),

@@ -87,7 +87,7 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
                     "name": shown(response.name, _NAME),
                     "value": bounded_value(value, detail.response),
                 }
-        if texts and not (answer and text_of(Content(parts=list(parts))) == answer):
+        if texts and not (answer and "\n".join(part.text for part in parts if part.text) == answer):
             yield _text(agent, branch, texts)
 
 
@@ -153,12 +153,14 @@ def alignment(expected: Invocation, actual: Invocation) -> list[list[int | None]
     if max(len(ours), len(theirs)) > _MOST_ALIGNED:
         return None
     try:
-        if [(call.name, call.args) for call in ours] == [(call.name, call.args) for call in theirs]:
-            return [[at, at] for at in range(len(ours))]
-        aligned = align(ours, theirs)
+        partner = _by_name(ours, theirs)
+        if partner is None and [(call.name, call.args) for call in ours] == [(call.name, call.args) for call in theirs]:
+            partner = {at: at for at in range(len(ours))}
+        if partner is None:
+            aligned = align(ours, theirs)
+            partner = dict([*aligned.matched, *aligned.moved, *aligned.changed])
     except RecursionError:
         return None
-    partner = dict([*aligned.matched, *aligned.moved, *aligned.changed])
     extra = sorted(set(range(len(theirs))) - set(partner.values()))
     pairs: list[list[int | None]] = []
     for at in range(len(ours)):
@@ -167,6 +169,14 @@ def alignment(expected: Invocation, actual: Invocation) -> list[list[int | None]
             pairs.append([None, extra.pop(0)])
         pairs.append([at, match])
     return [*pairs, *([None, at] for at in extra)]
+
+
+def _by_name(ours: Sequence[FunctionCall], theirs: Sequence[FunctionCall]) -> dict[int, int] | None:
+    """The alignment if no side calls a tool twice, which needs no comparison of args; else None."""
+    names = {call.name: at for at, call in enumerate(theirs)}
+    if len(names) < len(theirs) or len({call.name for call in ours}) < len(ours):
+        return None
+    return {at: names[call.name] for at, call in enumerate(ours) if call.name in names}
 
 
 def _spans(turn: Invocation) -> list[dict[str, Any]]:
