@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -14,6 +15,9 @@ from agent_eval.cli import main, open_missing_streams, prepare_streams, run_comm
 _STARTING_AGENTS = frozenset({"run", "action"})
 _HELP = frozenset({"-h", "--help"})
 """Help starts no agent and must not wait for the modules that start one."""
+_COLLECTOR = (20_000, 20, 100)
+"""Thresholds of the garbage collector. Cases and results accumulate and have no cycles, so full collections only take
+time: with Python's thresholds a fifth of the merge of 10,000 cases (measured, Python 3.11)."""
 
 
 def run() -> NoReturn:
@@ -22,6 +26,7 @@ def run() -> NoReturn:
     Exits immediately: all files are closed, and the interpreter's own cleanup of a thousand modules takes 0.1 s.
     """
     open_missing_streams()
+    gc.set_threshold(*_COLLECTOR)
     starts_agents = not _STARTING_AGENTS.isdisjoint(sys.argv[1:2]) and _HELP.isdisjoint(sys.argv)
     if not starts_agents or os.name != "posix":
         code = main()
@@ -44,6 +49,7 @@ def run_engine() -> NoReturn:
     }
     arguments = argparse.Namespace(from_inputs=False, **settings)
     prepare_streams()
+    gc.set_threshold(*_COLLECTOR)
     _exit(supervised(lambda: run_command("run", arguments), ends_with_parent=True))
 
 

@@ -97,7 +97,8 @@ def labels(report: RunReport) -> dict[str, str]:
     if report.comparison is not None:
         new = [case.case_id for case in report.comparison.cases if case.change == "newly_failing"]
         result |= dict.fromkeys(new, "newly failing")
-    ordered = sorted(result, key=lambda case_id: (result[case_id] != "newly failing", case_id not in report.blocking))
+    blocking = frozenset(report.blocking)
+    ordered = sorted(result, key=lambda case_id: (result[case_id] != "newly failing", case_id not in blocking))
     return {case_id: result[case_id] for case_id in ordered}
 
 

@@ -126,21 +126,22 @@ def _defect(report: RunReport) -> str | None:
     return None
 
 
-def _numbers(value: Any) -> Iterator[float]:
-    """Yields all numbers in a model or a JSON value."""
-    kind = type(value)
-    if kind is float or kind is int:
-        yield value
-    elif kind is dict:
-        for item in value.values():
-            yield from _numbers(item)
-    elif kind is list or kind is tuple:
-        for item in value:
-            yield from _numbers(item)
-    elif isinstance(value, BaseModel):
-        for item in value.__dict__.values():
-            if item.__class__ is not str:
-                yield from _numbers(item)
+_CONTAINERS = (dict, list, tuple, BaseModel)
+
+
+def _numbers(report: RunReport) -> Iterator[float]:
+    """Yields all numbers in a report, in any order."""
+    left: list[Any] = [report]
+    while left:  # Not recursive: 10,000 cases have millions of values.
+        value = left.pop()
+        if isinstance(value, BaseModel):
+            value = value.__dict__
+        for item in value.values() if isinstance(value, dict) else value:
+            kind = item.__class__
+            if kind is float or kind is int:
+                yield item
+            elif kind is not str and item is not None and isinstance(item, _CONTAINERS):
+                left.append(item)
 
 
 def incomplete(report: RunReport) -> str | None:

@@ -81,9 +81,8 @@ def _shown(stored: StoredResults, request: Request, root: Path, *, run: int | No
 
 def _selected(report: RunReport, selectors: Sequence[str], source: str) -> list[CaseReport]:
     if not selectors:
-        return [
-            case for case in report.cases if case.status in {"failed", "errored"} or case.case_id in report.blocking
-        ]
+        blocking = frozenset(report.blocking)
+        return [case for case in report.cases if case.status in {"failed", "errored"} or case.case_id in blocking]
     return select_cases(report, selectors, source)
 
 

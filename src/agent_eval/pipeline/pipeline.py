@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
     from agent_eval.results import Reason, RunReport
-    from agent_eval.runner import MissingModels, Plan, Tapes
+    from agent_eval.runner import MissingModels, Plan, PlannedCase, Tapes
     from agent_eval.settings import Settings
 
 
@@ -320,7 +320,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
             return write(settings, context, with_problems(report, prepared.problems))
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
-        loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
+        scored = plan.cases if planned.parts is None else ()  # A merge scores few runs, if any.
+        loading = asyncio.create_task(asyncio.to_thread(_load_scorers, scored))
         resources = Resources(
             journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
         )
@@ -334,7 +335,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
                 verdict = await _judged(planned, report, checkout, base_checkout)
             await loading
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
-        if settings.concurrency is None:
+        if settings.concurrency is None and resources.limiter.peak:
             report.provenance["concurrency"] = resources.limiter.summary
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         report.warnings = [note.message for note in verdict.notes if note.code == QUARANTINED_BROKEN]
@@ -429,9 +430,9 @@ _NO_COMPARISON = (
 )
 
 
-def _load_scorers(plan: Plan) -> None:
+def _load_scorers(cases: Iterable[PlannedCase]) -> None:
     """Imports what scoring needs while the agents start, not when the first answer arrives."""
     from agent_eval.criteria import warm_up
 
-    if any(criterion.name == "response_match_score" for planned in plan.cases for criterion in planned.criteria):
+    if any(criterion.name == "response_match_score" for planned in cases for criterion in planned.criteria):
         warm_up()

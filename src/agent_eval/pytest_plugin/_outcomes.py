@@ -65,9 +65,10 @@ def _kind(case: CaseReport, report: RunReport) -> tuple[Literal["pass", "fail", 
     if case.status == "errored":
         # With on-inconclusive=pass, or where the gate only advises, an outage does not fail the session.
         return "skip" if report.exit_code == 0 else "error", reason, ""
+    blocking = grouping.blocking_ids(report)
     if case.status == "failed":
-        return "fail", reason, f"does not block: {reason}" if grouping.is_excused(case, report) else ""
-    if grouping.blocks(case, report):
+        return "fail", reason, f"does not block: {reason}" if grouping.is_excused(case, report, blocking) else ""
+    if case.case_id in blocking:
         return "fail", "worse than on the base branch", ""
     return "pass", "", ""
 

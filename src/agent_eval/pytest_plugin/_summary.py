@@ -32,12 +32,13 @@ def session_fails(outcome: EngineOutcome, passed_again: Set[str]) -> bool:
 
 def _responsible(report: RunReport) -> set[str]:
     """The cases because of which the verdict is not green; empty if it is for another reason."""
+    blocking = grouping.blocking_ids(report)
     unsettled = {
         case.case_id
         for case in report.cases
-        if case.status in {"failed", "errored", "not_run"} and not grouping.is_excused(case, report)
+        if case.status in {"failed", "errored", "not_run"} and not grouping.is_excused(case, report, blocking)
     }
-    return unsettled | {case.case_id for case in report.cases if grouping.blocks(case, report)}
+    return unsettled | {case.case_id for case in report.cases if case.case_id in blocking}
 
 
 def write_summary(

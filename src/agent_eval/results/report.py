@@ -33,20 +33,25 @@ _UNUSED: set[str] = set()
 class _Report(WireModel):
     """Base class of a report's models.
 
-    Their JSON includes computed fields, which are ignored when it is read. No one needs to know which fields were set
-    explicitly, and that set would take most of the memory of 10,000 cases: all models share one.
+    No one needs to know which fields were set explicitly, and that set would take most of the memory of 10,000 cases:
+    all models share one.
     """
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_computed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and not cls.model_computed_fields.keys().isdisjoint(value):
-            return {key: item for key, item in value.items() if key not in cls.model_computed_fields}
-        return value
 
     def model_post_init(self, context: Any, /) -> None:
         """Replaces the set of explicitly set fields."""
         object.__setattr__(self, "__pydantic_fields_set__", _UNUSED)
+
+
+class _ComputingReport(_Report):
+    """Base class of models with computed fields, which are in their JSON and are ignored when it is read."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_computed(cls, value: Any) -> Any:
+        computed = cls.__pydantic_computed_fields__
+        if isinstance(value, dict) and not computed.keys().isdisjoint(value):
+            return {key: item for key, item in value.items() if key not in computed}
+        return value
 
 
 class Reason(_Report):
@@ -125,7 +130,7 @@ class RunResult(_Report):
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
 
 
-class CaseReport(_Report):
+class CaseReport(_ComputingReport):
     """A case over all its runs."""
 
     case_id: str
@@ -233,7 +238,7 @@ class Origin(_Report):
     run_url: str | None = None
 
 
-class Totals(_Report):
+class Totals(_ComputingReport):
     """Counts of cases by status."""
 
     cases: int = 0
@@ -304,7 +309,7 @@ class PassRates(_Report):
     """pass^k: the share of cases in which all of k runs pass, 0..1."""
 
 
-class RunReport(_Report):
+class RunReport(_ComputingReport):
     """One run of the gate."""
 
     schema_version: Literal["1"] = SCHEMA_VERSION

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -54,13 +54,12 @@ def junit_xml(report: RunReport) -> str:
     for case in report.cases:
         by_file.setdefault(case.file, []).append(case)
     about = {file.file: file for file in report.files}
-    base = grouping.base_comparison(report)
-    suites = [_file_suite(report, file, cases, about.get(file), base) for file, cases in by_file.items()]
-    if report.verdict == "invalid":
-        errors = [problem for problem in report.problems if problem.severity == "error"]
-        suites += [_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors)]
+    base, blocking = grouping.base_comparison(report), grouping.blocking_ids(report)
+    suites = (_file_suite(report, file, cases, about.get(file), base, blocking) for file, cases in by_file.items())
+    errors = [problem for problem in report.problems if problem.severity == "error" and report.verdict == "invalid"]
+    problems = (_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors))
     root = ElementTree.Element("testsuites", {"name": "agent-eval"})
-    for suite in suites:
+    for suite in chain(suites, problems):
         root.append(_as_in_schema(suite.build_xml_doc()))
     for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
@@ -105,7 +104,12 @@ def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[
 
 
 def _file_suite(
-    report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None, base: BaseComparison
+    report: RunReport,
+    file: str,
+    cases: Sequence[CaseReport],
+    about: FileReport | None,
+    base: BaseComparison,
+    blocking: Set[str],
 ) -> Any:
     properties = {}
     if about is not None:
@@ -114,15 +118,16 @@ def _file_suite(
             "config": about.config or "google-adk's defaults",
             **{f"threshold.{name}": threshold_text(threshold) for name, threshold in about.criteria.items()},
         }
-    if excused := [case.eval_id for case in cases if grouping.is_excused(case, report)]:
-        properties["not-blocking"] = shorten(", ".join(excused), _LONGEST_MESSAGE)
-    return _suite(report, file, [_test_case(case, report, base) for case in cases], properties)
+    excused = {case.case_id: case.eval_id for case in cases if grouping.is_excused(case, report, blocking)}
+    if excused:
+        properties["not-blocking"] = shorten(", ".join(excused.values()), _LONGEST_MESSAGE)
+    tests = [_test_case(case, base, excused=case.case_id in excused, blocks=case.case_id in blocking) for case in cases]
+    return _suite(report, file, tests, properties)
 
 
-def _test_case(case: CaseReport, report: RunReport, base: BaseComparison) -> Any:
+def _test_case(case: CaseReport, base: BaseComparison, *, excused: bool, blocks: bool) -> Any:
     from junit_xml import TestCase
 
-    excused = grouping.is_excused(case, report)
     explain = case.status == "quarantined" or excused
     test = TestCase(
         shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
@@ -131,6 +136,8 @@ def _test_case(case: CaseReport, report: RunReport, base: BaseComparison) -> Any
         # A skipped case has no text of its own, so the explanation follows the scores.
         stdout=_bounded(chain(score_lines(case), ("",), explanation_lines(case)) if explain else score_lines(case)),
     )
+    if case.status == "passed" and not blocks:
+        return test
     word, evidence = grouping.change_label(case, base)
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
     message = shorten(one_line("; ".join(reason_lines(case, 2))) or case.status, _LONGEST_MESSAGE)
@@ -142,11 +149,11 @@ def _test_case(case: CaseReport, report: RunReport, base: BaseComparison) -> Any
         test.add_error_info(message, _bounded(explanation_lines(case)), kind)
     elif case.status == "failed":
         test.add_failure_info(message, _bounded(explanation_lines(case)), kind)
-    elif case.status == "passed" and grouping.blocks(case, report):
+    elif case.status == "passed":
         worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
         message = shorten(one_line(worse), _LONGEST_MESSAGE)
         test.add_failure_info(message, _bounded(explanation_lines(case)), "regression")
-    elif case.status != "passed":
+    else:
         reason = one_line(case.reason.message) if case.reason else ""
         test.add_skipped_info(shorten(reason or case.status.replace("_", " "), _LONGEST_MESSAGE))
     return test

@@ -151,9 +151,10 @@ def _blocks(groups: grouping.Groups, base: BaseComparison) -> list[tuple[str, li
         for cases in (groups.worse, groups.failed, groups.flaky, groups.still)
     )
     suspected = [case for case in worse if grouping.is_suspected(case, base)]
+    regressions = [case for case in worse if not grouping.is_suspected(case, base)]
     compared = base.comparison is not None
     return [
-        ("Regressions" if base.decided else "Newly failing", [case for case in worse if case not in suspected]),
+        ("Regressions" if base.decided else "Newly failing", regressions),
         ("Suspected regressions", suspected),
         (f"Failing, with nothing on {base.branch} to compare with" if compared else "Failed", failed),
         (f"Failed in some runs, no more often than on {base.branch}", flaky),

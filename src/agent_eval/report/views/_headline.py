@@ -195,10 +195,12 @@ def _failure_groups(
         for cases in (sorted_out.worse, sorted_out.failed, sorted_out.still)
     )
     # A case that blocks by itself, e.g. because the agent never answered, is more than suspected.
-    suspected = [case for case in worse if is_suspected(case, base) and case.case_id not in report.blocking]
-    worse = [case for case in worse if case not in suspected]
+    blocking = frozenset(report.blocking)
+    suspected = [case for case in worse if is_suspected(case, base) and case.case_id not in blocking]
+    apart = {case.case_id for case in suspected}
+    worse = [case for case in worse if case.case_id not in apart]
     silent = [case for case in worse if is_unanswered(case)]
-    regressions = [case for case in worse if case not in silent]
+    regressions = [case for case in worse if not is_unanswered(case)]
     names = _in_brackets(regressions) or f" in {plural(report.totals.cases, 'case')}"
     yield _FailureGroup(cases=regressions, phrase=f"{plural(len(regressions), 'regression')} vs. {base.branch}{names}")
     yield _FailureGroup(cases=silent, singular="no longer answers", several="no longer answer")
@@ -207,7 +209,7 @@ def _failure_groups(
     if base.comparison is None:
         silent = [case for case in failed if is_unanswered(case)]
         yield _FailureGroup(cases=silent, singular="has no answer", several="have no answer")
-        failed = [case for case in failed if case not in silent]
+        failed = [case for case in failed if not is_unanswered(case)]
         crashed = sum(has_crashed(case) for case in failed)
         if crashed == len(failed) and not any(run.error is not None for case in failed for run in case.runs):
             why = "by an error of a custom metric"
@@ -220,7 +222,7 @@ def _failure_groups(
         return
     changes = {case.case_id: base.changes[case.case_id].change for case in failed if case.case_id in base.changes}
     flaky = [case for case in failed if is_flaky(case, base)]
-    failed = [case for case in failed if case not in flaky]
+    failed = [case for case in failed if not is_flaky(case, base)]
     yield _FailureGroup(
         cases=[case for case in failed if changes.get(case.case_id) == "added"],
         singular="fails",

@@ -47,7 +47,7 @@ def visible(value: str) -> str:
     Terminal sequences are removed; line ends become newlines; other controls, bidi controls and invisible characters
     are replaced by a visible name; what XML or UTF-8 can't carry becomes U+FFFD. Newlines and tabs stay.
     """
-    if value.isascii() and value.isprintable():
+    if value.isascii() and value.replace("\n", "").isprintable():
         return value
     value = _NEWLINE.sub("\n", _TERMINAL.sub("", value))
     value = _PILE.sub(r"\1", _SUSPECT.sub(_shown, value))

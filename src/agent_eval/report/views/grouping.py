@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from agent_eval.gate.stats import NO_NAME
@@ -169,18 +169,23 @@ def _group(case: CaseReport, base: BaseComparison, groups_: Groups) -> list[Case
     return groups_.still if change == "still_failing" else groups_.failed
 
 
-def blocks(case: CaseReport, report: RunReport) -> bool:
-    """Whether a case fails the gate. With `advisory` none does, although the report names those that would."""
-    return report.gate != "advisory" and case.case_id in report.blocking
+def blocking_ids(report: RunReport) -> frozenset[str]:
+    """Ids of the cases that fail the gate; none with `advisory`, although the report names those that would."""
+    return frozenset(report.blocking if report.gate != "advisory" else ())
 
 
-def is_excused(case: CaseReport, report: RunReport) -> bool:
+def is_excused(case: CaseReport, report: RunReport, blocking: Set[str]) -> bool:
     """Whether a case did not pass but does not block, e.g. because it fails on the base branch too.
 
     A test report skips it: a single failure makes a build of Jenkins unstable, and a session of pytest red. If the gate
     did not decide by case (an inconclusive run, or one that fails for another reason), every failure counts.
+
+    Args:
+        case: A case of the report.
+        report: The report.
+        blocking: Its `blocking_ids`.
     """
-    if case.status not in {"failed", "errored"} or blocks(case, report):
+    if case.status not in {"failed", "errored"} or case.case_id in blocking:
         return False
     others_block = report.verdict == "failed" and bool(report.blocking)
     return report.verdict == "passed" or (others_block and case.status == "failed")
