@@ -136,6 +136,10 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
         _replace(mutants.root / "home" / f"t_{name}" / file, old, new)
     for name, (old, new) in CALL_MUTATIONS.items():
         _replace(mutants.root / "home" / f"c_{name}" / "model.py", old, new)
+    # `tapes` and `plan` see most of it without the agent.
+    lines = mutants.gate("tapes").out.splitlines()
+    assert {line.split(":")[1] for line in lines if "; stale: " in line} == {f"t_{name}" for name in TOOL_MUTATIONS}
+    assert "Stale tapes, because tools have changed: 10 cases: " in mutants.gate("plan", "--tools", "replay").out
     changed = mutants.gate("run", "--tools", "replay", "--on-inconclusive", "pass")
     assert changed.code == 3, changed.out
     assert [case for case, status in changed.statuses.items() if status == "passed"] == []

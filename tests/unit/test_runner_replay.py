@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from runner_doubles import planned
 
 from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.tapes import Mode, ToolRule, ToolRules, read_tape, tape_path
+from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
 from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.criteria.registry import build
@@ -21,7 +22,8 @@ from agent_eval.evalset.models.suite import CriterionConfig
 from agent_eval.results import RunError
 from agent_eval.runner import Plan, Tapes
 from agent_eval.runner.plan import PlannedCase
-from agent_eval.runner.replay import CaseTools, hash_of_files
+from agent_eval.runner.replay import CaseTools
+from agent_eval.runner.tool_files import ToolFiles, hash_of_files, stale_tools
 
 EXPECTED = FunctionCall(name="book", args={"room": "a", "nights": 1})
 
@@ -264,6 +266,32 @@ def test_notices(tmp_path: Path) -> None:
     assert tapes(tmp_path).notices("3.0.0rc1") == [
         "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `tools: replay`"
     ]
+
+
+def test_stale_tools(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_bytes(b"one\r\n")
+    (tmp_path / "db.sql").write_text("")
+    source = hashlib.sha256(b"one\n").hexdigest()[:16]
+    hashes = {
+        "get": ToolHashes(source=source, files=["tools.py"]),
+        "bot/set": ToolHashes(source=source, files=["tools.py"], depends=hash_of_files(tmp_path, ["*.sql"])),
+        "installed": ToolHashes(source="of a package"),
+        "forged": ToolHashes(source=source, files=["../tools.py"]),
+        "live": ToolHashes(source="other", files=["tools.py"]),
+    }
+    tape = Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=hashes)
+    rules = ToolRules(rules=(ToolRule(name="set", depends=("*.sql",)), ToolRule(name="live", replay=False)))
+
+    def stale() -> dict[str, str]:
+        return stale_tools(tape, rules, ToolFiles(tmp_path))
+
+    assert stale() == {"forged": "../tools.py"}
+    (tmp_path / "db.sql").write_text("drop table rooms")
+    assert stale() == {"forged": "../tools.py", "set": "a file that it depends on"}
+    (tmp_path / "tools.py").write_text("two")
+    assert stale() == {"forged": "../tools.py", "get": "tools.py", "set": "tools.py"}
+    (tmp_path / "tools.py").unlink()
+    assert "get" in stale()
 
 
 def test_hash_of_files(tmp_path: Path) -> None:

@@ -150,6 +150,8 @@ class ToolAsked(_Message):
     """Hash of the tool's declaration."""
     source: str = ""
     """Hash of the agent's own files that define the tool; empty if there are none."""
+    files: list[str] = Field(default_factory=list)
+    """The names of these files, relative to the root; empty if one of them is somewhere else."""
 
 
 class ToolError(_Message):

@@ -27,7 +27,7 @@ from agent_eval.pipeline import (
     policy_problems,
     tape_problems,
     tapes_unsupported,
-    untaped,
+    unanswered,
 )
 from agent_eval.runner import FileEstimate, PromptMeter, Range, estimate
 
@@ -90,7 +90,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     plan_problems += policy_problems(settings, suite)
     if settings.tools != "live":
         plan_problems += [*tapes_unsupported(settings, choices), *tape_problems(settings, suite)]
-        report.notices += untaped(settings, suite)
+        report.notices += unanswered(settings, suite)
     log_problems([*problems, *plan_problems], io)
     if has_error(plan_problems):
         return 2

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from agent_eval.agents.tapes import InvalidTape, read_tape
+from agent_eval.agents.tapes import InvalidTape, Tape, read_tape
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import print_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import listed, plural
-from agent_eval.pipeline import StoredTape, load, stored_tapes
+from agent_eval.pipeline import StoredTape, load, stale_tools_by, stored_tapes
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -25,6 +26,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(problems)
         return 2
     tapes = stored_tapes(settings, suite)
+    stale_tools = stale_tools_by(settings)
     invalid: list[Problem] = []
     kept: list[StoredTape] = []
     for tape in tapes:
@@ -34,7 +36,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             continue
         kept.append(tape)
         try:
-            print(_line(tape, settings.root))
+            print(_line(tape, settings.root, stale_tools))
         except InvalidTape as error:
             invalid += error.problems
     orphans = sum(tape.case_id is None for tape in kept)
@@ -43,7 +45,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     return 2 if invalid else 0
 
 
-def _line(stored: StoredTape, root: Path) -> str:
+def _line(stored: StoredTape, root: Path, stale_tools: Callable[[Tape], dict[str, str]]) -> str:
     """One tape: its case or file, and what is in it."""
     tape = read_tape(stored.path, root)
     if tape is None:
@@ -57,5 +59,6 @@ def _line(stored: StoredTape, root: Path) -> str:
         plural(tape.runs, "run"),
         f"{stored.path.stat().st_size / 1_000:.1f} kB",
         *([f"{unplayable} can't be replayed"] if unplayable else []),
+        *(f"stale: {tool} has changed ({what})" for tool, what in sorted(stale_tools(tape).items())),
     ]
     return f"{stored.case_id or f'{stored.name} (no case)'}: {'; '.join(facts)}"

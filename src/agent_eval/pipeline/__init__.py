@@ -4,10 +4,11 @@ from agent_eval.pipeline._tapes import (
     StoredTape,
     open_tapes,
     recording_refused,
+    stale_tools_by,
     stored_tapes,
     tape_problems,
     tapes_unsupported,
-    untaped,
+    unanswered,
 )
 from agent_eval.pipeline.ci_context import (
     CIContext,
@@ -46,8 +47,9 @@ __all__ = [
     "policy_problems",
     "recording_refused",
     "rules",
+    "stale_tools_by",
     "stored_tapes",
     "tape_problems",
     "tapes_unsupported",
-    "untaped",
+    "unanswered",
 ]

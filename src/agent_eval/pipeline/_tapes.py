@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from agent_eval.core.text import listed, plural
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.tapes import Tape
     from agent_eval.evalset.models import Suite
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import Plan, Tapes
@@ -108,6 +110,15 @@ def stored_tapes(settings: Settings, suite: Suite) -> list[StoredTape]:
     ]
 
 
+def stale_tools_by(settings: Settings) -> Callable[[Tape], dict[str, str]]:
+    """Says which tools of a tape have changed since it was recorded, with what changed, as far as files show it."""
+    from agent_eval.agents.tapes import ToolRules
+    from agent_eval.runner.tool_files import ToolFiles, stale_tools
+
+    files = ToolFiles(settings.root.absolute(), [settings.output])
+    return functools.partial(stale_tools, rules=ToolRules(rules=settings.tool_rules), files=files)
+
+
 def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
     """What is wrong with the tapes beside the eval files, whether or not they are used."""
     from agent_eval.agents.tapes import InvalidTape, read_tape
@@ -132,14 +143,33 @@ def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
     return problems
 
 
-def untaped(settings: Settings, suite: Suite) -> list[str]:
-    """A line about the selected cases that have no tape, if tools are replayed."""
-    taped = {stored.case_id for stored in stored_tapes(settings, suite)}
-    cases = [f"{file.path}:{selected.case.eval_id}" for file in suite.files for selected in file.cases]
-    missing = [case for case in cases if case not in taped]
-    if settings.tools != "replay" or not missing:
+def unanswered(settings: Settings, suite: Suite) -> list[str]:
+    """Lines about the selected cases whose tape is missing or stale, if tools are replayed."""
+    if settings.tools != "replay":
         return []
-    return [f"No tape: {plural(len(missing), 'case')}, which must not call a tool: {listed(missing, 3)}"]
+    tapes = {stored.case_id: stored for stored in stored_tapes(settings, suite)}
+    cases = [f"{file.path}:{selected.case.eval_id}" for file in suite.files for selected in file.cases]
+    missing = [case for case in cases if case not in tapes]
+    stale_tools = stale_tools_by(settings)
+    stale = [
+        case for case in cases if case in tapes and (tape := _readable(settings, tapes[case])) and stale_tools(tape)
+    ]
+    lines = []
+    if missing:
+        lines.append(f"No tape: {plural(len(missing), 'case')}, which must not call a tool: {listed(missing, 3)}")
+    if stale:
+        number = plural(len(stale), "case")
+        lines.append(f"Stale tapes, because tools have changed: {number}: {listed(stale, 3)}")
+    return lines
+
+
+def _readable(settings: Settings, stored: StoredTape) -> Tape | None:
+    from agent_eval.agents.tapes import InvalidTape, read_tape
+
+    try:
+        return read_tape(stored.path, settings.root.absolute())
+    except InvalidTape:  # reported by `tape_problems`
+        return None
 
 
 def recording_refused(settings: Settings, ci: CIContext, environ: Mapping[str, str]) -> list[Problem]:

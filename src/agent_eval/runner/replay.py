@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +31,7 @@ from agent_eval.agents.tapes import (
     write_tape,
 )
 from agent_eval.core.content import FunctionCall
-from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.invocation import Invocation
-from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import listed, plural
 from agent_eval.criteria import ToolTrajectory, unlabelled
@@ -41,6 +39,7 @@ from agent_eval.evalset.paths import name_of
 from agent_eval.results import RunError, ToolUse, give_to_owner
 from agent_eval.runner._replay_text import hint_of, message_of, remarks_on
 from agent_eval.runner.plan import Plan, PlannedCase
+from agent_eval.runner.tool_files import NO_FILES, ToolFiles
 
 _KINDS = {
     Obstacle.NOT_RECORDED: FailureKind.NOT_RECORDED,
@@ -50,8 +49,6 @@ _KINDS = {
 }
 
 
-_NO_FILES = hashlib.sha256().hexdigest()[:16]
-"""`hash_of_files` of nothing."""
 _TESTED_MAJOR = 2
 """Major version of the newest google-adk in tests/integration/adk_envs.py."""
 Decides = Callable[[str, str, str], bool]
@@ -139,7 +136,6 @@ class Tapes:
     _sessions: dict[str, list[CaseTools]] = field(default_factory=lambda: defaultdict(list))
     _changed: dict[str, str] = field(default_factory=dict)
     _planned: dict[str, PlannedCase] = field(default_factory=dict)
-    _depends: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def for_base(self) -> Tapes | None:
         """The same tapes for the base branch's agent, whose own tools may be older; None if its tools run."""
@@ -186,7 +182,7 @@ class Tapes:
                 rules=self.rules,
                 index=index,
                 stale=self.stale,
-                depends=self._hash_of_files,
+                depends=self._files.of_patterns,
                 changed=self._changed if self.mode == "replay" else {},
             ),
             planned=planned,
@@ -206,11 +202,9 @@ class Tapes:
                 raise tools._failure(obstacle, tuple)
         return tools
 
-    def _hash_of_files(self, patterns: Sequence[str]) -> str:
-        key = tuple(patterns)
-        if key not in self._depends:
-            self._depends[key] = hash_of_files(self.root, patterns, skip=self.skip)
-        return self._depends[key]
+    @functools.cached_property
+    def _files(self) -> ToolFiles:
+        return ToolFiles(self.root, self.skip)
 
     def notices(self, adk: str = "") -> list[str]:
         """What a reader of the report should know about recorded tools: changed ones (`tools-stale: warn`), `depends`
@@ -225,7 +219,7 @@ class Tapes:
         lines += [
             f"`depends` of the [[tool]] `{rule.name}` matches no file, so no change can make its recorded answers stale"
             for rule in self.rules.rules
-            if rule.depends and self._hash_of_files(rule.depends) == _NO_FILES
+            if rule.depends and self._files.of_patterns(rule.depends) == NO_FILES
         ]
         major = adk.partition(".")[0]
         if major.isdecimal() and int(major) > _TESTED_MAJOR:
@@ -299,29 +293,6 @@ def _removed(path: Path, name: str) -> list[str]:
         return []
     path.unlink()
     return [f"{name} was removed: the agent called no tool that can be recorded"]
-
-
-def hash_of_files(root: Path, patterns: Sequence[str], *, skip: Sequence[Path] = ()) -> str:
-    """Hash of the files below a directory that match patterns, with their names.
-
-    Args:
-        root: The directory. Hidden directories are not searched.
-        patterns: Lines as in a .gitignore.
-        skip: Directories to leave out.
-    """
-    chosen, skipped = PathPatterns(patterns), {path.resolve() for path in skip}
-    digest = hashlib.sha256()
-    for folder, subfolders, names in os.walk(root):
-        subfolders[:] = sorted(
-            name for name in subfolders if not name.startswith(".") and Path(folder, name).resolve() not in skipped
-        )
-        for name in sorted(names):
-            path = Path(folder, name)
-            relative = path.relative_to(root).as_posix()
-            if chosen.match(relative) and path.is_file():
-                content = read_regular(path, MAX_TEXT).replace(b"\r\n", b"\n")
-                digest.update(relative.encode("utf-8", "surrogateescape") + b"\0" + content + b"\0")
-    return digest.hexdigest()[:16]
 
 
 def _hash(value: Any) -> str:

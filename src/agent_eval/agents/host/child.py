@@ -1206,7 +1206,7 @@ class ToolWatch:
         self._asking: dict[int, tuple[Turn, concurrent.futures.Future[Any]]] = {}
         self._base: Any = None  # ADK's base class of tools
         self._sources: dict[str, bytes] = {}
-        self._hashes: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+        self._hashes: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
         self._listings: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
@@ -1320,8 +1320,8 @@ class ToolWatch:
             if asking is turn:
                 answer.cancel()
 
-    def _identity(self, tool: Any) -> dict[str, str]:
-        """Hashes of a tool's declaration and of the agent's own files that define it; empty if there are none."""
+    def _identity(self, tool: Any) -> dict[str, Any]:
+        """Hashes of a tool's declaration and of the agent's own files that define it, with their names."""
         key = getattr(tool, "func", None) or tool
         with contextlib.suppress(TypeError):  # it can't be referenced weakly
             if key in self._hashes:
@@ -1331,8 +1331,12 @@ class ToolWatch:
             shown = json.dumps(None if declaration is None else _dump(declaration), sort_keys=True)
         except Exception as error:  # the agent's own code
             shown = f"{type(error).__name__}: {_shown(error)}"
-        files = [self._content(file) for file in sorted(set(_defining_files(tool)))]
-        hashes = {"declaration": _hash([shown.encode()]), "source": _hash(files) if files else ""}
+        files, root = sorted(set(_defining_files(tool))), _agent_places[-1]
+        source = _hash([self._content(file) for file in files]) if files else ""
+        hashes: dict[str, Any] = {"declaration": _hash([shown.encode()]), "source": source}
+        # An installed file is somewhere else on another machine.
+        if all(file.startswith(root) and _is_own(file) for file in files):
+            hashes["files"] = [file[len(root) :] for file in files]
         with contextlib.suppress(TypeError):
             self._hashes[key] = hashes
         return hashes

@@ -193,7 +193,10 @@ class TapeSession:
     def _hashes(self, call: ToolAsked) -> ToolHashes:
         depends = self.rules.of(call.name).depends
         return ToolHashes(
-            declaration=call.declaration, source=call.source, depends=self.depends(depends) if depends else ""
+            declaration=call.declaration,
+            source=call.source,
+            files=call.files,
+            depends=self.depends(depends) if depends else "",
         )
 
     def ran(self, result: ToolRan) -> None:

@@ -21,6 +21,8 @@ class ToolHashes(WireModel):
     """Hash of the declaration that the model sees."""
     source: str = ""
     """Hash of the files of the repository that define the tool; empty if there are none."""
+    files: list[str] = Field(default_factory=list)
+    """The names of these files, relative to the root; empty if one of them is installed somewhere else."""
     depends: str = ""
     """Hash of the files that `depends` of `[[tool]]` names; empty without it."""
 
