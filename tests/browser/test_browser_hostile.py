@@ -74,7 +74,7 @@ def opened(visit: Visit, path: Path, text: str) -> dict[str, set[str]]:
     index["header"] |= {
         "problems": [{"severity": "error", "code": "x", "message": "x", "hint": "x", "file": "x", "line": 3}],
         "notices": ["x"],
-        "reasons": [{"code": "x", "message": "x"}],
+        "reasons": ["x"],
         "baseline": {"sentence": "x", "url": "x"},
     }
     ids = [f"{text} {place}" for place in range(len(cases))]

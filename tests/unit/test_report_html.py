@@ -571,6 +571,15 @@ def test_hostile_text__in_every_field_is_visible_and_inert(tmp_path: Path) -> No
     assert not {"a", "img", "svg", "iframe", "link", "object"} & {str(element.tag) for element in document.iter()}
 
 
+def test_header__says_what_the_headline_and_the_list_do_not(tmp_path: Path) -> None:
+    made = SAMPLES["failed"]()
+    made.reasons = [
+        Reason(code="failed", message="1 of 2 cases"),
+        Reason(code="budget", message="The budget is used up"),
+    ]
+    assert page_of(tmp_path, made).index["header"]["reasons"] == ["The budget is used up"]
+
+
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_page"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from agent_eval.core.text import plural
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
-from agent_eval.report.views import grouping, is_for_merge
+from agent_eval.report.views import grouping, is_for_merge, other_reasons
 from agent_eval.report.views.diff import no_baseline_reason
 from agent_eval.results import Origin, ProblemReport, RunReport
 
@@ -34,9 +34,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         "exit_code": report.exit_code,
         "sentence": shown(facts.headline, _LINE),
         "decided": decided_by(facts),
-        "reasons": [
-            {"code": shown(item.code, _NAME), "message": shown(item.message, _LINE)} for item in report.reasons
-        ],
+        "reasons": [shown(line, _LINE) for line in other_reasons(report, facts.base, _LINE)],
         "problems": [_problem(problem) for problem in report.problems[:_MOST_PROBLEMS]],
         "notices": [shown(notice, _LINE) for notice in notices],
         "baseline": _baseline(facts),

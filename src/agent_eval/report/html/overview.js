@@ -57,7 +57,7 @@ function verdictSentence(header) {
  */
 function renderSummary(index) {
   const { header } = index;
-  const sentences = new Set([header.decided, ...header.reasons.map((/** @type {any} */ reason) => reason.message)].filter((text) => text && !header.sentence.includes(text)));
+  const sentences = new Set([header.decided, ...header.reasons]);
   return h(
     "div",
     { class: "summary" },
