@@ -37,34 +37,44 @@ TOOL_MUTATIONS: Mapping[str, tuple[str, str, str]] = {
 }
 """Changes of tools: the file, and what is replaced in it."""
 
-CALL_MUTATIONS: Mapping[str, tuple[str, str]] = {
-    "case": ('{"room": room} if room', '{"room": room.title()} if room'),
-    "dropped": ('{"room": room} if room else {}', "{}"),
-    "added": ('{"room": room} if room else {}', '{"room": room, "floor": 1}'),
-    "type": ('{"room": room} if room else {}', '{"room": [room]}'),
-    "device": (
-        '"device_id": device["device_id"], "status": status}) for',
-        '"device_id": "lamp", "status": status}) for',
-    ),
-    "status": (
-        '"device_id": device["device_id"], "status": status}) for',
-        '"device_id": "bedroom_lamp", "status": "OFF"}) for',
-    ),
-    "opposite": (
-        '"device_id": device["device_id"], "status": status}) for',
-        '"device_id": "bedroom_lamp", "status": "on"}) for',
-    ),
-    "key": ('"device_id": device["device_id"], "status": status}) for', '"id": "bedroom_lamp", "status": status}) for'),
-    "tool": (
-        '("set_device_status", {"device_id": device["device_id"], "status": status})',
-        '("get_temperature", {"room": room})',
-    ),
-    "again": (
-        "    results = yield calls\n",
-        '    yield [("find_devices", {"room": "kitchen"})]\n    results = yield calls\n',
-    ),
+FIND, SWITCH = (f"{call['name']} {json.dumps(call['args'])}" for call in CALLS)
+PROMPT_MUTATIONS: Mapping[str, tuple[str, str]] = {
+    "case": ('"bedroom"', '"Bedroom"'),
+    "dropped": (FIND, "find_devices {}"),
+    "added": ('"bedroom"}', '"bedroom", "floor": 1}'),
+    "type": ('"bedroom"', '["bedroom"]'),
+    "device": ('"bedroom_lamp"', '"lamp"'),
+    "status": ('"off"', '"OFF"'),
+    "opposite": ('"off"', '"on"'),
+    "key": ('"device_id"', '"id"'),
+    "tool": (SWITCH, 'get_temperature {"room": "bedroom"}'),
+    "again": (FIND, f'find_devices {{"room": "kitchen"}}\n{FIND}'),
 }
-"""Changes that make the agent call something else, as a changed prompt does: what is replaced in model.py."""
+"""Changes of a prompt that make the agent call something else: what is replaced in it."""
+OBEDIENT = f'''
+import json
+import re
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+
+class ScriptedModel(BaseLlm):
+    """Makes the calls that its prompt names, one on each line."""
+
+    model: str = "obedient"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        prompt = str(llm_request.config.system_instruction)
+        calls = re.findall(r"^(\\w+) (\\{{.*\\}})$", prompt, re.MULTILINE)
+        parts = [part for content in llm_request.contents for part in content.parts]
+        done = sum(part.function_response is not None for part in parts)
+        if done < len(calls):
+            name, args = calls[done]
+            part = types.Part(function_call=types.FunctionCall(name=name, args=json.loads(args)))
+        else:
+            part = types.Part(text="{ANSWER}")
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+'''
 
 ROUTER = """
 from google.adk.agents.base_agent import BaseAgent
@@ -88,13 +98,16 @@ SETTINGS = '[[tool]]\nname = "look_up"\ndepends = ["home/t_depends/db.txt"]\n'
 @pytest.fixture
 def mutants(tmp_path: Path) -> Iterator[Repository]:
     """One agent with a copy of the example for each mutation, not changed yet, and a case for each copy."""
-    names = [*(f"t_{name}" for name in TOOL_MUTATIONS), *(f"c_{name}" for name in CALL_MUTATIONS)]
+    names = [*(f"t_{name}" for name in TOOL_MUTATIONS), *(f"p_{name}" for name in PROMPT_MUTATIONS)]
     with repository_in(tmp_path / "repo") as repository:
         home = repository.root / "home"
         for name in names:
             shutil.copytree(
                 EXAMPLE, home / name, ignore=shutil.ignore_patterns("evals", "__pycache__", "*.md", "*.txt")
             )
+        for name in PROMPT_MUTATIONS:
+            (home / f"p_{name}" / "model.py").write_text(OBEDIENT)
+            _replace(home / f"p_{name}" / "agent.py", 'INSTRUCTION = """', f'INSTRUCTION = """{FIND}\n{SWITCH}\n')
         for file in ("tools.py", "model.py"):
             path = home / "t_depends" / file
             path.write_text(path.read_text().replace("find_devices", "look_up"))
@@ -134,8 +147,8 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
 
     for name, (file, old, new) in TOOL_MUTATIONS.items():
         _replace(mutants.root / "home" / f"t_{name}" / file, old, new)
-    for name, (old, new) in CALL_MUTATIONS.items():
-        _replace(mutants.root / "home" / f"c_{name}" / "model.py", old, new)
+    for name, (old, new) in PROMPT_MUTATIONS.items():
+        _replace(mutants.root / "home" / f"p_{name}" / "agent.py", old, new)
     # `tapes` and `plan` see most of it without the agent.
     lines = mutants.gate("tapes").out.splitlines()
     assert {line.split(":")[1] for line in lines if "; stale: " in line} == {f"t_{name}" for name in TOOL_MUTATIONS}
@@ -146,7 +159,7 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
     errors = _errors(changed)
     assert {errors[f"t_{name}"][:2] for name in TOOL_MUTATIONS} == {("tool-tape-stale", "gate")}
     assert "a file that it depends on" in errors["t_depends"][2]
-    assert {errors[f"c_{name}"][:2] for name in CALL_MUTATIONS} == {("tool-not-recorded", "gate")}
+    assert {errors[f"p_{name}"][:2] for name in PROMPT_MUTATIONS} == {("tool-not-recorded", "gate")}
     differences = {
         "case": 'find_devices(room): expected "bedroom", got "Bedroom"',
         "dropped": "find_devices(room): missing",
@@ -160,7 +173,9 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
         "again": 'find_devices(room): expected "bedroom", got "kitchen"',
     }
     for name, text in differences.items():
-        assert text in errors[f"c_{name}"][2], errors[f"c_{name}"][2]
+        kind, owner, message = errors[f"p_{name}"]
+        print(f"{name:<9} {kind} ({owner}): {message}")
+        assert text in message
 
     # With `warn` a notice says which tools changed, also if parts are merged.
     one = ("home/home.evalset.json:t_depends", "--tools", "replay", "--tools-stale", "warn")
@@ -179,9 +194,9 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
     exact = mutants.gate("run", "--tools", "replay")
     assert exact.code == 1
     errors = _errors(exact)
-    assert {errors[f"c_{name}"][:2] for name in CALL_MUTATIONS} == {("tool-not-recorded", "agent")}
+    assert {errors[f"p_{name}"][:2] for name in PROMPT_MUTATIONS} == {("tool-not-recorded", "agent")}
     assert {errors[f"t_{name}"][:2] for name in TOOL_MUTATIONS} == {("tool-tape-stale", "gate")}
-    assert {exact.statuses[f"c_{name}"] for name in CALL_MUTATIONS} == {"failed"}
+    assert {exact.statuses[f"p_{name}"] for name in PROMPT_MUTATIONS} == {"failed"}
     assert "crash" not in exact.out
 
 
