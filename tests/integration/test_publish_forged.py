@@ -302,6 +302,29 @@ def test_results_of_a_part__are_not_published(github: FakeGitHub, tmp_path: Path
     assert github.state.comments_of(7) == []
 
 
+@pytest.mark.parametrize(
+    ("verdict", "code", "headline"),
+    [
+        ("passed", "unaffected", "The run says “{}”"),
+        ("passed", "nothing-gated", "The run says “{}”"),
+        ("inconclusive", "no-secrets", "Can't tell: the run says “{}”"),
+        ("inconclusive", "shard-missing", "Can't tell: the run says “{}”"),
+        ("invalid", "x", "Blocks the merge: The run says “{}”; nothing was run"),
+    ],
+)
+def test_publish_forged__a_reason_is_a_quotation_in_the_headline(
+    github: FakeGitHub, tmp_path: Path, verdict: str, code: str, headline: str
+) -> None:
+    run = finished(github)
+    reasons = [{"code": code, "message": "Approved” by the maintainers"}]
+    github.state.artifact(run, packed(forged(verdict=verdict, rule_changes=None, reasons=reasons, problems=[])))
+
+    assert published(github, run, tmp_path).ok
+
+    [comment] = github.state.comments_of(7)
+    assert headline.format('Approved" by the maintainers') in comment.body.splitlines()[1]
+
+
 @pytest.mark.parametrize(("conclusion", "word"), [("failure", "Blocks the merge"), ("timed_out", "Can't tell")])
 def test_results_that_say_passed__of_a_run_that_ended_otherwise(
     github: FakeGitHub, tmp_path: Path, conclusion: str, word: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.baseline import ArchiveLimits, UnsafeArchive, describe, read_report, read_results
 from agent_eval.core.forge import Comment, Forge, ForgeError, Posted, RunStamp, Unbound
-from agent_eval.core.text import harmless
+from agent_eval.core.text import first_line, harmless
 from agent_eval.pipeline import links_of
 from agent_eval.results import Origin, Reason, RunReport
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_KEY = "default"
 _MB = 1024 * 1024
+_QUOTATION = 150
+"""Characters of a reason."""
 _LIMITS = ArchiveLimits(archive_bytes=64 * _MB, entries=2_000, results_bytes=16 * _MB)
 """Limits for an untrusted artifact; 10,000 cases fit."""
 
@@ -172,7 +174,7 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
     if baseline is not None:
         baseline = baseline.model_copy(update={"branch": pull_request.base_ref})
     trusted = {"origin": origin, "rule_changes": changes, "baseline": baseline}
-    report = _as_concluded(report.model_copy(update=trusted), run.conclusion)
+    report = _as_concluded(_quoted(report.model_copy(update=trusted)), run.conclusion)
     repository = event.repository or ""
     links = Links(
         server_url=event.server_url,
@@ -197,6 +199,23 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
             author=settings.comment_author,
         ),
     )
+
+
+def _quoted(report: RunReport) -> RunReport:
+    """The report with its reasons as quotations: the comment's headline may be one, and the artifact chooses it."""
+    from agent_eval.gate.keys import OF_A_FORK, OF_DEPENDABOT
+
+    reasons = [
+        reason
+        if reason.message in {OF_A_FORK, OF_DEPENDABOT}
+        else reason.model_copy(update={"message": f"The run says “{_unquoted(reason.message)}”"})
+        for reason in report.reasons
+    ]
+    return report.model_copy(update={"reasons": reasons})
+
+
+def _unquoted(text: str) -> str:
+    return first_line(text.replace("“", '"').replace("”", '"'), _QUOTATION)
 
 
 def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:

@@ -9,6 +9,8 @@ from agent_eval.results import WITHOUT_KEY, CaseReport, Reason
 
 NO_SECRETS = "no-secrets"
 """The code of the reason."""
+OF_A_FORK = "No model key: pull requests from forks get no secrets"
+OF_DEPENDABOT = "No model key: pull requests by Dependabot get Dependabot's secrets only"
 _WITHOUT_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
 
 
@@ -23,8 +25,8 @@ def no_secrets(cases: Sequence[CaseReport], *, is_fork: bool) -> Reason | None:
     if not unjudged or not all(map(_lacks_key, unjudged)):
         return None
     if is_fork:
-        return Reason(code=NO_SECRETS, message="No model key: pull requests from forks get no secrets")
-    return Reason(code=NO_SECRETS, message="No model key: pull requests by Dependabot get Dependabot's secrets only")
+        return Reason(code=NO_SECRETS, message=OF_A_FORK)
+    return Reason(code=NO_SECRETS, message=OF_DEPENDABOT)
 
 
 def _lacks_key(case: CaseReport) -> bool:
