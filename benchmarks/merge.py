@@ -5,8 +5,9 @@
     python benchmarks/merge.py --agent-python PYTHON --cases 400 --durations
 
 PYTHON is an interpreter with google-adk. The agent is the weather example, against a Gemini on loopback. The cases have
-1 to 5 turns. Parts run one after another, so that they do not share the machine's cores. With `--durations` an unsplit
-run comes first, and the parts are balanced by its durations. Exit code 1 if a goal is missed.
+1 to 5 turns. An unsplit run comes first: the merge must have its verdict and scores, with as many calls of the model.
+Parts run one after another, so that they do not share the machine's cores; with `--durations` they are balanced by
+the durations of the unsplit run. Exit code 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -47,8 +48,16 @@ def results(cwd: Path, folder: str) -> dict[str, Any]:
     return content
 
 
-def statuses(cwd: Path, folder: str) -> dict[str, str]:
-    return {case["case_id"]: case["status"] for case in results(cwd, folder)["cases"]}
+def outcome(cwd: Path, folder: str) -> dict[str, Any]:
+    """The verdict, and of each case its status and all its scores but the one that is a time."""
+    content = results(cwd, folder)
+    cases = {
+        case["case_id"]: (case["status"], {metric["name"]: metric["score"] for metric in case["metrics"]})
+        for case in content["cases"]
+    }
+    for _, scores in cases.values():
+        scores.pop("invocation_duration_v1", None)
+    return {"verdict": content["verdict"], "cases": cases}
 
 
 def merge_of_recorded(directory: Path) -> bool:
@@ -61,7 +70,7 @@ def merge_of_recorded(directory: Path) -> bool:
         gate(cwd, "run", "evals", *recorded, *place, codes=(0,))
     without_page = gate(cwd, "merge", "--paths", "evals", *recorded, "--report", "off", codes=(1,))
     merge = gate(cwd, "merge", "--paths", "evals", *recorded, codes=(1,))
-    same = statuses(cwd, "agent-eval-results") == statuses(cwd, "whole")
+    same = outcome(cwd, "agent-eval-results") == outcome(cwd, "whole")
     print(
         f"merge of {FILES * CASES_PER_FILE:,} cases in {PARTS} parts: {merge.seconds:.1f} s ({merge.cpu_seconds:.1f} s "
         f"of CPU, {without_page.cpu_seconds:.1f} s without report.html), peak {merge.peak_mb:.0f} MB; "
@@ -101,20 +110,17 @@ def parts_of_an_agent(directory: Path, python: str, cases: int, durations: bool)
             (cwd / "plan.json").write_text(plan.output[plan.output.index("{") :], "utf-8")
             options += ["--shard-plan", "plan.json"]
         server.reset()
-        parts = [
-            run("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}").seconds
-            for index in range(1, PARTS + 1)
-        ]
+        parts = [run("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}") for index in range(1, PARTS + 1)]
         merge = gate(cwd, "merge", *options, variables=variables, codes=(0,))
         same_calls = server.stats()["statuses"] == calls
-    same = statuses(cwd, "agent-eval-results") == statuses(cwd, "whole")
-    ratio = max(parts) / (sum(parts) / PARTS)
-    print(
-        f"{cases:,} cases in {PARTS} parts, balanced by {'durations' if durations else 'turns'}: "
-        f"{', '.join(f'{seconds:.1f}' for seconds in parts)} s, slowest to mean {ratio:.2f}; "
-        f"merge {merge.seconds:.1f} s; one run of all: {whole.seconds:.1f} s; same results: {same}; "
-        f"same model calls: {same_calls}"
-    )
+    same = outcome(cwd, "agent-eval-results") == outcome(cwd, "whole")
+    seconds = [part.seconds for part in parts]
+    ratio = max(seconds) * PARTS / sum(seconds)
+    print(f"{cases:,} cases in {PARTS} parts, balanced by {'durations' if durations else 'turns'}:")
+    named = {"one run": whole, **{f"part {index}": part for index, part in enumerate(parts, 1)}, "merge": merge}
+    for name, one in named.items():
+        print(f"  {name:8} {one.seconds:7.1f} s  {one.cpu_seconds:7.1f} s of CPU  {one.peak_mb:5.0f} MB")
+    print(f"  slowest part to the mean {ratio:.2f}; same verdict and scores: {same}; same model calls: {same_calls}")
     return same and same_calls and ratio <= SLOWEST_TO_MEAN
 
 

@@ -59,6 +59,14 @@ def part(root: Path, text: str, folder: str, **changes: Any) -> Outcome:
     return execute(settings)
 
 
+def stopped_part(root: Path, text: str, folder: str, **changes: Any) -> Outcome:
+    """A part whose job was cancelled before its first run."""
+    settings = configured(root, shard=parse_part(text), output_dir=Path(folder), **changes)
+    stop = asyncio.Event()
+    stop.set()
+    return asyncio.run(run(settings, RunContext(environ={}, stop=stop)))
+
+
 def merged(root: Path, *folders: str, **changes: Any) -> Outcome:
     return execute(configured(root, mode="merge", shards=folders or ("shards",), output_dir=Path("merged"), **changes))
 
@@ -137,22 +145,26 @@ def test_merge__equals_one_run(
 
 
 @pytest.fixture(scope="module")
-def three_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three parts of which all cases pass; one has only a quarantined case."""
+def four_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four parts: one has only a quarantined case, one has no case, and all others pass. `early` and `late` have
+    attempts that were stopped, before and after.
+    """
     root = tmp_path_factory.mktemp("parts")
     write_suite(root, {"q": ["lamp"], "c1": ["lamp"]}, {"c2": ["lamp"]}, True)
     for index in (1, 2, 3, 4):
+        stopped_part(root, f"{index}/4", f"early/{index}")
         part(root, f"{index}/4", f"all/{index}")
+        stopped_part(root, f"{index}/4", f"late/{index}")
     return root
 
 
 @pytest.mark.parametrize("changes", [{}, {"on_inconclusive": "pass"}, {"gate": "advisory"}])
-def test_merge__is_never_green_with_a_part_missing(three_parts: Path, changes: dict[str, Any]) -> None:
+def test_merge__is_never_green_with_a_part_missing(four_parts: Path, changes: dict[str, Any]) -> None:
     everything = ("all/1", "all/2", "all/3", "all/4")
-    assert merged(three_parts, *everything, **changes).report.exit_code == 0
+    assert merged(four_parts, *everything, **changes).report.exit_code == 0
     for size in (1, 2, 3):
         for folders in itertools.combinations(everything, size):
-            report = merged(three_parts, *folders, **changes).report
+            report = merged(four_parts, *folders, **changes).report
 
             assert (report.verdict, report.exit_code) == ("inconclusive", 3), folders
             assert report.reasons[0].code == "shard-missing"
@@ -168,8 +180,39 @@ def test_merge__is_never_green_with_a_part_missing(three_parts: Path, changes: d
             assert owners <= {f"part {index} of 4" for index in missing}
 
 
-def test_merge__runs_missing_cases_if_asked(three_parts: Path) -> None:
-    report = merged(three_parts, "all/2", "all/3", run_missing=True).report
+ATTEMPTS = ((), ("all",), ("early",), ("early", "all"), ("all", "late"), ("early", "late"))
+"""The attempts at one part whose results arrive."""
+
+
+def test_merge__is_green_exactly_if_every_part_was_completed_by_some_attempt(four_parts: Path) -> None:
+    codes = {
+        (index, folder): json.loads((four_parts / folder / str(index) / "results.json").read_text("utf-8"))["exit_code"]
+        for index in (1, 2, 3, 4)
+        for folder in ("early", "all", "late")
+    }
+    assert sorted(codes.values()) == [0] * 6 + [3] * 6, "the part without cases is always complete"
+    once = itertools.product(ATTEMPTS[:3], repeat=4)
+    twice = (
+        tuple(attempts if place in (first, second) else ("all",) for place in range(4))
+        for first, second in itertools.combinations(range(4), 2)
+        for attempts in ATTEMPTS
+    )
+    uneven = ((one, two, ("all",), ("all",)) for one, two in itertools.permutations(ATTEMPTS, 2))
+    for attempts in {*once, *twice, *uneven}:
+        folders = [f"{folder}/{index}" for index, tried in enumerate(attempts, 1) for folder in tried]
+        if not folders:
+            continue
+        complete = all(any(codes[index, folder] == 0 for folder in tried) for index, tried in enumerate(attempts, 1))
+
+        report = merged(four_parts, *folders, on_inconclusive="pass").report
+
+        assert report.exit_code == (0 if complete else 3), folders
+        assert report.merged_from is not None
+        assert report.merged_from.missing == [index for index, tried in enumerate(attempts, 1) if not tried]
+
+
+def test_merge__runs_missing_cases_if_asked(four_parts: Path) -> None:
+    report = merged(four_parts, "all/2", "all/3", run_missing=True).report
 
     assert (report.verdict, report.exit_code) == ("passed", 0)
     assert any("ran in the merge" in notice for notice in report.notices)
@@ -330,10 +373,7 @@ def test_shard_plan__balances_by_recorded_seconds_and_every_job_needs_it(tmp_pat
 def test_shard__incomplete_part_ends_with_3(tmp_path: Path) -> None:
     write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
 
-    stop = asyncio.Event()
-    stop.set()
-    settings = configured(tmp_path, shard=parse_part("1/2"), output_dir=Path("shards/1"), on_inconclusive="pass")
-    report = asyncio.run(run(settings, RunContext(environ={}, stop=stop))).report
+    report = stopped_part(tmp_path, "1/2", "shards/1", on_inconclusive="pass").report
 
     assert report.exit_code == 3
     assert "could not be judged" in report.reasons[0].message
