@@ -30,6 +30,8 @@ PARTS = 5
 FILES, CASES_PER_FILE = 100, 100
 MERGE_SECONDS, MERGE_MB = 12.0, 450.0
 SLOWEST_TO_MEAN = 1.15
+LONGEST = 3600
+"""Seconds of one command: 2,000 cases of an agent take many minutes on a machine with other work."""
 AGENT_EVAL = [sys.executable, "-m", "agent_eval"]
 
 
@@ -40,7 +42,8 @@ def environment() -> dict[str, str]:
 
 
 def gate(cwd: Path, *arguments: str, variables: dict[str, str] | None = None, codes: Sequence[int]) -> Measurement:
-    return measure([*AGENT_EVAL, *arguments], cwd=cwd, environment=variables or environment(), exit_codes=codes)
+    command = [*AGENT_EVAL, *arguments]
+    return measure(command, cwd=cwd, environment=variables or environment(), exit_codes=codes, timeout=LONGEST)
 
 
 def results(cwd: Path, folder: str) -> dict[str, Any]:

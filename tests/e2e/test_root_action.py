@@ -1,7 +1,7 @@
 """`uses: org/agent-eval-action@v1`, by act without a container: our file is real, what it uses are stand-ins.
 
-Actions of others can't be downloaded everywhere, so act takes them from here (`--local-repository`). What stands for
-one writes down what it was given; what stands for the gate leaves results and a judge's reply as well.
+What stands for another action writes down what it was given; what stands for the gate also leaves results and a judge's
+reply.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from container_engine import REPOSITORY
 from container_workflows import run_act
+from root_action import ACTION, ADDRESS, replaced_actions, stand_in
 
 from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.settings.options import SETTINGS
 
 pytestmark = pytest.mark.container
 
-ACTION = (REPOSITORY / "action.yml").read_text("utf-8")
 WORKFLOW = """
 on: push
 jobs:
@@ -84,19 +83,10 @@ UPLOAD = """
           echo "upload ${{ inputs.name }}: $(ls "$FILE" | xargs), $kept" >>"$NOTED/steps"
         fi
 """
-ADDRESS = 'outputs:\n  artifact-url: {description: x, value: "${{ steps.upload.outputs.artifact-url }}"}\n'
 LINKED = [
     "upload the file agent-eval-results-report.html: page",
     "link https://github.com/o/r/actions/runs/1/artifacts/9",
 ]
-
-
-def stand_in(folder: Path, inputs: list[str], steps: str, outputs: str = "") -> None:
-    """Writes an action that takes these inputs."""
-    folder.mkdir(parents=True, exist_ok=True)
-    taken = "".join(f"  {name}: {{description: x}}\n" for name in inputs)
-    text = f"name: x\ndescription: x\ninputs:\n{taken}{outputs}runs:\n  using: composite\n  steps:{steps}"
-    (folder / "action.yml").write_text(text, "utf-8")
 
 
 def noting(what: str) -> str:
@@ -113,28 +103,17 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     )
     names = [setting.input for setting in SETTINGS]
     stand_in(actions / "ours/gate", names, GATE.replace("VERDICT", verdict), verdicts)
-    (actions / "ours/action.yml").write_text(ACTION, "utf-8")
     for name in ("restore", "save"):
         stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], noting(name + " ${{ inputs.key }}"))
-    stand_in(actions / "upload", ["name", "path", "retention-days", "archive"], UPLOAD, ADDRESS)
+    stand_in(actions / "upload", ["name", "path", "retention-days", "archive", "overwrite"], UPLOAD, ADDRESS)
     stand_in(actions / "download", ["pattern", "path"], noting("download ${{ inputs.pattern }} to ${{ inputs.path }}"))
-    repositories = {"org/agent-eval-action@v1": "ours"}
-    used_actions = {
-        "actions/cache": "cache",
-        "actions/upload-artifact": "upload",
-        "actions/download-artifact": "download",
-    }
-    for used, folder in used_actions.items():
-        (version,) = set(re.findall(rf"uses: {used}(?:/\w+)?@(\w+)", ACTION))
-        repositories[f"{used}@{version}"] = folder
     (work / ".github/workflows").mkdir(parents=True)
     (work / ".github/workflows/evals.yml").write_text(WORKFLOW.format(noted=noted, more=more), "utf-8")
     git = ["git", "-C", str(work), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "start"]):
         subprocess.run([*git, *arguments], check=True, capture_output=True, timeout=30)
-    local = [word for name, to in repositories.items() for word in ("--local-repository", f"{name}={actions / to}")]
     done = run_act(
-        "push", "-P", "ubuntu-latest=-self-hosted", "-s", "GITHUB_TOKEN=a-token", *local,
+        "push", "-P", "ubuntu-latest=-self-hosted", "-s", "GITHUB_TOKEN=a-token", *replaced_actions(actions),
         cwd=work,
         environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         timeout=120,

@@ -82,6 +82,17 @@ def test_runs__artifacts_of_a_run(fake: FakeGitHub) -> None:
     assert len(runs.list_artifacts(client(fake), run.id)) == 3
 
 
+def test_runs__artifacts_of_a_second_attempt_come_first_whatever_their_ids(fake: FakeGitHub) -> None:
+    run = fake.state.run(fake.state.branches["main"])
+    second, first = fake.state.artifact(run, b"second"), fake.state.artifact(run, b"first")
+    first.created_at, second.created_at = "2026-09-14T08:38:28Z", "2026-09-14T08:49:55Z"
+
+    result = runs.list_artifacts(client(fake), run.id, "agent-eval-results")
+
+    assert first.id > second.id
+    assert [item.id for item in result] == [second.id, first.id]
+
+
 def test_runs__a_name_that_github_pays_no_heed_to(fake: FakeGitHub) -> None:
     run = fake.state.run(fake.state.branches["main"])
     fake.state.artifact(run, b"x", name="other")

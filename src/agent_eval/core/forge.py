@@ -119,6 +119,8 @@ class Artifact(ApiModel):
     size_in_bytes: int
     """Size of the zip."""
     expired: bool
+    created_at: datetime | None = None
+    """Ids of artifacts do not grow with time: that of a second attempt can be smaller than that of the first."""
     digest: str | None = None
     """`sha256:...` of the zip; None for older artifacts and GHES."""
 

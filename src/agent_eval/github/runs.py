@@ -135,7 +135,12 @@ def list_artifacts(github: GitHubClient, run_id: int, name: str | None = None, *
     items = github.paginate(path, {"name": name} if name else {}, key="artifacts", limit=limit)
     artifacts = [_parsed(Artifact, item, path) for item in items]
     # Older GHES ignore `name`.
-    return sorted((item for item in artifacts if name in (None, item.name)), key=lambda item: item.id, reverse=True)
+    return sorted((item for item in artifacts if name in (None, item.name)), key=_age, reverse=True)
+
+
+def _age(artifact: Artifact) -> tuple[float, int]:
+    """Sorts older artifacts first."""
+    return (artifact.created_at.timestamp() if artifact.created_at is not None else 0.0, artifact.id)
 
 
 def download_artifact(github: GitHubClient, artifact_id: int, *, max_bytes: int) -> bytes:

@@ -285,7 +285,7 @@ class Shapes:
             "url": url,
             "archive_download_url": f"{url}/zip",
             "expired": artifact.expired,
-            "created_at": _WHEN,
+            "created_at": artifact.created_at or when(artifact.id),
             "updated_at": _WHEN,
             "expires_at": _WHEN,
             "digest": f"sha256:{hashlib.sha256(artifact.data).hexdigest()}",

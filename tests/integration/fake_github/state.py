@@ -55,6 +55,8 @@ class Artifact:
     data: bytes
     """The zip."""
     expired: bool = False
+    created_at: str = ""
+    """ISO 8601; by default, what has the greater id is younger."""
 
 
 @dataclass(kw_only=True)
