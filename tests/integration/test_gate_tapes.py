@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from adk_envs import FIXTURES
+from adk_envs import FIXTURES, REFERENCE, packages_python
 from base_repos import Repo
 from gate_runs import Done, Repository, repository_in
 
@@ -258,6 +258,88 @@ def test_replay__the_base_branch_gets_the_tapes_of_the_head(tmp_path: Path) -> N
         assert (broken.code, broken.statuses) == (3, {"tea": "errored"})
         assert "record its tools again" in broken.out
         _check_refusals(repository, repository.root / "shop" / "shop.evalset.tools" / "tea.tape.json")
+
+
+WEATHER = '''
+from mcp.server.fastmcp import FastMCP
+
+server = FastMCP("weather")
+
+
+@server.tool()
+def forecast(city: str) -> str:
+    """Forecasts the weather of a city."""
+    return f"sunny in {city}"
+
+
+@server.tool()
+def alarm(city: str) -> str:
+    """Warns of the weather of a city."""
+    return f"storm in {city}"
+
+
+server.run()
+'''
+WEATHER_AGENT = """
+import sys
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.tools.mcp_tool import McpToolset
+from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams
+from mcp import StdioServerParameters
+from scripted_model import call, reply, scripted, text
+
+TOOLS = ["forecast"]
+
+
+def script(said, count, request):
+    if count:
+        return reply(text(request.contents[-1].parts[0].function_response.response["content"][0]["text"]))
+    return reply(call(TOOLS[-1], city=said))
+
+
+server = StdioServerParameters(command=sys.executable, args=["-m", "weather.server"], cwd=".")
+connection = StdioConnectionParams(server_params=server, timeout=30)
+toolset = McpToolset(connection_params=connection, tool_filter=TOOLS)
+root_agent = LlmAgent(name="weather", model=scripted(script), tools=[toolset])
+"""
+
+
+def test_replay__needs_no_mcp_server(tmp_path: Path) -> None:
+    python = packages_python(f"adk-{REFERENCE}-mcp", f"google-adk=={REFERENCE}", "mcp<2")
+
+    with repository_in(tmp_path / "repo") as repository:
+        folder = repository.root / "weather"
+        repository.evals("weather/weather.evalset.json", {"oslo": "Oslo"}, expect={"oslo": "sunny in Oslo"})
+        shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+        (folder / "__init__.py").write_text("from . import agent\n")
+        (folder / "agent.py").write_text(WEATHER_AGENT)
+        (folder / "server.py").write_text(WEATHER)
+
+        def gate(mode: str) -> Done:
+            return repository.gate(
+                "run", "--tools", mode, "--agent-python", str(python), python=False, environment={"CI": ""}
+            )
+
+        assert gate("record").code == 0
+        tape = json.loads((folder / "weather.evalset.tools" / "oslo.tape.json").read_text())
+        assert [tool["name"] for tool in tape["toolsets"]["weather/1"]] == ["forecast", "alarm"]
+        assert tape["tools"]["forecast"]["files"] == ["weather/server.py"]
+
+        # The server would not start, and its tool is another one.
+        (folder / "server.py").write_text("import sys\nsys.exit(1)\n")
+        assert "stale: forecast has changed (weather/server.py)" in repository.gate("tapes").out
+        done = repository.gate(
+            *("run", "--tools", "replay", "--tools-stale", "warn", "--agent-python", str(python)), python=False
+        )
+        assert (done.code, done.statuses) == (0, {"oslo": "passed"}), done.out
+        assert "The answers of `forecast` were recorded before it changed: the file that defines it" in done.out
+
+        # Code that lets the agent use more of the server's tools has an effect in a replay.
+        _replace(folder / "agent.py", '["forecast"]', '["forecast", "alarm"]')
+        (folder / "server.py").write_text(WEATHER)
+        done = gate("replay")
+        assert (done.code, _errors(done)["oslo"][0]) == (3, "tool-not-recorded")
+        assert 'alarm(city="Oslo") is not on the tape' in _errors(done)["oslo"][2]
 
 
 def _check_refusals(repository: Repository, tape: Path) -> None:
