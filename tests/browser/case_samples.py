@@ -58,6 +58,7 @@ def span(kind: str, name: str, start: float, end: float, **more: Any) -> dict[st
         "attempts": [],
         "input_tokens": None,
         "output_tokens": None,
+        "contents": None,
     }
     return {"kind": kind, "name": name, "start": start, "end": end, **agent, **more}
 
@@ -154,7 +155,9 @@ def lamp_case() -> dict[str, Any]:
     hello = turn("Hello.", [], "Hello! What can I do for you?", align=[])
     lookup = call("find_devices", {"room": "Living Room"}, key="c1")
     spans = [
-        span("model", "gemini-2.5-flash", 0.0, 0.9, attempts=[429, None], input_tokens=600, output_tokens=30),
+        span(
+            "model", "gemini-2.5-flash", 0.0, 0.9, attempts=[429, None], input_tokens=600, output_tokens=30, contents=3
+        ),
         span("tool", "find_devices", 0.9, 1.1, call_id="c1"),
         span("model", "gemini-2.5-flash", 1.1, 1.6, input_tokens=640, output_tokens=20),
     ]
@@ -171,6 +174,9 @@ def lamp_case() -> dict[str, Any]:
         spans=spans,
         seconds=1.7,
     )
+    failed["requests"] = [
+        {"agent": "home", "instructions": "Look a device up first.", "tools": ["find_devices", "notify"]}
+    ]
     devices = {
         "devices": [
             {"id": "lamp", "room": "living room", "on": False, "level": None, "watts": 7.5},

@@ -149,10 +149,12 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
     assert turn.locator(".lane-picture rect").count() == 3
     assert turn.locator(".span.retried").count() == 1
     assert texts(turn.locator(".timeline tbody tr")) == [
-        "model gemini-2.5-flash home 0 ms 0.9 s 429, no response 600 30",
-        "tool find_devices home 0.9 s 0.2 s – – –",
-        "model gemini-2.5-flash home 1.1 s 0.5 s – 640 20",
+        "model gemini-2.5-flash home 0 ms 0.9 s 429, no response 3 600 30",
+        "tool find_devices home 0.9 s 0.2 s – – – –",
+        "model gemini-2.5-flash home 1.1 s 0.5 s – – 640 20",
     ]
+    turn.get_by_text("system instructions and tools").click()
+    assert "home tools: find_devices, notify Look a device up first." in " ".join(turn.inner_text().split())
     page.get_by_text("Agents and tools of this run").click()
     assert texts(page.locator(".agent-list > li")) == [
         "agent home tool find_devices 1 call tool notify 1 call ✗ 1 failed"

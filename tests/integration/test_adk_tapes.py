@@ -153,6 +153,8 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
             invocation = await say(agent, word, tools=decider)
             assert seen(invocation, in_parallel=word == "both") == events[word], word
             spans = [span for span in invocation.spans or () if span.kind == "tool" and span.replayed]
+            asked = [span.contents for span in invocation.spans or () if span.kind == "model"]
+            assert word != "book" or asked == [1, 3, 5]
             assert word == "office" or len(spans) == decider.session.use.replayed, word
             assert decider.session.use.replayed == len(tapes[word].calls) or word == "twice"
             assert not decider.session.changed

@@ -22,7 +22,15 @@ from page_samples import big, called, eval_case, page_of, recording, source_of, 
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
 
 from agent_eval.core.content import Blob, Content, FileData, FunctionCall, Part
-from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents, Span, tool_calls
+from agent_eval.core.invocation import (
+    AgentDetails,
+    AppDetails,
+    Invocation,
+    InvocationEvent,
+    InvocationEvents,
+    Span,
+    tool_calls,
+)
 from agent_eval.criteria import align
 from agent_eval.gate.history import extend
 from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageOptions, PageSource, policy, script, style, write_page
@@ -161,6 +169,26 @@ def test_case__has_expected_actual_and_base_with_aligned_calls(tmp_path: Path) -
     assert shown["runs"][1]["status"] is None, "only the recording of a stored run is known"
     assert page.column("user") == ["Lamp on."]
     assert [page.index["strings"][at] for at in page.column("tools")[0]] == ["find", "look", "switch"]
+
+
+def test_case__system_instructions_are_there_where_they_change(tmp_path: Path) -> None:
+    def said(*instructions: str) -> Invocation:
+        tools = [{"function_declarations": [{"name": "find"}, {"name": "switch"}]}]
+        agents = {
+            f"agent{number}": AgentDetails(name=f"agent{number}", instructions=text, tool_declarations=tools)
+            for number, text in enumerate(instructions)
+        }
+        return turn("Go.", "Done.").model_copy(update={"app_details": AppDetails(agent_details=agents)})
+
+    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
+    turns = [said("a"), said("a", "b"), said("a", "c"), turn("Bye.", "Bye."), said("a")]
+    page = page_of(tmp_path, source_of(report("failed", [of]), [recording(of, 0, *turns)]))
+
+    requests = [shown["requests"] for shown in page.cases[of.case_id]["runs"][0]["turns"]]
+    assert [[(each["agent"], each["instructions"]) for each in made] for made in requests] == [
+        [("agent0", "a")], [("agent1", "b")], [("agent1", "c")], [], [("agent0", "a")]
+    ]  # fmt: skip
+    assert requests[0][0]["tools"] == ["find", "switch"]
 
 
 def test_case__recording_of_another_run_is_ignored_and_counted(tmp_path: Path) -> None:
@@ -530,6 +558,9 @@ def test_hostile_text__in_every_field_is_visible_and_inert(tmp_path: Path) -> No
     for event in data.invocation_events:
         event.author, event.branch = EVIL, EVIL
     said.spans = [Span(**hostile_model(Span, kind="tool", start=0.0, end=1.0))]
+    declared = [{"function_declarations": [{"name": EVIL}, EVIL, {}]}, EVIL, {"function_declarations": EVIL}]
+    details = AgentDetails(name=EVIL, instructions=EVIL, tool_declarations=declared)
+    said.app_details = AppDetails(agent_details={EVIL: details})
     odd = {"inline_data": Blob(mime_type=EVIL, data="eA=="), "file_data": FileData(file_uri=EVIL, mime_type=EVIL)}
     said.user_content.parts = [Part(text=EVIL, thought=True), *(Part(**{key: value}) for key, value in odd.items())]
     said.user_content.parts.append(Part(executable_code={EVIL: EVIL}))

@@ -110,6 +110,8 @@ class Span(WireModel):
     input_tokens: NonNegativeInt | None = None
     """Tokens of a model call; None if the model does not report them."""
     output_tokens: NonNegativeInt | None = None
+    contents: NonNegativeInt | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Number of contents (messages, calls, responses) in the request of a model call; None if it is unknown."""
     replayed: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the answer of a tool call comes from a tape (docs/tools.md)."""
 

@@ -595,6 +595,7 @@ class Call:
         self.began = time.monotonic()
         self.ended = 0.0
         self.tokens: dict[str, int] = {}
+        self.contents: int | None = None  # in the request of a model call
 
     def span(self, turn_began: float, replayed: set[str]) -> dict[str, Any]:
         """The call for the gate, with seconds since the turn began.
@@ -613,6 +614,7 @@ class Call:
             "end": round(self.ended - turn_began, 4),
             "attempts": [failure["status"] for failure in failures],
             **({"replayed": True} if self.call_id in replayed else {}),
+            **({} if self.contents is None else {"contents": self.contents}),
             **self.tokens,
         }
 
@@ -637,8 +639,9 @@ class Turn:
 
     def begin(
         self, kind: str, key: Any, agent: str, name: str, call_id: str | None = None, call: ModelCall | None = None
-    ) -> None:
-        self._open[kind, key] = Call(kind, agent, name, call_id, call)
+    ) -> Call:
+        begun = self._open[kind, key] = Call(kind, agent, name, call_id, call)
+        return begun
 
     def end(self, kind: str, key: Any, tokens: dict[str, int] | None = None) -> ModelCall | None:
         """Records the end of a model call or tool; returns the model call."""
@@ -763,7 +766,8 @@ def _make_plugin(models: ModelWatch) -> Any:
             turn = _current()
             turn.request(callback_context.invocation_id, callback_context.agent_name, llm_request)
             call = models.begin(turn, str(llm_request.model or ""), _model_of(callback_context))
-            turn.begin("model", self._key(callback_context), callback_context.agent_name, call.model, call=call)
+            key, agent = self._key(callback_context), callback_context.agent_name
+            turn.begin("model", key, agent, call.model, call=call).contents = len(llm_request.contents or ())
 
         async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
             call = _current().end("model", self._key(callback_context), _tokens(llm_response))

@@ -24,6 +24,8 @@ class CaseDetail:
     """The first runs only; None for all."""
     events: bool = True
     """False: texts and calls stay; tool responses, thoughts, data and spans are left out."""
+    requests: bool = True
+    """Whether system instructions and the names of tools are kept."""
     response: int = _ALL
     """A tool's response."""
     text: int = _ALL
@@ -71,11 +73,14 @@ def plans(detail: Detail) -> Sequence[Plan]:
 
 def _quiet_steps() -> Sequence[tuple[CaseDetail, str]]:
     """The steps that leave out parts of the cases that pass as before."""
-    cut = CaseDetail(response=2_000)
+    cut = CaseDetail(response=2_000, requests=False)
     head = replace(cut, base=False)
     first = replace(head, runs=1)
     return (
-        (cut, "Of cases that pass as before, tool responses are cut to 2,000 characters."),
+        (
+            cut,
+            "Of cases that pass as before, tool responses are cut to 2,000 characters, system instructions left out.",
+        ),
         (head, "Of cases that pass as before, the base branch's side is left out."),
         (first, "Of cases that pass as before, only the first run is shown."),
         (replace(first, events=False), "Of cases that pass as before, only texts and calls are shown."),

@@ -35,10 +35,17 @@ def turns_of(
         detail: How much to keep.
     """
     references = list(expected or ())
-    return [
+    turns = [
         _turn(turn, references[at] if at < len(references) else None, detail)
         for at, turn in enumerate(actual[: detail.turns])
     ]
+    if detail.events and detail.requests:
+        before: list[dict[str, Any]] = []
+        for turn, invocation in zip(turns, actual, strict=False):
+            requests = _requests(invocation, detail)
+            turn["requests"] = [request for request in requests if request not in before]
+            before = requests
+    return turns
 
 
 def expected_turns(expected: Sequence[Invocation], detail: CaseDetail) -> list[dict[str, Any]]:
@@ -191,10 +198,34 @@ def _spans(turn: Invocation) -> list[dict[str, Any]]:
             "attempts": list(span.attempts),
             "input_tokens": span.input_tokens,
             "output_tokens": span.output_tokens,
+            "contents": span.contents,
             "replayed": span.replayed,
         }
         for span in getattr(turn, "spans", None) or ()
     ]
+
+
+def _requests(turn: Invocation, detail: CaseDetail) -> list[dict[str, Any]]:
+    """What each agent gave its model besides the conversation."""
+    agents = turn.app_details.agent_details.values() if turn.app_details is not None else ()
+    return [
+        {
+            "agent": shown(agent.name, _NAME),
+            "instructions": shown(agent.instructions, detail.text),
+            "tools": [shown(name, _NAME) for name in _tool_names(agent.tool_declarations)],
+        }
+        for agent in agents
+    ]
+
+
+def _tool_names(declarations: Sequence[Any]) -> Iterator[str]:
+    for declaration in declarations:
+        value = declaration if isinstance(declaration, dict) else {}
+        functions = value.get("function_declarations", value.get("functionDeclarations"))
+        for function in functions if isinstance(functions, list) else ():
+            name = function.get("name") if isinstance(function, dict) else None
+            if isinstance(name, str):
+                yield name
 
 
 def excerpt_turns(conversation: ConversationReport) -> list[dict[str, Any]]:

@@ -233,7 +233,7 @@ function runGroup(name, runs, selected, choose) {
 function differingRuns(runs, selected) {
   const seen = new Set();
   return runs.filter((run) => {
-    const content = JSON.stringify([run.status, run.error, run.turns], (key, value) => (["id", "seconds", "spans"].includes(key) ? null : value));
+    const content = JSON.stringify([run.status, run.error, run.turns], (key, value) => (["id", "seconds", "spans", "requests"].includes(key) ? null : value));
     const isNew = !seen.has(content);
     seen.add(content);
     return isNew || run === selected;

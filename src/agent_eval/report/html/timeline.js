@@ -12,7 +12,15 @@ function renderTimeline(turn) {
   if (!spans.length) return stepOrder(turn);
   const end = Math.max(turn.seconds ?? 0, ...spans.map((span) => span.end), 0.001);
   const lanes = timelineLanes(spans);
-  return h("div", { class: "timeline" }, h("div", { class: "picture", "aria-hidden": "true" }, lanes.map((lane) => laneElement(lane, end)), timeAxis(end)), timelineTable(spans));
+  return h("div", { class: "timeline" }, h("div", { class: "picture", "aria-hidden": "true" }, lanes.map((lane) => laneElement(lane, end)), timeAxis(end)), timelineTable(spans), askedModels(turn.requests ?? []));
+}
+
+/**
+ * What agents gave their models besides the conversation, if it was not the same in the turn before.
+ * @param {any[]} requests
+ */
+function askedModels(requests) {
+  return requests.length ? aside(false, "system instructions and tools", () => requests.flatMap((request) => [h("p", null, foreign(request.agent, "span", { class: "label" }), " tools: ", foreign(request.tools.join(", ") || "–")), proseBlock(request.instructions, request.instructions.length)])) : null;
 }
 
 /**
@@ -87,13 +95,14 @@ function timeAxis(end) {
 
 /** @param {any[]} spans */
 function timelineTable(spans) {
-  const columns = ["what", "agent", "start", "took", "failed attempts", "tokens in", "tokens out"];
+  const columns = ["what", "agent", "start", "took", "failed attempts", "messages", "tokens in", "tokens out"];
   const row = (/** @type {any} */ span) => [
     foreign(`${span.kind} ${span.name ?? ""}`),
     foreign(span.agent),
     secondsText(span.start),
     secondsText(span.end - span.start),
     span.replayed ? "recorded answer" : isRetried(span) ? attemptText(span.attempts) : "–",
+    countCell(span.contents),
     countCell(span.input_tokens),
     countCell(span.output_tokens),
   ];
