@@ -104,6 +104,28 @@ def test_list__filters_sorts_and_links(visit: Visit, many: Path) -> None:
     assert "status: is one of passed" in page.locator(".notices").inner_text()
 
 
+def test_list__cuts_a_name_at_its_end_in_every_script(visit: Visit, tmp_path: Path) -> None:
+    template = data_of_page(page_of_report(tmp_path / "template.html", samples()["failed"]))
+    rows = [row(position, random.Random(7)) for position in range(2)]
+    for item, name in zip(rows, ("lamp_of_the_bedroom_" * 20, "إطفاء_أضواء_المطبخ_" * 20), strict=True):
+        item.update(eval_id=name, file="a/عربي/بيت.test.json")
+
+    page = visit(page_of_data(tmp_path / "report.html", index_of_rows(template, rows)))
+
+    shown = page.locator(".case-link .foreign").evaluate_all(
+        """names => names.map((name) => {
+            const first = document.createRange();
+            first.setStart(name.firstChild, 0);
+            first.setEnd(name.firstChild, 1);
+            const [letter, cell] = [first.getBoundingClientRect(), name.closest('td').getBoundingClientRect()];
+            const isVisible = letter.left >= cell.left && letter.right <= cell.right;
+            return [name.title, getComputedStyle(name).direction, isVisible];
+        })"""
+    )
+    assert sorted(shown) == [[rows[0]["eval_id"], "ltr", True], [rows[1]["eval_id"], "rtl", True]]
+    assert page.locator(".case-place .foreign").first.evaluate("path => getComputedStyle(path).direction") == "ltr"
+
+
 def test_list__deep_links(visit: Visit, tmp_path: Path) -> None:
     path = page_of_report(tmp_path / "report.html", samples()["failed"])
     index = data_of_page(path)

@@ -64,7 +64,7 @@ function caseTitle(index, row) {
     "header",
     { class: "case-title" },
     h("h2", null, statusMark(row.status), " ", foreign(row.evalId)),
-    h("p", { class: "muted" }, serverLink(index, url, foreign(place, "span", { class: "mono" })), row.agent ? [" · agent ", foreign(row.agent)] : null, row.runs > 1 ? ` · ${row.runsPassed} of ${row.runs} runs passed` : null, row.seconds ? ` · ${secondsText(row.seconds)}` : null, " ", ...tags),
+    h("p", { class: "muted" }, serverLink(index, url, foreign(place, "span", { class: "mono", dir: "ltr" })), row.agent ? [" · agent ", foreign(row.agent)] : null, row.runs > 1 ? ` · ${row.runsPassed} of ${row.runs} runs passed` : null, row.seconds ? ` · ${secondsText(row.seconds)}` : null, " ", ...tags),
   );
 }
 

@@ -84,8 +84,8 @@ function caseCell(row) {
   if (row.word === "suspicious" && !row.tags.includes("suspicious")) marks.push(TAG_MARKS.suspicious);
   if (row.change !== null && row.change in CHANGE_MARKS) marks.unshift(CHANGE_MARKS[row.change]);
   return [
-    h("a", { class: "case-link" }, foreign(row.evalId)),
-    h("span", { class: "case-place" }, marks.map(([text, tone]) => h("span", { class: `tag ${tone}`, text })), foreign(shortPath(row.file), "span", { title: row.file })),
+    h("a", { class: "case-link" }, foreign(row.evalId, "span", { title: row.evalId })),
+    h("span", { class: "case-place" }, marks.map(([text, tone]) => h("span", { class: `tag ${tone}`, text })), foreign(shortPath(row.file), "span", { title: row.file, dir: "ltr" })),
   ];
 }
 
