@@ -87,7 +87,7 @@ def run_quietly(*argv: str | Path, cwd: Path = PROJECT, environment: Mapping[str
         sys.exit(f"{' '.join(map(str, argv))} failed:\n{done.stdout}{done.stderr}")
 
 
-def _environment(directory: Path, *requirements: str | Path) -> Path:
+def environment(directory: Path, *requirements: str | Path) -> Path:
     """An environment with the requirements, bytecode compiled; made once for the same ones."""
     stamp = directory / "benchmark-stamp"
     python = find_python()
@@ -126,8 +126,8 @@ def prepare(cache: Path, *, peer: bool = True) -> Environments:
     return Environments(
         home=home,
         wheel=wheel,
-        gate=_environment(cache / "gate", wheel) / "bin" / "agent-eval",
+        gate=environment(cache / "gate", wheel) / "bin" / "agent-eval",
         agents=cache / "agents",
         python_version=python_version(),
-        peer=(_environment(cache / "peer", PEER) if peer else cache / "peer") / "bin" / "adk",
+        peer=(environment(cache / "peer", PEER) if peer else cache / "peer") / "bin" / "adk",
     )
