@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,13 @@ def test_save_session__refuses(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="source must be a path"):
         agent_eval.save_session(5, "a.evalset.json", root=tmp_path)
     assert set(tmp_path.iterdir()) == before
+
+
+def test_save_session__a_state_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    for state in ({"x": math.nan}, {"x": object()}):
+        with pytest.raises(agent_eval.SaveError, match="state can't be written as JSON"):
+            agent_eval.save_session(session(), "home.evalset.json", root=tmp_path, state=state)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_docs_python_api__name_every_parameter() -> None:

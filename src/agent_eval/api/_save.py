@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,6 +48,10 @@ def save_session(
     from agent_eval.core.masking import Masker
     from agent_eval.sources import CaseForm
 
+    try:
+        json.dumps(dict(state or {}), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise SaveError(f"state can't be written as JSON: {problem}") from None
     folder = Path(root) if root is not None else Path.cwd()
     request = recording.StoredRequest(session=session)
     try:

@@ -71,9 +71,9 @@ def _next(left: list[tuple[str, str]], directory: Path, is_dry: bool) -> list[st
         lines.append(f"Next, in {directory}:")
     else:
         lines.append("Next:")
-    lines += [f"  {record_command(file)}" for file, _ in left]
     if is_dry:
         lines.append("  agent-eval init")
-    elif not left:
+    lines += [f"  {record_command(file)}" for file, _ in left]
+    if not (is_dry or left):
         lines.append("  agent-eval run")
     return lines

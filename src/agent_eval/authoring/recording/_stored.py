@@ -199,8 +199,7 @@ def choose_stored(
         return [conversations[0]]
     table = conversation_table(conversations)
     if ask is None:
-        message = f"`{name}` has {len(conversations):,} conversations:\n{table}"
-        raise error(_CODE, message, _CHOOSE)
+        raise error(_CODE, f"`{name}` has {len(conversations):,} conversations.", f"{_CHOOSE}\n{table}")
     answer = ask(f"{table}\nWhich conversation (1 to {len(conversations):,})? ").strip()
     if not answer.isdecimal() or not 1 <= int(answer) <= len(conversations):
         raise error(_CODE, "No conversation was chosen.", _CHOOSE)
