@@ -198,6 +198,14 @@ def test_edit__in_the_editor_until_the_case_is_valid(repository: Repository) -> 
         assert "开灯 💡" in terminal.text
     assert file.read_text("utf-8") == before.decode().replace("Lamp off.", "开灯 💡", 1)
 
+    another = f"file = pathlib.Path({str(file)!r})\nfile.write_text(file.read_text('utf-8') + ' ', 'utf-8')\n"
+    environment["VISUAL"] = script(repository, f"{another}path.write_text(text.replace('开灯 💡', 'Another message'))")
+    with on_terminal(command, cwd=repository.root, environment=environment) as terminal:
+        assert terminal.end() == 2
+        assert "another program has changed the file meanwhile" in terminal.text
+        assert "Another message" in terminal.text, "what was written in the editor is not lost"
+    assert "Another message" not in file.read_text("utf-8")
+
 
 def test_review__closed_stdin_or_stdout_is_no_terminal(repository: Repository) -> None:
     results(repository, {"lamp": [[FOUND]]})

@@ -163,7 +163,7 @@ def _in_editor(file: EditedFile, io: CliIO) -> str | None:
 
 
 def _write(file: EditedFile, text: str, arguments: argparse.Namespace, io: CliIO) -> int:
-    from agent_eval.authoring.editing import write
+    from agent_eval.authoring.editing import EditError, write
     from agent_eval.authoring.writing import unified
     from agent_eval.report.views import visible
 
@@ -171,7 +171,11 @@ def _write(file: EditedFile, text: str, arguments: argparse.Namespace, io: CliIO
     if arguments.dry_run:
         io.print_result(diff)
         return 0
-    write(file, text)
+    try:
+        write(file, text)
+    except (EditError, OSError):
+        io.print_result(diff)  # It may have been written in the editor, and is nowhere else.
+        raise
     io.print_result(diff)
     io.print_result(f"{harmless(file.name)}: changed")
     return 0
