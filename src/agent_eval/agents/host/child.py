@@ -1484,6 +1484,8 @@ def _files_of_server(tool: Any) -> Iterable[str]:
     """The agent's own files with which its MCP server is started: `python server.py`, `python -m package.server`."""
     parameters = getattr(getattr(tool, "_mcp_session_manager", None), "_connection_params", None)
     parameters = getattr(parameters, "server_params", parameters)
+    if parameters is None:  # no MCP tool
+        return
     names = [str(word) for word in (getattr(parameters, "command", ""), *(getattr(parameters, "args", None) or ()))]
     modules = [name.replace(".", "/") for option, name in itertools.pairwise(names) if option == "-m"]
     names += [f"{module}{end}" for module in modules for end in (".py", "/__main__.py")]
