@@ -90,6 +90,17 @@ def test_edit__a_dropped_call_takes_its_response_with_it(edit: Any) -> None:
         ["functionResponse"],
     ]
     assert '"id": "1"' not in text
+    without_ids = EVENTS.replace('"id": "1", ', "").replace('"id": "2", ', "").replace('"b"', '"a"')
+    numbered = without_ids.replace('"response": {}', '"response": {"n": 1}', 1).replace('": {}}}]', '": {"n": 2}}}]')
+    code, text = edit(numbered, "--drop-call", "1.2")
+    events = json.loads(text)["eval_cases"][0]["conversation"][0]["intermediateData"]["invocationEvents"]
+    assert code == 0
+    assert [[next(iter(part)) for part in event["content"]["parts"]] for event in events] == [
+        ["text"],
+        ["functionCall"],
+        ["functionResponse"],
+    ]
+    assert ('{"n": 1}' in text, '{"n": 2}' in numbered, '{"n": 2}' in text) == (True, True, False)
 
 
 def test_edit__several_at_once_mean_the_case_as_it_was(edit: Any) -> None:

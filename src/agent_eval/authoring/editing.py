@@ -247,17 +247,9 @@ class _Lists:
 
     def _responses(self, responses: list[dict[str, Any]], calls: set[int]) -> list[dict[str, Any]]:
         """The responses without those to removed calls: by id, or if there is none, by the order of a tool's calls."""
-        removed = {
-            _identity(use, [other.get("name") for other in self._uses[: place - 1]].count(use.get("name")))
-            for place, use in enumerate(self._uses, 1)
-            if place in calls
-        }
-        kept, seen = [], list[Any]()
-        for response in responses:
-            if _identity(response, seen.count(response.get("name"))) not in removed:
-                kept.append(response)
-            seen.append(response.get("name"))
-        return kept
+        identities = _identities(responses)
+        removed = _removed(self._uses, calls)
+        return [response for response, key in zip(responses, identities, strict=True) if key not in removed]
 
 
 class _Events:
@@ -271,8 +263,11 @@ class _Events:
 
     def changed(self, calls: set[int], said: set[int], args: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The events without these calls and responses (1-based), and with these args. No event is left empty."""
-        removed = [part for place, part in enumerate(self._calls, 1) if place in calls]
-        ids = {get(part, "function_call").get("id") for part in removed} - {None}
+        answered = _removed([get(part, "function_call") for part in self._calls], calls)
+        answers = [part for event in self._events for part in _parts(event) if get(part, "function_response")]
+        identities = _identities([get(part, "function_response") for part in answers])
+        removed = {id(part) for place, part in enumerate(self._calls, 1) if place in calls}
+        removed |= {id(part) for part, key in zip(answers, identities, strict=True) if key in answered}
         new_args = {id(part): args[place] for place, part in enumerate(self._calls, 1) if place in args}
         left_out = {id(event) for place, event in enumerate(self._said, 1) if place in said}
         events = []
@@ -281,8 +276,7 @@ class _Events:
                 continue
             kept = []
             for part in _parts(event):
-                response = get(part, "function_response") or {}
-                if any(part is other for other in removed) or response.get("id") in ids:
+                if id(part) in removed:
                     continue
                 if id(part) in new_args:
                     key = spelled(part, "function_call")
@@ -295,9 +289,18 @@ class _Events:
         return events
 
 
-def _identity(item: Mapping[str, Any], earlier: int) -> tuple[Any, ...]:
-    """What a call and its response have in common: the id, or the name and how many calls of it came before."""
-    return ("id", item["id"]) if item.get("id") else ("name", item.get("name"), earlier)
+def _removed(uses: Sequence[Mapping[str, Any]], places: set[int]) -> set[tuple[Any, ...]]:
+    """What the calls at these places (1-based) have in common with their responses."""
+    return {key for place, key in enumerate(_identities(uses), 1) if place in places}
+
+
+def _identities(items: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    """What calls and their responses have in common: the id, or the name and how many items before have that name."""
+    names = [item.get("name") for item in items]
+    return [
+        ("id", item["id"]) if item.get("id") else ("name", item.get("name"), names[:place].count(item.get("name")))
+        for place, item in enumerate(items)
+    ]
 
 
 def _parts(event: Mapping[str, Any]) -> list[dict[str, Any]]:

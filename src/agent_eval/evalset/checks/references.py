@@ -50,7 +50,7 @@ def turns_without_references(
             "needs-reference",
             f"No turn of the case has a `final_response` with text, but {compare} with it.",
             path,
-            "Add the expected answers, or remove the criterion: without a reference no answer can pass.",
+            "Add the expected answers, or use a test_config.json without this criterion: else no answer can pass.",
         )
         return
     effects = " ".join(dict.fromkeys(_effect(criterion) for spec, criterion in builtin if spec.needs_final_response))

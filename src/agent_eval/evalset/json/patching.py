@@ -12,11 +12,11 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.evalset.json._alignment import aligned, canonical
 from agent_eval.evalset.json._style import Layout, Style
 from agent_eval.evalset.json.positions import Entry, JsonPath, Positions
 from agent_eval.evalset.json.writing import write_text
@@ -163,11 +163,7 @@ def _same(first: Any, second: Any) -> bool:
         return True
     if type(first) is not type(second) or first != second:
         return False
-    return _canonical(first) == _canonical(second)
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    return canonical(first) == canonical(second)
 
 
 class _Patcher:
@@ -285,16 +281,7 @@ def _list_slots(old: list[Any], new: list[Any]) -> list[_Slot]:
         most = shorter - start
         tail = next((index for index in range(most) if not _same(old[-1 - index], new[-1 - index])), most)
         sources = [*range(start)]
-        sources += _aligned(old[start : len(old) - tail], new[start : len(new) - tail], start)
+        middle = aligned(old[start : len(old) - tail], new[start : len(new) - tail])
+        sources += [None if index is None else start + index for index in middle]
         sources += range(len(old) - tail, len(old))
     return [_Slot(index=index, key=None, value=value) for index, value in zip(sources, new, strict=True)]
-
-
-def _aligned(old: list[Any], new: list[Any], offset: int) -> list[int | None]:
-    """For each item of `new`, the index of the item of `old` that it is or replaces, plus an offset."""
-    matcher = SequenceMatcher(None, [*map(_canonical, old)], [*map(_canonical, new)], autojunk=False)
-    sources: list[int | None] = []
-    for _, start, end, new_start, new_end in matcher.get_opcodes():
-        for number in range(new_end - new_start):
-            sources.append(offset + start + number if start + number < end else None)
-    return sources
