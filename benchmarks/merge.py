@@ -117,14 +117,21 @@ def parts_of_an_agent(directory: Path, python: str, cases: int, durations: bool)
         merge = gate(cwd, "merge", *options, variables=variables, codes=(0,))
         same_calls = server.stats()["statuses"] == calls
     same = outcome(cwd, "agent-eval-results") == outcome(cwd, "whole")
-    seconds = [part.seconds for part in parts]
-    ratio = max(seconds) * PARTS / sum(seconds)
+    ratio = slowest_to_mean([part.seconds for part in parts])
+    of_cpu = slowest_to_mean([part.cpu_seconds for part in parts])
     print(f"{cases:,} cases in {PARTS} parts, balanced by {'durations' if durations else 'turns'}:")
     named = {"one run": whole, **{f"part {index}": part for index, part in enumerate(parts, 1)}, "merge": merge}
     for name, one in named.items():
         print(f"  {name:8} {one.seconds:7.1f} s  {one.cpu_seconds:7.1f} s of CPU  {one.peak_mb:5.0f} MB")
-    print(f"  slowest part to the mean {ratio:.2f}; same verdict and scores: {same}; same model calls: {same_calls}")
+    print(
+        f"  slowest part to the mean {ratio:.2f} (of CPU {of_cpu:.2f}); same verdict and scores: {same}; "
+        f"same model calls: {same_calls}"
+    )
     return same and same_calls and ratio <= SLOWEST_TO_MEAN
+
+
+def slowest_to_mean(seconds: Sequence[float]) -> float:
+    return max(seconds) * len(seconds) / sum(seconds)
 
 
 def main() -> int:
