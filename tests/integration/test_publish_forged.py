@@ -317,11 +317,16 @@ def test_publish_forged__a_reason_is_a_quotation_in_the_headline(
 ) -> None:
     run = finished(github)
     reasons = [{"code": code, "message": "Approved” by the maintainers"}]
-    github.state.artifact(run, packed(forged(verdict=verdict, rule_changes=None, reasons=reasons, problems=[])))
+    more = {"warnings": ["Checked by GitHub"], "notices": ["Signed by GitHub"]}
+    made = forged(verdict=verdict, rule_changes=None, reasons=reasons, problems=[], **more)
+    github.state.artifact(run, packed(made))
 
     assert published(github, run, tmp_path).ok
 
     [comment] = github.state.comments_of(7)
+    for sentence in ("Checked by GitHub", "Signed by GitHub"):
+        assert comment.body.count(sentence) == comment.body.count(f"The run says “{sentence}”")
+    assert "Checked by GitHub" in comment.body
     assert headline.format('Approved" by the maintainers') in comment.body.splitlines()[1]
 
 

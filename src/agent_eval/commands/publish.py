@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_KEY = "default"
 _MB = 1024 * 1024
-_QUOTATION = 150
-"""Characters of a reason."""
+_QUOTATION = 300
+"""Characters of a quoted sentence."""
 _LIMITS = ArchiveLimits(archive_bytes=64 * _MB, entries=2_000, results_bytes=16 * _MB)
 """Limits for an untrusted artifact; 10,000 cases fit."""
 
@@ -202,20 +202,24 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
 
 
 def _quoted(report: RunReport) -> RunReport:
-    """The report with its reasons as quotations: the comment's headline may be one, and the artifact chooses it."""
+    """The report with its reasons, warnings and notices as quotations: the artifact chooses them, one may be the
+    headline, and the others are at the top of the comment.
+    """
     from agent_eval.gate.keys import OF_A_FORK, OF_DEPENDABOT
 
     reasons = [
         reason
         if reason.message in {OF_A_FORK, OF_DEPENDABOT}
-        else reason.model_copy(update={"message": f"The run says “{_unquoted(reason.message)}”"})
+        else reason.model_copy(update={"message": _quotation(reason.message)})
         for reason in report.reasons
     ]
-    return report.model_copy(update={"reasons": reasons})
+    said = {name: [_quotation(text) for text in getattr(report, name)] for name in ("warnings", "notices")}
+    return report.model_copy(update={"reasons": reasons, **said})
 
 
-def _unquoted(text: str) -> str:
-    return first_line(text.replace("“", '"').replace("”", '"'), _QUOTATION)
+def _quotation(text: str) -> str:
+    inside = first_line(text.replace("“", '"').replace("”", '"'), _QUOTATION)
+    return f"The run says “{inside}”"
 
 
 def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:
