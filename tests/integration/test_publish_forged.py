@@ -317,7 +317,7 @@ def test_publish_forged__a_reason_is_a_quotation_in_the_headline(
 ) -> None:
     run = finished(github)
     reasons = [{"code": code, "message": "Approved” by the maintainers"}]
-    more = {"warnings": ["Checked by GitHub"], "notices": ["Signed by GitHub"]}
+    more: dict[str, Any] = {"warnings": ["Checked by GitHub"], "notices": ["Signed by GitHub"]}
     made = forged(verdict=verdict, rule_changes=None, reasons=reasons, problems=[], **more)
     github.state.artifact(run, packed(made))
 
