@@ -125,7 +125,11 @@ def test_workflow_command__round_trip(message: str) -> None:
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"a": "{", "b": "[]"}, "2 files, 0 cases, 2 errors, 0 warnings"),
+        ({"a": "{", "b": "[]"}, "2 files (2 with errors), 2 errors, 0 warnings"),
+        (
+            {"a": "{", "b": '[{"query": "q", "reference": "r"}]'},
+            "2 files (1 with errors), 1 case in the others, 1 error, 0 warnings, 1 notice",
+        ),
         (
             {"a": '{"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": '
              '[{"user_content": {}, "final_response": {"parts": [{"text": "x"}]}}]}]}'},

@@ -34,9 +34,12 @@ def log_problems(problems: Sequence[Problem], io: CliIO) -> None:
 
 
 def summary_line(suite: Suite) -> str:
-    """E.g. `12 files, 80 cases, 2 errors, 1 warning`. Cases of files with errors are not counted."""
-    cases = sum(len(file.cases) for file in suite.files)
-    return ", ".join([plural(suite.file_count, "file"), plural(cases, "case"), *_counts(suite.problems)])
+    """E.g. `12 files, 80 cases, 0 errors, 1 warning`. The cases of files with errors are unknown, which is said."""
+    counts = [plural(suite.file_count, "file"), plural(sum(len(file.cases) for file in suite.files), "case")]
+    if invalid := suite.file_count - len(suite.files):
+        counts[0] += f" ({invalid:,} with errors)"
+        counts[1:] = [f"{counts[1]} in the others"] if suite.files else []
+    return ", ".join([*counts, *_counts(suite.problems)])
 
 
 def _counts(problems: Iterable[Problem]) -> list[str]:
