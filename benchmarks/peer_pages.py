@@ -58,6 +58,8 @@ class Tool:
     shown: str
     """Selector of the open case."""
     environment: Mapping[str, str]
+    folded: str = ""
+    """Selector of what has to be clicked once before there are rows."""
 
 
 def run(argv: Sequence[str], cwd: Path, extra: Mapping[str, str], *, codes: Sequence[int] = (0,)) -> None:
@@ -245,6 +247,7 @@ def playwright(cache: Path, suite: Path) -> Tool:
         start="index.html",
         row=".test-file-test a",
         shown=".test-case-column",
+        folded=".chip-header[aria-expanded=false]",
         environment={"PLAYWRIGHT_HTML_OPEN": "never", "PLAYWRIGHT_HTML_OUTPUT_DIR": "page"},
     )
 

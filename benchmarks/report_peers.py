@@ -29,9 +29,12 @@ from typing import Any
 from environments import PROJECT
 from peer_pages import PEERS, Tool, Unavailable, make_suite, ours, run
 
-NOTE_LIST = """(row) => {
+NOTE_LIST = """([row, folded]) => {
   const look = () => {
-    if (!document.querySelector(row)) return requestAnimationFrame(look);
+    if (!document.querySelector(row)) {
+      if (folded) document.querySelector(folded)?.click();
+      return requestAnimationFrame(look);
+    }
     requestAnimationFrame(() => requestAnimationFrame(() => { window.listed = performance.now(); }));
   };
   look();
@@ -88,7 +91,7 @@ def look(tool: Tool, folder: Path, runs: int) -> tuple[float, float]:
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             context.set_default_timeout(120_000)
             page: Any = context.new_page()
-            page.add_init_script(f"({NOTE_LIST})({json.dumps(tool.row)})")
+            page.add_init_script(f"({NOTE_LIST})({json.dumps([tool.row, tool.folded])})")
             page.goto(f"http://127.0.0.1:{server.server_port}/{tool.start}")
             while not (milliseconds := page.evaluate("window.listed || performance.now() > 120000 && -1")):
                 page.wait_for_timeout(10)
