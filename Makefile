@@ -25,8 +25,10 @@ demo-judged: ## Every ADK criterion, with judges and simulated users from a loca
 # The tests start hundreds of processes: with bytecode on disk, each starts faster. Half of the time the tests wait for
 # processes, so there are more workers than cores.
 WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 3 // 2)")
+# CI repeats a failed test once and lists it (tests/README.md); elsewhere a failure is a failure.
+REPEATED = $(if $(filter true,$(CI)),--reruns 1 --rerun-show-tracebacks -raR)
 test: .venv/ready ## Unit and integration tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not browser and not conformance and not container and not nightly"
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) --dist worksteal -m "not browser and not conformance and not container and not nightly"
 
 lint: .venv/ready lint-page ## All static checks
 	$(BIN)/ruff check
@@ -52,7 +54,7 @@ format: .venv/ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff format
 
 test-browser: .venv/ready $(PAGE_CHECKS)/node_modules/ready ## report.html in Chromium. Needs Chromium
-	$(BIN)/pytest tests/browser -n 2
+	$(BIN)/pytest $(REPEATED) tests/browser -n 2
 
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
@@ -61,7 +63,7 @@ nightly: .venv/ready ## With the real DeepEval and VeADK, which are large
 	$(BIN)/pytest -m nightly
 
 test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine
-	$(BIN)/pytest -m container
+	$(BIN)/pytest $(REPEATED) -m container
 
 bench: .venv/ready ## Compare the speed with `adk eval`: the figures of docs/performance.md
 	$(BIN)/python benchmarks/run.py
