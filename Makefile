@@ -53,8 +53,8 @@ format: .venv/ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-test-browser: .venv/ready $(PAGE_CHECKS)/node_modules/ready ## report.html in Chromium. Needs Chromium
-	$(BIN)/pytest $(REPEATED) tests/browser -n 2
+test-browser: .venv/ready $(PAGE_CHECKS)/node_modules/ready ## report.html in Chromium, and in Firefox where it is installed. Needs Chromium
+	$(BIN)/pytest $(REPEATED) tests/browser -n 2 --dist loadfile
 
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance

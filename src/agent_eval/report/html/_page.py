@@ -214,7 +214,7 @@ def _head(facts: Facts, plan: Plan) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy())}">\n'
         '<meta name="referrer" content="no-referrer">\n<meta name="robots" content="noindex">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
+        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
         f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
         f'<main id="app">\n{static_part(facts, plan.others)}\n</main>\n'
     )

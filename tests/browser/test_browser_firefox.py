@@ -1,0 +1,119 @@
+"""A second browser, where there is one: the list, a case, the search, the ways to open the page, hostile texts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from firefox import ENTER, ESCAPE, Firefox, started
+from hostile_samples import AUDIT, CORPUS, OVERFLOWING, VIEWS, forbidden, page_of_text
+from page_server import server
+from report_pages import samples
+from report_pages_of_data import page_of_report
+
+from agent_eval.report.views import visible
+
+CASE = "tests/home_automation/basics.evalset.json:thermostat_in_bedroom"
+NAUGHTY = """<!doctype html><meta http-equiv="Content-Security-Policy" content="img-src 'none'"><body>
+<img src="http://127.0.0.1:65000/a"><script>
+fetch("http://127.0.0.1:65000/b").catch(() => 0);
+console.error("logged");
+alert("spoken");
+open("about:blank");
+setTimeout(() => { throw new Error("thrown"); });
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
+    with started(tmp_path_factory.mktemp("firefox")) as firefox:
+        yield firefox
+
+
+@pytest.fixture
+def firefox(session: Firefox) -> Iterator[Firefox]:
+    """Firefox; at the end of the test, nothing may have happened that a report must not do."""
+    session.incidents.clear()
+    yield session
+    session.evaluate("() => null")  # What it sent before the answer has been read.
+    assert not session.incidents, "\n".join(session.incidents)
+
+
+def test_firefox__notices_what_no_page_may_do(session: Firefox, tmp_path: Path) -> None:
+    path = tmp_path / "naughty.html"
+    path.write_text(NAUGHTY, "utf-8")
+    session.open(path.as_uri())
+    expected = {"request: http://127.0.0.1:65000/b", "console: logged", "dialog: spoken", "another page: about:blank"}
+    expected |= {"console: Error: thrown"}
+    deadline = time.monotonic() + 60
+    while not (expected <= set(session.incidents) and any("65000/a" in text for text in session.incidents)):
+        assert time.monotonic() < deadline, session.incidents
+        session.evaluate("() => null")
+        time.sleep(0.05)
+
+
+def test_page__in_firefox(firefox: Firefox, tmp_path: Path) -> None:
+    path = page_of_report(tmp_path / "report.html", samples()["failed"])
+    firefox.open(path.as_uri())
+    firefox.until("document.querySelectorAll('body[data-view=list] tr.row').length === 6")
+    assert firefox.text("h1") == "3 of 6 cases fail (1 crashes)"
+
+    firefox.type("/")
+    firefox.until("document.activeElement.id === 'search'")
+    firefox.type("status:failed")
+    firefox.until("location.hash === '#q=status%3Afailed' && document.querySelectorAll('tr.row').length === 3")
+    assert firefox.text(".result") == "3 of 6 cases"
+    firefox.open(f"{path.as_uri()}#q=status:failed&sort=-seconds")
+    firefox.until("document.querySelector('[aria-sort=descending]')")
+    assert firefox.evaluate("() => document.querySelectorAll('tr.row').length") < 6
+
+    firefox.click(".case-link")
+    firefox.until("document.querySelector('body[data-view=case] .case-view h2')")
+    firefox.type("r" + ESCAPE)
+    firefox.until("document.body.dataset.view === 'list' && document.activeElement.matches('.case-link')")
+    firefox.type(ENTER)
+    firefox.until("document.querySelector('body[data-view=case] .case-view h2')")
+
+
+def test_page__from_a_server_in_firefox(firefox: Firefox, tmp_path: Path) -> None:
+    """Without charset in the header, behind a redirect, and in frames without an origin or without scripts."""
+    html = page_of_report(tmp_path / "report.html", samples()["failed"]).read_bytes()
+    fragment = f"#case={quote(CASE, safe='')}"
+    frames = f"""<!doctype html><link rel="icon" href="data:,">
+<iframe sandbox="allow-scripts" src="/report.html{fragment}"></iframe><iframe sandbox src="/report.html"></iframe>"""
+    answers = {
+        "/artifact": (302, {"Location": "/report.html"}, b""),
+        "/report.html": (200, {"Content-Type": "text/html"}, html),
+        "/frames": (200, {"Content-Type": "text/html"}, frames.encode()),
+    }
+    heading = "document.querySelector('.case-view h2')?.innerText.includes('thermostat_in_bedroom')"
+    with server(answers) as address:
+        also = [f"{address}/report.html"]  # No icon: Firefox would ask for one.
+        firefox.open(f"{address}/artifact{fragment}", also=also)
+        firefox.until(heading)
+        assert firefox.evaluate("() => location.href") == f"{address}/report.html{fragment}"
+        assert "✗ failed" in firefox.text(".case-view h2"), "read as UTF-8"
+        firefox.open(f"{address}/frames", also=also)
+        firefox.until(heading, frame=0)
+        static = firefox.text("main", frame=1)
+        assert "3 of 6 cases fail" in static
+        assert "thermostat_in_bedroom" in static
+        assert "need JavaScript" in static
+
+
+def test_page__hostile_text_in_firefox(firefox: Firefox, tmp_path: Path) -> None:
+    for number, text in enumerate(CORPUS):
+        path = tmp_path / f"{number}.html"
+        ids = page_of_text(path, visible(text))
+        firefox.open(path.as_uri(), width=900)
+        for view in VIEWS:
+            fragment = f"#case={quote(ids[0], safe='')}" if view == "case" else f"#{view}"
+            firefox.evaluate("(fragment) => { location.hash = fragment; }", fragment)
+            firefox.until(f"document.body.dataset.view === '{view}'")
+            assert not forbidden(firefox.evaluate(AUDIT))
+            assert not firefox.evaluate(OVERFLOWING)
+        assert visible(text) in firefox.evaluate("() => document.querySelector('main').textContent")
+        assert firefox.evaluate("() => location.href.split('#')[0]") == path.as_uri(), "no navigation"
