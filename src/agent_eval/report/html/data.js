@@ -105,8 +105,9 @@ function fromBase64(text) {
  * @returns {Promise<string>}
  */
 function unpacked(bytes) {
-  const stream = new Blob([/** @type {BlobPart} */ (bytes)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
+  // Not by way of a Blob, which another process of the browser holds.
+  const { body } = /** @type {any} */ (new Response(/** @type {BufferSource} */ (bytes)));
+  return new Response(body.pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 /**

@@ -1,6 +1,6 @@
 // Word differences of two texts, by Myers' algorithm ("An O(ND) difference algorithm and its variations", 1986).
 
-/** The most tokens of a side, and the most milliseconds, for which a difference is computed. */
+/** The most tokens of a side, and usually the most milliseconds, for which a difference is computed. */
 const DIFF_TOKENS = 4000;
 const DIFF_MILLISECONDS = 50;
 
@@ -10,15 +10,14 @@ const UNSPACED = ["Han", "Hiragana", "Katakana", "Hangul", "Thai", "Lao", "Khmer
 const DIFF_TOKEN = new RegExp(`[${UNSPACED}]\\p{M}*|[\\p{L}\\p{N}_](?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{M}_])*|\\s+|[^]`, "gu");
 
 /**
- * The tokens of a text; joined, they are the text again. Null if there are more than `most`.
+ * The tokens of a text; joined, they are the text again. Null if there are too many.
  * @param {string} text
- * @param {number} most
  * @returns {string[] | null}
  */
-function diffTokens(text, most = Infinity) {
+function diffTokens(text) {
   const tokens = [];
   for (const match of text.matchAll(DIFF_TOKEN)) {
-    if (tokens.length >= most) return null;
+    if (tokens.length >= DIFF_TOKENS) return null;
     tokens.push(match[0]);
   }
   return tokens;
@@ -29,14 +28,13 @@ function diffTokens(text, most = Infinity) {
  * inserted ones gives `before`; of all but the deleted ones, `after`.
  * @param {string} before
  * @param {string} after
- * @param {{tokens?: number, milliseconds?: number}} limits
+ * @param {number} milliseconds
  * @returns {{op: "equal" | "delete" | "insert", text: string}[] | null} Null if a side has too many tokens or time is up: show both texts.
  */
-function diffWords(before, after, limits = {}) {
-  const most = limits.tokens ?? DIFF_TOKENS;
-  const deadline = performance.now() + (limits.milliseconds ?? DIFF_MILLISECONDS);
-  const left = diffTokens(before, most);
-  const right = diffTokens(after, most);
+function diffWords(before, after, milliseconds = DIFF_MILLISECONDS) {
+  const deadline = performance.now() + milliseconds;
+  const left = diffTokens(before);
+  const right = diffTokens(after);
   if (!left || !right) return null;
   const pairs = diffMatches(left, right, deadline);
   return pairs && diffRuns(left, right, diffWithoutLoneSpaces(left, pairs));
@@ -103,10 +101,10 @@ function diffPath(trace, x, y) {
   const pairs = [];
   for (let edits = trace.length; edits > 0; edits -= 1) {
     const before = trace[edits - 1];
-    const at = (/** @type {number} */ k) => before[k + edits - 1] ?? -1;
     const k = x - y;
-    const down = k === -edits || (k !== edits && at(k - 1) < at(k + 1));
-    const startX = down ? at(k + 1) : at(k - 1);
+    const at = k + edits; // `before` begins with diagonal 1 - edits
+    const down = at === 0 || (at !== 2 * edits && before[at - 2] < before[at]);
+    const startX = down ? before[at] : before[at - 2];
     const startY = startX - (down ? k + 1 : k - 1);
     while (x > startX + (down ? 0 : 1) && y > startY + (down ? 1 : 0)) pairs.push([--x, --y]);
     x = startX;

@@ -6,7 +6,7 @@
  */
 
 /** Rows kept in the document above and below the visible ones. */
-const SPARE_ROWS = 12;
+const SPARE_ROWS = 8;
 /** Gating metrics with a column of their own. */
 const METRICS_OF_A_ROW = 3;
 /** @type {Record<string, string[]>} */
@@ -51,18 +51,15 @@ function orderedCases(index, query, sort) {
   const rows = rowsByRank(index).filter((row) => matches(query, row));
   const isDescending = sort?.startsWith("-") === true;
   const value = sort ? sortValue(index, isDescending ? sort.slice(1) : sort) : null;
-  if (value) {
-    const keyed = new Map(rows.map((row) => [row, value(row)]));
-    const isMissing = (/** @type {any} */ key) => (key === null || Number.isNaN(key) ? 1 : 0);
-    rows.sort((a, b) => {
-      const [left, right] = [/** @type {any} */ (keyed.get(a)), /** @type {any} */ (keyed.get(b))];
-      const missing = isMissing(left) - isMissing(right);
-      if (missing || isMissing(left)) return missing;
-      const difference = typeof left === "string" ? left.localeCompare(right, "en", { numeric: true }) : left === right ? 0 : left - right;
-      return isDescending ? -difference : difference;
-    });
-  }
-  return rows.map((row) => row.index);
+  if (!value) return rows.map((row) => row.index);
+  const { compare } = new Intl.Collator("en", { numeric: true });
+  const keyed = rows.map((row) => ({ index: row.index, key: /** @type {any} */ (value(row)) }));
+  const isMissing = (/** @type {{key: any}} */ { key }) => key === null || Number.isNaN(key);
+  const sorted = keyed.filter((item) => !isMissing(item)).sort((a, b) => {
+    const difference = typeof a.key === "string" ? compare(a.key, b.key) : a.key - b.key;
+    return isDescending ? -difference : difference;
+  });
+  return [...sorted, ...keyed.filter(isMissing)].map((item) => item.index);
 }
 
 /**

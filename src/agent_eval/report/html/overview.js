@@ -176,7 +176,7 @@ function metricName(metric) {
     "th",
     { scope: "row" },
     h("a", { href: fragmentOf({ metric: metric.name }) }, breakable(metric.name)),
-    metric.gates ? null : h("span", { class: "muted", text: " informational" }),
+    metric.gates ? null : labelled("muted", " informational"),
     metric.judge ? foreign(metric.judge, "span", { class: "muted hint" }) : null,
     metric.note ? foreign(metric.note, "span", { class: "muted hint" }) : null,
   );
@@ -203,14 +203,14 @@ function meets(metric, score) {
  */
 function changeMark(delta, direction) {
   const change = numberOf(delta);
-  if (Number.isNaN(change)) return h("span", { class: "muted", text: "–" });
-  if (Math.abs(change) < 0.005) return h("span", { class: "muted", text: "±0" });
+  if (Number.isNaN(change)) return labelled("muted", "–");
+  if (Math.abs(change) < 0.005) return labelled("muted", "±0");
   const isBetter = direction === "lower" ? change < 0 : change > 0;
   return h(
     "span",
     { class: isBetter ? "pass" : "fail" },
     h("span", { "aria-hidden": "true", text: change > 0 ? "▲" : "▼" }),
-    h("span", { class: "visually-hidden", text: isBetter ? "better by " : "worse by " }),
+    labelled("visually-hidden", isBetter ? "better by " : "worse by "),
     scoreText(typeof delta === "number" ? Math.abs(delta) : delta),
   );
 }
@@ -235,7 +235,7 @@ function metricHistory(metric) {
   const values = [...metric.history, metric.now].filter((value) => typeof value === "number");
   if (values.length < 2) return "–";
   const label = `last ${values.length} runs, from ${scoreText(values[0])} to ${scoreText(values[values.length - 1])}`;
-  return h("span", null, scoreLine(values), h("span", { class: "visually-hidden", text: label }));
+  return h("span", null, scoreLine(values), labelled("visually-hidden", label));
 }
 
 /**

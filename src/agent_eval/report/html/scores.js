@@ -77,16 +77,8 @@ function scoreScale(metric) {
     svg("line", { class: "axis", x1: "3%", x2: "97%", y1: "12", y2: "12" }),
     Number.isFinite(metric.threshold) ? svg("line", { class: "threshold", x1: x(metric.threshold), x2: x(metric.threshold), y1: "3", y2: "21" }) : null,
     Number.isFinite(metric.base) ? svg("circle", { class: "base", cx: x(metric.base), cy: "12", r: "5" }) : null,
-    scores.map((/** @type {number} */ score) => svg("circle", { class: passes(metric, score) ? "pass" : "fail", cx: x(score), cy: "12", r: "3.5" })),
+    scores.map((/** @type {number} */ score) => svg("circle", { class: meets(metric, score) ? "pass" : "fail", cx: x(score), cy: "12", r: "3.5" })),
   );
-}
-
-/**
- * @param {any} metric
- * @param {number} score
- */
-function passes(metric, score) {
-  return metric.direction === "lower" ? score <= metric.threshold : score >= metric.threshold;
 }
 
 /**

@@ -64,7 +64,7 @@ function fittingColumns(columns, width) {
 function metricColumn(metric, i) {
   const sort = metric.direction === "lower" ? `-metric:${metric.name}` : `metric:${metric.name}`;
   const cell = (/** @type {Row} */ row) => [
-    h("span", { class: row.ok[i] === 0 ? "fail" : null }, row.ok[i] === 0 ? h("span", { class: "visually-hidden", text: "failed " }) : null, scoreText(row.scores[i], metric.threshold)),
+    h("span", { class: row.ok[i] === 0 ? "fail" : null }, row.ok[i] === 0 ? labelled("visually-hidden", "failed ") : null, scoreText(row.scores[i], metric.threshold)),
     row.deltas[i] === null || row.deltas[i] === 0 ? null : h("small", null, changeMark(row.deltas[i], metric.direction)),
   ];
   return { key: `metric:${metric.name}`, title: metric.name, class: "c-number c-score", width: 6, sort, cell };
@@ -75,7 +75,7 @@ function metricColumn(metric, i) {
  * @param {boolean} blocksSome Whether some of the cases that did not pass block and others don't.
  */
 function statusCell(row, blocksSome) {
-  return [statusMark(row.status), blocksSome && row.tags.includes("blocking") ? h("span", { class: "tag fail", text: "blocks" }) : null];
+  return [statusMark(row.status), blocksSome && row.tags.includes("blocking") ? labelled("tag fail", "blocks") : null];
 }
 
 /** @param {Row} row */
@@ -138,19 +138,27 @@ function createTable(index, ctx, currentState) {
   let shown = { sort: null, metric: null };
 
   function layOut() {
+    drawn.forEach((element) => element.remove()); // first of all: what goes needs no layout
+    drawn.clear();
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     columns = columnsOf(index, shown.metric, table.clientWidth / rem);
     const widths = columns.map((column) => (WIDE_COLUMNS.includes(column.key) ? `minmax(${column.width}rem, ${column.key === "why" ? 3 : 2}fr)` : `${column.width}rem`));
     table.style.setProperty("--columns", widths.join(" "));
     head.replaceChildren(headerRow(columns, shown.sort, ctx));
-    redraw();
+    draw();
+    const real = body.querySelector("tr")?.getBoundingClientRect().height;
+    if (real && Math.abs(real - height) > 0.1) {
+      height = real;
+      draw();
+    }
   }
 
   function draw() {
     if (!table.isConnected || !order.length) return;
-    const above = Math.max(0, -body.getBoundingClientRect().top);
-    const first = Math.max(0, Math.min(Math.floor(above / height) - SPARE_ROWS, order.length - 1));
-    const last = Math.min(order.length, first + Math.ceil(innerHeight / height) + 2 * SPARE_ROWS);
+    body.style.setProperty("height", `${order.length * height}px`);
+    const { top } = body.getBoundingClientRect();
+    const first = Math.max(0, Math.min(Math.floor(-top / height) - SPARE_ROWS, order.length - 1));
+    const last = Math.min(order.length, Math.ceil((innerHeight - top) / height) + SPARE_ROWS);
     for (const [position, element] of drawn) if (position < first || position >= last) (element.remove(), drawn.delete(position));
     for (let position = last - 1, next = /** @type {Node | null} */ (null); position >= first; position--) {
       let element = drawn.get(position);
@@ -176,19 +184,6 @@ function createTable(index, ctx, currentState) {
     link.setAttribute("href", fragmentOf({ case: row.id, q, sort, metric }));
     link.addEventListener("focus", () => (current = position));
     return element;
-  }
-
-  function redraw() {
-    drawn.forEach((element) => element.remove());
-    drawn.clear();
-    draw();
-    const sample = body.querySelector("tr");
-    const real = sample ? sample.getBoundingClientRect().height : 0;
-    if (real && Math.abs(real - height) > 0.1) {
-      height = real;
-      draw();
-    }
-    body.style.setProperty("height", `${order.length * height}px`);
   }
 
   /** @param {number} position */

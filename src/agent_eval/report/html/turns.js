@@ -344,9 +344,22 @@ function answerCell(turns, side) {
   if (text === null || other === null) return [label, ...messageParts(turn.answer)];
   if (text === other) return [label, side === "expected" ? null : labelled("mark pass", reference === "expected" ? " ✓ as expected" : " = same"), ...messageParts(turn.answer)];
   const isBefore = side === "expected" || (side === "base" && reference === "now");
-  const runs = isBefore ? diffWords(text, other) : diffWords(other, text);
+  const runs = isBefore ? answerDifference(text, other) : answerDifference(other, text);
   if (!runs) return [label, " ", muted("too long to compare word by word"), ...messageParts(turn.answer)];
   return [label, ...messageParts(turn.answer, markedRuns(runs, isBefore))];
+}
+
+/** The last difference that was computed, since two cells show it. */
+const lastDifference = { texts: "", runs: diffWords("", "") };
+
+/**
+ * @param {string} before
+ * @param {string} after
+ */
+function answerDifference(before, after) {
+  const texts = JSON.stringify([before, after]);
+  if (texts !== lastDifference.texts) Object.assign(lastDifference, { texts, runs: diffWords(before, after) });
+  return lastDifference.runs;
 }
 
 /**
