@@ -158,7 +158,7 @@ function createTable(index, ctx, currentState) {
     body.style.setProperty("height", `${order.length * height}px`);
     const { top } = body.getBoundingClientRect();
     const first = Math.max(0, Math.min(Math.floor(-top / height) - SPARE_ROWS, order.length - 1));
-    const last = Math.min(order.length, Math.ceil((innerHeight - top) / height) + SPARE_ROWS);
+    const last = Math.min(order.length, Math.max(first, Math.ceil((innerHeight - top) / height)) + SPARE_ROWS);
     for (const [position, element] of drawn) if (position < first || position >= last) (element.remove(), drawn.delete(position));
     for (let position = last - 1, next = /** @type {Node | null} */ (null); position >= first; position--) {
       let element = drawn.get(position);
