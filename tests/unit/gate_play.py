@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from history_samples import FILE, case, report
+from policy_texts import policy_of
 
 from agent_eval.gate.evaluation import Compared, evaluate
 from agent_eval.gate.history.records import extend
@@ -17,7 +18,6 @@ from agent_eval.gate.stats.decision import NO_NAME, Budget, Decision, Rules
 from agent_eval.gate.verdict import Verdict
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
-from agent_eval.settings._policy_file import policy_of
 
 MOST_STEPS = 50
 

@@ -24,6 +24,7 @@ MAKERS = {
     "edit_problem": 0,
     "_finding": 2,
     "refusal": None,
+    "TableReader": None,
 }
 """What makes a finding, and which positional argument is its code (None: the keyword `code`)."""
 

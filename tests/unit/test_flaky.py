@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from history_samples import FILE, case, report
+from policy_texts import policy_of
 
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.cli import main
@@ -16,7 +17,6 @@ from agent_eval.commands.flaky import FlakyReport, find_flaky, read_results, ren
 from agent_eval.gate.history.records import extend
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport
-from agent_eval.settings._policy_file import policy_of
 
 OUTCOMES = {"steady": "11111111111", "flaky": "11110101010", "once": "11111111110", "broken": "00000000000"}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from history_samples import FILE, SCORE, TOKENS, case
+from policy_texts import policy_of
 
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notices
 from agent_eval.results.report import CaseReport, MetricReport
-from agent_eval.settings._policy_file import policy_of
 
 
 def applied(text: str, *cases: CaseReport, min_pass_rate: float = 1.0) -> list[CaseReport]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from history_samples import FILE, SCORE, TOKENS, case, report
+from policy_texts import policy_of
 
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, comparable_cases, gather
@@ -15,7 +16,6 @@ from agent_eval.gate.stats.decision import MetricRule, Rules
 from agent_eval.gate.stats.samples import PASS, Series
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
-from agent_eval.settings._policy_file import policy_of
 
 
 def base_of(*days: Sequence[CaseReport], num_runs: int = 1) -> HistoryReport:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
+from policy_texts import policy_of
 
 from agent_eval.core.problem import Severity
 from agent_eval.gate.policy import MetricPolicy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
-from agent_eval.settings._policy_file import policy_of
 
 TODAY = date(2026, 11, 21)
 MATCH, SAFETY, TOKENS = "response_match_score", "safety_v1", "token_usage_v1"

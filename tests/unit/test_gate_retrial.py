@@ -8,12 +8,12 @@ from datetime import date, timedelta
 import pytest
 from gate_play import Story, play
 from history_samples import FILE, case
+from policy_texts import policy_of
 
 from agent_eval.gate.policy import MOST_DAYS
 from agent_eval.gate.policy_checks import check_policy
 from agent_eval.gate.regression.retrial import ERROR_RUNS, FAILURES, RUNS, Retrial, is_constant_error, outcomes
 from agent_eval.results.recording import RunError
-from agent_eval.settings._policy_file import policy_of
 
 BASE = {f"c{index}": "1" * 20 for index in range(9)}
 HEAD = dict.fromkeys(BASE, "1")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from history_samples import FILE, SCORE, TOKENS, case, report
+from policy_texts import policy_of
 
 from agent_eval.gate.diff.cases import compare
 from agent_eval.gate.history.records import extend
@@ -19,7 +20,6 @@ from agent_eval.results._merge import merge
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport, RunScore
-from agent_eval.settings._policy_file import policy_of
 
 NAMES = [f"c{number}" for number in range(6)]
 FIVE = "response_evaluation_score"

@@ -23,9 +23,10 @@ from judged_samples import (
 
 from agent_eval.criteria.base import NotEvaluated, Scored
 from agent_eval.criteria.judged._ballot import lower_median
-from agent_eval.criteria.judged.judge import CODES, DEFAULT_JUDGE, Judge, judge_options
+from agent_eval.criteria.judged.judge import CODES, Judge, judge_options
 from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE
 from agent_eval.criteria.registry import judge_of
+from agent_eval.evalset.models import DEFAULT_JUDGE
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.suite import CriterionConfig
 from agent_eval.evalset.parse.criteria import criterion

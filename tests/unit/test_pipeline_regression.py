@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from history_samples import report
+from policy_texts import policy_of
 from runner_doubles import EchoAgent, planned
 
 from agent_eval.agents.discovery.locate import AgentChoices
@@ -30,7 +31,6 @@ from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import SCORING_VERSION
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
-from agent_eval.settings._policy_file import policy_of
 from agent_eval.settings.settings import Settings
 
 NEVER_LEARNS, LEARNED = 1_000, 0

@@ -6,10 +6,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from policy_texts import policy_of
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy, PolicyEntry, QuarantineEntry
-from agent_eval.settings._policy_file import policy_of
 from agent_eval.settings.settings import read_settings
 
 FULL = """\

@@ -10,8 +10,9 @@ from pathlib import Path
 from agent_eval.authoring.expectation import Field
 from agent_eval.authoring.proposals import CallsFrom, Proposal, propose, what_would_hold
 from agent_eval.authoring.prospects import OpenFile, Prospect, in_order, prospect
-from agent_eval.authoring.refusals import Refused, refuse
-from agent_eval.authoring.stored_run import StoredRun
+from agent_eval.authoring.refusals import CaseRefused, refuse
+from agent_eval.authoring.stored_run import cases_as_run, recordings_of
+from agent_eval.baseline import StoredResults
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.discovery import discover
 from agent_eval.evalset.json import read_document
@@ -49,7 +50,7 @@ class Offer:
     """What may be accepted, and what not."""
 
     prospects: tuple[Prospect, ...] = ()
-    refusals: tuple[Refused, ...] = ()
+    refusals: tuple[CaseRefused, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -61,7 +62,7 @@ class Decisions:
 
 
 def find_prospects(
-    stored: StoredRun, cases: Iterable[CaseReport], tree: WorkingTree, named: Collection[str], options: Options
+    stored: StoredResults, cases: Iterable[CaseReport], tree: WorkingTree, named: Collection[str], options: Options
 ) -> Offer:
     """What may be accepted of the results.
 
@@ -78,7 +79,7 @@ def find_prospects(
     """
     ordered = in_order(cases, stored.report)
     files, invalid = _open_files([case.file for case in ordered], tree, named)
-    recordings = stored.recordings({case.case_id for case in ordered})
+    recordings = recordings_of(stored, {case.case_id for case in ordered})
     prospects, refusals = [], []
     for case in ordered:
         try:
@@ -91,10 +92,10 @@ def find_prospects(
                 has_errors=case.file in invalid,
             )
             prospects.append(item)
-        except Refused as refusal:
+        except CaseRefused as refusal:
             refusals.append(refusal)
     changed = {refused.case.case_id for refused in refusals if refused.problem.code == "accept-changed"}
-    as_run = stored.cases(changed) if changed else {}
+    as_run = cases_as_run(stored, changed) if changed else {}
     for place, refused in enumerate(refusals):
         case = refused.case
         before = as_run.get(case.case_id)
@@ -123,7 +124,7 @@ def _is_accepted(
     try:
         item = prospect(case, report, as_run, recordings, only=options.only)
         proposal = asyncio.run(propose_for(item, replace(options, rescore=False)))
-    except Refused:
+    except CaseRefused:
         return False
     return case_fingerprint(proposal.case, simulated) == case_fingerprint(present, simulated)
 
@@ -143,7 +144,7 @@ async def _accept_all(prospects: Iterable[Prospect], options: Options) -> Decisi
             if not proposal.holds and options.run is None:
                 raise varies(proposal)
             decisions.accepted.append(proposal)
-        except Refused as refusal:
+        except CaseRefused as refusal:
             decisions.refusals.append(refusal.problem)
     return decisions
 
@@ -153,7 +154,7 @@ async def propose_for(item: Prospect, options: Options, *, fields: Collection[Fi
     return await propose(item, fields=fields, run=options.run, calls_from=options.calls_from, rescore=options.rescore)
 
 
-def varies(proposal: Proposal) -> Refused:
+def varies(proposal: Proposal) -> CaseRefused:
     """The refusal of a case for which no single conversation holds."""
     runs = len(proposal.prospect.runs)
     message = f"would fail again: {proposal.passing} of {runs} runs would pass with the most typical run expected."

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_eval.authoring.acceptance import Offer, Options, propose_for, varies
 from agent_eval.authoring.prospects import Prospect
-from agent_eval.authoring.refusals import Refused
+from agent_eval.authoring.refusals import CaseRefused
 from agent_eval.authoring.review_text import safe
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import plural
@@ -30,7 +30,7 @@ def list_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _refused_row(refusal: Refused) -> dict[str, Any]:
+def _refused_row(refusal: CaseRefused) -> dict[str, Any]:
     case = refusal.case
     return {
         "case_id": case.case_id,
@@ -52,7 +52,7 @@ def _refused_row(refusal: Refused) -> dict[str, Any]:
 def _row(item: Prospect, options: Options) -> dict[str, Any]:
     try:
         proposal = asyncio.run(propose_for(item, options))
-    except Refused as refusal:
+    except CaseRefused as refusal:
         return {**_refused_row(refusal), "label": item.label, "runs": len(item.runs)}
     case = item.report
     row: dict[str, Any] = {

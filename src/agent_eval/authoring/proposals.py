@@ -103,7 +103,7 @@ async def propose(
         rescore: Score the runs with the new expectation. Otherwise the proposal has no scores, and is taken to hold.
 
     Raises:
-        Refused: The run does not exist, nothing would change, or the new value must not be written.
+        CaseRefused: The run does not exist, nothing would change, or the new value must not be written.
     """
     accepted = tuple(name for name in prospect.fields if not fields or name in fields)
     metrics = [metric for metric in prospect.metrics if metric.field in accepted]
@@ -135,7 +135,7 @@ def with_value(proposal: Proposal, value: Mapping[str, Any]) -> Proposal:
     `rescored`.
 
     Raises:
-        Refused: It must not be written.
+        CaseRefused: It must not be written.
     """
     return replace(proposal, value=value, case=_checked(proposal.prospect, value), edited=True)
 
@@ -261,7 +261,7 @@ def _checked(prospect: Prospect, value: Mapping[str, Any]) -> EvalCase:
     """The case that the new value means.
 
     Raises:
-        Refused: It must not be written.
+        CaseRefused: It must not be written.
     """
     case = prospect.report
     if adds_masked(prospect.value, value):

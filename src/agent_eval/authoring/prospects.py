@@ -9,7 +9,6 @@ from typing import Any
 from agent_eval.authoring.choosing import MOST_RUNS
 from agent_eval.authoring.expectation import FIELDS, Field, get
 from agent_eval.authoring.refusals import refuse
-from agent_eval.authoring.stored_run import runs_of
 from agent_eval.core.content import Content, text_of
 from agent_eval.core.masking import MASK
 from agent_eval.criteria import Criterion, Relabelled, build
@@ -128,7 +127,7 @@ def prospect(
         has_errors: There is a file, but it is invalid.
 
     Raises:
-        Refused: Nothing may be accepted.
+        CaseRefused: Nothing may be accepted.
     """
     if file is None and has_errors:
         hint = f"`agent-eval validate '{case.file}'` reports them."
@@ -212,7 +211,7 @@ def _lowered(metric: MetricReport) -> bool:
 def _complete_runs(
     case: CaseReport, report: RunReport, recordings: Sequence[Recording], eval_case: EvalCase
 ) -> list[Recording]:
-    numbers = {run.run_id for run in runs_of(case, report)}
+    numbers = {run.run_id for run in report.runs_of(case)}
     complete = [item for item in recordings if item.error is None and item.run_id in numbers]
     if not complete:
         hint = "Exceptions, crashes and deadlines are no expectation. Fix the agent, then run the case again."

@@ -6,7 +6,7 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.results import CaseReport
 
 
-class Refused(Exception):
+class CaseRefused(Exception):
     """A case is left as it is."""
 
     def __init__(self, problem: Problem, case: CaseReport) -> None:
@@ -15,7 +15,7 @@ class Refused(Exception):
         self.case = case
 
 
-def refuse(code: str, case: CaseReport, message: str, hint: str, severity: Severity = Severity.ERROR) -> Refused:
+def refuse(code: str, case: CaseReport, message: str, hint: str, severity: Severity = Severity.ERROR) -> CaseRefused:
     """The refusal of a case.
 
     Args:
@@ -26,4 +26,4 @@ def refuse(code: str, case: CaseReport, message: str, hint: str, severity: Sever
         severity: A notice if nothing is left to do.
     """
     problem = Problem(severity=severity, code=code, message=f"`{case.eval_id}` {message}", hint=hint, file=case.file)
-    return Refused(problem, case)
+    return CaseRefused(problem, case)

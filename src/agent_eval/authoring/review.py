@@ -13,7 +13,7 @@ from agent_eval.authoring.editor import Edited, EditorFailed
 from agent_eval.authoring.expectation import Field
 from agent_eval.authoring.proposals import Proposal, rescored, with_value
 from agent_eval.authoring.prospects import Prospect
-from agent_eval.authoring.refusals import Refused
+from agent_eval.authoring.refusals import CaseRefused
 from agent_eval.authoring.review_text import body, header, painter, safe
 from agent_eval.authoring.terminal import Terminal
 from agent_eval.authoring.writing import case_text, unified
@@ -64,7 +64,7 @@ class Review:
         for number, item in enumerate(self.prospects, 1):
             try:
                 proposal = asyncio.run(propose_for(item, self.options))
-            except Refused as refusal:
+            except CaseRefused as refusal:
                 self._refuse(refusal)
                 continue
             if proposal.holds and kind(proposal) in self._alike:
@@ -148,7 +148,7 @@ class Review:
     def _proposed(self, item: Prospect, options: Options, fields: Sequence[Field] = ()) -> Proposal | None:
         try:
             return asyncio.run(propose_for(item, options, fields=fields))
-        except Refused as refusal:
+        except CaseRefused as refusal:
             self._say_refused(refusal)
             return None
 
@@ -171,7 +171,7 @@ class Review:
                 return None
             except ValueError as error:
                 reasons = [str(error)]
-            except Refused as refusal:
+            except CaseRefused as refusal:
                 reasons = [refusal.problem.message]
             for reason in reasons:
                 self._line(reason)
@@ -198,12 +198,12 @@ class Review:
             return
         self.terminal.write(without_commands(visible(unified(before + "\n", after + "\n", item.report.case_id))))
 
-    def _refuse(self, refusal: Refused) -> None:
+    def _refuse(self, refusal: CaseRefused) -> None:
         self.decisions.refusals.append(refusal.problem)
         self._line("")
         self._say_refused(refusal)
 
-    def _say_refused(self, refusal: Refused) -> None:
+    def _say_refused(self, refusal: CaseRefused) -> None:
         self._line(f"{refusal.problem.file}: {safe(refusal.problem.message)} {safe(refusal.problem.hint or '')}")
 
     def _line(self, text: str) -> None:

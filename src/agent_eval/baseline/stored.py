@@ -27,6 +27,8 @@ class StoredResults:
     folder: Path
     """The directory in which recordings and cases lie beside the report, if there are any."""
     report: RunReport
+    unpacked: bool = False
+    """Whether they come from a zip: the folder lasts as long as the context."""
 
 
 @contextlib.contextmanager
@@ -52,7 +54,7 @@ def open_results(path: Path, command: str) -> Iterator[StoredResults]:
         except OSError as error:
             message = f"{harmless(str(path))} can't be read: {error.strerror or error}."
             raise UnreadableError(message, "Name a zip as it was downloaded.") from None
-        yield StoredResults(path=path, folder=folder, report=read_file(folder))
+        yield StoredResults(path=path, folder=folder, report=read_file(folder), unpacked=True)
 
 
 def _is_zip(path: Path) -> bool:

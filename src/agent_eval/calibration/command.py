@@ -19,7 +19,8 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import judge_of
-from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge, Options, judge_calls
+from agent_eval.criteria.judged import Judge, Options, judge_calls
+from agent_eval.evalset.models import DEFAULT_JUDGE
 from agent_eval.models import ModelUse, check_models, credential_problems, open_models
 from agent_eval.pipeline import model_settings
 from agent_eval.report.views import usage_report

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.baseline import UnreadableError
+from agent_eval.baseline import StoredResults, UnreadableError, open_results
 from agent_eval.commands._case_selection import select_cases, split_words
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import log_problems
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from agent_eval.authoring.acceptance import Decisions, Offer, Options, WorkingTree
     from agent_eval.authoring.proposals import Proposal
     from agent_eval.authoring.prospects import Prospect
-    from agent_eval.authoring.stored_run import StoredRun
 
-_COMMAND = "accept RESULTS [CASE ...]"
 _NO_TERMINAL = (
     "agent-eval: accept asks about each case, and there is no terminal. Use --list to see what may be accepted, "
     "--dry-run for the changes as a diff, or --all to accept everything that holds."
@@ -56,8 +54,10 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if has_error(problems):
         log_problems(problems, io)
         return 2
+    path, words = split_words(arguments.words, Path.cwd())
     try:
-        return _accept(arguments, io, _tree(settings))
+        with open_results(path, "accept DIRECTORY [CASE ...]") as stored:
+            return _accept(stored, words, arguments, io, _tree(settings))
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
@@ -78,13 +78,12 @@ def _tree(settings: Any) -> WorkingTree:
     )
 
 
-def _accept(arguments: argparse.Namespace, io: CliIO, tree: WorkingTree) -> int:
+def _accept(
+    stored: StoredResults, words: Sequence[str], arguments: argparse.Namespace, io: CliIO, tree: WorkingTree
+) -> int:
     from agent_eval.authoring.acceptance import Options, accept_all, find_prospects
-    from agent_eval.authoring.stored_run import read_stored_run
 
-    path, words = split_words(arguments.words, Path.cwd())
-    stored = read_stored_run(path, _COMMAND)
-    source = harmless(str(path))
+    source = harmless(str(stored.path))
     cases = select_cases(stored.report, words, source) if words else _not_passed(stored.report)
     options = Options(
         only=frozenset(arguments.only),
@@ -153,7 +152,7 @@ def _list(offer: Offer, report: RunReport, options: Options, format: str, io: Cl
     io.print_result(json.dumps(rows, indent=1) if format == "json" else list_text(rows).rstrip())
 
 
-def _review(prospects: Sequence[Prospect], stored: StoredRun, options: Options, io: CliIO) -> Decisions:
+def _review(prospects: Sequence[Prospect], stored: StoredResults, options: Options, io: CliIO) -> Decisions:
     from agent_eval.authoring.editor import edit
     from agent_eval.authoring.review import Review, Tools
     from agent_eval.authoring.terminal import real_terminal
@@ -168,12 +167,11 @@ def _review(prospects: Sequence[Prospect], stored: StoredRun, options: Options, 
 
 def _details(prospect: Prospect, report: RunReport, io: CliIO) -> str:
     """The case as `agent-eval show` prints it: its runs, scores, reasons and votes."""
-    from agent_eval.authoring.stored_run import runs_of
     from agent_eval.report.renderers import RunView, case_text
     from agent_eval.runner import conversation_of
 
     case = prospect.report
-    runs = runs_of(case, report)
+    runs = report.runs_of(case)
     shown = next((run for run in runs if run.status == "failed"), runs[0])
     recording = next((item for item in prospect.runs if item.run_id == shown.run_id), None)
     view = RunView(
@@ -204,7 +202,7 @@ def _dry_run(decisions: Decisions, io: CliIO) -> int:
     return 0
 
 
-def _write(decisions: Decisions, offer: Offer, stored: StoredRun, tree: WorkingTree, io: CliIO) -> int:
+def _write(decisions: Decisions, offer: Offer, stored: StoredResults, tree: WorkingTree, io: CliIO) -> int:
     from agent_eval.authoring.review_text import summary
     from agent_eval.authoring.writing import by_file, write
 
@@ -230,7 +228,7 @@ def _write(decisions: Decisions, offer: Offer, stored: StoredRun, tree: WorkingT
     return 1 if is_refused else 0
 
 
-def _next_steps(written: Sequence[Proposal], stored: StoredRun) -> Iterable[str]:
+def _next_steps(written: Sequence[Proposal], stored: StoredResults) -> Iterable[str]:
     yield _AFTERWARDS
     quarantined = [p.prospect.report.eval_id for p in written if p.prospect.report.status == "quarantined"]
     if quarantined:
@@ -239,6 +237,6 @@ def _next_steps(written: Sequence[Proposal], stored: StoredRun) -> Iterable[str]
     if judged:
         ids = " ".join(f"'{proposal.prospect.report.case_id}'" for proposal in judged[:5])
         more = " ..." if len(judged) > 5 else ""
-        folder = "DIRECTORY (unpack the zip)" if stored.archive is not None else str(stored.folder)
+        folder = "DIRECTORY (unpack the zip)" if stored.unpacked else str(stored.folder)
         names = ", ".join(sorted({name for proposal in judged for name in proposal.judged}))
         yield harmless(f"To let the judge score {names} again: agent-eval run {ids}{more} --agent recorded:{folder}")

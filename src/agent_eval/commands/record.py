@@ -18,7 +18,7 @@ from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import log_problems, print_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
 from agent_eval.core.problem import Problem, has_error
-from agent_eval.core.text import harmless, plural
+from agent_eval.core.text import harmless, listed, plural
 from agent_eval.sources import CaseForm, Conversation, Place
 
 if TYPE_CHECKING:
@@ -309,9 +309,8 @@ class _Recorder:
         self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded], flag: str | None
     ) -> int:
         verb = "Replaced" if target.index is not None else "Added"
-        names = ", ".join(f"`{case.eval_id}`" for case in cases[:20])
-        more = f" and {len(cases) - 20:,} more" if len(cases) > 20 else ""
-        lines = [f"{verb} {plural(len(cases), 'case')} in {target.name}: {names}{more}"]
+        names = listed([f"`{case.eval_id}`" for case in cases], 20)
+        lines = [f"{verb} {plural(len(cases), 'case')} in {target.name}: {names}"]
         if len(cases) == 1:
             turns = [] if self.arguments.source is not None else recorded[0].draft.turns
             for turn in turns if self.arguments.say or self.arguments.messages or self.arguments.again else ():

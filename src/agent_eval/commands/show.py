@@ -86,13 +86,8 @@ def _selected(report: RunReport, selectors: Sequence[str], source: str) -> list[
     return select_cases(report, selectors, source)
 
 
-def _runs(case: CaseReport, report: RunReport) -> list[RunResult]:
-    """The runs of a case, including confirmation runs."""
-    return [*case.runs, *(run for part in report.confirmations if part.case_id == case.case_id for run in part.runs)]
-
-
 def _run_of(case: CaseReport, report: RunReport, number: int | None) -> RunResult | None:
-    runs = _runs(case, report)
+    runs = report.runs_of(case)
     if number is None:
         return next((run for run in runs if run.status == "failed"), None) or next(iter(runs), None)
     result = next((run for run in runs if run.run == number - 1), None)
@@ -114,7 +109,7 @@ def _text(
 ) -> str:
     view = RunView(
         case=case,
-        runs=_runs(case, report),
+        runs=report.runs_of(case),
         shown=result,
         conversation=_conversation(case, result, recording, expected),
         is_whole=recording is not None,

@@ -98,6 +98,11 @@ def lines_of(text: str) -> Mapping[Path, int]:
     return lines
 
 
+def line_at(lines: Mapping[Path, int], path: Path) -> int | None:
+    """The line of a key or a table, from `lines_of`; else of the innermost table around it that has one."""
+    return next((lines[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in lines), None)
+
+
 def _numbered(keys: tuple[str, ...], tables: Mapping[tuple[str, ...], int]) -> Path:
     """A header's path: below an array of tables it means the last of them."""
     path: list[str | int] = []

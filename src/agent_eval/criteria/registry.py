@@ -23,7 +23,6 @@ from agent_eval.criteria.efficiency import (
     tool_call_count,
 )
 from agent_eval.criteria.judged import (
-    DEFAULT_JUDGE,
     JUDGE_SPECS,
     FinalResponseMatch,
     Hallucinations,
@@ -37,7 +36,7 @@ from agent_eval.criteria.judged import (
     judge_options,
 )
 from agent_eval.criteria.packages import build_packaged
-from agent_eval.evalset.models import INFORMATIONAL_METRICS, METRICS, CriterionConfig, Family, MatchType
+from agent_eval.evalset.models import DEFAULT_JUDGE, INFORMATIONAL_METRICS, METRICS, CriterionConfig, Family, MatchType
 from agent_eval.models import JUDGED_BY_SERVICE, VERTEX_EVAL
 
 INFORMATIONAL: tuple[Criterion, ...] = (

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -184,6 +184,14 @@ def _vertex(
             credential=_key_source(explicit, variable) or "",
             key_variable=None if explicit.api_key else variable,
         )
+    endpoint = _with_machine_credentials(name, provider, base_url, environ)
+    return replace(endpoint, project=project, location=location)
+
+
+def _with_machine_credentials(
+    name: ModelName, provider: Provider, base_url: str | None, environ: Mapping[str, str]
+) -> Endpoint:
+    """An endpoint with Google's application default credentials, without a project."""
     file = _credentials_file(environ)
     return Endpoint(
         name=name,
@@ -192,8 +200,6 @@ def _vertex(
         api_key=None,
         credential=f"application default credentials ({'a file' if file else 'the machine'})",
         key_variable="GOOGLE_APPLICATION_CREDENTIALS" if environ.get("GOOGLE_APPLICATION_CREDENTIALS") else None,
-        project=project,
-        location=location,
         credentials_file=file,
     )
 
@@ -217,18 +223,11 @@ def _evaluation(name: ModelName, base_url: str | None, environ: Mapping[str, str
     for variable, value in values.items():
         if not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*" if variable != _LOCATION else r"[a-z0-9-]+", value):
             raise ModelFailure("invalid-request", f"{variable} is {value!r}, which is not a valid name.")
-    file = _credentials_file(environ)
     storage = environ.get("STORAGE_EMULATOR_HOST", "").strip().rstrip("/")
-    return Endpoint(
-        name=name,
-        provider=EVALUATION,
-        base_url=base_url,
-        api_key=None,
-        credential=f"application default credentials ({'a file' if file else 'the machine'})",
-        key_variable="GOOGLE_APPLICATION_CREDENTIALS" if environ.get("GOOGLE_APPLICATION_CREDENTIALS") else None,
+    return replace(
+        _with_machine_credentials(name, EVALUATION, base_url, environ),
         project=values["GOOGLE_CLOUD_PROJECT"],
         location=values[_LOCATION],
-        credentials_file=file,
         storage_url=storage if storage.startswith(("http://", "https://")) else None,
     )
 

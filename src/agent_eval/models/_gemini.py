@@ -14,6 +14,7 @@ from agent_eval.models._provider import (
     ProviderError,
     ProviderReply,
     ProviderRequest,
+    credentials_rejected,
     error_text,
     retry_info_delay,
     status_error,
@@ -75,13 +76,7 @@ class GeminiClient:
         except transport_errors as error:
             raise ProviderError(f"the connection broke: {error_text(error)}", then="retry") from error
         except GoogleAuthError as error:
-            raise ProviderError(
-                f"Google's credentials were rejected: {error_text(error)}",
-                kind="no-credentials",
-                then="retry" if getattr(error, "retryable", False) else "give-up",
-                hint="Check the service account or the workload identity that the job uses.",
-                sent=False,
-            ) from error
+            raise credentials_rejected(error) from error
         return _parse(response)
 
     async def close(self) -> None:

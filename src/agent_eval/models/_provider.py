@@ -197,6 +197,17 @@ def unreadable_reply(error: BaseException) -> ProviderError:
     return ProviderError(f"the answer could not be parsed: {type(error).__name__}: {error_text(error)}", then="retry")
 
 
+def credentials_rejected(error: BaseException) -> ProviderError:
+    """Returns the error for a `google.auth.exceptions.GoogleAuthError`, before anything was sent."""
+    return ProviderError(
+        f"Google's credentials were rejected: {error_text(error)}",
+        kind="no-credentials",
+        then="retry" if getattr(error, "retryable", False) else "give-up",
+        hint="Check the service account or the workload identity that the job uses.",
+        sent=False,
+    )
+
+
 def timeout_error(seconds: float) -> ProviderError:
     """Returns the retryable error for an attempt without an answer in time."""
     return ProviderError(f"no answer within {round(seconds, 1):g} s", kind="deadline", then="retry")

@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-DEFAULT_JUDGE = "gemini-2.5-flash"
-"""ADK's default judge (google-adk 2.13.0)."""
-
 VERTEX_EVAL = "vertex-eval"
 """The model name of Vertex AI's evaluation service, which scores a few metrics and is no general model
 (vertex_eval.py)."""

@@ -21,6 +21,7 @@ from agent_eval.models._provider import (
     ProviderError,
     ProviderReply,
     ProviderRequest,
+    credentials_rejected,
     error_text,
     retry_info_delay,
     status_error,
@@ -155,13 +156,7 @@ class VertexEvalClient:
                 try:
                     await asyncio.to_thread(self._credentials.refresh, Request())
                 except GoogleAuthError as error:
-                    raise ProviderError(
-                        f"Google's credentials were rejected: {error_text(error)}",
-                        kind="no-credentials",
-                        then="retry" if getattr(error, "retryable", False) else "give-up",
-                        hint="Check the service account or the workload identity that the job uses.",
-                        sent=False,
-                    ) from error
+                    raise credentials_rejected(error) from error
         headers = {"Authorization": f"Bearer {self._credentials.token}"}
         if project := getattr(self._credentials, "quota_project_id", None):
             headers["x-goog-user-project"] = str(project)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.git import Git, GitError
+from agent_eval.baseline.git import Git
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.text import listed, plural
 
@@ -148,13 +148,8 @@ def affected_agents(
 
 def _changed(root: Path, ci: CIContext) -> list[str] | None:
     """Changed paths relative to the root; those outside of it with `..`. None if they are unknown."""
-    git, request = ci.git, ci.baseline_request
-    if not isinstance(git, Git) or request is None:
-        return None
-    try:
-        git.need(request.commit, ci.remote)
-        changed = git.changed_files(request.commit, ci.origin.commit)
-    except GitError:
+    changed, git = ci.changed_files(), ci.git
+    if changed is None or not isinstance(git, Git):
         return None
     return [Path(os.path.relpath(git.top / path, root.resolve())).as_posix() for path in changed]
 

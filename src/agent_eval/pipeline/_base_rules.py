@@ -89,7 +89,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         choices: Their agents.
         find: Reads another checkout's.
     """
-    from agent_eval.criteria.judged import DEFAULT_JUDGE
+    from agent_eval.evalset.models import DEFAULT_JUDGE
     from agent_eval.gate.rule_changes import loosened_by_renaming, rule_changes
 
     own = HeldRules(files=suite.files, policy=settings.policy)

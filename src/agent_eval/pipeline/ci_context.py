@@ -66,6 +66,17 @@ class CIContext:
             return None
         return f"{self.event.server_url}/{self.event.repository}/blob/{commit}"
 
+    def changed_files(self) -> list[str] | None:
+        """What differs from the base commit, as paths from the top of the checkout; None if that is unknown."""
+        if not isinstance(self.git, Git) or self.baseline_request is None:
+            return None
+        base = self.baseline_request.commit
+        try:
+            self.git.need(base, self.remote)
+            return self.git.changed_files(base, self.origin.commit)
+        except GitError:
+            return None
+
 
 LOCAL = CIContext(
     event=Event(),
@@ -307,15 +318,10 @@ def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
     Returns:
         None if the changed files are unknown.
     """
-    git, request = ci.git, ci.baseline_request
     if ci.activity.kind != "compare":
         return []
-    if not isinstance(git, Git) or request is None:
-        return None
-    try:
-        git.need(request.commit, ci.remote)
-        changed = git.changed_files(request.commit, ci.origin.commit)
-    except GitError:
+    changed, git = ci.changed_files(), ci.git
+    if changed is None or not isinstance(git, Git):
         return None
     inputs = [
         tracked for path in _deciding(settings) if (tracked := _in_checkout(path, settings.root, git)) is not None

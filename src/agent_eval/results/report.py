@@ -382,3 +382,7 @@ class RunReport(_ComputingReport):
         """Counts of cases by status."""
         counts: Counter[str] = Counter(case.status for case in self.cases)
         return Totals(cases=len(self.cases), **counts)
+
+    def runs_of(self, case: CaseReport) -> list[RunResult]:
+        """All runs of a case, including those that confirm or refute a regression."""
+        return [*case.runs, *(run for part in self.confirmations if part.case_id == case.case_id for run in part.runs)]

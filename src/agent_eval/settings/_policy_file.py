@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval.core.selectors import nearby
-from agent_eval.core.toml_lines import Path, lines_of, read_toml
+from agent_eval.core.toml_lines import Path, line_at
 from agent_eval.gate.policy import (
     DEFAULT_MAX_QUARANTINED,
     PASS_METRIC,
@@ -62,15 +62,6 @@ def read_policy(table: Mapping[str, Any], lines: Mapping[Path, int], file: str) 
     return policy, sorted(reader.problems, key=lambda problem: problem.line or 0)
 
 
-def policy_of(text: str, file: str = "agent-eval.toml") -> tuple[Policy, list[Problem]]:
-    """Reads the policy of a complete agent-eval.toml.
-
-    Raises:
-        TomlError: The text is not TOML.
-    """
-    return read_policy(read_toml(text), lines_of(text), file)
-
-
 class _Reader:
     """Reads tables and collects their problems."""
 
@@ -82,13 +73,14 @@ class _Reader:
     def error(self, code: str, message: str, hint: str, at: Path) -> None:
         self.problems.append(
             Problem(
-                severity=Severity.ERROR, code=code, message=message, hint=hint, file=self._file, line=self._line(at)
+                severity=Severity.ERROR,
+                code=code,
+                message=message,
+                hint=hint,
+                file=self._file,
+                line=line_at(self._lines, at),
             )
         )
-
-    def _line(self, at: Path) -> int | None:
-        """The line of a key, or of the array that contains it."""
-        return next((line for depth in range(len(at), 0, -1) if (line := self._lines.get(at[:depth]))), None)
 
     def value(self, table: Mapping[str, Any], at: Path, read: Callable[[Any], Any]) -> Any:
         """One value, or None if it is invalid."""
@@ -124,7 +116,9 @@ class _Reader:
 
     def policy(self, at: Path, values: dict[str, Any]) -> PolicyEntry | None:
         """One `[[policy]]`, or None if its keys are incompatible."""
-        entry = PolicyEntry(**{key.replace("-", "_"): value for key, value in values.items()}, line=self._line(at))
+        entry = PolicyEntry(
+            **{key.replace("-", "_"): value for key, value in values.items()}, line=line_at(self._lines, at)
+        )
         rules = sorted(values.keys() - {"metric", "cases"})
         if not rules:
             hint = f"Set {', '.join(_RULES[:-1])} or {_RULES[-1]}, or remove the entry."
@@ -158,13 +152,13 @@ class _Reader:
             message = f"`{values['case']}` is already quarantined in line {line}."
             self.error("policy-duplicate", message, "Remove one of them.", at)
             return None
-        return QuarantineEntry(**values, line=self._line(at))
+        return QuarantineEntry(**values, line=line_at(self._lines, at))
 
     def _first_line(self, rule: tuple[object, ...], at: Path) -> int | None:
         """The line of an earlier entry with the same rule; None if there is none."""
         if rule in self._seen:
             return self._seen[rule] or 0
-        self._seen[rule] = self._line(at)
+        self._seen[rule] = line_at(self._lines, at)
         return None
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import os.path
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.driver import READY_PATHS, ServerSpec
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.toml_lines import Path as KeyPath
+from agent_eval.settings._tables import Fields, TableReader
 
 _EXAMPLE = (
     '[servers.weather]\n    command = ["go", "run", ".", "web", "--port", "{port}", "api"]\n    directory = "weather"'
@@ -30,40 +30,27 @@ def read_servers(tables: Any, lines: Mapping[KeyPath, int], file: str) -> tuple[
     Returns:
         The valid servers by name, and all problems.
     """
-    problems: list[Problem] = []
-
-    def error(message: str, at: KeyPath, hint: str = f"Write e.g.\n    {_EXAMPLE}") -> None:
-        line = next((lines[at[:depth]] for depth in range(len(at), 0, -1) if at[:depth] in lines), None)
-        problems.append(
-            Problem(severity=Severity.ERROR, code="server-invalid", message=message, hint=hint, file=file, line=line)
-        )
-
+    reader = TableReader(code="server-invalid", example=_EXAMPLE, lines=lines, file=file)
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        error("`servers` must be tables, each below a line `[servers.NAME]`.", ("servers",))
-        return {}, problems
+        reader.error("`servers` must be tables, each below a line `[servers.NAME]`.", ("servers",))
+        return {}, reader.problems
     servers = {}
     for name, table in tables.items():
         at: KeyPath = ("servers", name)
-        before = len(problems)
+        before = len(reader.problems)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
-            error(f"The name `{name}` of a server must be letters, digits, dashes and underscores.", at)
-        for key, value in table.items():
-            if key not in _FIELDS:
-                near = difflib.get_close_matches(key, _FIELDS, n=1)
-                hint = f"Did you mean `{near[0]}`?" if near else f"The keys are {', '.join(_FIELDS)}."
-                error(f"There is no `{key}` in [servers.{name}].", (*at, key), hint)
-            elif expected := _FIELDS[key](value):
-                error(f"`{key}` of [servers.{name}] {expected}.", (*at, key))
+            reader.error(f"The name `{name}` of a server must be letters, digits, dashes and underscores.", at)
+        reader.check_fields(table, _FIELDS, f"[servers.{name}]", at)
         if "command" not in table:
-            error(
+            reader.error(
                 f"[servers.{name}] has no `command`. For a server that runs already, write `adk:URL` or `a2a:URL`.", at
             )
         if table.get("protocol") == "a2a" and "app" in table:
             hint = "A server of several agents has one below each path: write it into `url`, e.g. `/a2a/APP`."
-            error(f'`app` of [servers.{name}] is only for `protocol = "adk"`.', (*at, "app"), hint)
-        if len(problems) == before:
+            reader.error(f'`app` of [servers.{name}] is only for `protocol = "adk"`.', (*at, "app"), hint)
+        if len(reader.problems) == before:
             servers[name] = ServerSpec(name=name, **{**table, "command": tuple(table["command"])})
-    return servers, problems
+    return servers, reader.problems
 
 
 def _text(value: Any) -> str:
@@ -119,7 +106,7 @@ def _seconds(value: Any) -> str:
     return "" if number and 0 < value <= 86_400 else "must be a number of seconds above 0"
 
 
-_FIELDS: Mapping[str, Callable[[Any], str]] = {
+_FIELDS: Fields = {
     "command": _command,
     "directory": _directory,
     "protocol": _protocol,
@@ -129,4 +116,3 @@ _FIELDS: Mapping[str, Callable[[Any], str]] = {
     "ready_timeout": _seconds,
     "version": _text,
 }
-"""Each key's check, which returns what is expected, or "" if the value is valid."""

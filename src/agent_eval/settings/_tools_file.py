@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.tape_rules import ToolRule
 from agent_eval.core.patterns import PathPatterns
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.toml_lines import Path as KeyPath
+from agent_eval.settings._tables import Fields, TableReader
 
 _EXAMPLE = '[[tool]]\n    name = "search_*"\n    ignore = ["request_id"]'
 
@@ -27,40 +27,28 @@ def read_tool_rules(
     Returns:
         The valid entries in order, and all problems.
     """
-    problems: list[Problem] = []
-
-    def error(message: str, at: KeyPath, hint: str = f"Write e.g.\n    {_EXAMPLE}") -> None:
-        line = next((lines[at[:depth]] for depth in range(len(at), 0, -1) if at[:depth] in lines), None)
-        problems.append(
-            Problem(severity=Severity.ERROR, code="tool-rule-invalid", message=message, hint=hint, file=file, line=line)
-        )
-
+    reader = TableReader(code="tool-rule-invalid", example=_EXAMPLE, lines=lines, file=file)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        error("`tool` must be a list of tables, each below a line `[[tool]]`. How tools run is `tools`.", ("tool",))
-        return (), problems
+        message = "`tool` must be a list of tables, each below a line `[[tool]]`. How tools run is `tools`."
+        reader.error(message, ("tool",))
+        return (), reader.problems
     rules = []
     for number, entry in enumerate(entries):
         at: KeyPath = ("tool", number)
-        before = len(problems)
-        for key, value in entry.items():
-            if key not in _FIELDS:
-                near = difflib.get_close_matches(key, _FIELDS, n=1)
-                hint = f"Did you mean `{near[0]}`?" if near else f"The keys are {', '.join(_FIELDS)}."
-                error(f"There is no `{key}` in [[tool]].", (*at, key), hint)
-            elif expected := _FIELDS[key](value):
-                error(f"`{key}` of [[tool]] {expected}.", (*at, key))
+        before = len(reader.problems)
+        reader.check_fields(entry, _FIELDS, "[[tool]]", at)
         if "name" not in entry:
-            error("This [[tool]] has no `name`, a glob of tool names.", at)
+            reader.error("This [[tool]] has no `name`, a glob of tool names.", at)
         elif len(entry) == 1:
-            error("This [[tool]] sets nothing.", at, f"Set {', '.join(list(_FIELDS)[1:])}, or remove the entry.")
+            reader.error("This [[tool]] sets nothing.", at, f"Set {', '.join(list(_FIELDS)[1:])}, or remove the entry.")
         if "match" in entry and "ignore" in entry:
-            error("This [[tool]] has both `match` and `ignore`.", at, "`match` names all arguments that decide.")
-        if len(problems) == before:
+            reader.error("This [[tool]] has both `match` and `ignore`.", at, "`match` names all arguments that decide.")
+        if len(reader.problems) == before:
             values: dict[str, Any] = {
                 key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
             }
             rules.append(ToolRule(**values, line=lines.get(at)))
-    return tuple(rules), problems
+    return tuple(rules), reader.problems
 
 
 def _name(value: Any) -> str:
@@ -90,7 +78,7 @@ def _miss(value: Any) -> str:
     return "" if value in {"error", "live"} else 'must be "error" or "live"'
 
 
-_FIELDS: Mapping[str, Callable[[Any], str]] = {
+_FIELDS: Fields = {
     "name": _name,
     "match": _paths,
     "ignore": _paths,
@@ -99,4 +87,3 @@ _FIELDS: Mapping[str, Callable[[Any], str]] = {
     "miss": _miss,
     "depends": _patterns,
 }
-"""Each key's check, which returns what is expected, or "" if the value is valid."""

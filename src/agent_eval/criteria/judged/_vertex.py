@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agent_eval.core.content import Content, text_of
 from agent_eval.core.invocation import AgentDetails, Invocation
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import no_turns, paired, running_sum
+from agent_eval.criteria._turns import no_turns, paired
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
 from agent_eval.criteria.judged._material import NO_TEXT, dialogue, events_of, without_nulls
 from agent_eval.criteria.judged.judge import CODES, Judge, Options, Panel, Unjudgeable, together
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
-from agent_eval.criteria.judged.settling import filled, settle, why
+from agent_eval.criteria.judged.settling import mean_score, settle, why
 from agent_eval.evalset.models import METRICS
 from agent_eval.models import RESULT, ModelFailure, metric_spec
 
@@ -65,15 +66,9 @@ class VertexQuality:
             return stopped.result
         judged = {whole.turn: whole for whole, _ in asked}
         scores = [judged[turn].score if turn in judged else None for turn in range(len(turns))]
-
-        def measure(fill: float | None) -> float | None:
-            filled_scores = [filled(judgement.score, fill) for judgement in judged.values()]
-            present = [score for score in filled_scores if score is not None]
-            return running_sum(present) / len(present) if present else None
-
         return settle(
             [judgement for whole, rubrics in asked for judgement in (whole, *rubrics)],
-            measure,
+            partial(mean_score, list(judged.values())),
             panel=panel,
             threshold=self.threshold,
             turn_scores=scores,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agent_eval.core.content import text_of
 from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import TurnPair, paired, running_mean
+from agent_eval.criteria._turns import TurnPair, paired
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
 from agent_eval.criteria.judged._material import NO_TEXT, answer_text
 from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.judge import Judge, Opinions, Options, Panel, Question, Unjudgeable, together
-from agent_eval.criteria.judged.settling import filled, settle, why
+from agent_eval.criteria.judged.settling import mean_score, settle, why
 
 VALIDITY_SCALE = {"valid": 1.0, "invalid": 0.0}
 
@@ -91,15 +92,9 @@ class FinalResponseMatch:
         except Unjudgeable as stopped:
             return stopped.result
         judgements = [judgement for of_turn in asked for judgement in of_turn]
-
-        def measure(fill: float | None) -> float | None:
-            scores = [filled(judgement.score, fill) for judgement in judgements]
-            present = [score for score in scores if score is not None]
-            return running_mean(present) if present else None
-
         return settle(
             judgements,
-            measure,
+            partial(mean_score, judgements),
             panel=panel,
             threshold=self.threshold,
             turn_scores=[judgement.score for judgement in judgements],

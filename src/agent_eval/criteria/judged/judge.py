@@ -10,11 +10,8 @@ from typing import Any, TypeVar
 from agent_eval.core.prompt_fence import Draft, Render, fenced
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Vote
 from agent_eval.criteria.judged._ballot import lower_median, needed
-from agent_eval.evalset.models import CriterionConfig, JudgeModelOptions
+from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, JudgeModelOptions
 from agent_eval.models import VERTEX_EVAL, FailureKind, Model, ModelFailure, ModelReply, ModelRequest
-
-DEFAULT_JUDGE = "gemini-2.5-flash"
-"""The default of google-adk 2.13.0."""
 
 CODES: Mapping[FailureKind, str] = {
     "unavailable": "judge-unavailable",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agent_eval.core.content import text_of
@@ -17,13 +18,13 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import no_turns, paired, running_sum
+from agent_eval.criteria._turns import no_turns, paired
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
 from agent_eval.criteria.judged._material import NO_TEXT, all_instructions, all_tools, dialogue
 from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
-from agent_eval.criteria.judged.settling import filled, settle, why
+from agent_eval.criteria.judged.settling import mean_score, settle, why
 from agent_eval.evalset.models import METRICS
 
 
@@ -165,15 +166,9 @@ class Quality:
             return stopped.result
         by_turn = {turn: judgement for turn, [judgement] in zip(judged, asked, strict=True)}
         scores = [by_turn[turn].score if turn in by_turn else None for turn in range(len(turns))]
-
-        def measure(fill: float | None) -> float | None:
-            scores = [filled(judgement.score, fill) for judgement in by_turn.values()]
-            present = [score for score in scores if score is not None]
-            return running_sum(present) / len(present) if present else None
-
         return settle(
             list(by_turn.values()),
-            measure,
+            partial(mean_score, list(by_turn.values())),
             panel=panel,
             threshold=self.threshold,
             turn_scores=scores,

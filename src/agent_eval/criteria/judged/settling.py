@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from agent_eval.core.text import plural, shorten
+from agent_eval.criteria._turns import running_mean
 from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.judged.judge import Panel
 
@@ -147,6 +148,12 @@ def exact_mean(values: Sequence[float], weights: Sequence[float] | None = None) 
         return None
     factors = [Fraction(weight) for weight in weights] if weights is not None else [Fraction(1)] * len(values)
     return float(sum(f * Fraction(value) for f, value in zip(factors, values, strict=True)) / sum(factors))
+
+
+def mean_score(judgements: Sequence[Judgement], fill: float | None) -> float | None:
+    """The mean of the scores, with `fill` for missing ones; those are left out if it is None. None without scores."""
+    scores = [score for judgement in judgements if (score := filled(judgement.score, fill)) is not None]
+    return running_mean(scores) if scores else None
 
 
 def filled(score: float | None, fill: float | None) -> float | None:

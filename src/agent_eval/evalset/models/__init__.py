@@ -12,6 +12,7 @@ from agent_eval.evalset.models.criteria import (
     MetricSpec,
 )
 from agent_eval.evalset.models.criterion_options import (
+    DEFAULT_JUDGE,
     BaseCriterion,
     JudgeModelOptions,
     RubricLevel,
@@ -32,6 +33,7 @@ from agent_eval.evalset.models.suite import CriterionConfig, EvalConfig, LoadedF
 
 __all__ = [
     "CRITERION_MODELS",
+    "DEFAULT_JUDGE",
     "GROUP",
     "INFORMATIONAL_METRICS",
     "JUDGED_METRICS",

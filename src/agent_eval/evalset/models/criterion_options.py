@@ -95,10 +95,14 @@ AnyAlgorithm = Annotated[SimilarityAlgorithm, BeforeValidator(parse_algorithm), 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+DEFAULT_JUDGE = "gemini-2.5-flash"
+"""The default of google-adk 2.13.0."""
+
+
 class JudgeModelOptions(WireModel):
     """The judge model, and the number of its votes."""
 
-    judge_model: str = "gemini-2.5-flash"
+    judge_model: str = DEFAULT_JUDGE
     judge_model_config: dict[str, Any] | None = None
     """Generation settings for the judge, e.g. `temperature`."""
     num_samples: int = Field(default=5, ge=1)

@@ -224,10 +224,7 @@ def run_counts(report: RunReport, case: CaseReport, base: BaseComparison) -> tup
     if runs is not None:
         there = f"{runs.base_passed:,}/{runs.base_runs:,}" if runs.base_runs else NO_SCORE
         return f"{runs.head_passed:,}/{runs.head_runs:,}", there
-    extra = [
-        run for comparison in report.confirmations if comparison.case_id == case.case_id for run in comparison.runs
-    ]
-    judged = [run.status == "passed" for run in (*case.runs, *extra) if run.status in {"passed", "failed"}]
+    judged = [run.status == "passed" for run in report.runs_of(case) if run.status in {"passed", "failed"}]
     here = f"{sum(judged):,}/{len(judged):,}" if judged else NO_SCORE
     comparison = base.changes.get(case.case_id)
     words: Mapping[Change, str] = {
