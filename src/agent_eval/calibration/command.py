@@ -20,9 +20,8 @@ from agent_eval.core.text import plural
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import Judge, Options, judge_calls
-from agent_eval.evalset.models import DEFAULT_JUDGE
 from agent_eval.models import ModelUse, check_models, credential_problems, open_models
-from agent_eval.pipeline import model_settings
+from agent_eval.pipeline import default_model, model_settings
 from agent_eval.report.views import usage_report
 from agent_eval.runner import Range, times
 from agent_eval.settings import Settings
@@ -93,8 +92,8 @@ async def _calibrate(
         return None, problems
     if arguments.min_kappa is not None and len({label.value(labels.kind) for label in labels.labels}) == 1:
         return None, [*problems, _one_sided(labels)]
-    default_model = settings.judge_model or DEFAULT_JUDGE
-    options = judge_of(target.config, default_model)
+    default = default_model(settings)
+    options = judge_of(target.config, default)
     assert options is not None
     config = model_settings(settings)
     use = ModelUse(
@@ -110,7 +109,7 @@ async def _calibrate(
         if target.metric == "hallucinations_v1":
             options = replace(options, samples=1)  # It labels sentences once, whatever `num_samples` says.
         log(f"agent-eval: {_announcement(labels, target, options)}")
-        opinions = await ask(labels, target, Judge(model=pool, default_model=default_model))
+        opinions = await ask(labels, target, Judge(model=pool, default_model=default))
         usage = [usage_report(entry) for entry in pool.ledger.by_model()]
     report = make_report(
         labels, target, options, opinions, weights=arguments.weights, min_kappa=arguments.min_kappa, usage=usage

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.baseline import GitError, NotOnBase, open_base
 from agent_eval.core.text import first_line
+from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -89,7 +90,6 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         choices: Their agents.
         find: Reads another checkout's.
     """
-    from agent_eval.evalset.models import DEFAULT_JUDGE
     from agent_eval.gate.rule_changes import loosened_by_renaming, rule_changes
 
     own = HeldRules(files=suite.files, policy=settings.policy)
@@ -102,7 +102,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     except (GitError, NotOnBase) as error:
         return dataclasses.replace(own, unread=first_line(str(error), 300))
     changes = await asyncio.to_thread(
-        rule_changes, _side(settings, suite, choices), base, default_judge=settings.judge_model or DEFAULT_JUDGE
+        rule_changes, _side(settings, suite, choices), base, default_judge=default_model(settings)
     )
     policy = dataclasses.replace(settings.policy, renamed=changes.renamed)
     renamed = loosened_by_renaming(policy, changes.files)

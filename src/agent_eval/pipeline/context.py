@@ -245,10 +245,10 @@ def model_settings(settings: Settings) -> ModelSettings:
 def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse]:
     """The models that criteria and simulated users will call; empty if none."""
     from agent_eval.criteria import judge_of
-    from agent_eval.criteria.judged import DEFAULT_JUDGE
     from agent_eval.models import ModelUse
     from agent_eval.simulation import PURPOSE, simulator_options
 
+    default = default_model(settings)
     judges = [
         ModelUse(
             model=judge.model,
@@ -259,7 +259,7 @@ def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse
         )
         for file in files
         for config in file.config.criteria
-        if (judge := judge_of(config, settings.judge_model or DEFAULT_JUDGE)) is not None
+        if (judge := judge_of(config, default)) is not None
         for selected in file.cases
     ]
     users = [
@@ -327,6 +327,6 @@ def _milder(problem: Problem) -> Problem:
 
 def default_model(settings: Settings) -> str:
     """The judge of criteria that name no model."""
-    from agent_eval.criteria.judged import DEFAULT_JUDGE
+    from agent_eval.evalset.models import DEFAULT_JUDGE
 
     return settings.judge_model or DEFAULT_JUDGE

@@ -26,7 +26,7 @@ from agent_eval.pipeline._part import empty_part, plan_part, read_shard_plan, ru
 from agent_eval.pipeline._spending import limit_models, spending
 from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
-from agent_eval.pipeline.context import model_uses, open_models, prepare
+from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, write
 from agent_eval.results import JOURNAL, remove_logs
@@ -189,7 +189,6 @@ def _disk_full(error: OSError) -> Problem:
 
 def _log_plan(settings: Settings, context: RunContext, suite: Suite, silent: Collection[str]) -> None:
     """Logs the planned model calls, without those of models that have no key."""
-    from agent_eval.pipeline.context import default_model
     from agent_eval.runner import estimate, estimate_line
 
     planned = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
@@ -261,7 +260,7 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
 def _plan(
     settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: MissingModels | None
 ) -> Plan:
-    from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge
+    from agent_eval.criteria.judged import Judge
     from agent_eval.runner import function_source, make_plan, source_fingerprint
 
     agents = {path: choice.path for path, choice in choices.by_file.items()}
@@ -280,7 +279,7 @@ def _plan(
         path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)
         for path, directory in directories.items()
     }
-    judge = Judge(model=models, default_model=settings.judge_model or DEFAULT_JUDGE) if models is not None else None
+    judge = Judge(model=models, default_model=default_model(settings)) if models is not None else None
     return make_plan(
         suite.files,
         agents,

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from agent_eval.agents.host import ADAPTERS
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.criteria import judge_of
-from agent_eval.criteria.judged import DEFAULT_JUDGE, QUESTIONS_VERSION
-from agent_eval.evalset.models import CriterionConfig, EvalCase
+from agent_eval.criteria.judged import QUESTIONS_VERSION
+from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, EvalCase
 
 _LENGTH = 16
 _MOST_IMPORTS = 5

@@ -23,9 +23,17 @@ from agent_eval.criteria import (
     unlabelled,
     why_not,
 )
-from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge
+from agent_eval.criteria.judged import Judge
 from agent_eval.evalset.checks import lacks_rubrics
-from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.models import (
+    DEFAULT_JUDGE,
+    METRICS,
+    CriterionConfig,
+    EvalCase,
+    EvalConfig,
+    LoadedFile,
+    SelectedCase,
+)
 from agent_eval.results import RunError
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
 from agent_eval.runner.partition import Unit, turns_of, weigh
