@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
+AXE = Path(__file__).resolve().parents[2] / "tools/page_checks/node_modules/axe-core/axe.min.js"
 
 
 def executable() -> str:
@@ -90,6 +91,17 @@ def functions(browser: Browser) -> Iterator[Callable[..., Page]]:
 
     yield loaded
     context.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script of axe-core: for `visit(..., script=axe)`."""
+    if not AXE.exists():
+        message = "axe-core is not installed: `make test-browser` installs it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return AXE.read_text("utf-8")
 
 
 def watch(page: Page, addresses: Collection[str], incidents: list[str]) -> None:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from chromium import browser, functions, visit
+from chromium import axe, browser, functions, visit
 
-__all__ = ["browser", "functions", "visit"]
+__all__ = ["axe", "browser", "functions", "visit"]
 HERE = Path(__file__).parent
 
 

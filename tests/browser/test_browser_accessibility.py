@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,7 +15,6 @@ from report_pages_of_data import Visit, page_of_data, page_of_report
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-AXE = Path(__file__).resolve().parents[2] / "tools/page_checks/node_modules/axe-core/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 MODES: tuple[dict[str, Any], ...] = (
     {"color_scheme": "light"},
@@ -45,16 +43,6 @@ AT_FOCUS = """() => {
     isLarge: box.height >= 16 && box.width >= 16,
   };
 }"""
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    if not AXE.exists():
-        message = "axe-core is not installed: `make test-browser` installs it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    return AXE.read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,155 @@
+"""The same report in German, Arabic and Japanese: long words, text from right to left, text without spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from case_samples import agents_case, case, errored_case, index_of, lamp_case, metric, run, trend_of, turn
+from report_pages_of_data import page_of_data
+
+_ENGLISH = (
+    "Switch on the lamp in the living room, please.",
+    "I could not find a lamp in the living room.",
+    "The living room lamp is on.",
+    "The lamp in the living room is on.",
+    "Hello! What can I do for you?",
+    "The reference says that the lamp is on.",
+    "Honest about what it found.",
+    "flaky since the model changed",
+    "Look a device up first.",
+    "You are welcome.",
+    "I switch it on.",
+    "nothing there",
+    "living room",
+    "Living Room",
+    "home team",
+    "Hello.",
+    "Thanks.",
+    "Lamp on.",
+    "no lamp",
+)
+"""Longer ones first: each is replaced wherever it stands."""
+
+_TRANSLATIONS: Mapping[str, tuple[str, ...]] = {
+    "german": (
+        "Bitte schalten Sie die Deckenbeleuchtung im Wohnzimmer ein.",
+        "Ich konnte im Wohnzimmer leider keine Deckenbeleuchtung finden.",
+        "Die Deckenbeleuchtung im Wohnzimmer ist eingeschaltet.",
+        "Die Wohnzimmerdeckenbeleuchtung ist jetzt eingeschaltet.",
+        "Guten Tag! Was kann ich für Sie tun?",
+        "Laut der Vorlage muss die Deckenbeleuchtung eingeschaltet sein.",
+        "Die Antwort sagt ehrlich, was gefunden wurde.",
+        "schwankt seit dem Modellwechsel",
+        "Schlagen Sie das Gerät zuerst im Geräteverzeichnis nach.",
+        "Gern geschehen.",
+        "Ich schalte sie ein.",
+        "nichts gefunden",
+        "Wohnzimmer",
+        "WOHNZIMMER",
+        "Qualitätssicherung Hausautomatisierung",
+        "Guten Tag.",
+        "Danke schön.",
+        "Licht an.",
+        "kein Gerät",
+    ),
+    "arabic": (
+        "من فضلك أشعل المصباح في غرفة المعيشة.",
+        "لم أجد مصباحًا في غرفة المعيشة.",
+        "مصباح غرفة المعيشة مضاء.",
+        "المصباح في غرفة المعيشة مضاء الآن.",
+        "مرحبًا! كيف يمكنني مساعدتك؟",
+        "يقول النص المرجعي إن المصباح مضاء (lamp: on).",
+        "صادق بشأن ما وجده.",
+        "غير مستقر منذ تغيير النموذج",
+        "ابحث عن الجهاز أولًا باستخدام find_devices.",
+        "على الرحب والسعة.",
+        "سأشعله.",
+        "لا شيء هناك",
+        "غرفة المعيشة",
+        "غُرفة المعيشة",
+        "فريق المنزل",
+        "مرحبًا.",
+        "شكرًا.",
+        "أشعل المصباح.",
+        "لا مصباح",
+    ),
+    "japanese": (
+        "リビングの照明をつけてください。",
+        "リビングに照明が見つかりませんでした。",
+        "リビングの照明がつきました。",
+        "リビングの照明をつけました。ほかにご用はありますか。",
+        "こんにちは！ご用件は何でしょうか。",
+        "参照では照明がついていることになっています。",
+        "見つかったものについて正直に答えています。",
+        "モデルの変更以来不安定",
+        "まず機器を検索してください。",
+        "どういたしまして。",
+        "つけます。",
+        "何もありません",
+        "リビング",
+        "居間",
+        "ホームチーム",
+        "こんにちは。",
+        "ありがとう。",
+        "照明をつけて。",
+        "照明なし",
+    ),
+}
+_NAMES = {
+    "german": "wohnzimmerdeckenbeleuchtungssteuerung_nach_stromausfall_wieder_einschalten",
+    "arabic": "إعادة_تشغيل_إضاءة_غرفة_المعيشة_بعد_انقطاع_التيار_الكهربائي_عن_المنزل",
+    "japanese": "停電後にリビングの照明をもう一度つけて明るさを以前の値に戻すように頼む場合",
+}
+_METRICS = {"german": "höflichkeitsbewertung_der_antwort", "arabic": "تقييم_لطف_الرد", "japanese": "応答の丁寧さの評価"}
+SCRIPTS = tuple(_TRANSLATIONS)
+PASSED = 30
+"""Enough rows that the list scrolls at each width."""
+
+
+def page_of_script(path: Path, script: str) -> str:
+    """Writes a page in a script, with a failing case, a crash, sub-agents and `PASSED` short cases.
+
+    Returns:
+        The ID of the failing case.
+    """
+    name = _NAMES[script]
+    failing, crashed, agents = lamp_case(), errored_case(), agents_case()
+    failing["id"] = f"evals/home.test.json:{name}"
+    crashed["id"] = f"evals/home.test.json:{name}_2"
+    failing["metrics"].append(metric(_METRICS[script], "failed", 0.25, 0.5, base=0.75, delta=-0.5))
+    short = [
+        case(f"evals/home.test.json:{name}_{number}", [run("head:0", "passed", [turn("Hello.", [], "Hello.")])])
+        for number in range(3, 3 + PASSED)
+    ]
+    cases = [_translated(item, script) for item in (failing, crashed, agents, *short)]
+    trend = trend_of(9)
+    trend["branch"] = f"main/{_METRICS[script]}"
+    trend["drift"].append(f"{_METRICS[script]} fell by 0.05 in the newer half.")
+    for row in (*trend["rows"], trend["head"]):
+        row["means"][_METRICS[script]] = 0.75
+    index = index_of(cases, trend)
+    index["metrics"].append(index["metrics"][0] | {"name": _METRICS[script]})
+    columns = index["cases"]
+    columns["why"][0] = f"{_METRICS[script]} 0.25, needs 0.50"
+    columns["why"][1] = _translated("KeyError: no lamp: I could not find a lamp in the living room. " * 3, script)
+    columns["scores"] = [[0.5, 0.25], [None, None], *([1.0, 0.75] for _ in cases[2:])]
+    columns["deltas"] = [[-0.5, -0.5], *([None, None] for _ in cases[1:])]
+    columns["ok"] = [[0, 0], [None, None], *([1, 1] for _ in cases[2:])]
+    index["header"]["counts"] |= {"passed": PASSED + 1, "failed": 1, "errored": 1, "blocking": 1, "newly_failing": 1}
+    index["header"]["notices"] = [_translated("Lamp on. I could not find a lamp in the living room.", script)]
+    page_of_data(path, index, [{"cases": cases}])
+    return str(failing["id"])
+
+
+def _translated(value: Any, script: str) -> Any:
+    """The same data with each English text of an agent or a user replaced."""
+    if isinstance(value, Mapping):
+        return {key: _translated(item, script) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_translated(item, script) for item in value]
+    if isinstance(value, str):
+        for text, translation in zip(_ENGLISH, _TRANSLATIONS[script], strict=True):
+            value = value.replace(text, translation)
+    return value

@@ -1,0 +1,142 @@
+"""How the list, a case and the trend look in three scripts, at three widths and in both themes.
+
+Fonts differ between machines, so what is compared are the places of boxes in the browser and, in golden files, what
+a screen reader gets. To look at the pictures, and to write the golden files anew:
+
+    PICTURES=/tmp/pictures .venv/bin/pytest tests/browser/test_browser_looks.py
+    UPDATE_GOLDEN=1 .venv/bin/pytest tests/browser/test_browser_looks.py -k golden
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from report_pages_of_data import Visit
+from script_samples import SCRIPTS, page_of_script
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden_views"
+SIZES = {360: 740, 900: 900, 1440: 900}
+VIEWS = ("list", "case", "trend")
+PATIENCE = 20.0
+"""Seconds until a page that has another width is drawn: what is wrong for that long stays wrong."""
+
+PROBLEMS = Path(__file__).with_name("looks.js").read_text("utf-8")
+CONTRAST = """async () => (await axe.run(document, { runOnly: ['color-contrast'] })).violations.flatMap(
+  (violation) => violation.nodes.map((node) => `${violation.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`))"""
+BEHIND_HEADER = """() => {
+  const problems = [];
+  scrollTo(0, document.body.scrollHeight);
+  for (const link of [...document.querySelectorAll('.case-link')].reverse()) {
+    link.focus();
+    const box = link.getBoundingClientRect();
+    const top = document.elementFromPoint((box.left + box.right) / 2, box.top + 2);
+    if (!link.contains(top)) problems.push(`covered by ${top?.outerHTML.slice(0, 100)}: ${link.textContent}`);
+  }
+  scrollTo(0, 0);
+  return problems;
+}"""
+
+
+def settled(page: Page, function: str, *arguments: str) -> list[str]:
+    """The problems that stay: a page draws itself again in the frames after a change of its width."""
+    deadline = time.monotonic() + PATIENCE
+    while (problems := page.evaluate(function, *arguments)) and time.monotonic() < deadline:
+        page.wait_for_timeout(100)
+    return list(problems)
+
+
+def read(page: Page) -> str:
+    """What a screen reader gets, as YAML."""
+    return str(page.locator("body").aria_snapshot()) + "\n"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_page__looks(visit: Visit, tmp_path: Path, axe: str, script: str, theme: str) -> None:
+    path = tmp_path / "report.html"
+    case = page_of_script(path, script)
+    problems = []
+    for view, fragment in zip(VIEWS, ("", f"#case={quote(case, safe='')}", "#trend"), strict=True):
+        page = visit(path, fragment, ready=f"body[data-view={view}]", script=axe, color_scheme=theme)
+        for width, height in SIZES.items():
+            page.set_viewport_size({"width": width, "height": height})
+            found = settled(page, PROBLEMS, fragment) + settled(page, CONTRAST)
+            if view == "list":
+                found += settled(page, BEHIND_HEADER)
+            problems += [f"{view}, {width} px: {text}" for text in found]
+            if folder := os.environ.get("PICTURES"):
+                page.screenshot(path=f"{folder}/{view}-{script}-{theme}-{width}.png")
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_page__golden_for_screen_readers(visit: Visit, tmp_path: Path, script: str) -> None:
+    path = tmp_path / "report.html"
+    case = page_of_script(path, script)
+    # How many of the rows are drawn depends on heights: two are always.
+    fragments = ("#q=-status:passed", f"#case={quote(case, safe='')}", "#trend")
+    for view, fragment in zip(VIEWS, fragments, strict=True):
+        page = visit(path, fragment, ready=f"body[data-view={view}]", locale="en-US", timezone_id="UTC")
+        golden = GOLDEN / f"{view}-{script}.yaml"
+        if os.environ.get("UPDATE_GOLDEN"):
+            page.wait_for_timeout(2_000)  # What is announced comes later.
+            golden.parent.mkdir(parents=True, exist_ok=True)
+            golden.write_text(read(page), encoding="utf-8", newline="\n")
+        assert golden.exists(), "UPDATE_GOLDEN=1 writes it"
+        expected = golden.read_bytes().decode("utf-8")
+        deadline = time.monotonic() + PATIENCE
+        while (snapshot := read(page)) != expected and time.monotonic() < deadline:
+            page.wait_for_timeout(100)
+        assert snapshot == expected
+
+
+def test_golden__no_file_is_left_over() -> None:
+    assert {file.name for file in GOLDEN.iterdir()} == {f"{view}-{script}.yaml" for view in VIEWS for script in SCRIPTS}
+
+
+BREAK = """() => {
+  const break_ = (selector, style) => Object.assign(document.querySelector(selector).style, style);
+  break_('html', { scrollPaddingTop: '0' });
+  break_('.bar h1', { color: 'white' });
+  break_('.bar nav a', { width: '9rem', marginInlineEnd: '-6rem' });
+  break_('tr.row .c-why', { display: 'block', overflow: 'visible', whiteSpace: 'nowrap', width: '2rem' });
+  break_('.notice', { direction: 'ltr' });
+  break_('.search .button', { width: '2rem', overflow: 'hidden' });
+  break_('.cases-table', { '--row': '' });
+  document.querySelector('.cases-table').style.setProperty('--row', '1.5rem');
+  break_('.metrics', { width: '120rem' });
+  const name = document.querySelector('.metrics tr:last-child .foreign');
+  name.className = '';
+  name.removeAttribute('dir');
+}"""
+
+
+def test_looks__notices_what_is_wrong(visit: Visit, tmp_path: Path, axe: str) -> None:
+    path = tmp_path / "report.html"
+    page_of_script(path, "arabic")
+    page = visit(path, script=axe)
+    assert page.evaluate(PROBLEMS, "") == []
+    page.evaluate(BREAK)
+    problems = page.evaluate(PROBLEMS, "#other") + page.evaluate(CONTRAST) + page.evaluate(BEHIND_HEADER)
+    kinds = {text.split(":")[0].split(" <")[0] for text in problems}
+    assert kinds >= {
+        "another page",
+        "the page scrolls to the side",
+        "cut at the side",
+        "cut below",
+        "no way to read the rest",
+        "leaves its box",
+        "overlaps",
+        "covered by",
+        "no direction of its own",
+        "not rtl",
+        "color-contrast",
+    }
