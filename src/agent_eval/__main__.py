@@ -15,7 +15,7 @@ from agent_eval.cli import main, open_missing_streams, prepare_streams, run_comm
 _STARTING_AGENTS = frozenset({"run", "action"})
 _HELP = frozenset({"-h", "--help"})
 """Help starts no agent and must not wait for the modules that start one."""
-_COLLECTOR = (20_000, 20, 100)
+_COLLECTOR = (100_000, 50, 100)
 """Thresholds of the garbage collector. Cases and results accumulate and have no cycles, so full collections only take
 time: with Python's thresholds a fifth of the merge of 10,000 cases (measured, Python 3.11)."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from agent_eval import __version__
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
@@ -67,8 +67,9 @@ def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatib
         The report; `Incompatible` if another version of agent-eval wrote it; `FetchFailed` if it is not a report.
     """
     try:
-        report = RunReport.model_validate_json(data)
-    except ValidationError as error:
+        # Not model_validate_json: to leave out computed fields, pydantic would copy the whole document, and slowly.
+        report = RunReport.model_validate(from_json(data))
+    except ValueError as error:
         return _refusal(data, error, where)
     if (defect := _defect(report)) is not None:
         return FetchFailed(message=f"{where} is not used: {defect}.")
@@ -84,9 +85,7 @@ def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatib
 _WAIT = "The next run of the base branch records comparable results."
 
 
-def _refusal(data: bytes, error: ValidationError, where: str) -> FetchFailed | Incompatible:
-    from pydantic_core import from_json
-
+def _refusal(data: bytes, error: ValueError, where: str) -> FetchFailed | Incompatible:
     try:
         content = from_json(data, allow_inf_nan=False)
     except ValueError as problem:
@@ -100,6 +99,7 @@ def _refusal(data: bytes, error: ValidationError, where: str) -> FetchFailed | I
             f"schema; this is agent-eval {__version__}, which reads version {SCHEMA_VERSION}.",
             hint=_WAIT,
         )
+    assert isinstance(error, ValidationError)  # It is JSON.
     mistakes = error.errors(include_url=False, include_context=False, include_input=False)
     if all(mistake["type"] == "extra_forbidden" for mistake in mistakes):
         path = _path(mistakes[0]["loc"])
@@ -119,29 +119,32 @@ def _defect(report: RunReport) -> str | None:
     twice = [name for name, count in Counter(case.case_id for case in report.cases).items() if count > 1]
     if twice:
         return f"it has the case {_short(twice[0])} {plural(2, 'time')} or more"
-    for number in _numbers(report):
-        if not -_LARGEST <= number <= _LARGEST:  # also true for NaN
-            strange = number in {math.inf, -math.inf} or number != number
-            return "it has a score that is not a number" if strange else "it has a number out of range"
-    return None
+    number = _out_of_range(report)
+    if number is None:
+        return None
+    strange = number in {math.inf, -math.inf} or number != number
+    return "it has a score that is not a number" if strange else "it has a number out of range"
 
 
-_CONTAINERS = (dict, list, tuple, BaseModel)
+_LEAVES = frozenset({str, bool, type(None)})
 
 
-def _numbers(report: RunReport) -> Iterator[float]:
-    """Yields all numbers in a report, in any order."""
+def _out_of_range(report: RunReport) -> float | None:
+    """A number in a report that is larger than _LARGEST, or not a number; None if there is none."""
     left: list[Any] = [report]
-    while left:  # Not recursive: 10,000 cases have millions of values.
+    while left:  # Not recursive, and few calls: 10,000 cases have millions of values.
         value = left.pop()
         if isinstance(value, BaseModel):
             value = value.__dict__
         for item in value.values() if isinstance(value, dict) else value:
             kind = item.__class__
             if kind is float or kind is int:
-                yield item
-            elif kind is not str and item is not None and isinstance(item, _CONTAINERS):
+                if not -_LARGEST <= item <= _LARGEST:  # also true for NaN
+                    number: float = item  # An integer may be too large for a float.
+                    return number
+            elif kind not in _LEAVES:
                 left.append(item)
+    return None
 
 
 def incomplete(report: RunReport) -> str | None:

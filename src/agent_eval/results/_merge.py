@@ -64,14 +64,8 @@ def merge(parts: Iterable[CaseReport], *, min_pass_rate: float) -> list[CaseRepo
 
 
 def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
-    latest = {run.run: (run, part) for part in parts for run in part.runs}
-    runs = [run for _, (run, _) in sorted(latest.items())]
-    by_metric: dict[str, tuple[MetricReport, list[RunScore]]] = {}
-    for part in parts:
-        for metric in part.metrics:
-            scores = by_metric.setdefault(metric.name, (metric, []))[1]
-            scores += [score for score in metric.runs if score.run in latest and latest[score.run][1] is part]
-    metrics = [_metric(metric, sorted(scores, key=lambda score: score.run)) for metric, scores in by_metric.values()]
+    runs, scored = _single(parts[0]) if len(parts) == 1 else _latest(parts)
+    metrics = [_metric(metric, scores) for metric, scores in scored]
     status, reason = _case_status(runs, [metric for metric in metrics if metric.blocking], min_pass_rate)
     first = parts[0]
     # Not model_copy, which would double the memory of a big report.
@@ -90,9 +84,33 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
     )
 
 
+_Scored = Iterable[tuple[MetricReport, list[RunScore]]]
+"""The metrics of a case, each with its scores by run."""
+
+
+def _latest(parts: Sequence[CaseReport]) -> tuple[list[RunResult], _Scored]:
+    """The runs of all parts by number, of each the latest, and its scores."""
+    latest = {run.run: (run, part) for part in parts for run in part.runs}
+    by_metric: dict[str, tuple[MetricReport, list[RunScore]]] = {}
+    for part in parts:
+        for metric in part.metrics:
+            scores = by_metric.setdefault(metric.name, (metric, []))[1]
+            scores += [score for score in metric.runs if score.run in latest and latest[score.run][1] is part]
+    for _, scores in by_metric.values():
+        scores.sort(key=lambda score: score.run)
+    return [run for _, (run, _) in sorted(latest.items())], by_metric.values()
+
+
+def _single(part: CaseReport) -> tuple[list[RunResult], _Scored]:
+    """The same of one part with one run, as nearly all parts are; it takes a fraction of the time."""
+    if len(part.runs) != 1 or len({metric.name for metric in part.metrics}) != len(part.metrics):
+        return _latest([part])
+    number = part.runs[0].run
+    return part.runs, [(metric, [score for score in metric.runs if score.run == number]) for metric in part.metrics]
+
+
 def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
-    scores = [run.score for run in runs if run.score is not None]
-    mean = _mean(scores)
+    mean = _mean([run.score for run in runs if run.score is not None])
     missing = next((run for run in runs if run.status == "not_evaluated"), None)
     direction = _direction(metric, runs)
     status: MetricStatus
@@ -106,6 +124,10 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
         status = "passed"
     else:
         status = "failed"
+    if (status, mean, direction, reason, runs) == (
+        metric.status, metric.score, metric.direction, metric.reason, metric.runs
+    ):  # fmt: skip
+        return metric
     return MetricReport(
         name=metric.name,
         score=mean,
@@ -122,13 +144,12 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
 
 def _direction(metric: MetricReport, runs: Sequence[RunScore]) -> Direction:
     """Which side passes, inferred from the runs: a custom metric decides itself whether it passed (as in ADK)."""
+    if metric.threshold is None:
+        return metric.direction
     higher_passes = {
         (run.score > metric.threshold) == (run.status == "passed")
         for run in runs
-        if run.score is not None
-        and metric.threshold is not None
-        and run.score != metric.threshold
-        and run.status in {"passed", "failed"}
+        if run.score is not None and run.score != metric.threshold and run.status in {"passed", "failed"}
     }
     if len(higher_passes) != 1:
         return metric.direction

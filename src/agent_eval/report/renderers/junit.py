@@ -24,8 +24,8 @@ from agent_eval.report.views import (
     grouping,
     has_crashed,
     headline,
+    lines_of,
     one_line,
-    reason_lines,
     threshold_text,
     visible,
 )
@@ -121,17 +121,21 @@ def _file_suite(
     excused = {case.case_id: case.eval_id for case in cases if grouping.is_excused(case, report, blocking)}
     if excused:
         properties["not-blocking"] = shorten(", ".join(excused.values()), _LONGEST_MESSAGE)
-    tests = [_test_case(case, base, excused=case.case_id in excused, blocks=case.case_id in blocking) for case in cases]
+    class_name = _class_name(file)
+    tests = [
+        _test_case(case, class_name, base, excused=case.case_id in excused, blocks=case.case_id in blocking)
+        for case in cases
+    ]
     return _suite(report, file, tests, properties)
 
 
-def _test_case(case: CaseReport, base: BaseComparison, *, excused: bool, blocks: bool) -> Any:
+def _test_case(case: CaseReport, class_name: str, base: BaseComparison, *, excused: bool, blocks: bool) -> Any:
     from junit_xml import TestCase
 
     explain = case.status == "quarantined" or excused
     test = TestCase(
         shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
-        _class_name(case.file),
+        class_name,
         elapsed_sec=max(case.duration, 0),
         # A skipped case has no text of its own, so the explanation follows the scores.
         stdout=_bounded(chain(score_lines(case), ("",), explanation_lines(case)) if explain else score_lines(case)),
@@ -139,8 +143,9 @@ def _test_case(case: CaseReport, base: BaseComparison, *, excused: bool, blocks:
     if case.status == "passed" and not blocks:
         return test
     word, evidence = grouping.change_label(case, base)
-    kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
-    message = shorten(one_line("; ".join(reason_lines(case, 2))) or case.status, _LONGEST_MESSAGE)
+    listed = findings(case)
+    kinds = ", ".join(dict.fromkeys(finding.subject for finding in listed))
+    message = shorten(one_line("; ".join(lines_of(listed, 2))) or case.status, _LONGEST_MESSAGE)
     kind = shorten(one_line(kinds), _LONGEST_NAME) or case.status
     if excused:
         since = ", ".join(part for part in (word, evidence) if part) or "it does not gate"

@@ -1,7 +1,7 @@
 """What a report says, as plain data and plain text, without markup."""
 
 from agent_eval.report.views._causes import Cause, causes, has_cause
-from agent_eval.report.views._findings import Finding, findings, first_difference, reason_lines
+from agent_eval.report.views._findings import Finding, findings, first_difference, lines_of, reason_lines
 from agent_eval.report.views._headline import headline, headline_status, is_for_merge, other_reasons
 from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views._visible import folded, one_line, visible
@@ -53,6 +53,7 @@ __all__ = [
     "is_for_merge",
     "is_unanswered",
     "known_commit",
+    "lines_of",
     "location",
     "measurement_text",
     "metric_rows",

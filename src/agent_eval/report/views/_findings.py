@@ -51,7 +51,11 @@ def reason_lines(case: CaseReport, limit: int = 3) -> list[str]:
     If the findings alone fill three lines or more, the first one gets a detail and the last ones are named in one line:
     one reason says more than all numbers.
     """
-    listed = findings(case)
+    return lines_of(findings(case), limit)
+
+
+def lines_of(listed: Sequence[Finding], limit: int) -> list[str]:
+    """The same of findings."""
     reason = (listed[0].highlights or listed[0].lines)[:1] if listed and limit > 2 else ()
     if limit == 1 and len(listed) > 1:
         return [f"{listed[0].summary}; and {plural(len(listed) - 1, 'more finding')}"]

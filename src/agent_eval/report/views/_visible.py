@@ -61,4 +61,6 @@ def folded(value: str) -> str:
 
 def one_line(value: str) -> str:
     """The same without blanks and newlines at the ends."""
+    if value.isascii() and value.isprintable():
+        return value.strip()
     return folded(visible(value).strip())

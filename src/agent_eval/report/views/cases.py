@@ -39,7 +39,9 @@ def explained_cases(
 
 def _explained(case: CaseReport, base: BaseComparison, detail: Detail, *, opened: bool) -> dict[str, Any]:
     view = conversation.case_view(case, turns=detail.turns) if opened and detail.side else None
-    details = findings(case) if view is None else view.findings
+    details: Sequence[Finding] = ()
+    if opened:
+        details = findings(case) if view is None else view.findings
     has_more = view is not None or any(finding.log for finding in details)
     label, evidence = grouping.change_label(case, base)
     notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
@@ -52,7 +54,7 @@ def _explained(case: CaseReport, base: BaseComparison, detail: Detail, *, opened
         "tag": label,
         "evidence": detail.shorten(evidence),
         "why": [shorten(line, detail.name) + grouping.base_note(line, notes) for line in reason_lines(case)],
-        "findings": [_finding(finding, detail, notes) for finding in details] if opened and has_more else [],
+        "findings": [_finding(finding, detail, notes) for finding in details] if has_more else [],
         "turns": [] if view is None else [_turn(view, turn, detail) for turn in view.turns],
         "more_turns": 0 if view is None else view.turns_left_out,
         "label": "Traceback and log" if view is None else "What the agent did, turn by turn",

@@ -92,13 +92,13 @@ def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
     statuses = [metric.status for metric in metrics]
     return MetricRow(
         name=name,
-        thresholds=tuple(sorted({metric.threshold for metric in metrics if metric.threshold is not None})),
+        thresholds=tuple(sorted(value for value in {metric.threshold for metric in metrics} if value is not None)),
         mean=sum(scores) / len(scores) if scores else None,
         passed=statuses.count("passed"),
         failed=statuses.count("failed"),
         not_evaluated=statuses.count("not_evaluated"),
         informational=statuses.count("informational"),
-        at_most=any(metric.direction == "lower" for metric in metrics),
+        at_most="lower" in {metric.direction for metric in metrics},
     )
 
 

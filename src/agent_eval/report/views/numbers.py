@@ -16,8 +16,9 @@ def _rounded(value: float, decimals: int, anchors: tuple[float, ...], threshold:
     """The rounded number if it stays on the right side of everything, else None."""
     shown = f"{value:.{decimals}f}"
     read = float(shown)
-    if any((read == anchor) != (value == anchor) for anchor in anchors):
-        return None
+    for anchor in anchors:
+        if (read == anchor) != (value == anchor):
+            return None
     if threshold is not None and (read >= threshold) != (value >= threshold):
         return None
     return shown
