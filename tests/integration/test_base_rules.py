@@ -14,8 +14,8 @@ from fake_github import FakeGitHub
 from test_pipeline_ci_context import pull_request, surveyed
 
 from agent_eval.evalset.models.suite import MatchType
+from agent_eval.pipeline import find
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline.pipeline import find
 
 CONFIG = "evals/test_config.json"
 METRICS = "def euros(*args):\n    return None\n"

@@ -64,9 +64,9 @@ def save_session(
         if session == "all":
             chosen, _ = recording.without_known(chosen, target.cases)
         masker = Masker(secrets_in(os.environ))
-        chosen = [recording.masked(one, masker) for one in chosen]
+        chosen = [recording.masked(case, masker) for case in chosen]
         if state is not None:
-            chosen = [recording.with_state(one, state) for one in chosen]
+            chosen = [recording.with_state(case, state) for case in chosen]
         if not chosen:
             return []
         new = recording.new_cases(target, chosen, CaseForm(form=target.form))

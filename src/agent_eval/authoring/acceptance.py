@@ -165,15 +165,15 @@ def _open_files(
     files: Iterable[str], tree: WorkingTree, named: Collection[str]
 ) -> tuple[Mapping[str, OpenFile], set[str]]:
     """The valid files, and the names of the invalid ones. Others are in neither."""
-    wanted = dict.fromkeys(files)
-    found = discover(tree.root, include=tree.include, exclude=tree.exclude, skip=tree.skip)
-    allowed = {file.name for file in found.files} | set(named)
-    targets = [name for name in wanted if name in allowed]
+    requested = set(files)
+    discovery = discover(tree.root, include=tree.include, exclude=tree.exclude, skip=tree.skip)
+    allowed = {file.name for file in discovery.files} | set(named)
+    targets = [name for name in dict.fromkeys(files) if name in allowed]
     if not targets:
         return {}, set()
     opened = {}
     for loaded in load_suite(tree.root, targets, config=tree.config).files:
         document, _ = read_document(tree.root / loaded.path, loaded.path)
-        if document is not None and loaded.path in wanted:
+        if document is not None and loaded.path in requested:
             opened[loaded.path] = OpenFile(loaded=loaded, text=document.text, value=document.value)
     return opened, set(targets) - set(opened)

@@ -25,7 +25,7 @@ class StoredResults:
     path: Path
     """As the user named it."""
     folder: Path
-    """The directory in which recordings and cases lie beside the report, if there are any."""
+    """The directory that contains recordings and cases beside the report, if there are any."""
     report: RunReport
     unpacked: bool = False
     """Whether they come from a zip: the folder lasts as long as the context."""

@@ -63,7 +63,7 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
     """
     from agent_eval.authoring.editing import Edits
 
-    given = (
+    changes = (
         arguments.message,
         arguments.answer,
         arguments.args,
@@ -74,7 +74,7 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
     )
     if arguments.rename == "":
         raise ValueError("--rename takes an id that is not empty")
-    if not any(given):
+    if not any(changes):
         return None
     if arguments.delete:
         raise ValueError("--delete removes the whole case; leave out the other flags")

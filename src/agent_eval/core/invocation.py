@@ -29,7 +29,7 @@ class Rubric(WireModel):
     rubric_content: RubricContent
     description: str | None = None
     type: str | None = None
-    """Which rubric criterion reads it when it stands in a case or a turn, e.g. `TOOL_USE_QUALITY`."""
+    """Which rubric criterion reads it when it is part of a case or a turn, e.g. `TOOL_USE_QUALITY`."""
 
 
 class IntermediateData(WireModel):

@@ -63,7 +63,7 @@ class Place:
 
 
 class _Latency:
-    """Whether answers take longer than the first ones, which nobody else was waiting beside."""
+    """Whether answers take longer than the first ones, when no other request was waiting."""
 
     def __init__(self, *, until: int) -> None:
         """`until`: how many answers make up the reference."""
@@ -207,7 +207,7 @@ class Limiter:
             raise
 
     def _wake(self) -> None:
-        """Hands free places over; whoever comes in between can't take them away."""
+        """Hands free places over; a request that comes in between can't take them away."""
         while self._in_flight < self.size and self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -30,7 +30,7 @@ def _spellings(secret: str) -> Iterable[str]:
 
 
 def _within_base64(secret: bytes) -> Iterable[str]:
-    """What base64 of a longer text, such as `user:secret`, contains of a secret, whatever stands around it.
+    """What base64 of a longer text, such as `user:secret`, contains of a secret, whatever surrounds it.
 
     Base64 writes three bytes as four characters, so a secret has three forms. The characters at both ends that also
     depend on the bytes beside the secret are left out.

@@ -72,7 +72,7 @@ def capped(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _first(problems: Sequence[Problem]) -> list[Problem]:
-    """The first MAX_PROBLEMS findings of a file, and what stands for the others."""
+    """The first MAX_PROBLEMS findings of a file, and one that represents the others."""
     order = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTICE: 2}
     listed = sorted(
         (problem for problem in problems if problem.code != TOO_MANY),
@@ -85,7 +85,7 @@ TOO_MANY = "too-many-problems"
 
 
 def too_many(problems: Sequence[Problem], listed: int, more: int = 0) -> Problem:
-    """What stands for the findings of a file that are not listed.
+    """A finding that represents the findings of a file that are not listed.
 
     Args:
         problems: All findings of the file that were made, at least one; the first says which file it is.

@@ -1,9 +1,9 @@
 """Prompts that separate data from instructions: what an agent wrote is fenced off from the instructions to the model.
 
 A fence is a pair of tags with a 128-bit code. The code is a SHA-256 over the fenced text itself (and all data before
-it): whoever wants to close the fence from inside must write a text that contains its own hash. It needs no secret and
-no random number, so equal questions stay equal prompts, which the cache lives on, and questions about one conversation
-share their beginning, which providers read at a discount.
+it), so a text that closes its own fence would have to contain its own hash. The fence needs no secret and no random
+number. Therefore equal questions make equal prompts, which the cache depends on, and questions about one conversation
+share their beginning, for which providers charge less.
 """
 
 from __future__ import annotations

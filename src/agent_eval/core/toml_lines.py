@@ -1,6 +1,6 @@
-"""Where the keys and tables of a TOML file stand: tomllib reads them and forgets.
+"""The lines of keys and tables in a TOML file, which tomllib does not keep.
 
-It walks over a text that tomllib has read, so it needn't know whether it is right, only where statements begin.
+The text has been read by tomllib, so only the beginnings of statements have to be found, not errors.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _integers(value: object) -> Iterator[int]:
 def lines_of(text: str) -> Mapping[Path, int]:
     """The 1-based line at which each table and each key begins; for a table that is written twice, the first.
 
-    What stands inside an array or an inline table is not listed; its key is.
+    The content of an array or an inline table is not listed; its key is.
 
     Args:
         text: TOML that `tomllib` can read.

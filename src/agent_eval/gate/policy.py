@@ -120,14 +120,14 @@ class MetricPolicy:
     """Whether the threshold of test_config.json holds beside `threshold`."""
 
     def stricter(self, other: MetricPolicy) -> MetricPolicy:
-        """What satisfies both; where they give another `direction`, this one's holds."""
+        """A policy that satisfies both. If both set `direction`, this one's counts."""
         direction = self.direction or other.direction
-        thresholds = [one.threshold for one in (self, other) if one.threshold is not None]
+        thresholds = [policy.threshold for policy in (self, other) if policy.threshold is not None]
         strictest = min if direction == "lower" else max
-        # A score that is not tested for one of them is tested as the other says.
-        tested = [one for one in (self, other) if one.named] or [self, other]
-        drops = [one.max_drop for one in tested]
-        alphas = [one.alpha for one in (self, other) if one.alpha is not None]
+        # A score that one of the policies does not test is tested by the other one.
+        tested = [policy for policy in (self, other) if policy.named] or [self, other]
+        drops = [policy.max_drop for policy in tested]
+        alphas = [policy.alpha for policy in (self, other) if policy.alpha is not None]
         return MetricPolicy(
             threshold=strictest(thresholds) if thresholds else None,
             max_drop=None if all(drop is None for drop in drops) else min(drop or 0.0 for drop in drops),
@@ -154,8 +154,8 @@ class PolicyReader:
 
     def quarantine(self, file: str, eval_id: str) -> QuarantineEntry | None:
         """The entry that quarantines a case. A renamed case is quarantined only if it is by both names."""
-        found = [self._quarantine_by_name(*name) for name in self._names(file, eval_id)]
-        return None if None in found else found[-1]
+        entries = [self._quarantine_by_name(*name) for name in self._names(file, eval_id)]
+        return None if None in entries else entries[-1]
 
     def metric(self, name: str, entries: CaseEntries) -> MetricPolicy:
         """What holds for a metric of a case for which these entries hold."""
@@ -192,12 +192,12 @@ class PolicyReader:
         )
 
     def _quarantine_by_name(self, file: str, eval_id: str) -> QuarantineEntry | None:
-        held = [
+        entries = [
             entry
             for entry, matcher in zip(self._policy.quarantine, self._quarantine, strict=True)
             if matcher(file, eval_id)
         ]
-        return held[-1] if held else None
+        return entries[-1] if entries else None
 
     def _folded(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
         settings: dict[str, Any] = {}

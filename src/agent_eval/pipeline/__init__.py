@@ -1,5 +1,6 @@
 """A run from the settings to the report: discover, validate, run, score, compare, decide, write."""
 
+from agent_eval.pipeline._files import find, load, policy_problems
 from agent_eval.pipeline._tapes import (
     StoredTape,
     open_tapes,
@@ -22,7 +23,7 @@ from agent_eval.pipeline.ci_context import (
 from agent_eval.pipeline.context import RunContext, default_model, misnamed_models, model_settings, model_uses
 from agent_eval.pipeline.live_agent import AgentUnavailable, open_live_agent
 from agent_eval.pipeline.output import links_of
-from agent_eval.pipeline.pipeline import Outcome, find, load, policy_problems
+from agent_eval.pipeline.pipeline import Outcome
 
 __all__ = [
     "AgentUnavailable",

@@ -51,7 +51,7 @@ class HeldRules:
     def reasons(self, settings: Settings, cases: list[CaseReport]) -> list[Reason]:
         """Reasons to fail whatever the cases did."""
         from agent_eval.gate.policy import PolicyReader
-        from agent_eval.gate.rule_changes import cases_removed, cases_replaced, not_scorable
+        from agent_eval.gate.rule_effects import cases_removed, cases_replaced, not_scorable
         from agent_eval.gate.stats import NO_NAME
 
         if self.changes is None:
@@ -63,7 +63,7 @@ class HeldRules:
 
     def report(self, cases: list[CaseReport]) -> RuleChangesReport | None:
         """The report of the changed rules; None where there is no base branch."""
-        from agent_eval.gate.rule_changes import rule_changes_report
+        from agent_eval.gate.rule_effects import rule_changes_report
         from agent_eval.results import RuleChangesReport
 
         if self.changes is None:
@@ -75,7 +75,7 @@ class HeldRules:
             update={
                 "not_accepted": self.not_accepted,
                 "renamed": dict(self.renamed),
-                "replaced": sum(one.removed for one in self.changes.replaced),
+                "replaced": sum(file.removed for file in self.changes.replaced),
             }
         )
 
@@ -90,7 +90,8 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         choices: Their agents.
         find: Reads another checkout's.
     """
-    from agent_eval.gate.rule_changes import loosened_by_renaming, rule_changes
+    from agent_eval.gate.rule_changes import rule_changes
+    from agent_eval.gate.rule_effects import loosened_by_renaming
 
     own = HeldRules(files=suite.files, policy=settings.policy)
     if not ci.compares or suite.errors:

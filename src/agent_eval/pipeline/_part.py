@@ -145,7 +145,8 @@ def _share(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Set
             # Each case by itself: the shares must not depend on the other cases of a part, or their sum exceeds 1.
             alone = dataclasses.replace(file, cases=(selected,))
             ranges = [
-                one.calls for one in estimate([alone], num_runs=settings.num_runs, default_model=model).with_model()
+                criterion.calls
+                for criterion in estimate([alone], num_runs=settings.num_runs, default_model=model).with_model()
             ]
             calls = sum(max(each.least, 1) if each.most is None else each.most for each in ranges)
             everywhere += calls

@@ -1,4 +1,4 @@
-"""One agent, started as for a run, for whoever talks to it without a plan."""
+"""One agent, started as for a run, for callers that talk to it without a plan."""
 
 from __future__ import annotations
 

@@ -9,10 +9,8 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
-import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, Severity, has_error
@@ -22,6 +20,7 @@ from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
+from agent_eval.pipeline._files import find, plan_runs, policy_problems
 from agent_eval.pipeline._part import empty_part, plan_part, read_shard_plan, run_part, with_durations
 from agent_eval.pipeline._spending import limit_models, spending
 from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
@@ -32,11 +31,8 @@ from agent_eval.pipeline.output import Recorded, remove_results, write
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.evalset.models import Suite
-    from agent_eval.gate.policy_checks import KnownCase
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
@@ -44,7 +40,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
     from agent_eval.results import Reason, RunReport
-    from agent_eval.runner import MissingModels, Plan, PlannedCase, Tapes
+    from agent_eval.runner import Plan, PlannedCase, Tapes
     from agent_eval.settings import Settings
 
 
@@ -91,7 +87,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         ruled = dataclasses.replace(suite, files=rules.files)
         uses = model_uses(ruled.files, settings)
         models, unusable, without = await open_models(settings, context, uses, stack)
-        plan = _plan(settings, ruled, choices, models, without)
+        plan = plan_runs(settings, ruled, choices, models, without)
         tapes = open_tapes(settings)
         recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
         plan = with_durations(plan_tapes(plan, tapes), recorded)
@@ -116,7 +112,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
 
         def plan_of(base: Settings) -> tuple[Plan, AgentChoices]:
             base_suite, base_choices = find(base)
-            base_plan = _plan(base, base_suite, base_choices, models, without)
+            base_plan = plan_runs(base, base_suite, base_choices, models, without)
             return plan_tapes(base_plan, None if tapes is None else tapes.for_base()), base_choices
 
         from agent_eval.agents.protocol import AgentRefused
@@ -160,7 +156,11 @@ def _nothing_affected(settings: Settings, context: RunContext, affected: Affecte
 
 def _find_parts(settings: Settings, plan: Plan, draft: RunReport) -> tuple[Parts | None, list[Problem]]:
     """The results of the parts with `mode: merge`, and why they can't be merged."""
-    if settings.mode != "merge" or has_error(plan.problems) or any(one.severity == "error" for one in draft.problems):
+    if (
+        settings.mode != "merge"
+        or has_error(plan.problems)
+        or any(problem.severity == "error" for problem in draft.problems)
+    ):
         return None, []
     from agent_eval.pipeline._parts import read_parts
     from agent_eval.pipeline._parts_checks import check_parts
@@ -197,103 +197,10 @@ def _log_plan(settings: Settings, context: RunContext, suite: Suite, silent: Col
     context.log(f"agent-eval: {estimate_line(planned)}")
 
 
-def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
-    """Problems of the policy with regard to these cases; none where the files themselves are invalid."""
-    if suite.errors:
-        return ()  # With half a suite, a pattern that matches nothing may still be right.
-    from agent_eval.gate.policy_checks import check_policy, known_cases
-
-    def everything() -> Sequence[KnownCase]:
-        return known_cases(load(dataclasses.replace(settings, paths=(), include=(), exclude=())))
-
-    chosen = bool(settings.paths or settings.include or settings.exclude)
-    today = datetime.now(UTC).date()
-    return check_policy(settings.policy, known_cases(suite), today=today, everything=everything if chosen else None)
-
-
 def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]) -> Outcome:
     """The outcome for invalid settings."""
     remove_logs(settings.output)
     return write(settings, context, draft_report(settings, context, Begun(), problems, []))
-
-
-def load(settings: Settings) -> Suite:
-    """Reads the eval files with their cases and all their problems."""
-    from agent_eval.evalset.loading import load_suite
-
-    return load_suite(
-        settings.root,
-        settings.paths,
-        include=settings.include,
-        exclude=settings.exclude,
-        config=settings.config,
-        initial_session=settings.initial_session,
-        skip=[settings.output],
-    )
-
-
-def find(settings: Settings) -> tuple[Suite, AgentChoices]:
-    """Reads the eval files and finds the agent of each; both results carry their problems."""
-    from agent_eval.agents.discovery import agent_as_path, choose_agents
-
-    def everything() -> Sequence[str]:
-        from agent_eval.evalset.discovery import discover
-
-        return [file.name for file in discover(settings.root, skip=[settings.output]).files]
-
-    suite = load(settings)
-    choices = choose_agents(
-        settings.root,
-        suite.files,
-        explicit=settings.agent,
-        mapping=settings.agents,
-        everything=everything,
-        stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
-        ignore_state=settings.a2a_ignore_state,
-    )
-    if settings.agent is None:
-        notices = agent_as_path(settings.root, settings.paths)
-        choices = dataclasses.replace(choices, problems=(*choices.problems, *notices))
-    return suite, choices
-
-
-def _plan(
-    settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: MissingModels | None
-) -> Plan:
-    from agent_eval.criteria.judged import Judge
-    from agent_eval.runner import function_source, make_plan, source_fingerprint
-
-    agents = {path: choice.path for path, choice in choices.by_file.items()}
-    directories = {
-        # A server may be built from any file of the repository.
-        choice.path: settings.root if choice.runs_here and not choice.in_python else choice.directory(settings.root)
-        for choice in choices.by_file.values()
-    }
-    skip = [settings.output, settings.root / settings.judge_cache]
-    skip += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
-    if settings.mode == "merge" or settings.shard is not None:
-        skip += [settings.root / name for name in settings.shards]
-    root = settings.root
-    in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))
-    fingerprints = {
-        path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)
-        for path, directory in directories.items()
-    }
-    judge = Judge(model=models, default_model=default_model(settings)) if models is not None else None
-    return make_plan(
-        suite.files,
-        agents,
-        fingerprints,
-        settings.num_runs,
-        judge,
-        without,
-        without_code={choice.path for choice in choices.by_file.values() if not choice.in_python},
-        sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
-    )
-
-
-def _is_inside(directory: Path | None, root: Path) -> bool:
-    return directory is not None and directory.resolve().is_relative_to(root.resolve())
 
 
 async def _run(settings: Settings, context: RunContext, planned: _Planned, report: RunReport) -> Outcome:
@@ -364,7 +271,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         complete = planned.parts is not None or not any(case.status in {"not_run", "errored"} for case in report.cases)
         if not complete and not context.ci.event.name:  # On a runner the directory is gone afterwards.
             report.notices.append(f"{JOURNAL} keeps the finished runs: the next run continues from there with --resume")
-        attach_conversations(report, {one.case_id: one.case for one in plan.cases}, journal.recording)
+        attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
         recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=plan.cases)

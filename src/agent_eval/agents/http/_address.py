@@ -26,7 +26,7 @@ _METADATA = tuple(
         ),
     )
 )
-"""Addresses at which a cloud gives credentials to whoever asks, as their documentation lists them."""
+"""Addresses at which a cloud gives credentials to anyone who asks, as their documentation lists them."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

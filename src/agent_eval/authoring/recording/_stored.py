@@ -184,7 +184,7 @@ def choose_stored(
         ask: Shows a text and returns the user's answer; None without a terminal.
 
     Raises:
-        Refused: There is no such session, or there are several and nobody can be asked.
+        Refused: There is no such session, or there are several and no one can be asked.
     """
     if request.session == "all":
         return list(conversations)

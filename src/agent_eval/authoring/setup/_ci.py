@@ -78,13 +78,15 @@ _MOST_FILES = 200
 
 def key_variables(directories: Sequence[Path]) -> list[str]:
     """The variables with keys of model providers that the agents' source mentions, or that its models need."""
-    found: dict[str, None] = {}
+    variables: dict[str, None] = {}
     for directory in directories:
         for path in islice(_sources(directory), _MOST_FILES):
             text = _text(path)
             names = [*_KEY.findall(text), *(f"{name.upper()}_API_KEY" for name in _LITELLM.findall(text))]
-            found |= dict.fromkeys(name for name in names if any(fnmatchcase(name, glob) for glob in MODEL_VARIABLES))
-    return list(found)
+            variables |= dict.fromkeys(
+                name for name in names if any(fnmatchcase(name, glob) for glob in MODEL_VARIABLES)
+            )
+    return list(variables)
 
 
 def _sources(directory: Path) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from agent_eval.agents.host import KEY_HINT
 from agent_eval.core.text import every, first_line, listed, plural, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
-from agent_eval.gate.rule_changes import CASES_REMOVED
+from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
 from agent_eval.report.views._visible import one_line
 from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered, with_status

@@ -1,0 +1,124 @@
+"""Reads the eval files and finds their agents, checks the policy, and plans the runs. Nothing is run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agent_eval.core.problem import Problem
+from agent_eval.pipeline.context import default_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.evalset.models import Suite
+    from agent_eval.gate.policy_checks import KnownCase
+    from agent_eval.models import ModelPool
+    from agent_eval.runner import MissingModels, Plan
+    from agent_eval.settings import Settings
+
+
+def load(settings: Settings) -> Suite:
+    """Reads the eval files with their cases and all their problems."""
+    from agent_eval.evalset.loading import load_suite
+
+    return load_suite(
+        settings.root,
+        settings.paths,
+        include=settings.include,
+        exclude=settings.exclude,
+        config=settings.config,
+        initial_session=settings.initial_session,
+        skip=[settings.output],
+    )
+
+
+def find(settings: Settings) -> tuple[Suite, AgentChoices]:
+    """Reads the eval files and finds the agent of each; both results carry their problems."""
+    from agent_eval.agents.discovery import agent_as_path, choose_agents
+
+    def everything() -> Sequence[str]:
+        from agent_eval.evalset.discovery import discover
+
+        return [file.name for file in discover(settings.root, skip=[settings.output]).files]
+
+    suite = load(settings)
+    choices = choose_agents(
+        settings.root,
+        suite.files,
+        explicit=settings.agent,
+        mapping=settings.agents,
+        everything=everything,
+        stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
+        ignore_state=settings.a2a_ignore_state,
+    )
+    if settings.agent is None:
+        notices = agent_as_path(settings.root, settings.paths)
+        choices = dataclasses.replace(choices, problems=(*choices.problems, *notices))
+    return suite, choices
+
+
+def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
+    """Problems of the policy with regard to these cases; none where the files themselves are invalid."""
+    if suite.errors:
+        return ()  # With half a suite, a pattern that matches nothing may still be right.
+    from agent_eval.gate.policy_checks import check_policy, known_cases
+
+    def everything() -> Sequence[KnownCase]:
+        return known_cases(load(dataclasses.replace(settings, paths=(), include=(), exclude=())))
+
+    chosen = bool(settings.paths or settings.include or settings.exclude)
+    today = datetime.now(UTC).date()
+    return check_policy(settings.policy, known_cases(suite), today=today, everything=everything if chosen else None)
+
+
+def plan_runs(
+    settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: MissingModels | None
+) -> Plan:
+    """Plans the runs of the eval files.
+
+    Args:
+        settings: The effective settings.
+        suite: The eval files.
+        choices: Their agents.
+        models: The judge's; None: nothing calls a model.
+        without: The models without a key whose criteria are skipped.
+    """
+    from agent_eval.criteria.judged import Judge
+    from agent_eval.runner import function_source, make_plan, source_fingerprint
+
+    agents = {path: choice.path for path, choice in choices.by_file.items()}
+    directories = {
+        # A server may be built from any file of the repository.
+        choice.path: settings.root if choice.runs_here and not choice.in_python else choice.directory(settings.root)
+        for choice in choices.by_file.values()
+    }
+    skip = [settings.output, settings.root / settings.judge_cache]
+    skip += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
+    if settings.mode == "merge" or settings.shard is not None:
+        skip += [settings.root / name for name in settings.shards]
+    root = settings.root
+    in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))
+    fingerprints = {
+        path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)
+        for path, directory in directories.items()
+    }
+    judge = Judge(model=models, default_model=default_model(settings)) if models is not None else None
+    return make_plan(
+        suite.files,
+        agents,
+        fingerprints,
+        settings.num_runs,
+        judge,
+        without,
+        without_code={choice.path for choice in choices.by_file.values() if not choice.in_python},
+        sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
+    )
+
+
+def _is_inside(directory: Path | None, root: Path) -> bool:
+    return directory is not None and directory.resolve().is_relative_to(root.resolve())
