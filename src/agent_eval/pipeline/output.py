@@ -40,6 +40,20 @@ class Recorded:
     """What was planned."""
 
 
+def warm_up(settings: Settings) -> None:
+    """Imports and compiles what `write` needs, while the agents start. Can run in another thread; raises nothing."""
+    with contextlib.suppress(Exception):  # `write` reports it.
+        from agent_eval.report.markup import environment
+
+        templates = environment()
+        for name in templates.list_templates():
+            templates.get_template(name)
+        if settings.report != "off":
+            from agent_eval.report.html import policy
+
+            policy()  # joins and shortens the page's script and style
+
+
 def write(settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None = None) -> Outcome:
     """Writes every file of the output directory and hands them to the workspace's owner.
 

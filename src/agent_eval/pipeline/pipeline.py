@@ -27,7 +27,7 @@ from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
-from agent_eval.pipeline.output import Recorded, remove_results, write
+from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         scored = plan.cases if planned.parts is None else ()  # A merge scores few runs, if any.
-        loading = asyncio.create_task(asyncio.to_thread(_load_scorers, scored))
+        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, scored))
         resources = Resources(
             journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
         )
@@ -336,9 +336,10 @@ _NO_COMPARISON = (
 )
 
 
-def _load_scorers(cases: Iterable[PlannedCase]) -> None:
-    """Imports what scoring needs while the agents start, not when the first answer arrives."""
-    from agent_eval.criteria import warm_up
+def _load_early(settings: Settings, cases: Iterable[PlannedCase]) -> None:
+    """Imports what scoring and the reports need while the agents start, not when it is needed."""
+    from agent_eval.criteria import warm_up as load_stemmer
 
     if any(criterion.name == "response_match_score" for planned in cases for criterion in planned.criteria):
-        warm_up()
+        load_stemmer()
+    warm_up(settings)
