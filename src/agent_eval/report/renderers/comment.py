@@ -13,30 +13,24 @@ from markupsafe import Markup
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, link, prose
+from agent_eval.report.renderers._markdown_context import shared_context
 from agent_eval.report.views import (
     BaseComparison,
     Detail,
     Links,
-    Reproduction,
     causes,
     fitting,
     grouping,
     has_cause,
     headline,
     headline_status,
-    is_for_merge,
     not_run_groups,
-    other_reasons,
-    reproduce,
-    run_note,
     sections,
 )
 from agent_eval.report.views.cases import (
     cases_before_errors,
-    cases_by_reason,
     explained_cases,
     listed_cases,
-    named_cases,
 )
 from agent_eval.results import RunReport
 
@@ -132,16 +126,9 @@ def _context(
         ]
     )
     metrics = sections.metrics_section(report, base, detail)
+    shared = shared_context(report, base, detail, links, warnings, groups=groups, failing=failing, causes=found_causes)
     return {
-        "report": report,
-        "links": links,
-        "is_for_merge": is_for_merge(report),
-        "warnings": [
-            detail.shorten_message(warning) for warning in [*report.warnings, *warnings][: max(detail.listed, 3)]
-        ],
-        "rules": sections.rules_section(report, detail),
-        "reasons": [detail.shorten_message(reason) for reason in other_reasons(report, base)] if detail.listed else [],
-        "causes": sections.causes_section(found_causes, detail),
+        **shared,
         "table": sections.failures_table(report, table, base, detail),
         "moves": sections.moves_section(report, base, detail) if table else [],
         "metrics": metrics,
@@ -150,12 +137,9 @@ def _context(
             *cases_before_errors(found_causes, base, detail, opened=detail.detailed - len(detailed)),
         ],
         "more": listed_cases(more, base, detail),
-        "better_title": f"Better than on {base.branch}" if base.decided else "Fixed",
-        "better": named_cases(groups.better, detail),
         "still": listed_cases(groups.still, base, detail),
         "flaky": listed_cases(groups.flaky, base, detail),
         "quarantined": listed_cases(groups.quarantined, base, detail),
-        "not_run": cases_by_reason(not_run_groups(report), detail),
         "problems": sections.problems_section(severe, detail),
         "notices": [detail.shorten_message(notice) for notice in report.notices[: min(detail.listed, 10)]],
         "base": base_branch,
@@ -164,12 +148,10 @@ def _context(
         or any(metrics[name] for name in ("deltas", "means", "informational", "spending"))
         or any([report.notices, base_branch["statistics"], base_branch["case_statistics"]]),
         "quiet": quiet,
-        "reproduce": reproduce([*failing, *groups.errored], report.options) if detail.explained else Reproduction(),
         "run_url": links.own(links.run_url),
         "report_url": links.own(links.report_url),
         "artifacts": [detail.shorten(name) for name in links.artifacts[:5]],
         "tested_commit": _tested_commit(report),
-        "note": run_note(report),
     }
 
 

@@ -7,25 +7,20 @@ from typing import Any
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, prose
+from agent_eval.report.renderers._markdown_context import shared_context
 from agent_eval.report.views import (
     BaseComparison,
     Detail,
     Links,
-    Reproduction,
     causes,
     fitting,
     grouping,
     has_cause,
     headline,
     headline_status,
-    is_for_merge,
-    not_run_groups,
-    other_reasons,
-    reproduce,
-    run_note,
     sections,
 )
-from agent_eval.report.views.cases import cases_before_errors, cases_by_reason, explained_cases, named_cases
+from agent_eval.report.views.cases import cases_before_errors, explained_cases
 from agent_eval.results import CaseReport, RunReport
 
 LIMIT = 1_000_000
@@ -111,35 +106,23 @@ def _context(
         explained, opened = explained - len(shown), max(opened - len(shown), 0)
     if before_errors := cases_before_errors(found_causes, base, detail, opened=opened):
         blocks.append(("What the agent did before the error", before_errors))
+    shared = shared_context(report, base, detail, links, warnings, groups=groups, failing=failing, causes=found_causes)
     return {
-        "report": report,
-        "links": links,
-        "is_for_merge": is_for_merge(report),
+        **shared,
         "headline": headline(report, base),
         "headline_status": headline_status(report),
-        "note": run_note(report),
-        "warnings": [
-            detail.shorten_message(warning) for warning in [*report.warnings, *warnings][: max(detail.listed, 3)]
-        ],
-        "rules": sections.rules_section(report, detail),
-        "reasons": [detail.shorten_message(reason) for reason in other_reasons(report, base)] if detail.listed else [],
-        "causes": sections.causes_section(found_causes, detail),
         "table": sections.failures_table(report, table, base, detail, most=_MOST_ROWS),
         "moves": sections.moves_section(report, base, detail) if table else [],
         "metrics": sections.metrics_section(report, base, detail),
         "blocks": blocks,
         "named": explained_cases(named[: detail.listed], base, detail, opened=0),
         "unnamed": max(len(named) - detail.listed, 0),
-        "better_title": f"Better than on {base.branch}" if base.decided else "Fixed",
-        "better": named_cases(groups.better, detail),
-        "not_run": cases_by_reason(not_run_groups(report), detail),
         "problems": sections.problems_section(report.problems, detail),
         "base": sections.base_section(report, base, detail, links),
         "notices": [detail.shorten_message(notice) for notice in report.notices[: detail.listed]],
         "files": report.files[: min(detail.listed, 200)],
         "more_files": max(len(report.files) - min(detail.listed, 200), 0),
         "cut": detail.shorten,
-        "reproduce": reproduce([*failing, *groups.errored], report.options) if detail.explained else Reproduction(),
         "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
     }
 
