@@ -108,10 +108,10 @@ def find_engine() -> Engine:
 
 
 def base_image(engine: Engine) -> str:
-    """The image to build on: the Dockerfile's own, or one made of Debian packages where it can't be had.
+    """The image to build on: the Dockerfile's own, or one made of Debian packages if that is unavailable.
 
     Raises:
-        NoEngine: Neither can be had.
+        NoEngine: Neither is available.
     """
     match = re.search(r"^ARG BASE_IMAGE=(\S+)$", (REPOSITORY / "Dockerfile").read_text("utf-8"), re.MULTILINE)
     assert match is not None, "the Dockerfile has no default for BASE_IMAGE"

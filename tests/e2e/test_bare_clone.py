@@ -61,9 +61,7 @@ def path_without_uv(tmp_path: Path) -> str:
     return str(tmp_path / "nothing")
 
 
-def test_bare_clone__sets_itself_up_once_and_does_what_it_is_told(
-    clone: Path, path_with_uv: str, tmp_path: Path
-) -> None:
+def test_bare_clone__sets_itself_up_once_and_runs_the_command(clone: Path, path_with_uv: str, tmp_path: Path) -> None:
     first = start(clone, "--version", path=path_with_uv)
     assert first.returncode == 0, first.stderr
     assert agent_eval.__version__ in first.stdout

@@ -180,7 +180,7 @@ root_agent = Slow(name="slow")
 '''
 
 
-def test_gate__tells_what_it_has_when_the_job_is_cancelled(runner: Runner, workspace: Workspace) -> None:
+def test_gate__reports_what_it_has_when_the_job_is_cancelled(runner: Runner, workspace: Workspace) -> None:
     cases = eval_set("slow", {"now": ("now", "now"), "never": ("never", "never")})
     root = workspace(files={"slow/agent.py": SLOW, "slow/slow.test.json": cases})
 

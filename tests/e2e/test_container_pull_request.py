@@ -73,7 +73,7 @@ def check_left(project: Project, done: Finished) -> None:
     assert project.github.token not in message and project.github.token.encode() not in written
 
 
-def test_container_pull_request__a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Project) -> None:
+def test_container_pull_request__one_comment_reports_a_worse_agent_and_then_its_fix(project: Project) -> None:
     for number in range(250):
         project.github.state.comment(7, f"Comment {number}")
     example = project.example("home_automation")

@@ -183,5 +183,5 @@ def test_root_action__a_part_has_an_artifact_of_its_own_and_the_merge_gets_all(t
     ]
 
 
-def test_root_action__tells_every_output() -> None:
+def test_root_action__sets_every_output() -> None:
     assert set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", ACTION)) == set(OUTPUTS)

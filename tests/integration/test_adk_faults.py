@@ -201,7 +201,7 @@ async def test_faults__garbage_on_the_protocol(faulty: AdkAgent) -> None:
 
 
 @pytest.mark.parametrize("lie", ["lie:content", "lie:waiting"])
-async def test_faults__lies_in_the_form_of_the_protocol(faulty: AdkAgent, lie: str) -> None:
+async def test_faults__answers_that_break_the_protocol(faulty: AdkAgent, lie: str) -> None:
     error = await failure(faulty, lie)
     assert error.kind is FailureKind.PROTOCOL
     assert error.owner is Owner.AGENT

@@ -166,7 +166,7 @@ async def test_loading__something_that_is_no_interpreter(tmp_path: Path, python:
     assert caught.value.kind is FailureKind.ENVIRONMENT
 
 
-async def test_loading__a_wrong_protocol_version_is_told(tmp_path: Path) -> None:
+async def test_loading__a_wrong_protocol_version_is_reported(tmp_path: Path) -> None:
     fake = tmp_path / "python"
     fake.write_text(
         f"#!{sys.executable}\n"

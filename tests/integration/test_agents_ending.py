@@ -135,7 +135,7 @@ def test_chains_of_forks__are_ended_before_anything_is_opened(folder: Path) -> N
     assert not checkout.leak.exists()
 
 
-def test_a_chain_that_nobody_ends__does_read_it(folder: Path, uid: int) -> None:
+def test_a_chain_without_an_end__does_read_it(folder: Path, uid: int) -> None:
     checkout = Checkout(folder)
     checkout.start_chains(uid)
     end = time.monotonic() + 20
@@ -292,7 +292,7 @@ def test_a_gate_that_was_killed__leaves_no_process_and_the_other_opens_what_it_c
     assert checkout.mode == 0o755
 
 
-def test_a_mode_that_somebody_has_changed_meanwhile__is_left_alone(folder: Path) -> None:
+def test_a_mode_that_was_changed_meanwhile__is_left_alone(folder: Path) -> None:
     checkout = Checkout(folder)
     with checkout.isolated():
         checkout.secret.parent.chmod(0o750)

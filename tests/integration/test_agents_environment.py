@@ -242,7 +242,7 @@ async def test_environment__a_failed_installation_says_why_without_secrets(bench
     assert (await bench.ensure()).reused is False
 
 
-async def test_environment__an_index_that_cannot_be_reached_is_nobodys_fault(bench: Bench) -> None:
+async def test_environment__an_index_that_cannot_be_reached_is_no_ones_fault(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("demo-dep\n")
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
     failed = await bench.failure(installer=nowhere)
@@ -398,7 +398,7 @@ async def test_environment__nothing_is_written_into_a_checkout_that_the_user_can
 
 
 @as_root
-async def test_environment__what_the_user_cannot_get_at_is_said_in_words(other: Bench) -> None:
+async def test_environment__what_the_user_cannot_access_is_explained(other: Bench) -> None:
     (other.bot / "requirements.txt").write_text("google-adk\n")
     other.bot.chmod(0o700)
     failed = await other.failure()

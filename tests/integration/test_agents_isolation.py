@@ -263,7 +263,7 @@ def test_isolation__seals_are_lifted_exactly_whatever_happens(job: Job) -> None:
 @as_root
 @pytest.mark.parametrize(("mode", "reported"), [(0o666, True), (0o660, False), (0o662, True)])
 @pytest.mark.usefixtures("engine")
-def test_isolation__an_open_engine_socket_is_told(job: Job, mode: int, reported: bool) -> None:
+def test_isolation__an_open_engine_socket_is_reported(job: Job, mode: int, reported: bool) -> None:
     job.socket.chmod(mode)
     problems = open_sockets(NOBODY, [str(job.socket), str(job.base / "missing.sock")])
     assert [problem.code for problem in problems] == (["container-socket-open"] if reported else [])

@@ -200,7 +200,7 @@ async def test_spawn__the_end_of_an_account_is_the_end_of_all_its_processes(tmp_
 
 @as_root
 @pytest.mark.parametrize("trap", ["symlink", "foreign"])
-def test_spawn__a_home_that_somebody_prepared_is_refused(tmp_path: Path, trap: str) -> None:
+def test_spawn__a_home_that_was_prepared_is_refused(tmp_path: Path, trap: str) -> None:
     uid = next(free_uids())
     home = tmp_path / f"home-{uid}"
     if trap == "symlink":

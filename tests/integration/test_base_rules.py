@@ -217,13 +217,13 @@ def test_removed_cases__are_counted_by_file(repo: Repo, github: FakeGitHub) -> N
     ]
 
 
-def test_a_removed_case__that_was_not_selected_is_not_told(repo: Repo, github: FakeGitHub) -> None:
+def test_a_removed_case__that_was_not_selected_is_not_reported(repo: Repo, github: FakeGitHub) -> None:
     rules = held(repo, github, {"evals/b.test.json": None}, exclude="b.test.json")
 
     assert rules.changes is not None and (rules.changes.removed, rules.changes.base_cases) == ((), 2)
 
 
-def test_a_base_commit_that_can_not_be_read__is_told(repo: Repo, github: FakeGitHub) -> None:
+def test_a_base_commit_that_can_not_be_read__is_reported(repo: Repo, github: FakeGitHub) -> None:
     loose = {CONFIG: config({"response_match_score": 0.0})}
 
     rules = held(repo, github, loose, config="evals/test_config.json")

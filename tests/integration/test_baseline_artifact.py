@@ -331,7 +331,7 @@ async def test_artifact__none_yet_and_why(bench: Bench, situation: Callable[[Ben
 @pytest.mark.parametrize(
     "situation", [_another_artifact, _forks_main, _another_branch, _cancelled, _going_on, _crashed, _invalid]
 )
-async def test_artifact__an_earlier_commit_serves_then_and_the_reason_is_told(
+async def test_artifact__an_earlier_commit_serves_then_and_the_reason_is_reported(
     bench: Bench, situation: Callable[[Bench], None]
 ) -> None:
     situation(bench)
@@ -513,7 +513,7 @@ def _status(status: int) -> Fault:
 async def test_artifact__an_answer_that_does_not_come_is_no_answer(
     bench: Bench, fault: Fault, begin: str, hint: str | None, at: str
 ) -> None:
-    """Also when an older commit's results could be had: nobody knows that the nearer ones can't serve."""
+    """Also when an older commit has results: the nearer ones might be usable."""
     bench.record()
     bench.record(1)
     bench.fake.faults.append(dataclasses.replace(fault, path=at))

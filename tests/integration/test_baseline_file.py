@@ -55,7 +55,7 @@ async def test_file__a_pull_request_is_compared_with_the_bases_file_and_not_with
     assert baseline.provenance.run_url == "https://github.com/octo/bots/actions/runs/5"
 
 
-async def test_file__outside_of_a_pull_request_the_file_that_lies_there_counts(repo: Repo) -> None:
+async def test_file__outside_of_a_pull_request_the_file_in_the_checkout_counts(repo: Repo) -> None:
     base = repo.commit({PATH: wire(GOOD)})
     repo.write({PATH: wire(WORSE)})
 

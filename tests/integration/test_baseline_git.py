@@ -57,7 +57,7 @@ def test_git__unrelated_histories_have_no_merge_base(repo: Repo) -> None:
     assert repo.opened().merge_base(item, other) is None
 
 
-def test_git__a_shallow_clone_knows_what_it_lies_on_and_gets_just_that(repo: Repo, tmp_path: Path) -> None:
+def test_git__a_shallow_clone_finds_its_base_and_fetches_just_that(repo: Repo, tmp_path: Path) -> None:
     repo.commit({"a": "1"})
     base = repo.commit({"a": "2"})
     repo.branch("feature")
@@ -95,7 +95,7 @@ def test_git__fetching_does_not_cut_off_the_history_of_a_full_clone(repo: Repo, 
     assert git.commit("refs/remotes/origin/main") == old
 
 
-def test_git__a_commit_that_nobody_has(repo: Repo, tmp_path: Path) -> None:
+def test_git__a_commit_that_does_not_exist(repo: Repo, tmp_path: Path) -> None:
     clone = repo.shallow_checkout(repo.commit({"a": "1"}), tmp_path / "clone")
 
     with pytest.raises(GitError) as caught:
@@ -115,7 +115,7 @@ def test_git__only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
             ask(sha)
 
 
-def test_git__entries_tell_files_from_what_only_looks_like_one(repo: Repo) -> None:
+def test_git__entries_distinguish_files_from_what_only_looks_like_one(repo: Repo) -> None:
     repo.write({"a b/ü.json": "{}", "*": "star"})
     (repo.root / "link").symlink_to("/etc/passwd")
     commit = repo.commit({})
@@ -334,7 +334,7 @@ def test_git__a_checkout_that_its_owner_can_not_get_at_is_read_by_us(tmp_path: P
 
 
 @as_root
-def test_git__a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Path) -> None:
+def test_git__a_repository_around_us_of_another_user_is_not_asked(tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "repo")
     repo.commit({"a/b": "1"})
     os.chown(repo.root / ".git", 4242, 4242)

@@ -97,7 +97,7 @@ def request(commit: str, how: str, **changes: Any) -> BaselineRequest:
     return BaselineRequest(**facts | changes)
 
 
-def test_pin__github_s_merge_lies_on_the_tip_that_it_was_made_with_not_on_the_event_s(story: Story) -> None:
+def test_pin__github_s_merge_has_the_tip_that_it_was_made_with_as_base_not_the_event_s(story: Story) -> None:
     made = pull_request(story.head, story.old, sha=story.merged)
 
     assert find(made, story.repo.opened()) == request(story.tip, MERGE)
@@ -109,7 +109,7 @@ def test_pin__the_same_in_a_clone_of_depth_one_without_a_request(story: Story, t
     assert find(pull_request(story.head, story.old), clone.opened()) == request(story.tip, MERGE)
 
 
-def test_pin__the_head_itself_lies_on_the_merge_base(story: Story) -> None:
+def test_pin__the_base_of_the_head_itself_is_the_merge_base(story: Story) -> None:
     story.repo.git("checkout", "-q", "--detach", story.head)
 
     assert find(pull_request(story.head, story.tip), story.repo.opened()) == request(story.old, HEAD)
@@ -205,7 +205,7 @@ def group(head: str, base: str) -> Event:
     return event("merge_group", payload, sha=head, ref="refs/heads/gh-readonly-queue/main/pr-7-x")
 
 
-def test_pin__a_merge_group_lies_on_what_its_event_says(story: Story) -> None:
+def test_pin__the_base_of_a_merge_group_is_that_of_its_event(story: Story) -> None:
     baseline = find(group(story.merged, story.tip), story.repo.opened())
 
     assert baseline == request(story.tip, "the base of the merge group")
@@ -230,7 +230,9 @@ def test_pin__a_run_that_records_goes_on_from_its_own_commit(story: Story) -> No
     assert baseline == request(story.tip, "the tested commit itself", is_pull_request=False)
 
 
-def test_pin__a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
+def test_pin__a_push_to_a_branch_is_compared_with_the_default_branch(
+    story: Story, tmp_path: Path, fake: FakeGitHub
+) -> None:
     story.repo.git("checkout", "-q", "feature")
     fake.state.take_git(story.repo.root)
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")

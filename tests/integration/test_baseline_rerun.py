@@ -133,7 +133,7 @@ def test_rerun__it_goes_after_an_error_and_when_the_agent_has_locked_a_directory
     assert traces(repo, place) == []
 
 
-def test_rerun__a_worktree_of_somebody_else_stays(repo: Repo, place: Path, tmp_path: Path) -> None:
+def test_rerun__a_worktree_of_another_user_stays(repo: Repo, place: Path, tmp_path: Path) -> None:
     """Also one whose directory can't be seen at the moment, e.g. on a drive that is not mounted."""
     base = repo.commit({"bot/agent.py": AGENT})
     repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "mine"))

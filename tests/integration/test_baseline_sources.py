@@ -130,7 +130,7 @@ async def test_sources__without_github_the_next_source_is_asked(bench: Bench, fa
     assert [type(step.baseline).__name__ for step in outcome.steps] == ["FetchFailed", "Found"]
 
 
-async def test_sources__when_none_has_one_all_is_told(bench: Bench) -> None:
+async def test_sources__when_none_has_one_all_reasons_are_reported(bench: Bench) -> None:
     bench.fake.state.run(bench.base, event="pull_request", branch="feature")
     bench.rerun_gives = results(case("one", "not_run"))
 

@@ -107,7 +107,7 @@ async def test_custom_metric_hosts__an_adk_without_custom_metrics_says_so(tmp_pa
     assert not (tmp_path / "metrics-2.log").exists()
 
 
-async def test_custom_metric_hosts__what_goes_wrong_in_a_function_is_told_and_hurts_no_other_call(
+async def test_custom_metric_hosts__an_error_in_a_function_is_reported_and_hurts_no_other_call(
     tmp_path: Path,
 ) -> None:
     async with hosts(tmp_path) as runner:

@@ -98,7 +98,7 @@ def test_output_directory__a_second_gate_is_refused_and_named_the_first(reposito
     assert repository.gate(*RUN, python=False).code == 0
 
 
-def test_output_directory__a_lock_of_a_dead_gate_holds_nobody_up(tmp_path: Path) -> None:
+def test_output_directory__a_lock_of_a_dead_gate_does_not_block(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("1\n", "utf-8")
     with locked(tmp_path):
         with pytest.raises(InUse, match=str(os.getpid())), locked(tmp_path):

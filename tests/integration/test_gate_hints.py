@@ -185,7 +185,7 @@ def test_agent_python__that_agent_setup_does_not_make_is_invalid(repository: Rep
     assert made.code == 0, made.out + made.err
 
 
-def test_agent_setup__that_fails_is_told_as_such(repository: Repository) -> None:
+def test_agent_setup__that_fails_is_reported_as_such(repository: Repository) -> None:
     repository.agent("faults")
     repository.evals("faults/a.test.json", {"one": "say hello"})
     done = repository.gate("run", "--agent-setup", "echo no such package; exit 7")

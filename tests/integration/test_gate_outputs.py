@@ -1,4 +1,4 @@
-"""What GitHub Actions reads of a run: outputs, summary, annotations, and a log in which nobody else gives orders."""
+"""What GitHub Actions reads of a run: outputs, summary, annotations, and a log in which no one else gives commands."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_outputs__summary_and_annotations(repository: Repository, job: dict[str,
     assert "bad failed" in annotation
 
 
-def test_outputs__whoever_writes_hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
+def test_outputs__hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE})
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)
     assert done.code == 1

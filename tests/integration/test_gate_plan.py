@@ -102,7 +102,7 @@ def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Re
     assert not done.output.exists(), "nothing is written"
 
 
-def test_it_tells_whose_key_would_be_used__and_that_the_agent_gets_it_too(repository: Repository) -> None:
+def test_it_shows_which_key_would_be_used__and_that_the_agent_gets_it_too(repository: Repository) -> None:
     repository.agent("home")
     judged(repository, samples=5)
     command = ("plan", "evals", "--agent", "home")
@@ -199,7 +199,7 @@ def test_plan__the_examples_ask_no_judge(repository: Repository, example: str) -
     assert loaded["turns"]["least"] == loaded["turns"]["most"] > 0
 
 
-def test_a_policy_for_cases_that_are_not_there__is_told_before_the_run(repository: Repository) -> None:
+def test_a_policy_for_cases_that_are_not_there__is_reported_before_the_run(repository: Repository) -> None:
     judged(repository, samples=1)
     (repository.root / "agent-eval.toml").write_text('[[policy]]\ncases = ["weather*"]\nblocking = false\n', "utf-8")
 

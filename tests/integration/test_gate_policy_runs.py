@@ -63,7 +63,7 @@ def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
     assert main(["flaky", str(base.output), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["records"] == 1
 
-    # Months later: nobody has looked at the door, and a pull request takes the entries out.
+    # Months later: no one has repaired the door, and a pull request removes the entries.
     lab.commit({"door": 0.0}, **{"agent-eval.toml": RULES.format(expires="2026-01-31")})
     done = lab.pull_request(7, {"door": 0.0, "lamp_on": 0.0, "heater": 0.0}, files={"agent-eval.toml": "# nothing\n"})
 
@@ -149,7 +149,7 @@ def test_swapping_the_ids_of_two_cases__does_not_swap_their_policy(lab: Lab) -> 
     assert done.report.blocking == ["evals/bot.evalset.json:flaky_x"]
 
 
-def test_a_quarantined_case_that_is_broken_now__stands_at_the_top_of_every_report(lab: Lab) -> None:
+def test_a_quarantined_case_that_is_broken_now__is_at_the_top_of_every_report(lab: Lab) -> None:
     lab.commit({}, **{"agent-eval.toml": RULES.format(expires=SOON)})
     assert lab.base_run().code == 0
 

@@ -42,7 +42,7 @@ def comment_texts(lab: Lab, number: int = 7) -> str:
     ],
     ids=["no TOML", "a value", "not in a file", "eval file", "criteria"],
 )
-def test_publishing__what_is_invalid_is_told_in_the_comment(lab: Lab, files: dict[str, str], words: str) -> None:
+def test_publishing__what_is_invalid_is_reported_in_the_comment(lab: Lab, files: dict[str, str], words: str) -> None:
     done = lab.pull_request(7, {}, files=files)
 
     assert (done.code, done.report.verdict) == (2, "invalid"), done.out + done.err
@@ -51,7 +51,7 @@ def test_publishing__what_is_invalid_is_told_in_the_comment(lab: Lab, files: dic
     assert origin is not None and origin.pull_request == 7
 
 
-def test_publishing__a_broken_file_does_not_choose_where_it_is_told(lab: Lab) -> None:
+def test_publishing__a_broken_file_does_not_choose_where_it_is_reported(lab: Lab) -> None:
     lab.commit({}, **{TOML: 'comment-key = "ours"\n'})
 
     done = lab.pull_request(7, {}, files={TOML: 'comment-key = "theirs"\ncomment = "never"\nnum-runs = 0\n'})
@@ -60,7 +60,7 @@ def test_publishing__a_broken_file_does_not_choose_where_it_is_told(lab: Lab) ->
     assert "key=ours" in comment_texts(lab) and "This pull request changes agent-eval.toml" in comment_texts(lab)
 
 
-def test_publishing__a_wrong_input_is_told_as_well(lab: Lab) -> None:
+def test_publishing__a_wrong_input_is_reported_as_well(lab: Lab) -> None:
     done = lab.pull_request(7, {}, "--num-runs", "many")
 
     assert done.code == 2
@@ -87,7 +87,7 @@ def test_publishing__a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_pat
 
 
 @pytest.mark.parametrize("place", ["agent-eval-results", "out/results"])
-def test_publishing__a_file_in_the_place_of_results_is_told(lab: Lab, place: str) -> None:
+def test_publishing__a_file_in_the_place_of_results_is_reported(lab: Lab, place: str) -> None:
     (lab.repository.root / place.split("/", maxsplit=1)[0]).write_text("mine", "utf-8")
 
     done = lab.pull_request(7, {}, "--output-dir", place)

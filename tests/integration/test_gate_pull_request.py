@@ -36,7 +36,7 @@ def ours(lab: Lab, number: int = 7) -> list[str]:
     return [item.body for item in lab.github.state.comments_of(number) if "agent-eval key=" in item.body]
 
 
-def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_too(lab: Lab) -> None:
+def test_a_pull_request_that_breaks_a_case__is_caught_and_reported__and_so_is_its_fix(lab: Lab) -> None:
     for number in range(250):
         lab.github.state.comment(7, f"Comment {number}")
     base = lab.base_run()
@@ -183,7 +183,7 @@ def test_pull_request__a_pull_request_does_not_choose_its_own_rules(lab: Lab) ->
     assert comment.index("This pull request changes") < comment.index("| Metric |")
 
 
-def test_a_fork__where_nobody_may_write__is_published_by_the_second_workflow(lab: Lab) -> None:
+def test_a_fork__where_no_one_may_write__is_published_by_the_second_workflow(lab: Lab) -> None:
     lab.base_run()
     lab.github.read_only = True
     gated = lab.pull_request(
@@ -218,7 +218,7 @@ root_agent = LlmAgent(name="bot", model="gemini-2.5-flash", instruction="Be brie
 """
 
 
-def test_a_fork_whose_agent_needs_a_model_key__is_told_so_in_the_headline(lab: Lab) -> None:
+def test_a_fork_whose_agent_needs_a_model_key__has_the_reason_in_the_headline(lab: Lab) -> None:
     none = dict.fromkeys(("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"), "")
 
     done = lab.pull_request(7, files={"bot/agent.py": KEYED}, fork="stranger/shop", environment=none)

@@ -1,4 +1,4 @@
-"""A killed run goes on where it was, and nobody pays twice."""
+"""A killed run continues where it stopped, and pays for nothing twice."""
 
 from __future__ import annotations
 

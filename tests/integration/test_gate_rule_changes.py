@@ -48,7 +48,7 @@ def rules_of(done: Done) -> RuleChangesReport:
     return result
 
 
-def test_a_lower_threshold__hides_nothing_until_somebody_accepts_it_for_this_commit(lab: Lab) -> None:
+def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_commit(lab: Lab) -> None:
     base = lab.base_run()
     assert base.code == 0, base.out + base.err
     loose = {CONFIG: config(response_match_score=0.0)}

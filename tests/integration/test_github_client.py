@@ -112,7 +112,7 @@ def test_client__jitter_keeps_jobs_apart(fake: FakeGitHub) -> None:
     assert clock.slept == [1.25]
 
 
-def test_client__long_waits_are_told(fake: FakeGitHub) -> None:
+def test_client__long_waits_are_reported(fake: FakeGitHub) -> None:
     fake.faults.append(secondary_limit())
     lines: list[str] = []
     client(fake, log=lines.append).get("/repos/octo/shop/pulls/7")
@@ -237,7 +237,7 @@ def test_client__what_the_job_does_meanwhile_costs_no_budget(fake: FakeGitHub) -
     assert github.get("/repos/octo/shop/pulls/7")["number"] == 7
 
 
-def test_client__nobody_listens() -> None:
+def test_client__no_server_listens() -> None:
     clock = Clock()
     github = GitHub(
         api_url="http://127.0.0.1:9", repository="o/r", token="t" * 10, waiting=Waiting(sleep=clock.sleep, clock=clock)
@@ -308,7 +308,7 @@ def test_client__a_redirect_elsewhere_is_not_followed(fake: FakeGitHub) -> None:
 
 
 @pytest.mark.parametrize("location", ["http://[x", "https://[::1", "https:///x"])
-def test_client__a_redirect_to_nowhere_is_told(fake: FakeGitHub, location: str) -> None:
+def test_client__a_redirect_to_nowhere_is_reported(fake: FakeGitHub, location: str) -> None:
     fake.faults.append(Fault(status=302, headers={"Location": location}))
 
     assert failure(client(fake)).kind == "malformed"
@@ -471,7 +471,7 @@ class TestDownload:
         ],
         ids=["403", "before", "middle"],
     )
-    def test_does_not_tell_the_signed_address(self, fake: FakeGitHub, path: str, fault: Fault, kind: str) -> None:
+    def test_does_not_show_the_signed_address(self, fake: FakeGitHub, path: str, fault: Fault, kind: str) -> None:
         fake.faults.append(Fault(**vars(fault)))
         with pytest.raises(GitHubError) as caught:
             client(fake).download(path, max_bytes=3000)

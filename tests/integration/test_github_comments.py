@@ -108,7 +108,7 @@ def test_comments__keys_have_comments_of_their_own(fake: FakeGitHub) -> None:
 # Who wrote it
 
 
-def test_comments__jobs_of_one_run_that_share_a_key_are_told(fake: FakeGitHub) -> None:
+def test_comments__jobs_of_one_run_that_share_a_key_are_reported(fake: FakeGitHub) -> None:
     first, second = post(fake, "of the small model"), post(fake, "of the large model")
 
     assert (first.kind, second.kind, len(ours(fake))) == ("created", "updated", 1)
@@ -154,7 +154,7 @@ def test_comments__a_personal_token_goes_on_with_the_comment_of_the_workflow(fak
     assert post(fake, "again", run=stamp(101), token="ghp_personal").kind == "updated"
 
 
-def test_comments__nobody_is_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
+def test_comments__github_is_not_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
     post(fake)
 
     assert [request.path for request in fake.requests] == ["/repos/octo/shop/issues/7/comments"] * 3, (
@@ -214,7 +214,7 @@ def test_two_first_comments_at_once__leave_one_verdict(fake: FakeGitHub, run_id:
     assert "Passed" not in left.body and "Failed" not in left.body
 
 
-def test_a_second_comment_that_can_not_be_changed__is_told(fake: FakeGitHub) -> None:
+def test_a_second_comment_that_can_not_be_changed__is_reported(fake: FakeGitHub) -> None:
     fake.faults += [_Beside(fake, stamp(99)), Fault(method="PATCH", status=403, times=1_000)]
 
     outcome = post(fake)
@@ -291,7 +291,7 @@ def test_comments__the_primary_limit_is_waited_for(fake: FakeGitHub) -> None:
     assert len(ours(fake)) == 1
 
 
-def test_comments__a_primary_limit_beyond_the_budget_is_told(fake: FakeGitHub) -> None:
+def test_comments__a_primary_limit_beyond_the_budget_is_reported(fake: FakeGitHub) -> None:
     clock = Clock()
     fake.faults.append(primary_limit(method="POST", reset=clock.now + 1800, now=clock.now))
 
@@ -372,7 +372,7 @@ def test_comments__a_run_that_had_to_wait_does_not_overwrite_a_newer_one(fake: F
     assert comment.body.endswith("newer")
 
 
-def test_comments__a_comment_that_is_deleted_meanwhile_is_made_anew(fake: FakeGitHub) -> None:
+def test_comments__a_comment_that_is_deleted_meanwhile_is_created_again(fake: FakeGitHub) -> None:
     post(fake)
     fake.faults.append(Fault(method="PATCH", status=404, body=b'{"message": "Not Found"}'))
 
@@ -388,7 +388,7 @@ def test_comments__a_comment_that_is_deleted_meanwhile_is_made_anew(fake: FakeGi
     assert len(ours(fake)) == 1
 
 
-def test_comments__a_token_that_only_reads_is_told_so(fake: FakeGitHub) -> None:
+def test_comments__a_token_that_only_reads_is_reported(fake: FakeGitHub) -> None:
     fake.read_only = True
 
     outcome = post(fake)
@@ -406,7 +406,7 @@ def test_comments__the_permission_that_is_missing_is_named(fake: FakeGitHub) -> 
     assert "It requires issues=write or pull_requests=write." in post(fake).message
 
 
-def test_comments__a_locked_conversation_is_told(fake: FakeGitHub) -> None:
+def test_comments__a_locked_conversation_is_reported(fake: FakeGitHub) -> None:
     fake.state.locked.add(7)
 
     outcome = post(fake)
@@ -414,7 +414,7 @@ def test_comments__a_locked_conversation_is_told(fake: FakeGitHub) -> None:
     assert (outcome.kind, "is locked: only people" in outcome.message) == ("forbidden", True)
 
 
-def test_comments__a_bad_token_is_told_and_not_repeated(fake: FakeGitHub) -> None:
+def test_comments__a_bad_token_is_reported_and_not_retried(fake: FakeGitHub) -> None:
     outcome = post(fake, token="ghp_expiredTokenOfAlice")
 
     assert outcome.kind == "forbidden"
@@ -429,7 +429,7 @@ def test_comments__a_text_that_is_too_long_is_not_sent(fake: FakeGitHub) -> None
     assert "65,536" in outcome.message
 
 
-def test_comments__what_github_declines_is_told_with_its_words(fake: FakeGitHub) -> None:
+def test_comments__what_github_declines_is_reported_in_its_words(fake: FakeGitHub) -> None:
     outcome = post(fake, "")  # the marker alone
 
     assert outcome.kind == "created", "a body with a marker is not blank"
@@ -444,7 +444,7 @@ def test_comments__what_github_declines_is_told_with_its_words(fake: FakeGitHub)
     )
 
 
-def test_comments__an_unknown_pull_request_is_told(fake: FakeGitHub) -> None:
+def test_comments__an_unknown_pull_request_is_reported(fake: FakeGitHub) -> None:
     outcome = post(fake, number=99)
 
     assert outcome.kind == "failed"

@@ -57,7 +57,7 @@ def test_a_label_that_was_removed_again__accepts_nothing(fake: FakeGitHub) -> No
     assert asked(fake, event) == Acceptance()
 
 
-def test_a_label_from_before_the_push__is_told_and_does_not_count(fake: FakeGitHub) -> None:
+def test_a_label_from_before_the_push__is_reported_and_does_not_count(fake: FakeGitHub) -> None:
     fake.state.label(7, ACCEPT_RULES)
 
     result = asked(fake, run_of(fake))

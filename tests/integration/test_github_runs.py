@@ -45,7 +45,7 @@ def test_runs__are_found_by_what_they_are(fake: FakeGitHub) -> None:
     assert run.html_url.endswith(f"/actions/runs/{wanted.id}")
 
 
-def test_runs__a_forks_branch_of_the_same_name_is_told_apart(fake: FakeGitHub) -> None:
+def test_runs__a_forks_branch_of_the_same_name_is_distinguished(fake: FakeGitHub) -> None:
     sha = fake.state.branches["main"]
     fake.state.run(sha, head_repository="fork/shop")
     fake.state.run(sha, head_repository=None)

@@ -100,7 +100,7 @@ def test_troubles__cost_calls_and_no_verdicts() -> None:
 
 
 @pytest.mark.parametrize("fault", [503, "reset"])
-def test_a_judge_that_refuses_every_call__is_told_as_unavailable(fault: Any) -> None:
+def test_a_judge_that_refuses_every_call__is_reported_as_unavailable(fault: Any) -> None:
     settings = quick(call_timeout=30.0)
     with FakeGemini(lambda _: Fault(kind=fault)) as server:
         results = _judge_all(server, settings, cases=4)
@@ -108,7 +108,7 @@ def test_a_judge_that_refuses_every_call__is_told_as_unavailable(fault: Any) -> 
     assert [result.code for result in results if isinstance(result, NotEvaluated)] == ["judge-unavailable"] * 4
 
 
-def test_a_judge_that_hangs__is_told_in_time() -> None:
+def test_a_judge_that_hangs__is_reported_in_time() -> None:
     settings = quick(attempt_timeout=0.2, call_timeout=0.6)
     begun = time.monotonic()
     with FakeGemini(lambda _: Fault(kind="hang")) as server:

@@ -80,7 +80,7 @@ def test_ci_context__where_the_author_branched_off_does_not_choose_the_rules(rep
     assert rules(ci, repo.root, NAME).text == "min-pass-rate = 1.0\n"
 
 
-def test_ci_context__a_checkout_that_nobody_knows_is_judged_by_the_base_s_rules(repo: Repo, github: FakeGitHub) -> None:
+def test_ci_context__an_unknown_checkout_is_judged_by_the_base_s_rules(repo: Repo, github: FakeGitHub) -> None:
     base = repo.commit({NAME: "num-runs = 3\n"})
     repo.branch("change")
     head = repo.commit({"b": "1"})

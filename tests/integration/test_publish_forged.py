@@ -360,7 +360,7 @@ def test_results_that_say_passed__of_a_run_that_ended_otherwise(
     ],
     ids=["unknown", "the workflow", "the agent"],
 )
-def test_publish_forged__changed_rules_are_told_by_githubs_word(
+def test_publish_forged__changed_rules_are_reported_as_github_has_them(
     github: FakeGitHub, tmp_path: Path, fault: Fault, warning: str
 ) -> None:
     run = finished(github)

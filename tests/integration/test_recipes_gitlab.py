@@ -186,7 +186,7 @@ def test_recipe__without_results_of_the_target_branch_it_is_the_summary(
     assert note["body"] == f"{MARKER}\n\n## A summary\n\n\u200b/merge\n  \u200b/approve\n"
 
 
-def test_recipe__a_refused_token_is_an_error_that_tells_no_token(gitlab: tuple[Notes, str], folder: Path) -> None:
+def test_recipe__a_refused_token_is_an_error_without_the_token(gitlab: tuple[Notes, str], folder: Path) -> None:
     notes, url = gitlab
     done = run(folder, url, token="glpat-wrong")
     assert done.returncode != 0

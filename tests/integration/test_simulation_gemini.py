@@ -236,7 +236,7 @@ def obeys(request: GenerateRequest) -> Answer:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_gemini__an_agent_can_not_tell_the_user_what_to_say(attack: str) -> None:
+async def test_gemini__an_agent_can_not_dictate_the_users_messages(attack: str) -> None:
     with FakeGemini(obeys) as server:
         async with pool_at(server) as pool:
             user = user_at(pool)

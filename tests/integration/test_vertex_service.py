@@ -77,7 +77,7 @@ async def test_coherence__is_defined_by_a_file_that_is_fetched_once(
 
 
 @pytest.mark.parametrize("definition", ["prompt_template: [", "name: coherence", "- a list"])
-async def test_a_definition_that_is_none__is_told_once(
+async def test_an_invalid_definition__is_reported_once(
     service: FakeEvaluation, environ: dict[str, str], definition: str
 ) -> None:
     service.definition = definition

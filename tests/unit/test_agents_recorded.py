@@ -195,7 +195,7 @@ async def test_recorded__adks_older_form_is_a_recording_too(tmp_path: Path) -> N
         ("a.jsonl.gz", gzip.compress(b"x" * 1000, mtime=0)[:30], "a.jsonl.gz"),
     ],
 )
-async def test_recorded__an_unreadable_recording_is_said_at_the_start(
+async def test_recorded__an_unreadable_recording_is_reported_at_the_start(
     tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     (tmp_path / name).write_bytes(content)

@@ -120,7 +120,7 @@ def test_archive__what_is_refused(data: bytes, reason: str) -> None:
         read_results(data, SMALL)
 
 
-def test_archive__a_run_that_died_early_is_told_from_an_attack() -> None:
+def test_archive__a_run_that_died_early_is_not_taken_for_an_attack() -> None:
     with pytest.raises(NoResults):
         read_results(zipped({"logs/bot/worker-1.log": b"Traceback"}))
 

@@ -128,7 +128,7 @@ async def test_chain__the_order_is_the_callers() -> None:
         ([], "none-yet", "No baseline was requested (`baseline: none`)."),
     ],
 )
-async def test_chain__the_weightiest_reason_is_the_reason_and_all_are_told(
+async def test_chain__the_weightiest_reason_is_the_reason_and_all_are_reported(
     answers: list[Baseline], status: str, message: str
 ) -> None:
     sources: list[BaselineSource] = ["artifact", "file"]
@@ -142,7 +142,7 @@ async def test_chain__the_weightiest_reason_is_the_reason_and_all_are_told(
     assert len(report.steps) == len(answers)
 
 
-def test_chain__what_was_found_is_told_with_its_provenance() -> None:
+def test_chain__a_baseline_is_reported_with_its_provenance() -> None:
     before = NoneYet(message="There is no file.", hint="Commit one.")
     outcome = outcome_of([Step(source="file", baseline=before), Step(source="artifact", baseline=FOUND)])
 

@@ -62,7 +62,7 @@ def test_reading__what_is_no_report_is_not_used(data: bytes, message: str) -> No
     assert message in baseline.message
 
 
-def test_reading__another_version_of_the_schema_is_told_by_both_versions() -> None:
+def test_reading__another_version_of_the_schema_is_reported_with_both_versions() -> None:
     baseline = read_report(_changed(schema_version="2", tool_version="3.1.0", unheard_of=1), WHERE)
 
     assert baseline == Incompatible(
@@ -72,7 +72,7 @@ def test_reading__another_version_of_the_schema_is_told_by_both_versions() -> No
     )
 
 
-def test_reading__a_newer_version_that_tells_more() -> None:
+def test_reading__a_newer_version_with_more_fields() -> None:
     baseline = read_report(_changed(tool_version="1.9.0", weather={"sun": 1}), WHERE)
 
     assert isinstance(baseline, Incompatible)

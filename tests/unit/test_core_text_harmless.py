@@ -1,4 +1,4 @@
-"""Text in a log that nobody obeys."""
+"""Text in a log that acts on neither terminals nor runners."""
 
 from __future__ import annotations
 

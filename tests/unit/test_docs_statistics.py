@@ -44,14 +44,14 @@ def test_statistics_docs__every_row_was_measured_with_as_many_pull_requests_as_i
     assert MEASURED["bayes"].keys() == {bench.key_of(cell) for cell in bench.compared_cells()}
 
 
-def test_statistics_docs__goals_are_kept_or_said_to_be_missed() -> None:
+def test_statistics_docs__goals_are_met_or_reported_as_missed() -> None:
     goals = {key: goal for key, cell in CELLS.items() if (goal := bench.Goal.of(cell.goal)) is not None}
     assert len(goals) >= 30
     assert {key for key, goal in goals.items() if not goal.kept(MEASURED["gate"][key])} == MISSED
 
 
 @pytest.mark.parametrize("num_runs", [1, 2, 3])
-def test_statistics_docs__how_often_chance_alone_says_that_the_base_got_worse_is_told_as_it_was_measured(
+def test_statistics_docs__how_often_chance_alone_says_that_the_base_got_worse_is_documented_as_measured(
     num_runs: int,
 ) -> None:
     count = MEASURED["drift"][f"nothing changes in 20 merges, num-runs {num_runs}"]
@@ -77,7 +77,7 @@ def test_statistics_docs__what_is_inconclusive_without_a_change_is_rare_too() ->
             )
 
 
-def test_statistics_docs__what_a_day_effect_does_is_told_as_it_was_measured() -> None:
+def test_statistics_docs__what_a_day_effect_does_is_documented_as_measured() -> None:
     half, whole = (
         MEASURED["gate"][f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0")
     )
@@ -85,7 +85,7 @@ def test_statistics_docs__what_a_day_effect_does_is_told_as_it_was_measured() ->
     assert f"with a whole logit {whole.hits / whole.trials:.1%}" in WORDS
 
 
-def test_statistics_docs__how_often_a_thin_base_leaves_the_question_open_is_told_as_it_was_measured() -> None:
+def test_statistics_docs__how_often_a_thin_base_leaves_the_question_open_is_documented_as_measured() -> None:
     item, three = (
         MEASURED["gate"][f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")
     )
@@ -94,7 +94,7 @@ def test_statistics_docs__how_often_a_thin_base_leaves_the_question_open_is_told
     assert text in WORDS
 
 
-def test_statistics_docs__what_is_said_of_the_simpler_rule_is_in_its_table() -> None:
+def test_statistics_docs__claims_about_the_simpler_rule_are_in_its_table() -> None:
     said, table = TEXT.split("### A simpler rule")[1].split("<!-- simpler rule: end -->")[0].split("<!-- simpler rule")
     numbers = re.findall(r"[01]\.\d{3}", said)
     assert len(numbers) >= 10

@@ -66,7 +66,7 @@ def test_apply_policy__a_metric_that_does_not_block_need_not_be_measured() -> No
     assert applied(entry("blocking = false"), case("a", "?"))[0].status == "passed"
 
 
-def test_apply_policy__an_error_of_the_agent_fails_all_the_same() -> None:
+def test_apply_policy__an_error_of_the_agent_still_fails() -> None:
     assert applied(entry("blocking = false"), case("a", "x"))[0].status == "failed"
 
 
@@ -115,7 +115,7 @@ def test_apply_policy__a_quarantined_case_that_was_not_run_says_so() -> None:
     assert applied(HELD, case("a", "-"))[0].status == "not_run"
 
 
-def test_apply_policy__what_is_told_of_quarantines() -> None:
+def test_apply_policy__notices_about_quarantines() -> None:
     after = applied(HELD, case("a1", "0"), case("a2", "1"), case("b", "0"))
     assert [rescored.status for rescored in after] == ["quarantined", "quarantined", "failed"]
     assert quarantine_notices(after) == ["2 quarantined cases, 1 of which failed; they don't block"]

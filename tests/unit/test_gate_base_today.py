@@ -1,4 +1,4 @@
-"""Before a pull request fails, the base is run today: a day on which everything fails is nobody's regression."""
+"""Before a pull request fails, the base is run today: a day on which everything fails is no regression."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_compare__what_a_missing_key_left_out_is_not_fixed() -> None:
     assert (change.change, change.metrics[0].note) == ("unjudged", "it was not evaluated")
 
 
-def test_compare__another_threshold_is_told() -> None:
+def test_compare__another_threshold_is_reported() -> None:
     head, base = scored("a", 0.85, threshold=0.9), scored("a", 0.85, threshold=0.8)
     comparison = compare(run_of(head), run_of(base))
     change = only(comparison)
@@ -210,7 +210,7 @@ def test_compare__largest_drops_of_what_still_passes() -> None:
     assert comparison.drops[0].score.delta == pytest.approx(-0.14)
 
 
-def test_compare__how_often_cases_ran_is_told() -> None:
+def test_compare__how_often_cases_ran_is_reported() -> None:
     comparison = compare(run_of(scored("a", 0.9), num_runs=3, min_pass_rate=0.5), run_of(scored("a", 0.9), num_runs=1))
     assert comparison.notes == [
         "Each case ran 3 times now and once on the base.",

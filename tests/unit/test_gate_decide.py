@@ -150,7 +150,7 @@ def test_decide__the_comment_has_each_word_with_its_evidence(title: str) -> None
     assert "suspicious" not in text
 
 
-def test_decide__how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> None:
+def test_decide__how_flaky_a_case_is_and_since_when_is_reported_with_the_word() -> None:
     story = HISTORIES["Flaky as before: fails three times of ten on both sides"]
     report = reported(story, play(story))
     flakiness = "3 of its 10 runs on main failed (a rate of 11% to 60%), the first at 0000000"
@@ -159,7 +159,7 @@ def test_decide__how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> N
         assert flakiness in " ".join(text.split())
 
 
-def test_decide__what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
+def test_decide__what_never_failed_on_the_base_is_not_called_flaky_there() -> None:
     story = HISTORIES["Bad luck: failed at first, passes whenever it runs again"]
     text = comment_markdown(reported(story, play(story)))
     assert "of its" not in text

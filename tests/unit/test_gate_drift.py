@@ -70,7 +70,7 @@ def test_drift__the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> N
     assert drift(history).p_value == pytest.approx(enumerated(history))
 
 
-def test_drift__a_base_that_gets_worse_is_told() -> None:
+def test_drift__a_base_that_gets_worse_is_reported() -> None:
     history = history_of(a="1111100000", b="1111110111", c="1111111111")
     result = drift(history)
 

@@ -80,7 +80,7 @@ def test_evaluation__each_gate_on_a_case_that_is_red_on_the_base(gate: Gate, ver
     assert played.verdict.mode == ("regressions" if gate == "auto" else gate)
 
 
-def test_evaluation__both_tells_the_reasons_of_both() -> None:
+def test_evaluation__both_reports_the_reasons_of_both() -> None:
     assert codes(play(story(TEN, "0", "0", gate="both")))[1] == ["case-worse", "failed"]
 
 
@@ -135,7 +135,7 @@ def test_evaluation__an_error_of_the_agent_that_shows_again_blocks() -> None:
     assert played.verdict.blocking == (X,)
 
 
-def test_evaluation__one_that_does_not_show_again_is_told() -> None:
+def test_evaluation__an_error_that_does_not_occur_again_is_reported() -> None:
     played = play(story(TEN, "x"))
     assert codes(played)[::2] == ("passed", ["agent-error-once"])
     assert played.notes["agent-error-once"].startswith(f"{X}: the agent broke once and not again in ")
@@ -194,7 +194,7 @@ def test_a_case_in_which_the_agent_breaks_on_the_base__is_red_there(head: str, c
         assert codes(played) == ("passed", [], [code])
 
 
-def test_evaluation__a_case_in_which_the_agent_broke_on_the_base_may_be_mended() -> None:
+def test_evaluation__a_case_in_which_the_agent_broke_on_the_base_may_be_fixed() -> None:
     played = play(story("x" * 20, "1"))
     assert codes(played) == ("passed", [], [])
     assert played.decision is not None

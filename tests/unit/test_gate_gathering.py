@@ -60,7 +60,7 @@ def test_gathering__extra_runs_are_kept_apart() -> None:
     )
 
 
-def test_gathering__a_base_of_today_is_told_apart() -> None:
+def test_gathering__a_base_of_today_is_distinguished() -> None:
     result = gathered([case("a", "0")], base_of([case("a", "1")]), same_day=True)
     assert series(result) == Series(head_screen=(0.0,), base_screen=(1.0,))
 

@@ -111,7 +111,7 @@ def test_history__a_run_that_is_there_is_not_added_twice() -> None:
     assert column(history_of(item, again))[0] == "10", "another attempt is another run"
 
 
-def test_history__another_content_starts_the_case_anew_and_no_other() -> None:
+def test_history__another_content_restarts_the_history_of_that_case_only() -> None:
     history = history_of(
         report(case("a", "1"), case("b", "1")),
         report(case("a", "0", fingerprint="other"), case("b", "1"), day=1),
@@ -143,7 +143,7 @@ def test_history__another_judge_drops_that_metric_alone() -> None:
     assert column(history) == ("?0", [0, 1], {SCORE: "- 0", TOKENS: "900 800"})
 
 
-def test_history__another_threshold_judges_the_stored_runs_anew() -> None:
+def test_history__another_threshold_judges_the_stored_runs_again() -> None:
     history = history_of(report(case("a", scores=[0.6])), report(case("a", scores=[0.9], threshold=0.7), day=1))
     assert column(history) == ("01", [0, 1], {SCORE: ".6 .9"})
 
@@ -169,7 +169,7 @@ def test_two_pushes_at_once__one_may_be_lost_and_none_is_mixed_up() -> None:
     assert column(join(left, right))[:2] == ("101", [0, 1, 2])
 
 
-def test_history__join_takes_each_run_once_whoever_comes_first() -> None:
+def test_history__join_takes_each_run_once_in_any_order() -> None:
     reports = [report(case("a", outcome), case("b", outcome), day=day) for day, outcome in enumerate("10110")]
     whole = history_of(*reports)
     parts = [history_of(*reports[:3]), history_of(*reports[2:4]), history_of(*reports[3:])]

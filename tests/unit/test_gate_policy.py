@@ -97,7 +97,7 @@ def test_policy__a_case_that_does_not_block_still_fails_by_its_metrics() -> None
     assert held('[[policy]]\ncases = "evals/"\nblocking = false', SAFETY).blocking is True
 
 
-def test_policy__a_rate_for_everything_is_nobodys_own() -> None:
+def test_policy__a_rate_for_everything_belongs_to_no_metric() -> None:
     assert held("[[policy]]\nalpha = 0.2", SAFETY).alpha is None
     assert held(f'[[policy]]\nmetric = "{SAFETY}"\nalpha = 0.2', SAFETY).alpha == 0.2
     assert held('[[policy]]\ncases = "evals/"\nalpha = 0.2', "pass").alpha == 0.2
@@ -200,7 +200,7 @@ def test_policy__a_run_of_some_cases_is_held_against_all_of_the_repository() -> 
     assert {code for _, code, _ in wrong(quarantine("x"), cases=some, everything=CASES)} == {"policy-matches-nothing"}
 
 
-def test_policy__what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> None:
+def test_policy__what_a_pull_request_fixes_in_the_bases_policy_does_not_stop_it() -> None:
     lasting = quarantine(":home_2", TODAY.isoformat())  # its last day is a day of it
     base = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + lasting)[0]
     own = policy_of(quarantine(":home_2"))[0]
@@ -217,7 +217,7 @@ def test_policy__what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it(
     assert findings[1].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
 
 
-def test_policy__the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None:
+def test_policy__the_policy_of_the_checkout_is_still_checked_completely() -> None:
     own = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20"))[0]
     findings = check_policy(policy_of("")[0].instead_of(own, TODAY), CASES, today=TODAY)
     assert [(finding.severity, finding.code, finding.line) for finding in findings] == [

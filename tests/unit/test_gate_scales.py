@@ -129,7 +129,7 @@ def test_scales__one_case_of_many_whose_score_falls() -> None:
     assert decided_case.evidence == "1.50 now (15 runs), 4.40 on the base branch (10 runs)"
 
 
-def test_scales__a_suite_is_told_in_the_scores_own_unit() -> None:
+def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:
     scores = decided(five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"))
     counts = decided(tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"))
 
@@ -165,7 +165,7 @@ def test_scales__a_score_on_its_threshold_forgets_no_failure_of_the_base() -> No
     assert evidence.metrics["pass"].head_confirm == (0.0, 1.0)
 
 
-def test_scales__another_threshold_judges_what_is_better_when_lower_anew() -> None:
+def test_scales__another_threshold_judges_what_is_better_when_lower_again() -> None:
     stored = extend(None, report(faults("c0", 1.0, 0)))
     assert stored.rules[0][0].direction == "lower"
     stricter = faults("c0", 3.0, 0)

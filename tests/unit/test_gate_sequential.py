@@ -250,7 +250,7 @@ def test_sequential__what_fails_on_a_thin_base_too_is_not_left_open() -> None:
     assert decision.outcome == "passed" and not of(decision, "odd").undecided
 
 
-def test_sequential__what_would_decide_all_is_said_of_several() -> None:
+def test_sequential__what_would_decide_is_reported_for_several_together() -> None:
     flips = {"seldom": iter([NO, NO, NO, NO, NO, YES] * 5), "often": iter([NO, NO, YES] * 9)}
     evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(name, [NO], [YES]) for name in flips)]
     decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
@@ -522,7 +522,7 @@ def test_sequential__order_does_not_matter(seed: int, extra: int | None) -> None
             assert again == first
 
 
-def test_sequential__whose_runs_a_short_budget_pays_does_not_depend_on_the_order() -> None:
+def test_sequential__which_runs_a_short_budget_pays_does_not_depend_on_the_order() -> None:
     evidence = [*steady(20), *(case(f"bad{index}", [NO], [YES] * 10) for index in range(4))]
     first, second = (next_step(samples, Rules(), Budget(extra_runs=6)) for samples in (evidence, evidence[::-1]))
     assert isinstance(first, Runs) and set(first.head) == {"bad0", "bad1"}

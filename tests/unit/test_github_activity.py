@@ -151,7 +151,7 @@ def test_activity__a_pull_request_without_a_payload_is_gated(body: dict[str, Any
     assert "no pull request" in result.explanation
 
 
-def test_activity__a_merge_group_is_compared_with_what_it_lies_on() -> None:
+def test_activity__a_merge_group_is_compared_with_its_base() -> None:
     body = EXAMPLES["merge_group"]
     result = do(event("merge_group", body))
 

@@ -64,7 +64,7 @@ def test_events__an_event_may_come_without_a_payload(file: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":' * 100_000])
-def test_events__a_payload_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+def test_events__an_invalid_payload_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "event.json"
     path.write_bytes(content)
 
@@ -72,7 +72,7 @@ def test_events__a_payload_that_is_none_is_told(tmp_path: Path, content: bytes) 
         read_event(environ(path))
 
 
-def test_events__a_payload_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_events__a_missing_payload_is_reported(tmp_path: Path) -> None:
     with pytest.raises(EventError, match="No such file"):
         read_event(environ(tmp_path / "missing.json"))
 
@@ -95,7 +95,7 @@ def test_events__a_payload_above_githubs_limit_is_not_read(tmp_path: Path) -> No
         ("GITHUB_RUN_ATTEMPT", "-1"),
     ],
 )
-def test_events__a_variable_with_a_strange_value_is_told(file: Path, name: str, value: str) -> None:
+def test_events__a_variable_with_a_strange_value_is_reported(file: Path, name: str, value: str) -> None:
     with pytest.raises(EventError, match=name):
         read_event(environ(file, **{name: value}))
 

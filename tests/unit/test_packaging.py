@@ -1,4 +1,4 @@
-"""The image, the workflows and the pages keep the promises that nobody looks after every day."""
+"""The image, the workflows and the pages keep promises that no one checks every day."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_docs__links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
-def test_version__stands_in_one_place() -> None:
+def test_version__is_defined_in_one_place() -> None:
     assert importlib.metadata.version("agent-eval-action") == agent_eval.__version__
     holders = [
         path.relative_to(ROOT).as_posix()

@@ -172,7 +172,7 @@ def test_comment_markdown__a_reason_that_explains_everything_is_the_headline() -
     )
 
 
-def test_comment_markdown__tells_what_failed_before_too() -> None:
+def test_comment_markdown__reports_what_failed_before_too() -> None:
     both = pull_request("failed", but(wrong_room()), but(wrong_room()))
     page = rendered(comment_markdown(both, links=LINKS))
     assert page.text.startswith("❌ Blocks the merge: 1 of 8 cases fails as on main")
@@ -424,7 +424,7 @@ def test_annotation_commands__what_failed_before_is_as_loud_as_the_gate_takes_it
     assert line.startswith(f"::{kind} ")
 
 
-def test_console__tells_deltas_and_what_was_fixed() -> None:
+def test_console__shows_deltas_and_what_was_fixed() -> None:
     text = console(situation("mixed").report, width=140)
     assert "thermostat_in_bedroom · passed on main" in text
     assert "tool_trajectory_avg_score 0.50, needs 1.00, on main 1.00" in text
@@ -433,6 +433,6 @@ def test_console__tells_deltas_and_what_was_fixed() -> None:
     assert " ".join(text.split()).endswith("1 of main's cases is gone (12 s)")
 
 
-def test_comment_markdown__invalid_tells_the_problems() -> None:
+def test_comment_markdown__invalid_shows_the_problems() -> None:
     page = rendered(comment_markdown(SAMPLES["invalid"](), links=LINKS))
     assert '"tool_trajectory_avg_scor" is not a metric' in page.open

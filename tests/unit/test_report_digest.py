@@ -44,7 +44,7 @@ def test_close_votes__are_counted_and_their_cases_named() -> None:
     assert "5 of 5 verdicts were close" in close_vote_notes(many)[0]
 
 
-def test_digest__what_the_policy_changed_is_told() -> None:
+def test_digest__what_the_policy_changed_is_reported() -> None:
     costly = metric("token_usage_v1", 1200.0, threshold=900.0)
     costly.direction, costly.status, costly.runs[0].status = "lower", "failed", "failed"
     quiet = metric(RESPONSE, 0.4, threshold=0.5)

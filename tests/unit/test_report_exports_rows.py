@@ -32,7 +32,7 @@ def test_rows__a_row_per_run_turn_and_metric() -> None:
     ]
 
 
-def test_rows__a_turn_has_what_was_said_and_done() -> None:
+def test_rows__a_turn_has_messages_and_calls() -> None:
     first, second, whole, missing, *_, crash, base = rows(stored())
 
     assert {name: first[name] for name in COLUMNS} == {

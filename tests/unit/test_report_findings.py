@@ -41,7 +41,7 @@ def test_why__among_many_findings_one_has_its_reason(others: int) -> None:
     assert only == f"rubric_based_tool_use_quality_v1 0.00, needs 0.50; and {others} more findings"
 
 
-def test_findings__errors_of_several_runs_are_told_once() -> None:
+def test_findings__errors_of_several_runs_are_reported_once() -> None:
     sample_case = case("x", "failed", runs=3, errors={0: error(), 2: error(), 1: error(message="other", turn=None)})
     assert [(finding.summary, finding.lines) for finding in findings(sample_case)] == [
         ("agent-exception in turn 1: boom", ("in runs 1, 3 of 3",)),

@@ -126,7 +126,7 @@ def test_reproduce__a_whole_file_where_naming_its_cases_says_no_more() -> None:
     assert reproduce([failing(eval_id=f"c{n}") for n in range(21)]).command == f"agent-eval run {failing().file}"
 
 
-def test_reproduce__repeats_what_the_run_itself_was_told() -> None:
+def test_reproduce__repeats_the_settings_of_the_run_itself() -> None:
     options = {
         "agent": "agents/my shop",
         "config": "ci/eval.json",
@@ -145,7 +145,7 @@ def test_reproduce__a_strangers_options_do_nothing_else(value: str) -> None:
     assert actual.command == f"agent-eval run {failing().file}:door"
 
 
-def test_comment__the_path_of_an_old_file_is_said_once() -> None:
+def test_comment__the_path_of_an_old_file_is_shown_once() -> None:
     """The id of its only case is the path, too."""
     old = failing(
         eval_id="evals/old.test.json", file="evals/old.test.json", case_id="evals/old.test.json:evals/old.test.json"

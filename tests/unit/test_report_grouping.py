@@ -56,7 +56,7 @@ def test_the_gates_word_counts_more__the_worst_first() -> None:
 
 
 @pytest.mark.parametrize("word", [None, "flaky as before"])
-def test_what_blocks_is_told_as_worse__whatever_its_runs_look_like(word: Word | None) -> None:
+def test_what_blocks_is_reported_as_worse__whatever_its_runs_look_like(word: Word | None) -> None:
     words: dict[str, Word] = {} if word is None else {"a": word}
     report = decided([failing("a")], [failing("a")], **words)
     assert "worse" not in groups_of(report)
@@ -94,7 +94,7 @@ def test_grouping__what_was_not_judged_is_in_no_group_of_what_was(status: str) -
     assert groups_of(report) == ({} if status == "not_run" else {status: ["a"]})
 
 
-def test_grouping__the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
+def test_grouping__the_smallest_p_value_of_the_screening_is_reported_as_it_is() -> None:
     """Of 9,999 deals it is 1 in 10,000."""
     report = decided([failing("a"), failing("b")], [passing("a"), passing("b")], a="worse", b="worse")
     assert report.decision is not None

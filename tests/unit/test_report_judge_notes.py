@@ -11,7 +11,7 @@ from agent_eval.report.views.judge_notes import backend_notes, missing_verdict_n
 from agent_eval.results.report import CaseReport, MetricReport
 
 
-def test_backends__are_told_for_the_metrics_that_have_two() -> None:
+def test_backends__are_shown_for_the_metrics_that_have_two() -> None:
     def judged_by(name: str, **details: str) -> MetricReport:
         judged = metric(name, 0.0, threshold=0.5)
         judged.runs[0].details = {"judge": {"model": "m"}, **details}
@@ -30,7 +30,7 @@ def test_backends__are_told_for_the_metrics_that_have_two() -> None:
     ]
 
 
-def test_saved_votes__are_counted_by_model_and_told() -> None:
+def test_saved_votes__are_counted_by_model_and_reported() -> None:
     def judged(name: str, judge: object) -> MetricReport:
         result = metric(name, 1.0, threshold=0.5)
         result.runs[0].details = {"judge": judge}
@@ -51,7 +51,7 @@ def test_saved_votes__are_counted_by_model_and_told() -> None:
     assert "saved" not in usage_line(usage_report(entry))
 
 
-def test_a_rubric_without_a_verdict__is_told_where_the_score_stands() -> None:
+def test_a_rubric_without_a_verdict__is_reported_beside_the_score() -> None:
     def judged(score: float | None, *verdicts: str | None) -> MetricReport:
         result = metric("rubrics", 1.0, threshold=0.5)
         result.runs[0].score = score

@@ -55,12 +55,12 @@ def test_github_outputs__are_read_back() -> None:
         ("fine", {"baseline": "found", "baseline-sha": BASE, "baseline-source": "artifact"}),
     ],
 )
-def test_output_values__tell_what_changed_since_the_base(name: str, expected: dict[str, str]) -> None:
+def test_output_values__show_what_changed_since_the_base(name: str, expected: dict[str, str]) -> None:
     values = output_values(SITUATIONS[name]().report, PATHS)
     assert {key: values[key] for key in expected} == expected
 
 
-def test_output_values__tell_scores_and_deltas() -> None:
+def test_output_values__show_scores_and_deltas() -> None:
     metrics = json.loads(output_values(SITUATIONS["mixed"]().report, PATHS)["metrics"])
     assert metrics["response_match_score"] == {"score": 0.888333, "base": 0.781733, "delta": 0.1066}
     assert metrics["tool_trajectory_avg_score"]["delta"] == pytest.approx(-1 / 12, abs=1e-6)

@@ -122,7 +122,7 @@ def test_summary_markdown__says_that_it_was_shortened() -> None:
     assert "more cases that did not pass" in short
 
 
-def test_details__each_step_tells_less() -> None:
+def test_details__each_step_shows_less() -> None:
     sizes = [len(summary_markdown(SAMPLES["many"](), limit=limit)) for limit in (10**6, 40_000, 5_000)]
     assert sizes == sorted(sizes, reverse=True)
     for richer, poorer in itertools.pairwise(DETAILS):

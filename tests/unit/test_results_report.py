@@ -25,7 +25,7 @@ def test_report__it_is_written_as_pydantic_would_write_it(name: str) -> None:
     assert results_json(SAMPLES[name]()) == SAMPLES[name]().model_dump_json(indent=1) + "\n"
 
 
-def test_report__counts_are_always_counted_anew() -> None:
+def test_report__counts_are_always_computed_again() -> None:
     facts = json.loads(results_json(SAMPLES["failed"]()))
     facts["totals"]["passed"] = 1_000
     read = RunReport.model_validate(facts)

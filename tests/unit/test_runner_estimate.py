@@ -71,7 +71,7 @@ def test_estimate__fixed_turns_are_counted_for_every_run() -> None:
     assert row.calls == span(12 * 3, 12 * 5), "three votes of five settle a turn"
 
 
-def test_estimate__what_is_computed_asks_nobody() -> None:
+def test_estimate__computed_metrics_make_no_calls() -> None:
     [row] = only(file([case()], metric("response_match_score")), prices=PRICES).criteria
 
     assert row == CriterionEstimate(metric="response_match_score", cases=1)
@@ -92,7 +92,7 @@ def test_estimate__sentences_are_asked_about_once_however_many_votes_are_configu
     assert (row.samples, row.calls) == (1, span(4, 6))
 
 
-def test_estimate__how_much_is_said_on_the_way_nobody_knows() -> None:
+def test_estimate__the_number_of_intermediate_messages_is_unknown() -> None:
     [row] = only(file([case()], metric("hallucinations_v1", evaluate_intermediate_nl_responses=True))).criteria
 
     assert row.calls == span(4, None)
@@ -199,7 +199,7 @@ def test_estimate__a_cost_without_bound() -> None:
     assert row.cost[1] is None
 
 
-def test_estimate__of_scenarios_nobody_knows_the_tokens() -> None:
+def test_estimate__the_tokens_of_scenarios_are_unknown() -> None:
     played = file([scenario(), case()], metric("safety_v1", samples=1))
     [row, _] = only(played, prices=PRICES).criteria
 

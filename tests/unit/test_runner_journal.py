@@ -122,7 +122,7 @@ def test_journal__an_outage_that_came_later_counts(path: Path) -> None:
     journal.close()
 
 
-def test_journal__what_depends_on_other_things_is_neither_reused_nor_told(path: Path) -> None:
+def test_journal__what_depends_on_other_things_is_neither_reused_nor_reported(path: Path) -> None:
     journal = Journal(written(path, recording("one"), recording("two")), resume=True)
     assert journal.reuse("one#1", "changed") is None
     assert journal.reuse("two#1", "f") is not None
@@ -130,7 +130,7 @@ def test_journal__what_depends_on_other_things_is_neither_reused_nor_told(path: 
     journal.close()
 
 
-def test_journal__without_resume_it_begins_anew(path: Path) -> None:
+def test_journal__without_resume_it_starts_over(path: Path) -> None:
     journal = Journal(written(path, recording("one")), resume=False)
     assert journal.reuse("one#1", "f") is None
     assert path.read_bytes() == b""

@@ -40,7 +40,7 @@ def test_plan_custom__a_recording_has_no_environment_for_a_custom_metric() -> No
     ]
 
 
-def test_plan_custom__a_metric_that_nobody_brings_is_refused() -> None:
+def test_plan_custom__a_metric_without_a_definition_is_refused() -> None:
     plan = planned(code=None)
 
     assert [(problem.code, problem.message) for problem in plan.problems] == [

@@ -40,7 +40,7 @@ def test_otlp__a_turn_has_the_calls_of_its_agent_only(tmp_path: Path) -> None:
     assert case.session_input is None, "a trace has no initial state"
 
 
-def test_otlp__sessions_are_told_apart_and_turns_are_ordered_by_time(tmp_path: Path) -> None:
+def test_otlp__sessions_are_distinguished_and_turns_are_ordered_by_time(tmp_path: Path) -> None:
     later, earlier = otel_turn("t1", "a", 2_000), otel_turn("t2", "a", 1_000)
     later[-2]["attributes"]["gen_ai.output.messages"] = messages("assistant", "Later.")
     cases, _ = cases_of(otlp(*later, *earlier, *otel_turn("t3", "b", 3_000)), tmp_path)
