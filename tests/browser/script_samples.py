@@ -119,6 +119,7 @@ def page_of_script(path: Path, script: str) -> str:
     failing["id"] = f"evals/home.test.json:{name}"
     crashed["id"] = f"evals/home.test.json:{name}_2"
     failing["metrics"].append(metric(_METRICS[script], "failed", 0.25, 0.5, base=0.75, delta=-0.5))
+    failing["findings"].append({"summary": f"{_METRICS[script]} 0.25, needs 0.50", "lines": [], "log": ""})
     short = [
         case(f"evals/home.test.json:{name}_{number}", [run("head:0", "passed", [turn("Hello.", [], "Hello.")])])
         for number in range(3, 3 + PASSED)

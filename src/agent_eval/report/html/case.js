@@ -124,7 +124,7 @@ function findingElement(finding, everything) {
   return h(
     "li",
     null,
-    foreign(finding.summary, "strong"),
+    foreign(finding.summary, "strong", { dir: "ltr" }),
     lines.length ? h("ul", null, lines.slice(0, most)) : null,
     lines.length > most ? aside(false, countText(lines.length - most, "more line"), () => [h("ul", null, lines.slice(most))]) : null,
     finding.log ? aside(everything, "log", () => [logBlock(finding.log, "log")]) : null,

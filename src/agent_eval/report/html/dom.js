@@ -39,7 +39,7 @@ function svg(tag, props, ...children) {
  * An element for text of an agent, a model or an eval file: its direction does not affect the text around it.
  * @param {string | null | undefined} text
  * @param {string} [tag]
- * @param {Props} [props] A path has `dir: "ltr"`, so that its names stand in one order whatever script the first has.
+ * @param {Props} [props] A path and a sentence of ours have `dir: "ltr"`, so that their words stand in one order whatever script the first has.
  */
 function foreign(text, tag = "span", props = {}) {
   const classes = props.class ? `foreign ${props.class}` : "foreign";
