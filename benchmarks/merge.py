@@ -2,10 +2,11 @@
 
     python benchmarks/merge.py                                        # merge of 10,000 recorded cases in 5 parts
     python benchmarks/merge.py --agent-python PYTHON --cases 2000     # and 5 parts of an agent, models at 200 ms
-    python benchmarks/merge.py --agent-python PYTHON --cases 400 --durations
+    python benchmarks/merge.py --only-agent --agent-python PYTHON --cases 2000 --durations    # without the first
 
 PYTHON is an interpreter with google-adk. The agent is the weather example, against a Gemini on loopback. The cases have
-1 to 5 turns. An unsplit run comes first: the merge must have its verdict and scores, with as many calls of the model.
+1 to 5 turns. All runs are jobs of a pull request on a stand-in for GitHub. An unsplit run without a comment comes
+first: the merge must have its verdict and scores, with as many calls of the model, and write the only comment.
 Parts run one after another, so that they do not share the machine's cores; with `--durations` they are balanced by
 the durations of the unsplit run. Exit code 1 if a goal is missed.
 """
@@ -24,7 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import workload
+from environments import PROJECT
 from measuring import Measurement, measure
+
+sys.path.insert(0, str(PROJECT / "tests" / "integration"))
+
+from base_repos import new_repo
+from fake_github import FakeGitHub
 
 PARTS = 5
 FILES, CASES_PER_FILE = 100, 100
@@ -96,17 +103,52 @@ def workspace(directory: Path, cases: int) -> Path:
     return cwd
 
 
+PULL = 7
+
+
+def pull_request(cwd: Path, github: FakeGitHub) -> dict[str, str]:
+    """Commits the workspace as the change of a pull request; returns the variables of the pull request's jobs."""
+    repo = new_repo(cwd)
+    repo.commit({".gitignore": "/event.json\n/plan.json\n/agent-eval-results/\n/shards/\n/whole/\n__pycache__/\n"})
+    repo.branch("feature")
+    (cwd / "README.md").write_text("Weather.\n", "utf-8")
+    head = repo.commit({})
+    github.state.take_git(cwd)
+    merged = repo.merge("feature", "main")
+    github.state.take_git(cwd)
+    github.state.pull(PULL, head_sha=head, head_ref="feature")
+    run = github.state.run(head, event="pull_request", branch="feature")
+    event = cwd / "event.json"
+    event.write_text(json.dumps(github.state.event_of(PULL)), "utf-8")
+    ref = f"refs/pull/{PULL}/merge"
+    return {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_SHA": merged,
+        "GITHUB_REF": ref,
+        "GITHUB_REPOSITORY": github.state.repository,
+        "GITHUB_RUN_ID": str(run.id),
+        "GITHUB_RUN_ATTEMPT": str(run.attempt),
+        "GITHUB_SERVER_URL": github.server_url,
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_WORKFLOW_REF": f"{github.state.repository}/{run.path}@{ref}",
+        "GITHUB_TOKEN": github.token,
+    }
+
+
 def parts_of_an_agent(directory: Path, python: str, cases: int, durations: bool) -> bool:
     """Parts with real processes; true if the goals are met."""
     cwd = workspace(directory / "agent", cases)
-    with workload.model_server(0.2) as server:
-        variables = environment() | {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "none"}
-        options = ["--agent-python", python]
+    with workload.model_server(0.2) as server, FakeGitHub() as github:
+        job = pull_request(cwd, github)
+        variables = environment() | job | {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "none"}
+        options = ["--agent-python", python, "--baseline", "none"]
 
         def run(*arguments: str) -> Measurement:
             return gate(cwd, "run", *options, *arguments, variables=variables, codes=(0,))
 
-        whole = run("--output-dir", "whole")
+        whole = run("--comment", "never", "--output-dir", "whole")
         calls = server.stats()["statuses"]
         if durations:
             plan = gate(cwd, "plan", "--durations", "whole", "--shards", str(PARTS), "--format", "json", codes=(0,))
@@ -114,8 +156,11 @@ def parts_of_an_agent(directory: Path, python: str, cases: int, durations: bool)
             options += ["--shard-plan", "plan.json"]
         server.reset()
         parts = [run("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}") for index in range(1, PARTS + 1)]
+        early = len(github.state.comments)
         merge = gate(cwd, "merge", *options, variables=variables, codes=(0,))
         same_calls = server.stats()["statuses"] == calls
+        comments = [comment.body for comment in github.state.comments_of(PULL)]
+    one_comment = not early and len(comments) == len(github.state.comments) == 1 and f"{cases:,}" in comments[0]
     same = outcome(cwd, "agent-eval-results") == outcome(cwd, "whole")
     ratio = slowest_to_mean([part.seconds for part in parts])
     of_cpu = slowest_to_mean([part.cpu_seconds for part in parts])
@@ -125,9 +170,9 @@ def parts_of_an_agent(directory: Path, python: str, cases: int, durations: bool)
         print(f"  {name:8} {one.seconds:7.1f} s  {one.cpu_seconds:7.1f} s of CPU  {one.peak_mb:5.0f} MB")
     print(
         f"  slowest part to the mean {ratio:.2f} (of CPU {of_cpu:.2f}); same verdict and scores: {same}; "
-        f"same model calls: {same_calls}"
+        f"same model calls: {same_calls}; comments of the parts: {early}, of the merge: {len(comments) - early}"
     )
-    return same and same_calls and ratio <= SLOWEST_TO_MEAN
+    return same and same_calls and one_comment and ratio <= SLOWEST_TO_MEAN
 
 
 def slowest_to_mean(seconds: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from agent_eval import __version__
@@ -134,9 +134,10 @@ def _out_of_range(report: RunReport) -> float | None:
     left: list[Any] = [report]
     while left:  # Not recursive, and few calls: 10,000 cases have millions of values.
         value = left.pop()
-        if isinstance(value, BaseModel):
-            value = value.__dict__
-        for item in value.values() if isinstance(value, dict) else value:
+        kind = value.__class__
+        if kind is not list:  # An isinstance check with pydantic's base class takes as long as this loop.
+            value = (value if kind is dict else value.__dict__).values()
+        for item in value:
             kind = item.__class__
             if kind is float or kind is int:
                 if not -_LARGEST <= item <= _LARGEST:  # also true for NaN

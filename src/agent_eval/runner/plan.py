@@ -72,6 +72,8 @@ class PlannedCase:
     @property
     def turns(self) -> int:
         """Turns of one run, at least 1; of a scenario their limit."""
+        if self.case.conversation_scenario is None:
+            return turns_of(self.case, None)
         return turns_of(self.case, simulator_options(self.user_config).max_turns)
 
     def run_id(self, run: int) -> str:
