@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from history_samples import FILE, case, report
 from policy_texts import policy_of
 
-from agent_eval.gate.evaluation import Compared, evaluate
+from agent_eval.gate.evaluation import evaluate
+from agent_eval.gate.failures import Compared
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather

@@ -1,12 +1,12 @@
 """From scored cases, the statistical decision and the policy to one verdict. Pure.
 
 In mode `thresholds` every case must reach its thresholds. In mode `regressions` a case blocks if it got significantly
-worse than on the base; a case that failed there too does not. What can't be compared (a new case, a new metric, an
-error of the agent that the base doesn't have) must reach its thresholds: a failing case never passes because history
-is missing.
+worse than on the base branch; a case that failed there too does not. What can't be compared (a new case, a new metric,
+an error of the agent that the base branch doesn't have) must reach its thresholds: a failing case never passes because
+history is missing.
 
-An error of the agent is repeated like any other failure. If it occurs again, and the base has no such error, it blocks
-without a statistical test: an agent that never broke on the base has no error rate to compare with.
+An error of the agent is repeated like any other failure. If it occurs again, and the base branch has no such error, it
+blocks without a statistical test: an agent that never broke there has no error rate to compare with.
 
 A case that was not evaluated (`gate.answers`) never passes by comparison, and a run in which no case was scored is
 never `passed` (`gate.caveats`), unless the gate only advises.
@@ -14,24 +14,22 @@ never `passed` (`gate.caveats`), unless the gate only advises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
+from agent_eval.gate.failures import BaseErrors, Compared, FailedCases, are_broken_alike, errors_again, sort_failed_case
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
-from agent_eval.gate.regression import Gathered, Outcome, quarantine_notices
-from agent_eval.gate.stats import PASS, CaseDecision, Decision, Rules
+from agent_eval.gate.regression import quarantine_notices
+from agent_eval.gate.stats import PASS, CaseDecision, Rules
 from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results import (
-    BROKE,
     WITHOUT_KEY,
     CaseReport,
     DecisionReasonReport,
     GateMode,
-    HistoryReport,
-    MetricReport,
     Reason,
     VerdictValue,
 )
@@ -43,33 +41,11 @@ QUARANTINED_BROKEN = "quarantined-broken"
 """The code of the note about quarantined cases that are broken now: it belongs at the top of every report."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """The comparison with the base after the decision."""
-
-    decision: Decision
-    gathered: Gathered
-    base: HistoryReport
-    confirmations: Sequence[CaseReport] = ()
-    """The head's extra runs."""
-    base_runs: Sequence[CaseReport] = ()
-    """The base's runs of today."""
-    counterparts: Mapping[str, CaseReport] = field(default_factory=dict)
-    """The same cases in the base's results, by the head's ids."""
-    agents: Mapping[str, str] = field(default_factory=dict)
-    """The head's agents by eval file."""
-
-    @property
-    def base_name(self) -> str:
-        """The base branch's name in sentences."""
-        return self.gathered.rules.base_name
-
-
 def choose_mode(
     gate: Gate, cases: Sequence[CaseReport], *, pull_request: bool, compared: Compared | None
 ) -> tuple[GateMode, Reason | None]:
     """The mode that decides, and a note if it is not the requested one."""
-    usable = compared is not None and bool(compared.gathered.evidence or _broken_alike(cases, compared))
+    usable = compared is not None and bool(compared.gathered.evidence or are_broken_alike(cases, compared))
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
     if gate in {"regressions", "both"} and not usable:
@@ -148,16 +124,16 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
     decision, base = compared.decision, compared.base_name
     words = {case.case_id: case for case in decision.cases if case.metric == PASS}
     lost = unevaluated(cases, compared.confirmations, compared.agents)
-    sorted_out = _SortedOut()
-    again = _errors_again(compared.confirmations)
-    known_errors = _BaseErrors.of(compared)
+    sorted_out = FailedCases()
+    again = errors_again(compared.confirmations)
+    known_errors = BaseErrors.of(compared)
     for case in cases:
         if case.status != "failed" or case.case_id not in blocks:
             continue
         if case.case_id in lost:
             sorted_out.not_evaluated.setdefault(lost[case.case_id], []).append(case)
         else:
-            _sort(case, words.get(case.case_id), compared, again, known_errors, sorted_out)
+            sort_failed_case(case, words.get(case.case_id), compared, again, known_errors, sorted_out)
     own = [
         *(
             _reason(kind, lost_cases, f"not evaluated ({kind})")
@@ -200,151 +176,11 @@ def _forgiven(case: CaseReport) -> CaseReport:
     return case.model_copy(update={"status": "passed", "reason": None})
 
 
-@dataclass(kw_only=True)
-class _SortedOut:
-    """Failed cases by what they mean in a comparison."""
-
-    not_evaluated: dict[str, list[CaseReport]] = field(default_factory=dict)
-    """By the kind of error."""
-    agent_errors: list[CaseReport] = field(default_factory=list)
-    not_comparable: list[CaseReport] = field(default_factory=list)
-    new_metrics: list[CaseReport] = field(default_factory=list)
-    error_once: list[tuple[CaseReport, int]] = field(default_factory=list)
-    """With the number of repeated runs that did not show it again."""
-    as_before: list[tuple[CaseReport, CaseDecision]] = field(default_factory=list)
-    otherwise: list[CaseReport] = field(default_factory=list)
-    """The agent answers here, and broke on the base."""
-    broken_alike: list[CaseReport] = field(default_factory=list)
-    """Their metrics break in the same way on both sides."""
-
-    gone: list[CaseReport] = field(default_factory=list)
-    """Can't be compared, and passed often enough when repeated."""
-    open: list[CaseReport] = field(default_factory=list)
-    """Can't be compared, and could not be repeated often enough."""
-
-    def hold(self, case: CaseReport, against: list[CaseReport], outcome: Outcome | None) -> None:
-        """Counts a failure against the pull request unless repeated runs passed or were too few."""
-        {"gone": self.gone, "open": self.open}.get(outcome or "again", against).append(case)
-
-    @property
-    def blocking(self) -> list[CaseReport]:
-        lost = [case for cases in self.not_evaluated.values() for case in cases]
-        return [*lost, *self.agent_errors, *self.not_comparable, *self.new_metrics]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _BaseErrors:
-    """The agent's errors on the base."""
-
-    kinds: frozenset[str]
-    """Those in the base's results and in its runs of today, in any case."""
-    unknown: frozenset[str]
-    """Cases, by the base's id, that broke in stored runs: the history doesn't keep the kind of an error."""
-
-    @classmethod
-    def of(cls, compared: Compared) -> _BaseErrors:
-        kinds = [kind for case in (*compared.counterparts.values(), *compared.base_runs) for kind in _kinds(case)]
-        known_errors = {case.case_id: len(_kinds(case)) for case in compared.counterparts.values()}
-        unknown = (
-            case.case_id
-            for case in compared.base.cases
-            if case.outcomes.count(BROKE) > known_errors.get(case.case_id, 0)
-        )
-        return cls(kinds=frozenset(kinds), unknown=frozenset(unknown))
-
-    def explain(self, case: CaseReport, base_id: str, *, passed_there: bool) -> bool:
-        """Whether the base has the errors of a case too.
-
-        Where the case passes on the base now and then, the statistics say whether it breaks more often, and an agent
-        that breaks now and then breaks in any case. Where it never passed they can't, so it must break in the same way.
-        """
-        if self.kinds.issuperset(_kinds(case)):
-            return True
-        return bool(self.unknown) if passed_there else base_id in self.unknown
-
-
-def _kinds(case: CaseReport) -> list[str]:
-    """The kinds of the agent's errors, one for each run that ended with one."""
-    return [run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"]
-
-
-def _sort(
-    case: CaseReport,
-    word: CaseDecision | None,
-    compared: Compared,
-    again: Mapping[str, tuple[int, int]],
-    base_errors: _BaseErrors,
-    into: _SortedOut,
-) -> None:
-    comparable, counterpart = compared.gathered.comparable.get(case.case_id), compared.counterparts.get(case.case_id)
-    broke, outcome = bool(_kinds(case)), compared.decision.retrials.get(case.case_id)
-    failing = _failing(case)
-    alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
-    if alike and len(alike) == len(failing):
-        into.broken_alike.append(case)
-    elif comparable is None or word is None:
-        into.hold(case, into.not_comparable, outcome)
-    elif any(metric.name in comparable.missing and metric not in alike for metric in failing):
-        into.hold(case, into.new_metrics, outcome)
-    elif word.blocking:
-        return  # The decision has a reason of its own.
-    elif broke and again.get(case.case_id, (0, 0))[1] and not again[case.case_id][0]:
-        into.error_once.append((case, again[case.case_id][1]))
-    elif broke and not base_errors.explain(case, comparable.base_id, passed_there=bool(word.base_mean)):
-        into.hold(case, into.agent_errors, outcome)
-    elif (
-        not broke and counterpart is not None and counterpart.runs and len(_kinds(counterpart)) == len(counterpart.runs)
-    ):
-        into.otherwise.append(case)
-    else:
-        # An agent that breaks now and then on the base too is noise like any other: the statistics decided.
-        into.as_before.append((case, word))
-
-
-def _failing(case: CaseReport) -> list[MetricReport]:
-    return [metric for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}]
-
-
-def _broken_alike(cases: Sequence[CaseReport], compared: Compared) -> bool:
-    """Whether a case is comparable only by a metric that breaks on both sides."""
-    return any(
-        _breaks_alike(metric, there)
-        for case in cases
-        if case.status == "failed" and (there := compared.counterparts.get(case.case_id)) is not None
-        for metric in _failing(case)
-    )
-
-
-def _breaks_alike(metric: MetricReport, there: CaseReport | None) -> bool:
-    """Whether a metric has no score on either side, by the same mistake of the same code."""
-    kinds = _metric_kinds(metric)
-    return bool(kinds) and any(
-        other.name == metric.name and other.fingerprint == metric.fingerprint and kinds <= _metric_kinds(other)
-        for other in (there.metrics if there is not None else ())
-    )
-
-
-def _metric_kinds(metric: MetricReport) -> set[str]:
-    return {run.error.kind for run in metric.runs if run.error is not None and run.error.owner == "agent"}
-
-
-def _errors_again(confirmations: Iterable[CaseReport]) -> dict[str, tuple[int, int]]:
-    """By case, how many of its extra runs ended with an error of the agent, and how many were judged."""
-    counts: dict[str, tuple[int, int]] = {}
-    for case in confirmations:
-        errors, runs = counts.get(case.case_id, (0, 0))
-        for run in case.runs:
-            errors += run.error is not None and run.error.owner == "agent"
-            runs += run.status in {"passed", "failed"}
-        counts[case.case_id] = errors, runs
-    return counts
-
-
 def _reason(code: str, cases: Sequence[CaseReport], what: str) -> Reason | None:
     return Reason(code=code, message=f"{plural(len(cases), 'case')} {what}: {_names(cases)}") if cases else None
 
 
-def _not_held_against(sorted_out: _SortedOut, rules: Rules) -> list[Reason]:
+def _not_held_against(sorted_out: FailedCases, rules: Rules) -> list[Reason]:
     notes, base = [], rules.base_name
     for case, runs in sorted_out.error_once:
         message = f"{short_name(case.case_id)}: the agent broke once and not again in {plural(runs, 'more run')}"
@@ -373,7 +209,7 @@ def _not_held_against(sorted_out: _SortedOut, rules: Rules) -> list[Reason]:
 
 
 def _why_not(word: CaseDecision, alpha: float) -> str:
-    """Why a failed case doesn't block. A case that never failed on the base is never called flaky."""
+    """Why a failed case doesn't block. A case that never failed on the base branch is never called flaky."""
     if (word.base_mean == 1.0 and word.head_mean == 0.0) or (word.p_value is not None and word.p_value <= alpha):
         return "likely-regression"
     if word.word == "suspicious" or (word.base_mean == 1.0 and (word.head_mean or 0.0) < 1.0):

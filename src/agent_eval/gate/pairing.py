@@ -60,7 +60,7 @@ def match(head: Sequence[CaseReport], base: Iterable[B], selection: SelectionRep
 def same_cases(
     head: Sequence[CaseReport], base: Iterable[BaseCase], selection: SelectionReport | None = None
 ) -> dict[str, str]:
-    """The id on the base of each case of the head that has the same content there; see `match`."""
+    """The id on the base branch of each case of the head that has the same content there; see `match`."""
     contents = {case.case_id: case.fingerprint for case in head}
     matches = match(head, base, selection)
     return {case_id: old.case_id for case_id, old in matches.items() if old.fingerprint == contents[case_id]}

@@ -45,7 +45,7 @@ class BaseCheckout:
     stack: contextlib.AsyncExitStack
     """Closes the worktree, the agents and their isolation."""
     own_plan: Callable[[Settings], tuple[Plan, AgentChoices]] | None = None
-    """Plans the base's own eval files; None: the head's eval files run on the base's agent."""
+    """Plans the base's own eval files; None: the head's eval files run on the base branch's agent."""
     missing: dict[str, str] = field(default_factory=dict)
     """Why the base lacks an agent, as a sentence, by agent."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -65,7 +65,7 @@ class BaseCheckout:
         yield self._worktree
 
     async def execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
-        """Runs some cases on the base.
+        """Runs some cases on the base branch.
 
         Args:
             case_ids: None for all. Cases that the base can't run are left out.
@@ -91,7 +91,7 @@ class BaseCheckout:
             raise GitError(refused.problem.message, hint=refused.problem.hint) from refused
 
     async def report(self, num_runs: int) -> RunReport:
-        """Runs everything on the base.
+        """Runs everything on the base branch.
 
         Raises:
             GitError, NotOnBase: As for `execute`.

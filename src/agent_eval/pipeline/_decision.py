@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.failures import Compared
     from agent_eval.gate.verdict import Verdict
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline.ci_context import CIContext

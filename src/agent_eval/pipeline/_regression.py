@@ -13,7 +13,7 @@ from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
     from agent_eval.baseline import Resolver
-    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.failures import Compared
     from agent_eval.gate.regression import Before, Gathered
     from agent_eval.gate.stats import ConfirmOnBase, Decision, NoMoreRuns, Runs
     from agent_eval.pipeline._base_checkout import BaseCheckout
@@ -179,7 +179,7 @@ class Confirmation:
         return [case for cases in await asyncio.gather(*map(self.checkout.execute, plans)) for case in cases]
 
     async def _run_base(self, counts: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
-        """Runs cases on the base; `counts` and the result use the base's case ids."""
+        """Runs cases on the base branch; `counts` and the result use the base's case ids."""
         if not counts or self.base_checkout is None:
             return []
         base_checkout = self.base_checkout
@@ -273,7 +273,7 @@ def _sides(gathered: Gathered | None) -> Iterator[tuple[str, tuple[float, ...], 
 
 
 def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport) -> dict[str, FlakinessReport]:
-    """Failure rates of the cases that both passed and failed on the base."""
+    """Failure rates of the cases that both passed and failed on the base branch."""
     from agent_eval.gate.history import flakiness
     from agent_eval.results import FlakinessReport
 
@@ -339,7 +339,7 @@ async def compare_with_base(
     """
     from agent_eval.baseline import with_head
     from agent_eval.gate.diff import compare
-    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.failures import Compared
     from agent_eval.gate.history import agents_by_file, drift, drift_notices, excerpt, extend, within
     from agent_eval.gate.pairing import pair_up
     from agent_eval.pipeline._base_evidence import notable_cases

@@ -78,7 +78,7 @@ class MetricTable:
         Args:
             pair: The case.
             head: The metric on the head.
-            base: The metric of that name on the base.
+            base: The metric of that name on the base branch.
             judged: Whether the case has a result on both sides.
 
         Returns:
