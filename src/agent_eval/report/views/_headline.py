@@ -5,22 +5,19 @@ On a pull request it is about the merge, elsewhere about the run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from agent_eval.agents.host import KEY_HINT
-from agent_eval.core.text import every, first_line, listed, plural, shorten
-from agent_eval.gate.caveats import NOTHING_SCORED
+from agent_eval.core.text import every, first_line, plural
 from agent_eval.gate.rule_effects import CASES_REMOVED
-from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
-from agent_eval.report.views._visible import one_line
-from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered, with_status
-from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups, is_flaky, is_suspected
+from agent_eval.report.views._causes import causes
+from agent_eval.report.views._failure_phrases import case_names, failures, suspected_text
+from agent_eval.report.views.digest import with_status
+from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups
 from agent_eval.report.views.rule_changes import base_name
 from agent_eval.results import SHARD_MISSING, UNAFFECTED, WITHOUT_KEY, CaseReport, RunReport
 
 _LINE = 300
-_NAME = 60
 
 _ON_MERGE: Mapping[str, str] = {
     "failed": "Blocks the merge",
@@ -31,10 +28,6 @@ _OF_A_RUN: Mapping[str, str] = {"failed": "Failed", "inconclusive": "Inconclusiv
 
 _WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise", SHARD_MISSING})
 """Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
-_NEVER_RAN: Mapping[str, str] = {
-    "agent-import": "can't be imported",
-    "agent-environment": "has no working environment",
-}
 _NO_KEY = "no-key"
 """The agent's model refused the key or got none."""
 _REMEDIES: Mapping[str, str] = {
@@ -90,7 +83,7 @@ def _decision(report: RunReport, base: BaseComparison) -> str:
     sorted_out = groups(report, base)
     if report.verdict == "passed":
         return _passed(report, base, sorted_out)
-    parts = list(_wrong(report, base, sorted_out)) if report.verdict == "failed" else []
+    parts = list(failures(report, base, sorted_out)) if report.verdict == "failed" else []
     parts += _undecided(report, base, sorted_out) if report.verdict == "inconclusive" else _unjudged(report, parts)
     sentence = ", ".join(parts)
     if not sentence:
@@ -104,7 +97,7 @@ def _decision(report: RunReport, base: BaseComparison) -> str:
 
 def _advice(report: RunReport, base: BaseComparison) -> str:
     """What a gate that is not advisory would have said about failing cases; "" if there are none."""
-    if report.gate != "advisory" or not (wrong := _wrong(report, base, groups(report, base))):
+    if report.gate != "advisory" or not (wrong := failures(report, base, groups(report, base))):
         return ""
     would = "Would block the merge" if is_for_merge(report) else "Would fail"
     return f"{would}: {', '.join(wrong)}; exit 0 because `gate` is `advisory`"
@@ -148,114 +141,6 @@ def _inside(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
-@dataclass(frozen=True, kw_only=True)
-class _FailureGroup:
-    """Failing cases that the headline counts together."""
-
-    cases: Sequence[CaseReport]
-    singular: str = ""
-    """The verb for a single case."""
-    several: str = ""
-    adjective: str = ""
-    phrase: str = ""
-    """The whole phrase, for a group that is not counted as a part of all cases."""
-
-    def text(self, total: int, *, first: bool) -> str:
-        """E.g. `2 of 9 cases fail`, `1 new case fails`, `1 more fails as on main`."""
-        if self.phrase:
-            return self.phrase
-        size = len(self.cases)
-        verb = self.singular if size == 1 else self.several
-        if self.adjective:
-            return f"{plural(size, f'{self.adjective} case')} {verb}"
-        return f"{size:,} of {plural(total, 'case')} {verb}" if first else f"{size:,} more {verb}"
-
-
-def _wrong(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
-    """What fails, the worst first."""
-    total = report.totals.cases
-    failing = [case for case in [*sorted_out.worse, *sorted_out.failed, *sorted_out.still] if case.status == "failed"]
-    dead = [cause for cause in causes(report, failing) if cause.kind in NEVER_RAN]
-    gone = {case.case_id for cause in dead for case in cause.cases}
-    alone = len({file.agent for file in report.files}) <= 1
-    parts = [_never_ran(cause, total, alone=alone) for cause in dead]
-    for group in _failure_groups(report, base, sorted_out, gone):
-        if group.cases:
-            parts.append(group.text(total, first=not parts))
-    if parts and not dead and any(reason.code == NOTHING_SCORED for reason in report.reasons):
-        parts.append("so nothing was evaluated")
-    return parts
-
-
-def _failure_groups(
-    report: RunReport, base: BaseComparison, sorted_out: Groups, gone: Collection[str]
-) -> Iterator[_FailureGroup]:
-    worse, failed, still = (
-        [case for case in cases if case.case_id not in gone]
-        for cases in (sorted_out.worse, sorted_out.failed, sorted_out.still)
-    )
-    # A case that blocks by itself, e.g. because the agent never answered, is more than suspected.
-    blocking = frozenset(report.blocking)
-    suspected = [case for case in worse if is_suspected(case, base) and case.case_id not in blocking]
-    apart = {case.case_id for case in suspected}
-    worse = [case for case in worse if case.case_id not in apart]
-    silent = [case for case in worse if is_unanswered(case)]
-    regressions = [case for case in worse if not is_unanswered(case)]
-    names = _in_brackets(regressions) or f" in {plural(report.totals.cases, 'case')}"
-    yield _FailureGroup(cases=regressions, phrase=f"{plural(len(regressions), 'regression')} vs. {base.branch}{names}")
-    yield _FailureGroup(cases=silent, singular="no longer answers", several="no longer answer")
-    together = ", significant together" * (not worse and report.verdict == "failed" and base.together)
-    yield _FailureGroup(cases=suspected, phrase=_suspected(suspected) + together)
-    if base.comparison is None:
-        silent = [case for case in failed if is_unanswered(case)]
-        yield _FailureGroup(cases=silent, singular="has no answer", several="have no answer")
-        failed = [case for case in failed if not is_unanswered(case)]
-        crashed = sum(has_crashed(case) for case in failed)
-        if crashed == len(failed) and not any(run.error is not None for case in failed for run in case.runs):
-            why = "by an error of a custom metric"
-            yield _FailureGroup(cases=failed, singular=f"fails {why}", several=f"fail {why}")
-        elif crashed == len(failed):
-            yield _FailureGroup(cases=failed, singular="crashes", several="crash")
-        else:
-            of_them = f" ({crashed:,} {'crashes' if crashed == 1 else 'crash'})" if crashed else ""
-            yield _FailureGroup(cases=failed, singular="fails", several=f"fail{of_them}")
-        return
-    changes = {case.case_id: base.changes[case.case_id].change for case in failed if case.case_id in base.changes}
-    flaky = [case for case in failed if is_flaky(case, base)]
-    failed = [case for case in failed if not is_flaky(case, base)]
-    yield _FailureGroup(
-        cases=[case for case in failed if changes.get(case.case_id) == "added"],
-        singular="fails",
-        several="fail",
-        adjective="new",
-    )
-    yield _FailureGroup(
-        cases=[case for case in failed if changes.get(case.case_id) == "changed"],
-        singular="fails",
-        several="fail",
-        adjective="changed",
-    )
-    others = [case for case in failed if changes.get(case.case_id) not in {"added", "changed", "still_failing"}]
-    why = f"and can't be compared with {base.branch}"
-    yield _FailureGroup(cases=others, singular=f"fails {why}", several=f"fail {why}")
-    if report.gate in {"thresholds", "both"}:
-        how = f"no more often than on {base.branch}"
-        yield _FailureGroup(cases=flaky, singular=f"fails {how}", several=f"fail {how}")
-        still = [*(case for case in failed if changes.get(case.case_id) == "still_failing"), *still]
-        yield _FailureGroup(cases=still, singular=f"fails as on {base.branch}", several=f"fail as on {base.branch}")
-
-
-def _never_ran(cause: Cause, total: int, *, alone: bool) -> str:
-    agent = "the agent" if alone or not cause.agent else f"the agent {shorten(cause.agent, _NAME)}"
-    what = f"{agent} {_NEVER_RAN[cause.kind]}"
-    size = len(cause.cases)
-    if size == total:
-        return (
-            f"{what}, so none of {plural(total, 'case')} ran" if total > 1 else f"{what}, so the only case did not run"
-        )
-    return f"{what}, so {size:,} of {plural(total, 'case')} did not run"
-
-
 def _unjudged(report: RunReport, before: Sequence[str]) -> Iterator[str]:
     """How many cases have no result."""
     totals = report.totals
@@ -272,26 +157,8 @@ def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
 def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
     parts = list(_unjudged(report, ()))
     if sorted_out.worse and report.decision is not None and report.decision.outcome == "inconclusive":
-        parts.append(_suspected(sorted_out.worse))
+        parts.append(suspected_text(sorted_out.worse))
     return parts
-
-
-def _suspected(cases: Sequence[CaseReport]) -> str:
-    return plural(len(cases), "suspected regression") + _in_brackets(cases)
-
-
-def _in_brackets(cases: Sequence[CaseReport]) -> str:
-    """The names of one or two cases; "" for more."""
-    return f" ({_names(cases)})" if len(cases) <= 2 else ""
-
-
-def _names(cases: Sequence[CaseReport], most: int = 2) -> str:
-    return listed([_short_name(case) for case in cases], most)
-
-
-def _short_name(case: CaseReport) -> str:
-    """The name of a case. It is cut first, since a forged one may have megabytes, and shows no code."""
-    return shorten(one_line(shorten(case_name(case), 1_000)).replace("`", "'"), _NAME)
 
 
 def _remedy(report: RunReport) -> str:
@@ -352,7 +219,7 @@ def _beside(report: RunReport, base: BaseComparison, sorted_out: Groups) -> Iter
     ]
     for cases, singular, several in phrases:
         if cases:
-            yield f"{_names(cases)} {singular}" if len(cases) == 1 else f"{len(cases):,} {several}"
+            yield f"{case_names(cases)} {singular}" if len(cases) == 1 else f"{len(cases):,} {several}"
     totals = report.totals
     for size, what in (
         (totals.errored, "could not be evaluated"),
