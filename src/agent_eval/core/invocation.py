@@ -143,10 +143,8 @@ def adk_value(turn: Invocation) -> dict[str, Any]:
     return value
 
 
-def _event_parts(data: InvocationEvents) -> Iterator[Part]:
-    for event in data.invocation_events:
-        if event.content is not None:
-            yield from event.content.iter_parts()
+def _event_parts(data: InvocationEvents) -> list[Part]:
+    return [part for event in data.invocation_events if event.content is not None for part in event.content.parts or ()]
 
 
 def contents_of(

@@ -35,7 +35,7 @@ class PageCase:
         self.eval_case: EvalCase | None = facts.source.cases(case.case_id)
         # Reading costs more than all else. Without the eval case only the recordings have what the user said.
         is_read = detail.conversations or (detail.words and self.eval_case is None)
-        self.runs = CaseRuns(facts, case, is_read=is_read)
+        self.runs = CaseRuns(facts, case, is_read=is_read, is_base_read=is_read and detail.base)
 
     @property
     def expected(self) -> Sequence[Invocation] | None:

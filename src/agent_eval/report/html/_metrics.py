@@ -105,7 +105,7 @@ def _score(key: str, score: RunScore, detail: CaseDetail) -> dict[str, Any]:
         "rubrics": [_rubric(item) for item in judgements if item.get("subject")] if detail.words else [],
         "agreement": number(sum(agreements) / len(agreements)) if agreements else None,
         "close": any(item.get("close") is True for item in judgements),
-        "details": json_value(rest, _LINE) if detail.words else {},
+        "details": json_value(rest, _LINE) if rest and detail.words else {},
     }
 
 

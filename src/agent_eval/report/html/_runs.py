@@ -40,8 +40,8 @@ class PageRun:
 class CaseRuns:
     """The runs of a case, with the recordings that belong to them."""
 
-    def __init__(self, facts: Facts, case: CaseReport, *, is_read: bool) -> None:
-        """Reads the recordings of both sides, or leaves them alone."""
+    def __init__(self, facts: Facts, case: CaseReport, *, is_read: bool, is_base_read: bool) -> None:
+        """Reads the recordings of the sides, or leaves them alone."""
         self.case = case
         self.ignored = 0
         """Recordings that belong to no run of the report."""
@@ -58,7 +58,7 @@ class CaseRuns:
             for run in part.runs
         ]
         self.ignored += len(head)
-        self.base = list(base_runs(facts, facts.base_id(case.case_id))) if is_read else []
+        self.base = list(base_runs(facts, facts.base_id(case.case_id))) if is_base_read else []
 
     def _belonging(self, run: RunResult, recording: Recording | None) -> Recording | None:
         if recording is None or (run.started_at is not None and recording.started_at != run.started_at):

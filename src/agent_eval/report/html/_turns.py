@@ -73,7 +73,7 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
     """Calls, responses and texts before the answer, in order. The answer's own event is no step."""
     answer = text_of(turn.final_response)
     for event, parts in contents_of(turn.intermediate_data):
-        agent, branch = event.author, event.branch or ""
+        who = {"agent": shown(event.author, _NAME), "branch": shown(event.branch, _NAME)}
         texts: list[dict[str, Any]] = []
         for part in parts:
             call, response = part.function_call, part.function_response
@@ -82,32 +82,25 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
                     texts += _part(part, detail)
                 continue
             if texts:
-                yield _text(agent, branch, texts)
+                yield {"kind": "text", **who, "parts": texts}
                 texts = []
             if call is not None:
-                yield {**_who("call", agent, branch), **_call(call, detail)}
+                yield {"kind": "call", **who, **_call(call, detail)}
             elif response is not None and detail.events:
                 value = response.response if response.response is not None else {}
                 yield {
-                    **_who("response", agent, branch),
+                    "kind": "response",
+                    **who,
                     "id": shown(response.id, _NAME),
                     "name": shown(response.name, _NAME),
                     "value": bounded_value(value, detail.response),
                 }
         if texts and not (answer and "\n".join(part.text for part in parts if part.text) == answer):
-            yield _text(agent, branch, texts)
+            yield {"kind": "text", **who, "parts": texts}
 
 
 def _is_detail(part: Part) -> bool:
     return bool(part.thought) or part.text is None
-
-
-def _who(kind: str, agent: str, branch: str) -> dict[str, Any]:
-    return {"kind": kind, "agent": shown(agent, _NAME), "branch": shown(branch, _NAME)}
-
-
-def _text(agent: str, branch: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    return {**_who("text", agent, branch), "parts": parts}
 
 
 def _call(call: FunctionCall, detail: CaseDetail) -> dict[str, Any]:
@@ -159,6 +152,9 @@ def alignment(expected: Invocation, actual: Invocation) -> list[list[int | None]
     ours, theirs = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
     if max(len(ours), len(theirs)) > _MOST_ALIGNED:
         return None
+    names = [call.name for call in ours]
+    if names == [call.name for call in theirs] and len(set(names)) == len(names):
+        return [[at, at] for at in range(len(names))]  # As below, in a tenth of the time.
     try:
         partner = _by_name(ours, theirs)
         if partner is None and [(call.name, call.args) for call in ours] == [(call.name, call.args) for call in theirs]:
@@ -253,7 +249,7 @@ def _excerpt_expected(turn: TurnReport) -> dict[str, Any]:
     said = [{"text": shown(text, 20_000)} for text in turn.expected_said or ()]
     return {
         "user": _plain(turn.user),
-        "steps": [_text("", "", [item]) for item in [*said, *calls]],
+        "steps": [_excerpt_text("", [item]) for item in [*said, *calls]],
         "answer": None if turn.expected_answer is None else _plain(turn.expected_answer),
         "seconds": None,
         "spans": [],
@@ -263,11 +259,16 @@ def _excerpt_expected(turn: TurnReport) -> dict[str, Any]:
 
 def _excerpt_step(step: StepReport) -> Iterator[dict[str, Any]]:
     if step.text:
-        yield _text(step.agent, "", _plain(step.text))
+        yield _excerpt_text(step.agent, _plain(step.text))
     if step.call:
-        yield _text(step.agent, "", [{"code": shown(step.call, 20_000)}])
+        yield _excerpt_text(step.agent, [{"code": shown(step.call, 20_000)}])
     for response in step.responses:
-        yield {**_who("response", step.agent, ""), "id": "", "name": "", "value": shown(response, 20_000)}
+        who = {"agent": shown(step.agent, _NAME), "branch": ""}
+        yield {"kind": "response", **who, "id": "", "name": "", "value": shown(response, 20_000)}
+
+
+def _excerpt_text(agent: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"kind": "text", "agent": shown(agent, _NAME), "branch": "", "parts": parts}
 
 
 def _plain(text: str) -> list[dict[str, Any]]:
