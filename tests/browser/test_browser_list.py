@@ -42,6 +42,15 @@ def result(page: Page) -> str:
     return str(page.locator(".result").inner_text())
 
 
+def until_result(page: Page, text: str) -> None:
+    """The list follows the address in a later task."""
+    until(page, f"document.querySelector('.result').textContent === '{text}'")
+
+
+def until_sorted(page: Page, title: str, direction: str) -> None:
+    until(page, f"document.querySelector('[aria-sort={direction}]')?.textContent.startsWith('{title}')")
+
+
 # The rows of one moment: they are replaced in the frame after a scroll event.
 DRAWN = f"""() => {{
     const rows = [...document.querySelectorAll('tr.row')];
@@ -82,15 +91,15 @@ def test_list__filters_sorts_and_links(visit: Visit, many: Path) -> None:
     assert result(page) == "5,000 cases"
     failed = page.get_by_role("button", name="500 failed")
     failed.click()
-    until(page, "location.hash === '#q=status%3Afailed'")
-    assert result(page) == "500 of 5,000 cases"
+    until_result(page, "500 of 5,000 cases")
+    assert page.evaluate("location.hash") == "#q=status%3Afailed"
     assert failed.get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="100 flaky").click()
+    until_result(page, "0 of 5,000 cases")
     assert page.locator("#search").input_value() == "status:failed flaky"
-    assert result(page) == "0 of 5,000 cases"
     assert not page.get_by_role("table", name="Cases").is_visible()
     failed.click()
-    until(page, "document.querySelector('.result').textContent.startsWith('100 of')")
+    until_result(page, "100 of 5,000 cases")
 
     page.locator("#search").fill("-flaky file:home seconds>30")
     assert page.locator("tr.row").count() > 0
@@ -99,16 +108,17 @@ def test_list__filters_sorts_and_links(visit: Visit, many: Path) -> None:
 
     header = page.get_by_role("columnheader", name="Time")
     header.get_by_role("button").click()
-    until(page, "location.hash.endsWith('&sort=-seconds')")
-    assert header.get_attribute("aria-sort") == "descending"
+    until_sorted(page, "Time", "descending")
+    assert page.evaluate("location.hash").endswith("&sort=-seconds")
     assert focused(page).startswith("Time"), "the button of the new header has the focus"
     page.keyboard.press("Enter")
-    until(page, "location.hash.endsWith('&sort=seconds')")
-    assert header.get_attribute("aria-sort") == "ascending"
+    until_sorted(page, "Time", "ascending")
+    assert page.evaluate("location.hash").endswith("&sort=seconds")
     page.go_back()
-    until(page, "document.querySelector('[aria-sort]').ariaSort === 'descending'")
+    until_sorted(page, "Time", "descending")
     page.get_by_role("combobox", name="Order").select_option("case")
-    until(page, "location.hash.endsWith('&sort=case')")
+    until_sorted(page, "Case", "ascending")
+    assert page.evaluate("location.hash").endswith("&sort=case")
 
     page.locator("#search").fill("status:fialed")
     assert "status: is one of passed" in page.locator(".notices").inner_text()
@@ -191,12 +201,13 @@ def test_keys__walk_the_page(visit: Visit, tmp_path: Path) -> None:
     page.keyboard.type("jk?n")
     assert page.locator("#search").input_value() == "jk?n", "keys do not act in fields"
     page.locator("#search").fill("")
+    until(page, "document.querySelector('[role=status]').textContent === '6 cases'")  # Nothing changes after that.
     page.locator("h1").click()
     press("?")
     dialog = page.get_by_role("dialog", name="Keyboard")
     dialog.get_by_role("checkbox").check()
     press("Escape")
-    assert not dialog.is_visible()
+    dialog.wait_for(state="hidden")
     before = focused(page)
     press("j")
     press("?")
@@ -223,7 +234,9 @@ def test_search__in_conversations(visit: Visit, tmp_path: Path) -> None:
     page.keyboard.press("Enter")
     until(page, "document.querySelector('.result').textContent.startsWith('1 of 3')")
     assert f"conversations searched for “{word}”" in result(page)
-    assert page.get_by_role("status").inner_text().startswith("Searched all conversations: 1 of 3")
+    until(page, "document.querySelector('[role=status]').textContent.startsWith('Searched all conversations: 1 of 3')")
+    page.wait_for_timeout(800)
+    assert page.get_by_role("status").inner_text().startswith("Searched"), "what was typed is not announced after that"
     page.locator("#search").fill(f"-{word}")
     assert result(page).startswith("2 of 3 cases")
 

@@ -161,6 +161,8 @@ function createSearch(index, ctx, changed) {
   const progress = h("span", { class: "progress", hidden: true }, bar, h("button", { type: "button", class: "button", text: "Cancel", on: { click: () => running.abort() } }));
   const everywhere = async () => {
     running.abort();
+    clearTimeout(timer); // what it would announce is out of date then
+    timer = 0;
     const { signal } = (running = new AbortController());
     progress.hidden = false;
     const isComplete = await searchConversations(index, parseQuery(field.value, index), (done) => (bar.value = done), signal);
