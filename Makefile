@@ -23,12 +23,13 @@ demo-judged: ## Every ADK criterion, with judges and simulated users from a loca
 	python3 examples/hotel_concierge/serve.py ./entrypoint run examples/hotel_concierge
 
 # The tests start hundreds of processes: with bytecode on disk, each starts faster. Half of the time the tests wait for
-# processes, so there are more workers than cores.
-WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 3 // 2)")
+# processes, so there are more workers than cores. Each worker imports every test file: only those that may run are named.
+WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 2)")
 # CI repeats a failed test once and lists it (tests/README.md); elsewhere a failure is a failure.
 REPEATED = $(if $(filter true,$(CI)),--reruns 1 --rerun-show-tracebacks -raR)
 test: .venv/ready ## Unit and integration tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) --dist worksteal -m "not browser and not conformance and not container and not nightly"
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) --dist worksteal tests/unit tests/integration \
+		-m "not browser and not conformance and not container and not nightly"
 
 lint: .venv/ready lint-page ## All static checks
 	$(BIN)/ruff check

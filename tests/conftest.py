@@ -1,8 +1,12 @@
 """For all tests."""
 
 import os
+import sys
 
 import hypothesis
+
+# Our users don't have scipy, and nltk imports it where it can, which takes a second in each process.
+sys.modules["scipy"] = None  # type: ignore[assignment]
 
 # A busy machine is not a bug of ours; pytest's own limits catch what never ends.
 hypothesis.settings.register_profile("full", deadline=None, max_examples=50)

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from fake_gemini import Answer, FakeGemini, Fault
 from gate_runs import Done, Repository
@@ -75,14 +76,15 @@ class Started:
     """Without root's right to read everything."""
 
     def run(self, repository: Repository, *more: str) -> Done:
-        """Runs the gate with it."""
+        """Runs the gate with it, in a new interpreter only where root's right is given up."""
+        options: dict[str, Any] = {"preexec_fn": _give_up_reading_everything} if self.as_anybody else {}
         return repository.gate(
             "run",
             *self.arguments,
             *more,
             python=self.python,
             environment={**_NO_KEYS, **self.environment},
-            preexec_fn=_give_up_reading_everything if self.as_anybody else None,
+            **options,
         )
 
 

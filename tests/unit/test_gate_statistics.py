@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,15 @@ from agent_eval.gate.stats.exact_tests import (
     wilson,
 )
 from agent_eval.gate.stats.precision import detectable_drop, detectable_shift, mean_interval, t_quantile
+
+
+def scipy_stats() -> Any:
+    """scipy, which tests/conftest.py hides: only the worker that needs it waits for its import."""
+    if sys.modules.get("scipy") is None:
+        sys.modules.pop("scipy", None)
+    import scipy.stats
+
+    return scipy.stats
 
 
 def rng(seed: int = 1) -> np.random.Generator:
@@ -50,10 +60,10 @@ def test_statistics__the_exact_test_counts_all_deals() -> None:
 @settings(max_examples=60, deadline=None)
 def test_statistics__the_exact_test_is_fishers(head: int, base: int, data: st.DataObject) -> None:
     k, b = data.draw(st.integers(0, head)), data.draw(st.integers(0, base))
-    fisher = scipy.stats.fisher_exact(np.array([[k, head - k], [b, base - b]]), alternative="greater")
+    fisher = scipy_stats().fisher_exact(np.array([[k, head - k], [b, base - b]]), alternative="greater")
     assert exact_p(k, head, b, base) == pytest.approx(fisher.pvalue, rel=1e-9)
     assert exact_p(k, head, b, base) == pytest.approx(
-        scipy.stats.hypergeom.sf(k - 1, head + base, k + b, head), rel=1e-9
+        scipy_stats().hypergeom.sf(k - 1, head + base, k + b, head), rel=1e-9
     )
 
 
@@ -88,7 +98,7 @@ def test_statistics__permutations_of_scores_are_scipys(head: list[float], base: 
 
     ours = permutation_p(head, base, rng())
     if len(head) > 1 and len(base) > 1:
-        theirs = scipy.stats.permutation_test(
+        theirs = scipy_stats().permutation_test(
             (head, base), lower, vectorized=False, alternative="less", n_resamples=999
         )
         assert ours == pytest.approx(theirs.pvalue)
@@ -163,7 +173,7 @@ def test_statistics__holms_textbook_example() -> None:
 @given(st.integers(0, 50), st.integers(1, 50))
 def test_statistics__wilson_is_scipys(successes: int, runs: int) -> None:
     successes = min(successes, runs)
-    theirs = scipy.stats.binomtest(successes, runs).proportion_ci(0.95, "wilson")
+    theirs = scipy_stats().binomtest(successes, runs).proportion_ci(0.95, "wilson")
     assert wilson(successes, runs) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
@@ -174,13 +184,13 @@ def test_statistics__wilson_without_runs() -> None:
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 29, 299])
 @pytest.mark.parametrize("probability", [0.9, 0.95, 0.975, 0.995])
 def test_statistics__quantiles_of_t_are_scipys(probability: float, freedom: int) -> None:
-    assert t_quantile(probability, freedom) == pytest.approx(scipy.stats.t.ppf(probability, freedom), abs=1e-4)
+    assert t_quantile(probability, freedom) == pytest.approx(scipy_stats().t.ppf(probability, freedom), abs=1e-4)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
 def test_mean_interval__is_scipys(values: list[float]) -> None:
-    error = float(scipy.stats.sem(values))
-    theirs = scipy.stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=error) if error else None
+    error = float(scipy_stats().sem(values))
+    theirs = scipy_stats().t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=error) if error else None
     assert mean_interval(values) == pytest.approx(theirs or (values[0],) * 2, abs=2e-3)
 
 
@@ -219,11 +229,11 @@ def test_statistics__long_sums_are_close_and_on_the_safe_side() -> None:
     """A binomial distribution of 12,000 summands, and what three values far apart give."""
     low, tails = upper_tails({(0, (0.7, 0.3)): 12_000})
     for value in (3400, 3600, 3700, 3900):
-        exact = scipy.stats.binom.sf(value - 1, 12_000, 0.3)
+        exact = scipy_stats().binom.sf(value - 1, 12_000, 0.3)
         assert exact - 1e-12 <= tails[value - low] <= exact + 2e-10
     far = (0, (0.5, *[0.0] * 40, 0.5))
     low, tails = upper_tails({far: 5})
-    assert tails[41 * 3] == pytest.approx(scipy.stats.binom.sf(2, 5, 0.5))
+    assert tails[41 * 3] == pytest.approx(scipy_stats().binom.sf(2, 5, 0.5))
 
 
 def test_statistics__the_detectable_drop_is_seen_four_times_out_of_five() -> None:
@@ -231,7 +241,7 @@ def test_statistics__the_detectable_drop_is_seen_four_times_out_of_five() -> Non
     drop = detectable_drop(cases, 0.05)
     assert drop is not None
     values = rng(5)
-    bar = scipy.stats.norm.ppf(0.95) * math.sqrt(200 * 0.05 * 0.95 * 1.1) / 200
+    bar = scipy_stats().norm.ppf(0.95) * math.sqrt(200 * 0.05 * 0.95 * 1.1) / 200
     head = values.binomial(200, 0.05 + drop, 4000) / 200
     base = values.binomial(2000, 0.05, 4000) / 2000
     assert np.mean(head - base > bar) == pytest.approx(0.8, abs=0.04)
