@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from firefox import ENTER, ESCAPE, Firefox, started
+from firefox import ENTER, ESCAPE, PATIENCE, Firefox, started
 from hostile_samples import AUDIT, CORPUS, OVERFLOWING, VIEWS, forbidden, page_of_text
 from page_server import server
 from report_pages import samples
@@ -48,7 +48,7 @@ def test_firefox__notices_what_no_page_may_do(session: Firefox, tmp_path: Path) 
     session.open(path.as_uri())
     expected = {"request: http://127.0.0.1:65000/b", "console: logged", "dialog: spoken", "another page: about:blank"}
     expected |= {"console: Error: thrown"}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not (expected <= set(session.incidents) and any("65000/a" in text for text in session.incidents)):
         assert time.monotonic() < deadline, session.incidents
         session.evaluate("() => null")
