@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from agent_eval.baseline.lookup import BaselineOutcome, Found, Incompatible, Step, outcome_of
 from agent_eval.core.text import harmless, listed, plural
-from agent_eval.gate.history import without_silent
-from agent_eval.gate.pairing import pair_up
 from agent_eval.results import CaseReport, MetricReport, RunReport
 
 
@@ -19,6 +17,8 @@ def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
     """
     if not isinstance(outcome.baseline, Found) or head.verdict == "invalid":
         return outcome
+    from agent_eval.gate.history import without_silent
+
     report = without_silent(outcome.baseline.report)
     reason = incomparable(head, report)
     if reason is None and report is outcome.baseline.report:
@@ -42,6 +42,8 @@ def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
             message=f"The base branch's scores have another meaning: scoring version {base.scoring_version}, "
             f"this run's is {head.scoring_version}."
         )
+    from agent_eval.gate.pairing import pair_up
+
     pairing = pair_up(head.cases, base.cases, head.selection, base.selection)
     if any(_measured_alike(pair.head, pair.base) for pair in pairing.pairs):
         return None

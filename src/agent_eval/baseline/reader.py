@@ -15,7 +15,6 @@ from agent_eval import __version__
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.text import first_line, harmless, plural
-from agent_eval.gate.history import agents_by_file, broken_off, silent_cases
 from agent_eval.results import FILES, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
 
 _LARGEST = 1e18
@@ -160,6 +159,8 @@ def incomplete(report: RunReport) -> str | None:
         return "its eval files or settings were invalid, so nothing was run"
     if not report.cases:
         return "it has no cases"
+    from agent_eval.gate.history import agents_by_file, broken_off, silent_cases
+
     unrun = sum(map(broken_off, report.cases))
     if unrun:
         return f"{unrun:,} of its {plural(len(report.cases), 'case')} did not finish, so the run was interrupted"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agent_eval.baseline import UnreadableError
-from agent_eval.commands import link, publish, show
+from agent_eval.commands import link, publish
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import log_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
@@ -33,17 +33,7 @@ from agent_eval.pipeline import (
     recording_refused,
     rules,
 )
-from agent_eval.report.renderers import (
-    annotation_commands,
-    console,
-    github_outputs,
-    live_progress,
-    notice_command,
-    one_output,
-    part_summary,
-    plain_progress,
-    stop_commands,
-)
+from agent_eval.report.progress import live_progress, plain_progress
 from agent_eval.results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
 from agent_eval.settings import CONFIG_FILE
 
@@ -212,6 +202,14 @@ def _progress(io: CliIO) -> Iterator[Callable[[Progress], None]]:
 
 def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
     """Prints the result, and writes the outputs, annotations and summary of a GitHub Actions step."""
+    from agent_eval.report.renderers import (
+        annotation_commands,
+        console,
+        github_outputs,
+        part_summary,
+        stop_commands,
+    )
+
     files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
     text = console(outcome.report, width=io.width, color=io.color, files=labels)
@@ -231,6 +229,8 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
 
 def _all_cases(settings: Settings, io: CliIO) -> str:
     """All cases in the format of `agent-eval show`."""
+    from agent_eval.commands import show
+
     request = show.Request(results=settings.output, every=True)
     try:
         return show.show(request, settings.root, width=io.width, color=io.color) + "\n"
@@ -242,6 +242,8 @@ def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequ
     """Writes the pull request's comment. A failure does not change the verdict. A part of a run has no comment."""
     if settings.shard is not None:
         return
+    from agent_eval.report.renderers import notice_command, one_output
+
     try:
         posted = publish.comment(outcome.report, settings, ci, warnings)
     except Exception as error:
@@ -259,6 +261,8 @@ def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequ
 
 
 def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
+    from agent_eval.report.renderers import notice_command, one_output
+
     published = publish.publish(settings, ci)
     io.log(f"agent-eval: {published.message}")
     if not published.ok:
@@ -272,6 +276,8 @@ def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnin
     if has_error(problems):
         log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
         return 2
+    from agent_eval.report.renderers import one_output
+
     linked = link.link(settings, ci, warnings)
     io.log(f"agent-eval: {linked.message}")
     if linked.summary:

@@ -14,7 +14,6 @@ from agent_eval.agents.protocol import AgentRefused
 from agent_eval.baseline import BaseWorktree, Git, GitError, NotOnBase, agents_on_base, open_base
 from agent_eval.core.text import first_line
 from agent_eval.core.timing import Begun
-from agent_eval.gate.history import never_started
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline.context import RunContext
 from agent_eval.results import BASE, BASE_RECORDINGS
@@ -219,6 +218,8 @@ def _started(cases: Sequence[CaseReport]) -> list[CaseReport]:
     Raises:
         GitError: No agent started. The base itself may be fine, so this is not `NotOnBase`.
     """
+    from agent_eval.gate.history import never_started
+
     started = [case for case in cases if not never_started(case)]
     if not started and cases:
         [first, *_] = [run.error for case in cases for run in case.runs if run.error is not None]

@@ -206,8 +206,6 @@ def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]
 async def _run(settings: Settings, context: RunContext, planned: _Planned, report: RunReport) -> Outcome:
     """Runs what is planned, and writes the results."""
     from agent_eval.core.limiter import Limiter
-    from agent_eval.gate.evaluation import QUARANTINED_BROKEN
-    from agent_eval.gate.stats import pass_rates, pass_rates_notices
     from agent_eval.pipeline._base_checkout import open_base_checkout
     from agent_eval.pipeline._checkout import NotIsolated, Resources, open_checkout, open_isolation
     from agent_eval.runner import Journal, attach_conversations
@@ -240,6 +238,9 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
             else:
                 verdict = await _judged(planned, report, checkout, base_checkout)
             await loading
+        from agent_eval.gate.evaluation import QUARANTINED_BROKEN
+        from agent_eval.gate.stats import pass_rates, pass_rates_notices
+
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
         if settings.concurrency is None and resources.limiter.peak:
             report.provenance["concurrency"] = resources.limiter.summary
@@ -289,8 +290,6 @@ async def _judged(
     planned: _Planned, report: RunReport, checkout: Checkout, base_checkout: BaseCheckout | None
 ) -> Verdict:
     """Runs the plan while the base's results are fetched, compares and decides."""
-    from agent_eval.gate.regression import apply_policy
-    from agent_eval.gate.verdict import decide
     from agent_eval.pipeline._base_evidence import store_baseline_recordings
     from agent_eval.pipeline._regression import compare_with_base, find_base
 
@@ -307,6 +306,9 @@ async def _judged(
             from agent_eval.pipeline._parts import add_parts
 
             add_parts(report, planned.parts)
+        from agent_eval.gate.regression import apply_policy
+        from agent_eval.gate.verdict import decide
+
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
@@ -337,7 +339,9 @@ _NO_COMPARISON = (
 
 
 def _load_early(settings: Settings, cases: Iterable[PlannedCase]) -> None:
-    """Imports what scoring and the reports need while the agents start, not when it is needed."""
+    """Imports what scoring, the decision and the reports need while the agents start, not when it is needed."""
+    import agent_eval.gate.evaluation  # noqa: F401
+    import agent_eval.gate.regression  # noqa: F401
     from agent_eval.criteria import warm_up as load_stemmer
 
     if any(criterion.name == "response_match_score" for planned in cases for criterion in planned.criteria):

@@ -9,7 +9,6 @@ from agent_eval.report.renderers.badge import badge_svg
 from agent_eval.report.renderers.comment import comment_markdown, report_link
 from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.renderers.outputs import github_outputs, one_output
-from agent_eval.report.renderers.progress import live_progress, plain_progress
 from agent_eval.report.renderers.results_json import results_pieces
 from agent_eval.report.renderers.summary import part_summary, summary_markdown
 
@@ -24,11 +23,9 @@ __all__ = [
     "explanation_lines",
     "github_outputs",
     "junit_xml",
-    "live_progress",
     "notice_command",
     "one_output",
     "part_summary",
-    "plain_progress",
     "report_link",
     "results_pieces",
     "score_lines",
