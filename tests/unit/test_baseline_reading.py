@@ -30,6 +30,15 @@ def test_reading__what_we_write_is_read() -> None:
     assert read_report(wire(report), WHERE) == report
 
 
+def test_reading__results_that_were_compared_are_read() -> None:
+    suite = {"metric": "pass", "cases": 2, "drop": 0.5, "interval": [0.1, 0.9]}
+    report = read_report(_changed(decision={"outcome": "passed", "alpha": 0.05, "suites": [suite]}), WHERE)
+
+    assert isinstance(report, RunReport)
+    assert report.decision is not None
+    assert report.decision.suites[0].interval == (0.1, 0.9)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -50,6 +59,16 @@ def test_reading__what_we_write_is_read() -> None:
             "a score that is not a numb",
         ),
         (_changed(decision={"outcome": "passed", "alpha": math.nan}), "it has a score that is not a number"),
+        (
+            _changed(
+                decision={
+                    "outcome": "passed",
+                    "alpha": 0.05,
+                    "suites": [{"metric": "pass", "cases": 1, "interval": [math.nan, 1.0]}],
+                }
+            ),
+            "it has a score that is not a number",
+        ),
         (_changed(num_runs=10**4_000), "it has a number out of range"),
         (_changed(duration=1e300), "it has a number out of range"),
     ],

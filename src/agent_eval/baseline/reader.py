@@ -126,6 +126,7 @@ def _defect(report: RunReport) -> str | None:
 
 
 _LEAVES = frozenset({str, bool, type(None)})
+_SEQUENCES = frozenset({list, tuple})
 
 
 def _out_of_range(report: RunReport) -> float | None:
@@ -134,7 +135,7 @@ def _out_of_range(report: RunReport) -> float | None:
     while left:  # Not recursive, and few calls: 10,000 cases have millions of values.
         value = left.pop()
         kind = value.__class__
-        if kind is not list:  # An isinstance check with pydantic's base class takes as long as this loop.
+        if kind not in _SEQUENCES:  # An isinstance check with pydantic's base class takes as long as this loop.
             value = (value if kind is dict else value.__dict__).values()
         for item in value:
             kind = item.__class__
