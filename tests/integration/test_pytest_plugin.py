@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from recorded_evals import AGENT, write_evals
+from recorded_evals import AGENT, WITHOUT_PLUGINS, write_evals
 
 from agent_eval.pytest_plugin import _session, _summary
 
@@ -25,10 +25,10 @@ def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
         "GEMINI_API_KEY",
         "GITHUB_ACTIONS",
         "GITHUB_EVENT_NAME",
-        "PYTEST_ADDOPTS",
         "PYTEST_XDIST_WORKER",
     ):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
     return pytester.path
 
@@ -226,7 +226,7 @@ def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytes
 def test_xdist__one_run_for_all_workers(pytester: pytest.Pytester, root: Path) -> None:
     write_evals(root, "home.test.json", {f"case{number}": ["lamp"] for number in range(7)} | {"bad": ["heater"]})
 
-    result = pytester.runpytest_subprocess(*EVALS, "-n", "4", "-v")
+    result = pytester.runpytest_subprocess(*EVALS, "-n", "2", "-v")
 
     result.assert_outcomes(passed=7, failed=1)
     out = result.stdout.str()

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from recorded_evals import AGENT, case, write_evals
+from recorded_evals import AGENT, WITHOUT_PLUGINS, case, write_evals
 
 import agent_eval
 
@@ -84,7 +84,7 @@ def answered(root: Path, *, right: bool) -> None:
 
 @pytest.fixture
 def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
     return pytester.path
 
