@@ -1,7 +1,7 @@
 """How the list, a case and the trend look in three scripts, at three widths and in both themes.
 
 Fonts differ between machines, so what is compared are the places of boxes in the browser and, in golden files, what
-a screen reader gets. To look at the pictures, and to write the golden files anew:
+a screen reader gets. To look at the pictures, and to write the golden files again:
 
     PICTURES=/tmp/pictures .venv/bin/pytest tests/browser/test_browser_looks.py
     UPDATE_GOLDEN=1 .venv/bin/pytest tests/browser/test_browser_looks.py -k golden

@@ -1,6 +1,6 @@
 """The comment, judged by what a reader of the rendered page gets, and kept as files in `data/golden_comment`.
 
-`UPDATE_GOLDEN=1 pytest tests/unit/test_report_comment.py` writes them anew.
+`UPDATE_GOLDEN=1 pytest tests/unit/test_report_comment.py` writes them again.
 """
 
 from __future__ import annotations

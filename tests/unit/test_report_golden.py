@@ -1,6 +1,6 @@
 """What people read, kept as files: a change of a text is seen, and reviewed, as such.
 
-`UPDATE_GOLDEN=1 pytest tests/unit/test_report_golden.py` writes them anew.
+`UPDATE_GOLDEN=1 pytest tests/unit/test_report_golden.py` writes them again.
 """
 
 from __future__ import annotations

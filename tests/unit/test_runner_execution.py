@@ -181,7 +181,7 @@ async def test_execution__only_the_guilty_one_fails_when_a_process_dies(tmp_path
     for name in ("innocent", "guilty", "bystander"):
         assert sorted(attempt for attempt in tries if attempt[0] == name) == [(name, False), (name, True)]
     assert [report.runs[0].attempts for report in reports] == [2, 2, 2]
-    assert reports[2].runs[0].turns == 2, "the second attempt begins anew"
+    assert reports[2].runs[0].turns == 2, "the second attempt begins from the start"
     assert agent.closed == 6
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
+from agent_eval.core.collector import collector_paused
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.core.selectors import nearby, select
 from agent_eval.core.text import listed, short_name
@@ -39,28 +38,13 @@ def load_suite(
         initial_session: A JSON file with the initial session of legacy test files (lists of turns).
         skip: Directories not to search.
     """
-    with _collector_paused():
+    with collector_paused():
         return _load_suite(
             absolute(root),
             discover(absolute(root), targets, include=include, exclude=exclude, skip=skip),
             config=config,
             initial_session=initial_session,
         )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Disables the garbage collector, which would scan all eval cases again and again while they accumulate.
-
-    They contain no cycles. Loading 1,000 files of 10 cases takes 0.7 s instead of 2.6 s (measured, Python 3.11).
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _load_suite(root: Path, discovery: Discovery, *, config: Path | None, initial_session: Path | None) -> Suite:

@@ -161,7 +161,7 @@ class Tapes:
         return dataclasses.replace(plan, cases=tuple(cases)), problems
 
     def _index(self, planned: PlannedCase) -> TapeIndex | None:
-        """The case's tape; None if it has none, or it is made anew."""
+        """The case's tape; None if it has none, or a new one is made."""
         key = planned.file, planned.case.eval_id
         if key not in self._indexes:
             tape = None if self.mode == "record" else read_tape(tape_path(self.root, *key), self.root)

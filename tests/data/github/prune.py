@@ -1,4 +1,4 @@
-"""Makes `api.github.com.json` and `events.json` anew from GitHub's own packages. Needs npm, for the download alone.
+"""Makes `api.github.com.json` and `events.json` again from GitHub's own packages. Needs npm, for the download alone.
 
     python tests/data/github/prune.py [DIRECTORY]
 

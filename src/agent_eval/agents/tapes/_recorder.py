@@ -32,7 +32,7 @@ def tape_of(sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | No
     Args:
         sessions: In the order of their runs.
         rules: Say which calls are the same.
-        before: The tape to complete (`record-missing`); None to make it anew.
+        before: The tape to complete (`record-missing`); None to begin an empty one.
     """
     changed = {tool for session in sessions for tool in session.changed}
     tools = {key: value for key, value in (before.tools if before else {}).items() if _tool(key) not in changed}

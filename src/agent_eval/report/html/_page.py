@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import html
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import IO
 
+from agent_eval.core.collector import collector_paused
 from agent_eval.core.disk import naming
 from agent_eval.core.files import replacing
 from agent_eval.report.html._assets import policy, script, style
@@ -64,7 +64,7 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
     options = options or PageOptions()
     steps = plans(options.detail)
     facts = Facts(source)
-    with naming(path), replacing(path) as file, _no_collection():
+    with naming(path), replacing(path) as file, collector_paused():
         for step in steps[first_step(facts, steps, options.size) :]:
             limit = options.size if step is not steps[-1] else None
             with contextlib.suppress(_TooBig):
@@ -72,18 +72,6 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
                 file.truncate()
                 return Written(level=step.level, size=_write(file, facts, step, limit))
     raise AssertionError("the last step has no limit")
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the garbage collector, which would walk through the report again and again: a page makes no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
