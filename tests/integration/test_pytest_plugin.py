@@ -226,7 +226,7 @@ def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytes
 def test_xdist__one_run_for_all_workers(pytester: pytest.Pytester, root: Path) -> None:
     write_evals(root, "home.test.json", {f"case{number}": ["lamp"] for number in range(7)} | {"bad": ["heater"]})
 
-    result = pytester.runpytest_subprocess(*EVALS, "-n", "2", "-v")
+    result = pytester.runpytest_subprocess(*EVALS, "-n", "4", "-v")
 
     result.assert_outcomes(passed=7, failed=1)
     out = result.stdout.str()
