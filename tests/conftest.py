@@ -1,12 +1,17 @@
 """For all tests."""
 
 import os
+import signal
 import sys
 
 import hypothesis
 
 # Our users don't have scipy, and nltk imports it where it can, which takes a second in each process.
 sys.modules["scipy"] = None  # type: ignore[assignment]
+
+# A shell without job control ignores Ctrl-C in its background jobs, and the processes of the tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is not a bug of ours; pytest's own limits catch what never ends.
 hypothesis.settings.register_profile("full", deadline=None, max_examples=50)
