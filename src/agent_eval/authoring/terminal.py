@@ -1,4 +1,4 @@
-"""A terminal on which one key answers a question."""
+"""Questions to the user of a terminal, answered with one key or with a line."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _END = {"\x04", "\0"}
 """Ctrl-D, and what Linux makes of it if it is typed before the terminal stops to read lines."""
 _REST = 0.05
 """Seconds in which a terminal sends the rest of an escape sequence."""
+_SIGNAL_CHECK = 0.2
+"""Seconds after which a wait for input notices a Ctrl-C that came just before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,27 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def read_line(question: str) -> str:
+    """Prints a question and waits for a line on standard input, which has to be a terminal.
+
+    Unlike `input`, it notices a Ctrl-C between the question and the wait for the answer.
+
+    Returns:
+        The line without its end.
+
+    Raises:
+        EOFError: The input has ended.
+        KeyboardInterrupt: The user pressed Ctrl-C.
+    """
+    sys.stdout.write(question)
+    sys.stdout.flush()
+    _wait_for_input(sys.stdin.fileno())
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")
+
+
 class _Keys:
     """Reads keys from a terminal without waiting for the end of a line. What is typed ahead is not lost."""
 
@@ -64,6 +87,7 @@ class _Keys:
 
     def _character(self) -> str:
         while not self._ended:
+            _wait_for_input(self._descriptor)
             data = os.read(self._descriptor, 1)
             if not data:
                 self._ended = True
@@ -84,6 +108,12 @@ class _Keys:
 
     def _waits(self) -> bool:
         return bool(select.select([self._descriptor], [], [], _REST)[0])
+
+
+def _wait_for_input(descriptor: int) -> None:
+    """Waits until a read would return. A read itself would not end for a Ctrl-C that comes just before it."""
+    while not select.select([descriptor], [], [], _SIGNAL_CHECK)[0]:
+        pass
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from agent_eval.authoring.setup import Setup, Step, apply, plan_setup, record_command
+from agent_eval.authoring.terminal import has_terminal, read_line
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import print_problems
 from agent_eval.core.text import harmless
@@ -27,7 +28,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         apply(setup)
     words = _DRY_WORDS if arguments.dry_run else _WORDS
     io.print_result(harmless("\n".join(_table(setup, words, io.width))))
-    asks = not (arguments.yes or arguments.dry_run) and sys.stdin.isatty() and sys.stdout.isatty()
+    asks = not (arguments.yes or arguments.dry_run) and has_terminal()
     left = _recorded(setup, root) if asks else list(setup.records)
     io.print_result(harmless("\n".join(_next(left, arguments.directory, arguments.dry_run))))
     return 0
@@ -52,7 +53,7 @@ def _recorded(setup: Setup, root: Path) -> list[tuple[str, str]]:
     left = []
     for file, agent in setup.records:
         try:
-            answer = input(f"\nTalk to {harmless(agent)} now, and keep the conversation as its first case? [Y/n] ")
+            answer = read_line(f"\nTalk to {harmless(agent)} now, and keep the conversation as its first case? [Y/n] ")
         except (EOFError, KeyboardInterrupt):
             print()
             answer = "n"
