@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ def make(
     name: str,
     log_dir: Path,
     *,
-    python: Path | None = None,
+    python: Path | Sequence[str] | None = None,
     environment: dict[str, str] | None = None,
     secrets: Iterable[str] = (),
     root: Path = FIXTURES,
@@ -39,11 +39,14 @@ def make(
     on_answer: Callable[[float | None], None] = lambda _: None,
     **options: Any,
 ) -> AdkAgent:
-    """An agent of agents_fixtures (or a dotted module), not started."""
+    """An agent of agents_fixtures (or a dotted module), not started.
+
+    Its hosts are new interpreters, unless `python` is a command of host_forks.py.
+    """
     log_dir.mkdir(exist_ok=True)
     outages = ModelOutages(turn_timeout=turn_timeout, on_throttle=on_throttle, on_answer=on_answer)
     spec = HostSpec(
-        python=[str(python or adk_python())],
+        python=[str(python)] if isinstance(python, Path) else python or [str(adk_python())],
         agent_path=name if "." in name else str(root / name),
         root=root,
         sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(log_dir), **(environment or {})}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import gate_server
+import host_forks
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval.results.recording import Recording
@@ -84,6 +86,8 @@ class Repository:
     """A repository with agents of agents_fixtures and eval files."""
 
     root: Path
+    new_hosts: bool = False
+    """Whether `gate` starts hosts in new interpreters. Necessary for what host_forks.py excepts."""
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -135,7 +139,7 @@ class Repository:
     ) -> subprocess.Popen[str]:
         """Starts `agent-eval ARGUMENTS`; a run gets a ready interpreter unless `python` is false."""
         process = subprocess.Popen(
-            [*AGENT_EVAL, *self._with_interpreter(arguments, python)],
+            [*AGENT_EVAL, *(self._with_interpreter(arguments, [str(adk_python())]) if python else arguments)],
             cwd=self.root,
             env=self.environment(environment),
             **{
@@ -151,10 +155,10 @@ class Repository:
         return process
 
     @staticmethod
-    def _with_interpreter(arguments: Sequence[str], python: bool) -> list[str]:
-        if not python or arguments[0] not in {"run", "merge"}:
+    def _with_interpreter(arguments: Sequence[str], python: Sequence[str]) -> list[str]:
+        if arguments[0] not in {"run", "merge"}:
             return list(arguments)
-        return [*arguments, "--agent-python", str(adk_python()), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
+        return [*arguments, "--agent-python", shlex.join(python), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
 
     def end(self) -> None:
         """Kills what a test that failed has left running."""
@@ -195,7 +199,7 @@ class Repository:
         """Runs `agent-eval ARGUMENTS` to its end, in a fork of a process that has imported it.
 
         In a new interpreter if the caller wants one, if Python's start depends on the environment, or with options of
-        Popen.
+        Popen. The same holds for its hosts; with `new_hosts` they never are forks.
         """
         begun = time.monotonic()
         timeout *= patience()
@@ -205,8 +209,9 @@ class Repository:
         if new_interpreter or read_at_start or options:
             process = self.start(*arguments, python=python, environment=environment, **options)
             return self.finish(process, begun=begun, timeout=timeout, output=output)
+        interpreter = [str(adk_python())] if self.new_hosts else host_forks.command(adk_python())
         done = gate_server.run(
-            self._with_interpreter(arguments, python),
+            self._with_interpreter(arguments, interpreter) if python else arguments,
             cwd=self.root,
             environment=self.environment(environment),
             timeout=timeout,
@@ -254,9 +259,9 @@ class Repository:
 
 
 @contextmanager
-def repository_in(root: Path, *agents: str) -> Iterator[Repository]:
+def repository_in(root: Path, *agents: str, new_hosts: bool = False) -> Iterator[Repository]:
     """A repository with agents, and no process of it left at the end."""
-    made = Repository(root=root)
+    made = Repository(root=root, new_hosts=new_hosts)
     root.mkdir(exist_ok=True)
     made.agent(*agents)
     try:

@@ -19,7 +19,7 @@ from agent_eval.results.report import CaseReport
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Iterator[Repository]:
-    with repository_in(tmp_path / "repo", "faults") as made:
+    with repository_in(tmp_path / "repo", "faults", new_hosts=True) as made:
         shutil.copytree(FIXTURES / "checks", made.root / "checks", ignore=shutil.ignore_patterns("__pycache__"))
         yield made
 

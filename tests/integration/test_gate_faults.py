@@ -16,7 +16,7 @@ GOOD = {f"good {number}": f"say {number}" for number in range(3)}
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Iterator[Repository]:
-    with repository_in(tmp_path, "faults") as made:
+    with repository_in(tmp_path, "faults", new_hosts=True) as made:
         yield made
 
 

@@ -1,0 +1,187 @@
+"""Starts hosts of agents in forks of a process that has imported google-adk.
+
+A host of google-adk 2.13.0 takes 1.5 s of CPU with its first turn in a new interpreter, nearly all of it for imports,
+and 0.1 s in a fork. What runs is `agents/host/child.py`, in a process with its own arguments, environment, working
+directory, session and streams. The gate starts this file instead of the interpreter: it asks the server for a fork, and
+ends as the fork does. If it is killed, the fork is killed with its process group.
+
+Differences from a new interpreter: google-adk is imported before the agent's first line. The process that the gate has
+started uses no CPU, and the host is not in its process group. The host's /proc/PID/environ and cmdline, its signals and
+its limits are the server's. So a test of imports, or of processes (how they end, what they leave behind, how they are
+watched), uses `adk_python()`. So does a host that gets another user, or variables that Python reads when it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import traceback
+from types import CodeType, ModuleType
+from typing import Any, NoReturn
+
+_IMPORTED = (
+    *("google.adk.runners", "google.adk.apps.app", "google.adk.plugins.base_plugin", "google.adk.apps.compaction"),
+    *("google.adk.artifacts.in_memory_artifact_service", "google.adk.memory.in_memory_memory_service"),
+    *("google.adk.sessions.in_memory_session_service", "google.adk.agents.llm_agent", "google.adk.models.google_llm"),
+    *("google.adk.flows.llm_flows.single_flow", "google.adk.workflow._workflow", "google.adk.workflow._tool_node"),
+    *("google.adk.workflow._llm_agent_wrapper", "google.adk.workflow._trigger", "google.adk.tools._node_tool"),
+    *("google.adk.tools.set_model_response_tool", "google.adk.flows.llm_flows.core._resume"),
+    *("google.adk.workflow.utils._retry_utils", "google.adk.agents.remote_a2a_agent", "google.adk.auth.auth_handler"),
+    *("google.genai.types", "httpcore", "anyio.streams.tls", "requests"),
+    *("faulthandler", "html", "http.client", "importlib.metadata", "importlib.resources.readers"),
+)
+"""What hosts import, in their first turns too. Older versions of google-adk don't have all of it."""
+_HIGH = 500
+"""Above all descriptors that are in use or passed on."""
+
+
+def command(python: str | os.PathLike[str]) -> list[str]:
+    """Starts hosts with the packages of an interpreter: what `agent-python` names."""
+    name = os.fspath(python)
+    return [name, "-IS", __file__, _server(name, os.getpid())]
+
+
+@functools.cache
+def _server(python: str, owner: int) -> str:
+    """The address of a process's server. It ends with the process, whose end closes its input."""
+    import atexit
+    import subprocess
+
+    from agent_eval.agents.host.process import HOST
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("")  # Linux chooses an abstract address.
+        listener.listen(64)
+        process = subprocess.Popen(
+            [python, __file__, "serve", str(listener.fileno()), str(HOST)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )
+        atexit.register(_end, process)
+        return bytes(listener.getsockname()[1:]).decode("ascii")
+
+
+def _end(server: Any) -> None:
+    server.stdin.close()
+    server.wait(timeout=10)
+
+
+# --- What the gate starts instead of the interpreter
+
+
+def _ask(address: str, arguments: list[str]) -> NoReturn:
+    """Asks for a fork and ends as it does, or becomes the interpreter if a fork can't do it."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(b"\0" + address.encode("ascii"))
+        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        read_at_start = any(name.startswith("PYTHON") for name in os.environ)
+        if not arguments[0].endswith("/child.py") or uid != os.geteuid() or read_at_start:
+            os.execv(sys.executable, [sys.executable, *arguments])
+        request = {"arguments": arguments, "environment": dict(os.environ), "cwd": os.getcwd()}
+        channel = int(arguments[-1])
+        socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [0, 1, 2, channel])
+        os.close(channel)
+        code = int(connection.recv(64) or b"70")
+        if code < 0:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+
+
+# --- The server
+
+
+def _serve(listener: socket.socket, host: str) -> None:
+    """Forks for each connection until the input is closed."""
+    import gc
+    import importlib
+
+    for name in _IMPORTED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    with open(host, encoding="utf-8") as file:
+        code = compile(file.read(), host, "exec")
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not safe to fork"
+    gc.freeze()
+    while True:
+        ready, _, _ = select.select([listener.fileno(), 0], [], [])
+        if 0 in ready:
+            return
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            _watch(connection, code)
+        connection.close()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+
+
+def _watch(connection: socket.socket, code: CodeType) -> NoReturn:
+    """Forks a host, reports its end, and ends what is left of its group when the process that asked has ended."""
+    request, descriptors, _, _ = socket.recv_fds(connection, 65_536, 4)
+    while request and not request.endswith(b"\n"):
+        request += connection.recv(65_536)
+    host = os.fork()
+    if host == 0:
+        _become(json.loads(request), descriptors, code)
+    for descriptor in (0, *descriptors):
+        os.close(descriptor)
+    ended = os.pidfd_open(host)
+    ready, _, _ = select.select([connection.fileno(), ended], [], [])
+    if ended in ready:
+        # Until it is waited for, no other process gets its id.
+        state = os.waitid(os.P_PID, host, os.WEXITED | os.WNOWAIT)
+        assert state is not None
+        status = state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+        with contextlib.suppress(OSError):
+            connection.sendall(b"%d" % status)
+            connection.recv(1)
+    for kill in (os.kill, os.killpg):  # The second fails if it does not lead its group yet.
+        with contextlib.suppress(ProcessLookupError):
+            kill(host, signal.SIGKILL)
+    os.waitpid(host, 0)
+    os._exit(0)
+
+
+def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> NoReturn:
+    """Becomes `child.py`, which ends by itself."""
+    try:
+        os.setsid()
+        high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HIGH) for descriptor in descriptors]
+        os.closerange(3, _HIGH)
+        for descriptor, number in zip(high, (0, 1, 2, int(request["arguments"][-1])), strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww")
+        )
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.argv[:] = request["arguments"]
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        main.__file__ = sys.argv[0]
+        exec(code, main.__dict__)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        sys.path.pop(0)  # the tests' directory
+        _serve(socket.socket(fileno=int(sys.argv[2])), sys.argv[3])
+    else:
+        _ask(sys.argv[1], sys.argv[2:])
