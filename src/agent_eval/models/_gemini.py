@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,7 @@ def _first_error(error: Any) -> str:
     return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
+@functools.cache
 def _http_errors(name: str) -> tuple[type[Exception], ...]:
     """Exception classes of google-genai's HTTP clients: httpx2, and before version 3 also httpx if it is installed."""
     clients = [importlib.import_module("httpx2")]
@@ -169,6 +171,7 @@ def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
         retry_options=types.HttpRetryOptions(attempts=1),
         async_client_args={"limits": httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)},
     )
+    _warm_up()
     if endpoint.provider.name == "gemini":
         return GeminiClient(genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options))
     if endpoint.api_key is not None:
@@ -182,6 +185,15 @@ def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
         http_options=options,
     )
     return GeminiClient(client)
+
+
+def _warm_up() -> None:
+    """Has google-genai build what its first request and reply need, which would stop the event loop for 0.1 s."""
+    from google.genai import types
+
+    _config(ProviderRequest(model="", prompt="", timeout=1.0))
+    types.GenerateContentResponse.model_validate({"candidates": [{"content": {"parts": [{"text": ""}]}}]})
+    _http_errors("ConnectError")
 
 
 def google_credentials(endpoint: Endpoint) -> tuple[Any, str]:

@@ -244,6 +244,8 @@ def _cache(settings: ModelSettings, directory: Any) -> ReplyCache | None:
 
 
 def _open_client(endpoint: Endpoint, connections: int) -> Client:
+    import jsonschema  # noqa: F401 - loaded here, in a thread, and not when the first reply arrives
+
     if endpoint.provider.protocol == "gemini":
         from agent_eval.models._gemini import open_gemini
 
