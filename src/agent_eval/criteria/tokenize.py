@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Callable
+
+from agent_eval.criteria._porter import stemming_tokenizer
 
 _OWN_TOKEN = ((0x3040, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7AF))
 """Kana, Han (without the extensions) and Hangul: each character is a token."""
@@ -51,17 +52,11 @@ def words(text: str, *, fold: bool = True) -> list[str]:
     return (normalized.lower() if fold else normalized).translate(_SEPARATORS).split()
 
 
-@functools.cache
-def _default_tokenize() -> Callable[[str], list[str]]:
-    # Imports nltk and numpy, which takes about 0.6 s, for the first ASCII word with more than three characters.
-    from rouge_score.tokenizers import DefaultTokenizer
-
-    tokenize_ascii: Callable[[str], list[str]] = DefaultTokenizer(use_stemmer=True).tokenize
-    return tokenize_ascii
+_tokenizer = functools.cache(stemming_tokenizer)
 
 
 def _stem_ascii(word: str) -> str:
-    return "".join(_default_tokenize()(word))
+    return "".join(_tokenizer()(word))
 
 
 _cached_stem = functools.lru_cache(maxsize=65_536)(_stem_ascii)

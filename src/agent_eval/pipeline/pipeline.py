@@ -225,7 +225,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         scored = plan.cases if planned.parts is None else ()  # A merge scores few runs, if any.
-        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, scored))
+        compares = context.ci.baseline_request is not None
+        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, scored, compares=compares))
         resources = Resources(
             journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
         )
@@ -338,8 +339,10 @@ _NO_COMPARISON = (
 )
 
 
-def _load_early(settings: Settings, cases: Iterable[PlannedCase]) -> None:
+def _load_early(settings: Settings, cases: Iterable[PlannedCase], *, compares: bool) -> None:
     """Imports what scoring, the decision and the reports need while the agents start, not when it is needed."""
+    if compares:
+        import numpy as np  # noqa: F401 - for the statistics of the comparison
     import agent_eval.gate.evaluation  # noqa: F401
     import agent_eval.gate.regression  # noqa: F401
     from agent_eval.criteria import warm_up as load_stemmer
