@@ -3,14 +3,10 @@
 import gc
 import os
 import signal
-import sys
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
-
-# Our users don't have scipy, and nltk imports it where it can, which takes a second in each process.
-sys.modules["scipy"] = None  # type: ignore[assignment]
 
 # A shell without job control ignores Ctrl-C in its background jobs, and the processes of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

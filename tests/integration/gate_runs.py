@@ -26,13 +26,7 @@ from agent_eval.results.recording import Recording
 from agent_eval.results.report import RunReport
 
 MARK = "GATE_TEST_MARK"
-AGENT_EVAL = (
-    sys.executable,
-    "-c",
-    "import runpy, sys; sys.modules['scipy'] = None; runpy.run_module('agent_eval', None, '__main__', True)",
-)
-"""Starts `agent-eval` as `python -m agent_eval` does, without scipy: our tests need it, our users don't have it, and
-nltk imports it where it can, which takes half a second of each start."""
+AGENT_EVAL = (sys.executable, "-m", "agent_eval")
 
 
 @dataclass(frozen=True, kw_only=True)

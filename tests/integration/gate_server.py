@@ -122,7 +122,6 @@ def _serve(channel: socket.socket) -> None:
 
 def _import_everything() -> None:
     """Imports all modules, compiles the templates, and builds the models whose building was put off."""
-    sys.modules["scipy"] = None  # type: ignore[assignment]  # as in gate_runs.AGENT_EVAL
     import agent_eval
 
     for module in pkgutil.walk_packages(agent_eval.__path__, "agent_eval."):

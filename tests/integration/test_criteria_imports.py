@@ -7,7 +7,7 @@ CODE = """
 import asyncio, sys
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
-from agent_eval.criteria import INFORMATIONAL, Conversation, build, warm_up
+from agent_eval.criteria import INFORMATIONAL, Conversation, build
 from agent_eval.criteria.tokenize import tokenize
 from agent_eval.evalset.models import CriterionConfig, EvalCase
 
@@ -19,8 +19,7 @@ turn = Invocation(user_content=user_message("hi"), final_response=model_message(
 case = EvalCase(eval_id="a", conversation=[turn])
 criterion = build(CriterionConfig(metric="response_match_score", threshold=1.0))
 print(asyncio.run(criterion.score(Conversation(case=case, actual=[turn], expected=[turn]))).score, heavy())
-warm_up()
-print(heavy(), tokenize("Nationally, runners"))
+print(tokenize("Nationally, runners"), heavy())
 from nltk.stem import SnowballStemmer
 print(SnowballStemmer("english").stem("runners"), tokenize("runs"))
 """
@@ -38,7 +37,7 @@ def output(code: str, **environment: str) -> list[str]:
 
 
 def test_import_criteria__loads_the_stemmer_late_and_no_more_of_nltk() -> None:
-    assert output(CODE) == ["[]", "1.0 []", "['rouge_score'] ['nation', 'runner']", "runner ['run']"]
+    assert output(CODE) == ["[]", "1.0 []", "['nation', 'runner'] ['rouge_score']", "runner ['run']"]
 
 
 def test_stemmer__that_needs_the_code_of_its_packages(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from itertools import combinations
 from typing import Any
 
@@ -28,9 +27,7 @@ from agent_eval.gate.stats.precision import detectable_drop, detectable_shift, m
 
 
 def scipy_stats() -> Any:
-    """scipy, which tests/conftest.py hides: only the worker that needs it waits for its import."""
-    if sys.modules.get("scipy") is None:
-        sys.modules.pop("scipy", None)
+    """Only the worker that needs it waits for its import."""
     import scipy.stats
 
     return scipy.stats

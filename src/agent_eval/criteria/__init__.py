@@ -11,7 +11,6 @@ from agent_eval.criteria.efficiency import inference_call_count, token_usage
 from agent_eval.criteria.packages import Packaged, PackageFault
 from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
 from agent_eval.criteria.relabelled import Relabelled, unlabelled
-from agent_eval.criteria.tokenize import warm_up
 from agent_eval.criteria.visibility import calls_not_visible
 from agent_eval.criteria.withheld import Withheld
 
@@ -46,6 +45,5 @@ __all__ = [
     "token_usage",
     "unlabelled",
     "visible",
-    "warm_up",
     "why_not",
 ]

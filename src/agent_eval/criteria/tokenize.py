@@ -77,8 +77,3 @@ def stem(word: str) -> str:
 def tokenize(text: str) -> list[str]:
     """The tokens of a text, in order: `stem` of each of its `words`."""
     return [stem(word) for word in words(text)]
-
-
-def warm_up() -> None:
-    """Loads the stemmer before the first score needs it. Can run in another thread."""
-    stem("warming")

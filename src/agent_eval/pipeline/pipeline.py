@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
     from agent_eval.results import Reason, RunReport
-    from agent_eval.runner import Plan, PlannedCase, Tapes
+    from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
 
 
@@ -224,9 +224,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
             return write(settings, context, with_problems(report, prepared.problems))
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
-        scored = plan.cases if planned.parts is None else ()  # A merge scores few runs, if any.
         compares = context.ci.baseline_request is not None
-        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, scored, compares=compares))
+        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, compares=compares))
         resources = Resources(
             journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
         )
@@ -339,14 +338,11 @@ _NO_COMPARISON = (
 )
 
 
-def _load_early(settings: Settings, cases: Iterable[PlannedCase], *, compares: bool) -> None:
-    """Imports what scoring, the decision and the reports need while the agents start, not when it is needed."""
+def _load_early(settings: Settings, *, compares: bool) -> None:
+    """Imports what the decision and the reports need while the agents start, not when it is needed."""
     if compares:
         import numpy as np  # noqa: F401 - for the statistics of the comparison
     import agent_eval.gate.evaluation  # noqa: F401
     import agent_eval.gate.regression  # noqa: F401
-    from agent_eval.criteria import warm_up as load_stemmer
 
-    if any(criterion.name == "response_match_score" for planned in cases for criterion in planned.criteria):
-        load_stemmer()
     warm_up(settings)
