@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,6 +23,20 @@ class _CaseLine(WireModel):
     model_config = ConfigDict(extra="ignore")
 
     case_id: str
+
+
+_BEGINNING = re.compile(rb'\{"schema_version":"1",(?:"run_id":"[^"\\]*",)?"case_id":"([^"\\]*)"')
+"""How we write lines, unless an id needs escapes. To parse 10,000 lines for their ids takes a third of a second."""
+
+
+def _case_id(line: bytes) -> str:
+    """The id of a line's case. What follows it is checked when the line is used.
+
+    Raises:
+        ValueError: The line is damaged.
+    """
+    beginning = _BEGINNING.match(line)
+    return _CaseLine.model_validate_json(line).case_id if beginning is None else beginning[1].decode("utf-8")
 
 
 class StoredIndex(Generic[_Line]):
@@ -61,7 +76,7 @@ class StoredIndex(Generic[_Line]):
         try:
             for line in read_lines(path):
                 try:
-                    case_id = _CaseLine.model_validate_json(line).case_id
+                    case_id = _case_id(line)
                 except ValueError:
                     self._unreadable += 1
                     continue

@@ -43,15 +43,17 @@ def folder_source(
             return stack.enter_context(stored_index(path, Recording))
 
         recordings = index(folder / FILES["recordings-file"])
-        stored_cases = stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase))
+        stored_cases = (
+            stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase)) if cases is None else None
+        )
         base = index(folder / BASE_RECORDINGS) if baseline_folder is None else None
         own = folder / BASELINE_RECORDINGS
         baseline = index(own if baseline_folder is None else baseline_folder / FILES["recordings-file"])
         fingerprints = {case.case_id: case.fingerprint for case in report.cases}
 
         def eval_case(case_id: str) -> EvalCase | None:
-            matching = (line for line in stored_cases.of(case_id) if line.fingerprint == fingerprints.get(case_id))
-            return next((line.case for line in matching), None)
+            lines = () if stored_cases is None else stored_cases.of(case_id)
+            return next((line.case for line in lines if line.fingerprint == fingerprints.get(case_id)), None)
 
         def notices() -> Sequence[str]:
             skipped = sum(file.skipped for file in (recordings, stored_cases, base, baseline) if file is not None)

@@ -12,7 +12,7 @@ from agent_eval.report.html._metrics import base_scores
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.html._trend import trend
-from agent_eval.report.views import digest, first_difference
+from agent_eval.report.views import MetricRow, first_difference
 from agent_eval.results import CaseComparison, CaseReport, MetricReport
 
 DATA_VERSION = 1
@@ -48,7 +48,7 @@ class Index:
         """Recordings that belong to no run."""
         self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self._order: list[tuple[int, int]] = []
-        self._metrics = [row.name for row in digest.metric_rows(facts.report)]
+        self._metrics = [row.name for row in facts.metric_rows]
         self._agents = {file.file: file.agent for file in facts.report.files}
 
     def add(self, page_case: PageCase, block: int) -> None:
@@ -224,13 +224,10 @@ def metric_table(facts: Facts) -> list[dict[str, Any]]:
         for metric in case.metrics:
             if metric.judge is not None:
                 judges.setdefault(metric.name, metric.judge)
-    return [
-        _metric_row(facts, row, compared.get(row.name), judges.get(row.name))
-        for row in digest.metric_rows(facts.report)
-    ]
+    return [_metric_row(facts, row, compared.get(row.name), judges.get(row.name)) for row in facts.metric_rows]
 
 
-def _metric_row(facts: Facts, row: digest.MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:
+def _metric_row(facts: Facts, row: MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:
     score = compared.score if compared is not None and compared.cases else None
     notes = [f"thresholds {row.threshold}"] if len(row.thresholds) > 1 else []
     notes += [compared.note] if compared is not None and compared.note else []

@@ -21,7 +21,11 @@ def case_metrics(facts: Facts, case: CaseReport, detail: CaseDetail) -> list[dic
     """The metrics of a case, with the scores of all its runs on both sides."""
     notes = grouping.metric_base_notes(facts.change(case.case_id), facts.base.branch)
     bases = base_scores(facts, case)
-    return [_metric(facts, case, metric, bases.get(metric.name), notes, detail) for metric in case.metrics]
+    scores = _scores(facts, case)
+    return [
+        _metric(metric, scores[metric.name], bases.get(metric.name), notes.get(metric.name), detail)
+        for metric in case.metrics
+    ]
 
 
 def base_scores(facts: Facts, case: CaseReport) -> dict[str, float]:
@@ -43,11 +47,10 @@ def base_scores(facts: Facts, case: CaseReport) -> dict[str, float]:
 
 
 def _metric(
-    facts: Facts,
-    case: CaseReport,
     metric: MetricReport,
+    scores: Iterable[tuple[str, RunScore]],
     base: float | None,
-    notes: Mapping[str, str],
+    note: str | None,
     detail: CaseDetail,
 ) -> dict[str, Any]:
     return {
@@ -61,24 +64,25 @@ def _metric(
         "reason": reason_of(metric.reason, detail),
         "base": number(base),
         "delta": None if base is None or metric.score is None else number(metric.score - base),
-        "note": shown(notes.get(metric.name), _LINE),
-        "runs": [_score(key, score, detail) for key, score in _scores(facts, case, metric.name)],
+        "note": shown(note, _LINE),
+        "runs": [_score(key, score, detail) for key, score in scores],
     }
 
 
-def _scores(facts: Facts, case: CaseReport, name: str) -> Iterator[tuple[str, RunScore]]:
-    """The scores of a metric with the keys of their runs, on both sides."""
+def _scores(facts: Facts, case: CaseReport) -> Mapping[str, Sequence[tuple[str, RunScore]]]:
+    """The scores of each metric with the keys of their runs, on both sides."""
     base_id = facts.base_id(case.case_id)
     sides: Sequence[tuple[str, Iterable[CaseReport]]] = (
         ("head", [case]),
         ("confirm", facts.confirmations.get(case.case_id, ())),
         ("base", facts.base_runs.get(base_id, ())),
     )
+    scores: dict[str, list[tuple[str, RunScore]]] = {}
     for side, parts in sides:
         for part in parts:
             for metric in part.metrics:
-                if metric.name == name:
-                    yield from ((f"{side}:{score.run}", score) for score in metric.runs)
+                scores.setdefault(metric.name, []).extend((f"{side}:{score.run}", score) for score in metric.runs)
+    return scores
 
 
 def reason_of(reason: Reason | None, detail: CaseDetail) -> dict[str, str] | None:
@@ -89,7 +93,7 @@ def reason_of(reason: Reason | None, detail: CaseDetail) -> dict[str, str] | Non
 
 
 def _score(key: str, score: RunScore, detail: CaseDetail) -> dict[str, Any]:
-    judgements = _dicts(score.details.get("judgements"))
+    judgements = _dicts(score.details.get("judgements")) if score.details else []
     agreements = [
         value for item in judgements if isinstance(value := item.get("agreement"), int | float) and value is not None
     ]

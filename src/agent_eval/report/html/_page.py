@@ -29,6 +29,8 @@ MEGABYTE = 1_000_000
 _BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
 _SAMPLE = 40
 """Cases of each group from which the size is estimated."""
+_Head = Callable[[CaseDetail], bytes]
+"""The beginning of the page by how much it shows of cases that need attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,17 +66,18 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
     options = options or PageOptions()
     steps = plans(options.detail)
     facts = Facts(source)
+    head = functools.cache(functools.partial(_head, facts))
     with naming(path), replacing(path) as file, collector_paused():
-        for step in steps[first_step(facts, steps, options.size) :]:
+        for step in steps[first_step(facts, head, steps, options.size) :]:
             limit = options.size if step is not steps[-1] else None
             with contextlib.suppress(_TooBig):
                 file.seek(0)
                 file.truncate()
-                return Written(level=step.level, size=_write(file, facts, step, limit))
+                return Written(level=step.level, size=_write(file, facts, head, step, limit))
     raise AssertionError("the last step has no limit")
 
 
-def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
+def first_step(facts: Facts, head: _Head, steps: Sequence[Plan], limit: int) -> int:
     """The place of the first step that probably fits, so that not every step has to be tried.
 
     It is estimated from the sizes of some cases. What exceeds the limit nevertheless is tried at the next step.
@@ -82,7 +85,7 @@ def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
     cases = facts.report.cases
     if len(cases) < 2 * _SAMPLE:
         return 0
-    sample = _Sample(facts, steps[0])
+    sample = _Sample(facts, head, steps[0])
     for place, step in enumerate(steps):
         if sample.size(step) <= limit:
             return place
@@ -92,10 +95,10 @@ def first_step(facts: Facts, steps: Sequence[Plan], limit: int) -> int:
 class _Sample:
     """Some cases, to estimate the size of the page: at random, but always the same ones."""
 
-    def __init__(self, facts: Facts, first: Plan) -> None:
+    def __init__(self, facts: Facts, head: _Head, first: Plan) -> None:
         self._facts = facts
         rowless = dumped(Index(facts).data(first, 0))
-        self._fixed = len(_head(facts, first).encode()) + len(script().encode()) + len(packed(rowless))
+        self._fixed = len(head(first.others)) + len(script().encode()) + len(packed(rowless))
         self._by_detail: dict[tuple[bool, CaseDetail], float] = {}
         random = Random(0)  # noqa: S311 - a sample
         quiet = [case for case in facts.report.cases if not facts.needs_attention(case)]
@@ -143,9 +146,9 @@ class _Output:
         self._file.write(data)
 
 
-def _write(file: IO[bytes], facts: Facts, step: Plan, limit: int | None) -> int:
+def _write(file: IO[bytes], facts: Facts, head: _Head, step: Plan, limit: int | None) -> int:
     output = _Output(file, limit)
-    output.write(_head(facts, step).encode("utf-8"))
+    output.write(head(step.others))
     index = Index(facts)
     blocks = 0
     for block in _all_packed(_blocks(facts, step, index)):
@@ -208,7 +211,7 @@ def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Call
                 yield dumped(block), functools.partial(index.add_removed, change)
 
 
-def _head(facts: Facts, plan: Plan) -> str:
+def _head(facts: Facts, detail: CaseDetail) -> bytes:
     title = html.escape(f"agent-eval: {shown(facts.headline, 300)}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -217,5 +220,5 @@ def _head(facts: Facts, plan: Plan) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
         f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
-        f'<main id="app">\n{static_part(facts, plan.others)}\n</main>\n'
-    )
+        f'<main id="app">\n{static_part(facts, detail)}\n</main>\n'
+    ).encode()

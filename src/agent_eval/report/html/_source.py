@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent_eval.evalset.models import EvalCase
-from agent_eval.report.views import BaseComparison, Links, grouping, headline
+from agent_eval.report.views import BaseComparison, Links, MetricRow, grouping, headline, metric_rows
 from agent_eval.results import (
     CaseComparison,
     CaseDecisionReport,
@@ -70,6 +70,11 @@ class Facts:
     def headline(self) -> str:
         """The decision and its cause."""
         return headline(self.report, self.base)
+
+    @cached_property
+    def metric_rows(self) -> Sequence[MetricRow]:
+        """A row for each metric of the report."""
+        return metric_rows(self.report)
 
     @cached_property
     def case_histories(self) -> Mapping[str, CaseHistory]:

@@ -13,7 +13,7 @@ from agent_eval.report.html._index import attention
 from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import shown
 from agent_eval.report.html._source import Facts
-from agent_eval.report.views import case_name, digest, first_difference, location, run_note
+from agent_eval.report.views import case_name, first_difference, location, run_note
 from agent_eval.results import CaseReport, ProblemReport
 
 _MOST = 50
@@ -70,7 +70,7 @@ def _problem(problem: ProblemReport) -> str:
 def _metrics(facts: Facts) -> Markup:
     rows = [
         (row.name, row.score, row.threshold, f"{row.passed:,}", f"{row.failed:,}", f"{row.not_evaluated:,}")
-        for row in digest.metric_rows(facts.report)
+        for row in facts.metric_rows
     ]
     titles = ("metric", "score", "threshold", "passed", "failed", "not evaluated")
     return _table("Metrics", titles, rows)

@@ -7,8 +7,8 @@ import binascii
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent_eval.core.content import Content, FunctionCall, Part, text_of
-from agent_eval.core.invocation import Invocation, contents_of, tool_calls
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
+from agent_eval.core.invocation import IntermediateData, Invocation, contents_of, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.criteria import align
 from agent_eval.report.html._levels import CaseDetail
@@ -71,30 +71,30 @@ def _turn(turn: Invocation, expected: Invocation | None, detail: CaseDetail) -> 
 
 def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
     """Calls, responses and texts before the answer, in order. The answer's own event is no step."""
+    data = turn.intermediate_data
+    if isinstance(data, IntermediateData) and not data.intermediate_responses:  # As below, without parts around calls.
+        nobody = {"agent": "", "branch": ""}
+        for call in data.tool_uses:
+            yield {"kind": "call", **nobody, **_call(call, detail)}
+        for response in data.tool_responses if detail.events else ():
+            yield {"kind": "response", **nobody, **_response(response, detail)}
+        return
     answer = text_of(turn.final_response)
-    for event, parts in contents_of(turn.intermediate_data):
+    for event, parts in contents_of(data):
         who = {"agent": shown(event.author, _NAME), "branch": shown(event.branch, _NAME)}
         texts: list[dict[str, Any]] = []
         for part in parts:
-            call, response = part.function_call, part.function_response
-            if call is None and response is None:
+            if part.function_call is None and part.function_response is None:
                 if detail.events or not _is_detail(part):
                     texts += _part(part, detail)
                 continue
             if texts:
                 yield {"kind": "text", **who, "parts": texts}
                 texts = []
-            if call is not None:
-                yield {"kind": "call", **who, **_call(call, detail)}
-            elif response is not None and detail.events:
-                value = response.response if response.response is not None else {}
-                yield {
-                    "kind": "response",
-                    **who,
-                    "id": shown(response.id, _NAME),
-                    "name": shown(response.name, _NAME),
-                    "value": bounded_value(value, detail.response),
-                }
+            if part.function_call is not None:
+                yield {"kind": "call", **who, **_call(part.function_call, detail)}
+            elif part.function_response is not None and detail.events:
+                yield {"kind": "response", **who, **_response(part.function_response, detail)}
         if texts and not (answer and "\n".join(part.text for part in parts if part.text) == answer):
             yield {"kind": "text", **who, "parts": texts}
 
@@ -106,6 +106,11 @@ def _is_detail(part: Part) -> bool:
 def _call(call: FunctionCall, detail: CaseDetail) -> dict[str, Any]:
     args = None if call.args is None else json_value(call.args, detail.text)
     return {"id": shown(call.id, _NAME), "name": shown(call.name, _NAME), "args": args}
+
+
+def _response(response: FunctionResponse, detail: CaseDetail) -> dict[str, Any]:
+    value = bounded_value(response.response if response.response is not None else {}, detail.response)
+    return {"id": shown(response.id, _NAME), "name": shown(response.name, _NAME), "value": value}
 
 
 def _parts(content: Content | None, detail: CaseDetail) -> list[dict[str, Any]]:
