@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.core.collector import collector_paused
 from agent_eval.core.files import read_lines
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless, plural
@@ -83,25 +84,11 @@ class Parts:
             plan: The whole plan.
         """
         checkout.run_ids += [case.run_id(number) for case, number in plan.runs()]
-        parts: dict[str, list[tuple[int, CaseReport]]] = {}
-        for number, result in enumerate(self.results):
-            for case in result.report.cases:
-                parts.setdefault(case.case_id, []).append((number, case))
-            result.report.cases = []
         rate = checkout.settings.min_pass_rate
-        filled: Counter[int] = Counter()
-        cases = {
-            planned.case_id: self._first_judged(parts.pop(planned.case_id), filled, rate)
-            for planned in plan.cases
-            if planned.case_id in parts
-        }
-        self.notices += [
-            f"Part {index} of {self.total} was repeated: {plural(count, 'run')} that its first attempt could not "
-            f"judge {'was' if count == 1 else 'were'} taken from a later one. A judged run is never replaced"
-            for index, count in sorted(filled.items())
-        ]
-        # Before an agent starts, which could change the files.
-        self.problems += self._adopt_recordings(checkout.journal)
+        with collector_paused():
+            cases = self._merged(plan, rate)
+            # Before an agent starts, which could change the files.
+            self.problems += self._adopt_recordings(checkout.journal)
         if checkout.settings.run_missing and self.missing:
             absent = [planned.case_id for planned in plan.cases if planned.case_id not in cases]
             checkout.context.log(f"agent-eval: {self._names()} left no results: {plural(len(absent), 'case')} run here")
@@ -113,6 +100,26 @@ class Parts:
             if planned.case_id not in cases:
                 [cases[planned.case_id]] = merge(self._not_run(planned, plan.numbers()), min_pass_rate=rate)
         return [cases[planned.case_id] for planned in plan.cases]
+
+    def _merged(self, plan: Plan, rate: float) -> dict[str, CaseReport]:
+        """The cases of the parts by id, in the plan's order. The parts' reports are left without cases."""
+        parts: dict[str, list[tuple[int, CaseReport]]] = {}
+        for number, result in enumerate(self.results):
+            for case in result.report.cases:
+                parts.setdefault(case.case_id, []).append((number, case))
+            result.report.cases = []
+        filled: Counter[int] = Counter()
+        cases = {
+            planned.case_id: self._first_judged(parts.pop(planned.case_id), filled, rate)
+            for planned in plan.cases
+            if planned.case_id in parts
+        }
+        self.notices += [
+            f"Part {index} of {self.total} was repeated: {plural(count, 'run')} that its first attempt could not "
+            f"judge {'was' if count == 1 else 'were'} taken from a later one. A judged run is never replaced"
+            for index, count in sorted(filled.items())
+        ]
+        return cases
 
     def _first_judged(self, parts: list[tuple[int, CaseReport]], filled: Counter[int], rate: float) -> CaseReport:
         """Of each run the first outcome that was judged; the last one if none was."""
@@ -261,7 +268,8 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
     others = 0
     for path in _candidates(settings):
         try:
-            report = read_file(path)
+            with collector_paused():
+                report = read_file(path)
         except UnreadableError as error:
             problems.append(refusal(code="shard-unreadable", message=error.message, hint=error.hint))
             continue

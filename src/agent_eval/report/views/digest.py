@@ -88,17 +88,19 @@ def metric_rows(report: RunReport) -> list[MetricRow]:
 
 
 def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
-    scores = [metric.score for metric in metrics if metric.score is not None]
-    statuses = [metric.status for metric in metrics]
+    # Once over the models: there may be 100,000 of them.
+    columns = [(metric.score, metric.status, metric.threshold, metric.direction) for metric in metrics]
+    scores = [score for score, _, _, _ in columns if score is not None]
+    statuses = [status for _, status, _, _ in columns]
     return MetricRow(
         name=name,
-        thresholds=tuple(sorted(value for value in {metric.threshold for metric in metrics} if value is not None)),
+        thresholds=tuple(sorted({threshold for _, _, threshold, _ in columns if threshold is not None})),
         mean=sum(scores) / len(scores) if scores else None,
         passed=statuses.count("passed"),
         failed=statuses.count("failed"),
         not_evaluated=statuses.count("not_evaluated"),
         informational=statuses.count("informational"),
-        at_most="lower" in {metric.direction for metric in metrics},
+        at_most=any(direction == "lower" for _, _, _, direction in columns),
     )
 
 
