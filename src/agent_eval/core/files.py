@@ -101,7 +101,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise _not_regular(old.st_mode, path)
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_new_prefix(path))
     except OSError as error:
         error.filename = str(path.parent)
         raise
@@ -117,6 +117,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def remove_unfinished(path: Path) -> None:
+    """Removes the new files that processes left which were killed within `replacing`."""
+    for unfinished in path.parent.glob(f"{_new_prefix(path)}*"):
+        unfinished.unlink(missing_ok=True)
+
+
+def _new_prefix(path: Path) -> str:
+    return f".{path.name}."
 
 
 def _umask() -> int:

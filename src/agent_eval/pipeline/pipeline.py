@@ -18,6 +18,7 @@ from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
+from agent_eval.pipeline._beside import LoopThreads
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
 from agent_eval.pipeline._files import find, plan_runs, policy_problems
@@ -60,6 +61,7 @@ class _Planned:
     plan_of: Callable[[Settings], tuple[Plan, AgentChoices]]
     """Plans the eval files of another checkout, e.g. the base branch's own."""
     begun: Begun
+    threads: LoopThreads
 
 
 async def run(settings: Settings, context: RunContext) -> Outcome:
@@ -72,7 +74,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         OSError: The output directory can't be written.
         ValueError: `settings.agent_env` is invalid; `read_settings` reports this earlier.
     """
-    begun = Begun()
+    begun, threads = Begun(), LoopThreads()
     suite, choices = find(settings)
     remove_logs(settings.output)
     affected = limit_to_affected(settings, context.ci, suite, choices)
@@ -128,6 +130,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             rules=rules,
             plan_of=plan_of,
             begun=begun,
+            threads=threads,
         )
         if part is not None and not part.shard.cases:
             return empty_part(settings, context, part, report)
@@ -276,6 +279,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
         recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=plan.cases)
+        planned.threads.end_idle()
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)
     return outcome

@@ -14,7 +14,7 @@ from agent_eval.agents.sandbox.forwarding import (
 from agent_eval.agents.sandbox.isolation import NO_PROCESS, Isolation, isolated
 from agent_eval.agents.sandbox.sealing import blocked_at
 from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Sandbox, close_pipe, kill_group
-from agent_eval.agents.sandbox.supervisor import supervised
+from agent_eval.agents.sandbox.supervisor import end_with_parent, supervised
 from agent_eval.agents.sandbox.uids import STATE_DIR, missing_capabilities
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "blocked_at",
     "child_environment",
     "close_pipe",
+    "end_with_parent",
     "installer_environment",
     "isolated",
     "kill_group",

@@ -45,7 +45,7 @@ def supervised(work: Callable[[], int], *, ends_with_parent: bool = False) -> in
     child = os.fork()
     if child == 0:
         # Without the parent no one would forward signals, or end the orphans.
-        if not _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) or os.getppid() != ours:
+        if not end_with_parent(ours):
             os._exit(128 + signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return work()
@@ -62,6 +62,18 @@ def supervised(work: Callable[[], int], *, ends_with_parent: bool = False) -> in
     if code < 0:
         _clean_up(signal.Signals(-code))
     return code if code >= 0 else 128 - code
+
+
+def end_with_parent(parent: int) -> bool:
+    """Has the kernel kill this process when its parent ends; Linux only.
+
+    Args:
+        parent: The id of the process that has forked this one.
+
+    Returns:
+        False if that is impossible, or if the parent has ended already.
+    """
+    return _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) and os.getppid() == parent
 
 
 def _prctl(option: int, value: int) -> bool:
