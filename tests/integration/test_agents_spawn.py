@@ -141,7 +141,7 @@ async def test_spawn__kill_group_does_not_wait_for_who_left_the_group(tmp_path: 
     escaped = int(await asyncio.wait_for(process.stdout.readline(), 10))
     begun = time.monotonic()
     await kill_group(process)
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - begun < 30
     assert process.returncode == -signal.SIGKILL
     os.kill(escaped, signal.SIGKILL)
 

@@ -212,16 +212,16 @@ def test_git__a_git_that_hangs_is_killed_with_its_helpers(repo: Repo, tmp_path: 
     fake = tmp_path / "bin" / "git"
     fake.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {pid}\nwait\n", encoding="utf-8")
     fake.chmod(0o755)
-    git = repo.opened(timeout=0.5, environ={"PATH": f"{tmp_path / 'bin'}:{ENVIRON['PATH']}"})
+    git = repo.opened(timeout=1.5, environ={"PATH": f"{tmp_path / 'bin'}:{ENVIRON['PATH']}"})
     begun = time.monotonic()
 
-    with pytest.raises(GitError, match=r"took longer than 0\.5 seconds"):
+    with pytest.raises(GitError, match=r"took longer than 1\.5 seconds"):
         git.commit("HEAD")
 
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
     status = Path(f"/proc/{pid.read_text(encoding='utf-8').strip()}/stat")
     while status.exists() and status.read_text(encoding="utf-8").split()[2] != "Z":
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 40
         time.sleep(0.02)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import host_forks
 import pytest
 from adk_envs import adk_python
 from gate_runs import AGENT_EVAL, Repository, repository_in
@@ -57,9 +58,10 @@ def test_docs_authoring__every_command_of_init_and_record_runs(repository: Repos
         assert terminal.code() == 0
     green = repository.gate("run", "evals")
     assert (green.code, len(green.statuses)) == (0, 1), green.out + green.err
+    forks = shlex.join(host_forks.command(adk_python()))
     for command in others:
         asks = "--from" not in command
-        done = repository.gate(*command, *(python if asks else ()))
+        done = repository.gate(*command, *(("--agent-python", forks) if asks else ()))
         assert done.code == 0, (command, done.out, done.err)
         assert "--list" in command or re.search(r"(Added|Replaced) \d+ cases? in|nothing new", done.out), done.out
     # The chat, `--say`, the file of messages, the latest session, and a session's JSON. `all` skips both sessions of

@@ -145,9 +145,12 @@ def test_fake_gemini__a_hanging_request_ends_when_the_client_goes() -> None:
         connection.request("POST", "/v1beta/models/m:generateContent", body, KEY)
         with pytest.raises(TimeoutError):
             connection.getresponse()
+        deadline = time.monotonic() + 30
+        while server.stats.in_flight != 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
         assert server.stats.in_flight == 1
         connection.close()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while server.stats.in_flight and time.monotonic() < deadline:
             time.sleep(0.01)
         assert server.stats.in_flight == 0
@@ -182,7 +185,7 @@ def test_fake_gemini__a_hundred_requests_wait_together() -> None:
         assert server.stats.peak_in_flight == 100
         assert server.stats.connections == 100
     assert elapsed >= 0.4
-    assert elapsed < 5, "one after another would take 40 s"
+    assert elapsed < 20, "one after another would take 40 s"
 
 
 def test_fake_gemini__counters_over_http() -> None:

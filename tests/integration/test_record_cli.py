@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import host_forks
 import pytest
 from adk_envs import adk_python
 from fake_adk import FakeAdk, event, served
@@ -38,7 +40,8 @@ def record(repository: Repository, *arguments: str, **options: Any) -> Done:
 
 
 def ask(repository: Repository, *arguments: str, **options: Any) -> Done:
-    return record(repository, *arguments, "--agent-python", str(adk_python()), **options)
+    python = shlex.join(host_forks.command(adk_python()))
+    return record(repository, *arguments, "--agent-python", python, **options)
 
 
 def cases(path: Path) -> list[dict[str, Any]]:

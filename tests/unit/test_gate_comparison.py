@@ -236,7 +236,7 @@ def test_compare__thousands_of_cases() -> None:
     head, base = many(0), many(1)
     start = time.process_time()
     comparison = compare(head, base)
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 3
     assert len(comparison.cases) == 600
 
 

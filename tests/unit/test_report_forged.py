@@ -69,10 +69,10 @@ def test_comment__a_path_leads_nowhere_else(file: str) -> None:
 
 @pytest.mark.parametrize("sign", ["\u202e", "`", "x", "\n", "a\u0301", "é"])
 def test_comment__a_path_of_megabytes_costs_no_minutes(sign: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     text = comment_markdown(report("failed", [failing(file=sign * 2_000_000)]), links=LINKS)
 
-    assert time.monotonic() - begun < 3
+    assert time.process_time() - begun < 3
     assert "response_match_score" in nothing_of_theirs(text, OURS).text, "the rest is still shown"
 
 
