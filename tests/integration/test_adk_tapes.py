@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python, packages_python
 from adk_harness import failure, make, request, say
@@ -122,7 +123,14 @@ async def toolbox(
         python = (
             packages_python(f"adk-{version}-mcp", f"google-adk=={version}", "mcp<2") if new else adk_python(version)
         )
-        agent = make(name, logs, python=python, environment=environment, secrets=[SECRET], asks_for_tools=True)
+        agent = make(
+            name,
+            logs,
+            python=host_forks.command(python),
+            environment=environment,
+            secrets=[SECRET],
+            asks_for_tools=True,
+        )
         try:
             await agent.start()
             yield agent, counts

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, REFERENCE, adk_python
 
@@ -46,7 +47,7 @@ async def hosts(
 ) -> AsyncIterator[MetricHosts]:
     async def spec() -> HostSpec:
         return HostSpec(
-            python=[str(adk_python(version))],
+            python=host_forks.command(adk_python(version)),
             agent_path=str(FIXTURES / "checks"),
             root=FIXTURES,
             sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SECRET": secret}),

@@ -16,6 +16,13 @@ GOOD = {f"good {number}": f"say {number}" for number in range(3)}
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path, "faults") as made:
+        yield made
+
+
+@pytest.fixture
+def new_hosts(tmp_path: Path) -> Iterator[Repository]:
+    """The same for tests of how hosts are watched."""
     with repository_in(tmp_path, "faults", new_hosts=True) as made:
         yield made
 
@@ -45,9 +52,9 @@ def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(reposito
     assert not (done.output / "journal.jsonl").exists(), "nothing is left to resume"
 
 
-def test_faults__an_endless_loop_fails_alone(repository: Repository) -> None:
-    repository.evals("evals/loop.test.json", {**GOOD, "loops": "loop", "waits": "sleep:600"})
-    done = repository.gate("run", "--turn-timeout", "5")
+def test_faults__an_endless_loop_fails_alone(new_hosts: Repository) -> None:
+    new_hosts.evals("evals/loop.test.json", {**GOOD, "loops": "loop", "waits": "sleep:600"})
+    done = new_hosts.gate("run", "--turn-timeout", "5")
     assert done.code == 1, done.out + done.err
     assert done.seconds < 60 * patience()
     assert done.statuses == {**dict.fromkeys(GOOD, "passed"), "loops": "failed", "waits": "failed"}
@@ -60,7 +67,7 @@ def test_faults__an_endless_loop_fails_alone(repository: Repository) -> None:
     error = reports["loops"].runs[0].error
     assert error is not None
     assert "while True:" in (error.traceback or "")
-    assert repository.left_behind() == []
+    assert new_hosts.left_behind() == []
 
 
 def test_faults__agents_that_cannot_be_loaded_fail_their_cases_and_no_others(repository: Repository) -> None:
@@ -88,7 +95,7 @@ def test_faults__agents_that_cannot_be_loaded_fail_their_cases_and_no_others(rep
 
 
 def test_faults__a_host_that_is_killed_from_outside(repository: Repository) -> None:
-    repository.evals("evals/kill.test.json", {**GOOD, "victim": "sleep:3"})
+    repository.evals("evals/kill.test.json", {**GOOD, "victim": "sleep:60"})
     begun = time.monotonic()
     process = repository.start("run")
     journal = repository.root / "agent-eval-results" / "journal.jsonl"
@@ -118,13 +125,13 @@ def test_faults__only_the_guilty_one_of_many_in_flight_fails(repository: Reposit
     assert repository.left_behind() == []
 
 
-def test_faults__the_run_takes_too_long(repository: Repository) -> None:
-    repository.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
-    done = repository.gate("run", "--run-timeout", "8")
+def test_faults__the_run_takes_too_long(new_hosts: Repository) -> None:
+    new_hosts.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
+    done = new_hosts.gate("run", "--run-timeout", "8")
     assert done.seconds < 30 * patience()
     assert done.statuses == {"good": "passed", "slow": "not_run", "stubborn": "not_run"}, done.out + done.err
     assert done.code == 3
     assert {case.reason.code for case in done.report.cases if case.reason} == {"run-timeout"}
     done.check_files()
     assert (done.output / "journal.jsonl").exists()
-    assert repository.left_behind() == []
+    assert new_hosts.left_behind() == []
