@@ -88,7 +88,7 @@ def rename(root: Path, name: str) -> None:
     former = repository(root)
     owners = f"@{former.partition('/')[0]}/maintainers", f"@{name.partition('/')[0]}/maintainers"
     for file, text in texts(root).items():
-        if file.startswith(NOT_RENAMED):
+        if file.startswith(NOT_RENAMED) or (former.lower() not in text.lower() and file != ".github/CODEOWNERS"):
             continue
         changed = references(former).sub(lambda match: image(name) if match[1] else name, text)
         if file == ".github/CODEOWNERS":
@@ -99,12 +99,13 @@ def rename(root: Path, name: str) -> None:
 
 def placeholders(root: Path) -> list[str]:
     """Remaining placeholders, as file:line. The pattern for tests is stricter: they have similar names of models."""
-    return [
-        f"{file}:{number}: {line.strip()}"
-        for file, text in texts(root).items()
-        for number, line in enumerate(text.splitlines(), 1)
-        if (PLACEHOLDER_IN_TESTS if file.startswith("tests/") else PLACEHOLDER).search(line)
-    ]
+    remaining = []
+    for file, text in texts(root).items():
+        pattern = PLACEHOLDER_IN_TESTS if file.startswith("tests/") else PLACEHOLDER
+        if pattern.search(text):
+            lines = enumerate(text.splitlines(), 1)
+            remaining += [f"{file}:{number}: {line.strip()}" for number, line in lines if pattern.search(line)]
+    return remaining
 
 
 def check(root: Path, version: str) -> None:
