@@ -49,7 +49,7 @@ def test_veadk__its_eval_set_and_its_trace_pass_on_its_agent(tmp_path: Path) -> 
     with upload_server(model) as server:
         environment |= {"MODEL_AGENT_API_BASE": f"{server.url}/v1", "MODEL_AGENT_API_KEY": "k-123456"}
 
-        def run(*command: str, timeout: int = 120) -> str:
+        def run(*command: str, timeout: int = 300) -> str:
             done = subprocess.run(
                 command, cwd=root, env=environment, capture_output=True, text=True, timeout=timeout, check=False
             )
