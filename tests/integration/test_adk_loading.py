@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, adk_python
 from adk_harness import failure, make, request, running, say
@@ -25,13 +26,16 @@ async def heard(*args: Any, **facts: Any) -> str:
 
 
 async def test_sub_agent__becomes_the_root_and_an_unknown_one_lists_the_tree(tmp_path: Path) -> None:
-    async with running("shapes", tmp_path / "logs", sub_agent="specialist") as agent:
+    forks = host_forks.command(adk_python())
+    async with running("shapes", tmp_path / "logs", sub_agent="specialist", python=forks) as agent:
         assert agent.provenance["agent"] == "specialist"
         turn = await say(agent, "hello")
         assert text_of(turn.final_response) == "The specialist says hello."
-    async with running("home", tmp_path / "logs", sub_agent="butler") as agent:  # the App keeps its plugins
+    async with running(
+        "home", tmp_path / "logs", sub_agent="butler", python=forks
+    ) as agent:  # the App keeps its plugins
         assert (await heard(agent, "hello", state={"guest": "Ann"})).endswith(" Please.")
-    unknown = make("shapes", tmp_path / "logs", sub_agent="speci")
+    unknown = make("shapes", tmp_path / "logs", sub_agent="speci", python=forks)
     with pytest.raises(AgentFailure, match="no agent named 'speci' in its tree: router, router/tools") as caught:
         await unknown.start()
     await unknown.close()
@@ -86,7 +90,7 @@ async def test_loading__a_dotenv_can_be_switched_off(tmp_path: Path) -> None:
     [("async_agent", "made later"), ("no_init", "no package needed"), ("faults.agent", "say hi"), ("faults", "say hi")],
 )
 async def test_loading__forms_of_agents(tmp_path: Path, name: str, answer: str) -> None:
-    async with running(name, tmp_path / "logs") as agent:
+    async with running(name, tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
         assert await heard(agent, "say hi") == answer
 
 
@@ -108,7 +112,7 @@ async def test_loading__a_directory_that_is_named_like_a_module_in_use(tmp_path:
     ],
 )
 async def test_loading__an_agent_that_cannot_be_loaded(tmp_path: Path, name: str, message: str, detail: str) -> None:
-    agent = make(name, tmp_path / "logs", workers=2)
+    agent = make(name, tmp_path / "logs", workers=2, python=host_forks.command(adk_python()))
     with pytest.raises(AgentFailure) as caught:
         await agent.start()
     with pytest.raises(AgentFailure) as again:
@@ -202,18 +206,19 @@ async def test_loading__another_user_runs_the_host_without_a_way_to_our_files(tm
 
 
 async def test_loading__tools_are_closed_in_the_end(tmp_path: Path) -> None:
-    async with running("home", tmp_path / "logs") as agent:
+    async with running("home", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
         await heard(agent, "hi", state={"guest": "Ann"})
     logs = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").glob("*.log"))
     assert "the notebook was closed" in logs
 
 
 async def test_loading__nothing_is_left_open(tmp_path: Path) -> None:
-    async with running("faults", tmp_path / "warm-up") as agent:
+    forks = host_forks.command(adk_python())
+    async with running("faults", tmp_path / "warm-up", python=forks) as agent:
         await heard(agent, "say hi")
     before = len(os.listdir("/proc/self/fd"))
     for number in range(2):
-        async with running("faults", tmp_path / f"logs-{number}") as agent:
+        async with running("faults", tmp_path / f"logs-{number}", python=forks) as agent:
             session = await agent.open(request())
             await session.send(user_message("say hi"), timeout=20)
     assert len(os.listdir("/proc/self/fd")) <= before

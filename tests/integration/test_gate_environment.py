@@ -25,7 +25,7 @@ RUN = ("run", "evals", "--agent", "recorded:recordings/good.json")
 @pytest.fixture
 def repository(tmp_path: Path) -> Iterator[Repository]:
     """With recorded answers: nothing has to be started."""
-    with repository_in(tmp_path / "repository", new_hosts=True) as made:
+    with repository_in(tmp_path / "repository") as made:
         made.evals("evals/a.test.json", {"one": "say hello", "two": "say bye"})
         (made.root / "recordings").mkdir()
         shutil.copy(made.root / "evals" / "a.test.json", made.root / "recordings" / "good.json")
@@ -130,7 +130,7 @@ def test_windows__run_is_refused_and_other_commands_work(repository: Repository)
 @as_root
 def test_dropped_capabilities__are_no_traceback_and_say_what_is_missing(tmp_path: Path) -> None:
     """As in a container that was started with --cap-drop ALL."""
-    with repository_in(tmp_path / "repository", "faults", new_hosts=True) as repository:
+    with repository_in(tmp_path / "repository", "faults") as repository:
         repository.evals("evals/a.test.json", {"quick": "say hello"})
         subprocess.run(["git", "init", "-q", str(repository.root)], check=True)
         subprocess.run(["chown", "-R", "1234:1234", str(repository.root)], check=True)
@@ -186,7 +186,7 @@ def few_processes() -> Iterator[Path]:
 
 @as_root
 def test_process_ids_used_up_by_the_agent__fail_its_case_alone(tmp_path: Path, few_processes: Path) -> None:
-    with repository_in(tmp_path / "repository", "faults", new_hosts=True) as repository:
+    with repository_in(tmp_path / "repository", "faults") as repository:
         (few_processes / "pids.max").write_text("150")
         repository.evals("evals/a.test.json", {"forks": "forks:10000", "quick": "say hello"})
         join = f'echo $$ > {few_processes}/cgroup.procs; exec "$@"'
