@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import gate_server
 import pytest
 from fake_gemini import FakeGemini, Fault
-from gate_runs import AGENT_EVAL, repository_in
+from gate_runs import repository_in
 from judged_gate import BAD, KEY, WORDS, Judge, answers, criteria, judged_run
 
 from agent_eval.cli import main
@@ -41,12 +41,10 @@ def twenty(wrong: int) -> list[dict[str, Any]]:
 
 def started(root: Path, server: FakeGemini, *arguments: str) -> tuple[int, str, str]:
     """As a process of its own."""
-    done = subprocess.run(
-        [*AGENT_EVAL, "calibrate", *arguments, "--judge-base-url", server.url],
+    done = gate_server.run(
+        ["calibrate", *arguments, "--judge-base-url", server.url],
         cwd=root,
-        env={**os.environ, "AGENT_EVAL_JUDGE_API_KEY": KEY},
-        capture_output=True,
-        encoding="utf-8",
+        environment={**os.environ, "AGENT_EVAL_JUDGE_API_KEY": KEY},
         timeout=60,
     )
     return done.returncode, done.stdout, done.stderr

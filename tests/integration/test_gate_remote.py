@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import gate_server
 import pytest
 from adk_envs import adk_python
 from fake_adk import FakeAdk, event, hang, served
-from gate_runs import AGENT_EVAL
 from loopback import Answer, Request, loopback
 
 from agent_eval.core.content import text_of
@@ -47,20 +47,15 @@ def repository(tmp_path: Path) -> Path:
 
 async def run(repository: Path, *arguments: str, **environ: str) -> tuple[int, str, dict[str, Any]]:
     """The exit code, all output, and results.json."""
-    process = await asyncio.create_subprocess_exec(
-        *AGENT_EVAL,
-        "run",
-        *arguments,
+    done = await asyncio.to_thread(
+        gate_server.run,
+        ["run", *arguments],
         cwd=repository,
-        env={"PATH": os.environ["PATH"], "HOME": str(repository), **environ},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        environment={"PATH": os.environ["PATH"], "HOME": str(repository), **environ},
+        timeout=120,
     )
-    async with asyncio.timeout(120):
-        out, _ = await process.communicate()
-    assert process.returncode is not None
     results = json.loads((repository / "agent-eval-results/results.json").read_text("utf-8"))
-    return process.returncode, out.decode(), results
+    return done.returncode, done.stdout + done.stderr, results
 
 
 @pytest.mark.parametrize(
