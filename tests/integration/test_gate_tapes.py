@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import host_forks
 import pytest
 from adk_envs import FIXTURES, REFERENCE, packages_python
 from base_repos import Repo
@@ -305,7 +307,8 @@ root_agent = LlmAgent(name="weather", model=scripted(script), tools=[toolset])
 
 
 def test_replay__needs_no_mcp_server(tmp_path: Path) -> None:
-    python = packages_python(f"adk-{REFERENCE}-mcp", f"google-adk=={REFERENCE}", "mcp<2")
+    packages = packages_python(f"adk-{REFERENCE}-mcp", f"google-adk=={REFERENCE}", "mcp<2")
+    python = shlex.join(host_forks.command(packages))
 
     with repository_in(tmp_path / "repo") as repository:
         folder = repository.root / "weather"
@@ -317,7 +320,7 @@ def test_replay__needs_no_mcp_server(tmp_path: Path) -> None:
 
         def gate(mode: str) -> Done:
             return repository.gate(
-                "run", "--tools", mode, "--agent-python", str(python), python=False, environment={"CI": ""}
+                "run", "--tools", mode, "--agent-python", python, python=False, environment={"CI": ""}
             )
 
         assert gate("record").code == 0
@@ -329,7 +332,7 @@ def test_replay__needs_no_mcp_server(tmp_path: Path) -> None:
         (folder / "server.py").write_text("import sys\nsys.exit(1)\n")
         assert "stale: forecast has changed (weather/server.py)" in repository.gate("tapes").out
         done = repository.gate(
-            *("run", "--tools", "replay", "--tools-stale", "warn", "--agent-python", str(python)), python=False
+            *("run", "--tools", "replay", "--tools-stale", "warn", "--agent-python", python), python=False
         )
         assert (done.code, done.statuses) == (0, {"oslo": "passed"}), done.out
         assert "The answers of `forecast` were recorded before it changed: the file that defines it" in done.out
