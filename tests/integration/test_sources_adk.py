@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import gate_server
+import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
 
@@ -110,8 +113,7 @@ def _without_ids(value: Any) -> Any:
 
 
 def agent_eval(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "agent_eval", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return gate_server.run(arguments, cwd=cwd, environment=os.environ, timeout=300)
 
 
 def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path: Path) -> None:
@@ -136,8 +138,9 @@ def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path
     (tmp_path / "evals" / "test_config.json").write_text(
         json.dumps({"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}}), encoding="utf-8"
     )
+    python = shlex.join(host_forks.command(adk_python()))
     for name in (str(agent), "recorded:evals/home.evalset.json"):
-        options = ("--agent", name, "--agent-python", str(adk_python()), "--include", "home.evalset.json")
+        options = ("--agent", name, "--agent-python", python, "--include", "home.evalset.json")
         run = agent_eval("run", *options, "evals", cwd=tmp_path)
         assert run.returncode == 0, run.stdout + run.stderr
         cases = json.loads((tmp_path / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))["cases"]
