@@ -228,7 +228,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         compares = context.ci.baseline_request is not None
-        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, compares=compares))
+        waits = planned.parts is None  # A merge computes; it would only compute later.
+        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, compares=compares, waits=waits))
         resources = Resources(
             journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
         )
@@ -342,11 +343,12 @@ _NO_COMPARISON = (
 )
 
 
-def _load_early(settings: Settings, *, compares: bool) -> None:
+def _load_early(settings: Settings, *, compares: bool, waits: bool) -> None:
     """Imports what the decision and the reports need while the agents start, not when it is needed."""
     if compares:
         import numpy as np  # noqa: F401 - for the statistics of the comparison
     import agent_eval.gate.evaluation  # noqa: F401
     import agent_eval.gate.regression  # noqa: F401
 
-    warm_up(settings)
+    if waits:
+        warm_up(settings)

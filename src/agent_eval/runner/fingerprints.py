@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -158,8 +159,14 @@ def _turn_without(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hash(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=_plain)
+    text = _encoder().encode(value)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+
+
+@functools.cache
+def _encoder() -> json.JSONEncoder:
+    """One for all values: `json.dumps` makes one for each."""
+    return json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -28,8 +28,11 @@ def overview(report: RunReport) -> Iterator[RenderableType]:
     """Every case with its scores if they are few enough, else every file with its counts."""
     if not report.cases:
         return
+    if len(report.cases) > _MOST_NAMED:
+        yield _files_table(report)
+        return
     names = [row.name for row in metric_rows(report) if row.gates]
-    if len(report.cases) > _MOST_NAMED or len(names) > _MOST_COLUMNS:
+    if len(names) > _MOST_COLUMNS:
         yield _files_table(report)
     else:
         yield _cases_table(report, names)
