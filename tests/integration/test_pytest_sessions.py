@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from adk_envs import _cache, _uv, adk_python
 from gate_runs import MARK, Repository, repository_in, wait_until
-from recorded_evals import AGENT, case, write_evals
+from recorded_evals import AGENT, WITHOUT_PLUGINS, case, write_evals
 
 OTHERS = ("pytest-rerunfailures==16.7", "pytest-repeat==0.9.4", "packaging==26.3")
 
@@ -49,8 +49,9 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 def start(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
     environment = repository.environment({"RUNS_FILE": str(repository.root / "runs")})
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         environment.pop(name, None)
+    environment["PYTEST_ADDOPTS"] = WITHOUT_PLUGINS
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=repository.root,

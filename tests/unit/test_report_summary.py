@@ -84,10 +84,10 @@ def monster() -> RunReport:
             file=f"tests/{n}/{EVIL}",
             errors={0: RunError(kind=EVIL, owner="agent", message=text, hint=text, traceback=text, log_tail=text)},
         )
-        for n in range(12)
+        for n in range(6)
     ]
-    cases += [case(f"e{n}{EVIL}", "errored", reason=Reason(code=EVIL, message=text)) for n in range(12)]
-    cases += [case(f"n{n}", "not_run", reason=Reason(code="x", message=f"{n}{text}")) for n in range(12)]
+    cases += [case(f"e{n}{EVIL}", "errored", reason=Reason(code=EVIL, message=text)) for n in range(6)]
+    cases += [case(f"n{n}", "not_run", reason=Reason(code="x", message=f"{n}{text}")) for n in range(6)]
     long = report(
         "failed",
         cases,
@@ -96,7 +96,7 @@ def monster() -> RunReport:
         reasons=[Reason(code="x", message=text)] * 20,
     )
     files = [FileReport(file=EVIL, eval_set_id="x", agent=EVIL, agent_reason=text, criteria={EVIL: 0.5})] * 20
-    return long.model_copy(update={"provenance": {f"{EVIL}{n}": text for n in range(12)}, "files": files})
+    return long.model_copy(update={"provenance": {f"{EVIL}{n}": text for n in range(6)}, "files": files})
 
 
 @pytest.mark.parametrize(
