@@ -26,7 +26,7 @@ from typing import Any
 
 import workload
 from environments import PROJECT
-from measuring import Measurement, measure
+from measuring import Measurement, measure, peak_of_all
 
 sys.path.insert(0, str(PROJECT / "tests" / "integration"))
 
@@ -80,15 +80,16 @@ def merge_of_recorded(directory: Path) -> bool:
         gate(cwd, "run", "evals", *recorded, *place, codes=(0,))
     without_page = gate(cwd, "merge", "--paths", "evals", *recorded, "--report", "off", codes=(1,))
     merge = gate(cwd, "merge", "--paths", "evals", *recorded, codes=(1,))
+    peak = peak_of_all([*AGENT_EVAL, "merge", "--paths", "evals", *recorded], cwd=cwd, environment=environment())
     same = outcome(cwd, "agent-eval-results") == outcome(cwd, "whole")
     print(
         f"merge of {FILES * CASES_PER_FILE:,} cases in {PARTS} parts: {merge.seconds:.1f} s ({merge.cpu_seconds:.1f} s "
-        f"of CPU, {without_page.cpu_seconds:.1f} s without report.html), peak {merge.peak_mb:.0f} MB; "
+        f"of CPU, {without_page.cpu_seconds:.1f} s without report.html), peak {peak:.0f} MB of all its processes; "
         f"one run of all: {whole.seconds:.1f} s ({whole.cpu_seconds:.1f} s of CPU), {whole.peak_mb:.0f} MB; "
         f"same results: {same}"
     )
-    # CPU seconds, because other work on the machine stretches the wall time.
-    return same and merge.cpu_seconds <= MERGE_SECONDS and merge.peak_mb <= MERGE_MB
+    # Wall seconds, because two processes write the reports: other work on the machine stretches them.
+    return same and merge.seconds <= MERGE_SECONDS and peak <= MERGE_MB
 
 
 def workspace(directory: Path, cases: int) -> Path:

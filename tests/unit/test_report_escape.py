@@ -275,6 +275,11 @@ def test_visible__leaves_nothing_that_acts(value: str) -> None:
     assert visible(shown) == shown
 
 
+def test_visible__plain_text_is_as_it_is_among_other_text() -> None:
+    for char in filter(str.isprintable, map(chr, range(0x3000))):
+        assert visible(f"a{char}b") + "\N{SYMBOL FOR BELL}" == visible(f"a{char}b\a")
+
+
 def test_text__keeps_ordinary_prose_readable() -> None:
     assert escape.text("expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!") == (
         "expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!"

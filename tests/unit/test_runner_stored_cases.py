@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from judged_samples import turn
 from agent_eval.core.invocation import Invocation, adk_value
 from agent_eval.evalset.models import ConversationScenario, EvalCase
 from agent_eval.results import Recording
-from agent_eval.runner import StoredCase, StoredLines, case_fingerprint, case_lines
+from agent_eval.runner import StoredCase, StoredLines, case_fingerprint, case_lines, stored_index
 from agent_eval.runner.journal import write_lines
 from agent_eval.runner.plan import PlannedCase
 
@@ -64,6 +65,36 @@ def test_stored_lines__damaged_lines_are_skipped_and_counted(tmp_path: Path) -> 
     path.write_bytes(gzip.compress(good * 1000)[:-9])
     assert 0 < len(list(lines)) <= 1000
     assert lines.skipped == 1
+
+
+def test_stored_index__finds_lines_by_case_whatever_the_id(tmp_path: Path) -> None:
+    ids = [
+        "plain",
+        'with "quotes"',
+        "back\\slash",
+        "line\nbreak",
+        "日本語 \U0001f4a1",
+        "\u2028",
+        "",
+        '","case_id":"other',
+    ]
+    cases = [planned(EvalCase(eval_id=name, conversation=[turn(name or "?", "here")])) for name in ids]
+    path = tmp_path / "cases.jsonl.gz"
+    by_hand = json.dumps(
+        {"case_id": "by hand", "file": "a", "eval_set_id": "s", "fingerprint": "f", "case": {}}
+    ).encode()
+    cut = next(case_lines(cases[:1]))[:-20] + b"\n"
+    strange = b'{"schema_version":"1","case_id":"not UTF-8 \xff"}\n'
+    write_lines(path, [*case_lines(cases), by_hand + b"\n", b"no json\n", cut, strange])
+
+    with stored_index(path, StoredCase) as index:
+        assert index.skipped == 2  # The line that was cut off is found when it is needed.
+        for case in cases:
+            assert [line.case for line in index.of(case.case_id)] == [case.case]
+        assert index.skipped == 3
+        assert index.strangers(case.case_id for case in cases) == 1
+        assert list(index.of("by hand")) == []
+        assert index.skipped == 4
 
 
 def test_adk_value__has_nothing_that_only_we_record() -> None:

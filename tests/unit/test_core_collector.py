@@ -1,0 +1,43 @@
+"""The garbage collector while many objects are made."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+CODE = """
+import gc
+from agent_eval.core.collector import collector_paused
+
+def collections():
+    return sum(generation["collections"] for generation in gc.get_stats())
+
+gc.collect()
+with collector_paused():
+    few = [[] for _ in range(1_000)]
+print("few", gc.get_freeze_count())
+before = collections()
+with collector_paused():
+    many = [[] for _ in range(200_000)]
+print("many", gc.get_freeze_count() >= 200_000, collections() - before, gc.isenabled())
+del few, many  # Reference counts free what is frozen.
+print("freed", gc.get_freeze_count() < 100_000)
+"""
+
+
+def test_collector_paused__many_new_objects_are_never_scanned() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines() == ["few 0", "many True 0 True", "freed True"]
+
+
+def test_collector_paused__leaves_a_disabled_collector_disabled() -> None:
+    from agent_eval.core.collector import collector_paused
+
+    gc.disable()
+    try:
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
