@@ -44,8 +44,10 @@ _HIGH = 500
 
 
 def command(python: str | os.PathLike[str]) -> list[str]:
-    """Starts hosts with the packages of an interpreter: what `agent-python` names."""
+    """Starts hosts with the packages of an interpreter: what `agent-python` names. Where this is not Linux, itself."""
     name = os.fspath(python)
+    if sys.platform != "linux":  # which has abstract addresses and descriptors of processes
+        return [name]
     return [name, "-IS", __file__, _server(name, os.getpid())]
 
 
@@ -129,8 +131,11 @@ def _serve(listener: socket.socket, host: str) -> None:
 def _watch(connection: socket.socket, code: CodeType) -> NoReturn:
     """Forks a host, reports its end, and ends what is left of its group when the process that asked has ended."""
     request, descriptors, _, _ = socket.recv_fds(connection, 65_536, 4)
-    while request and not request.endswith(b"\n"):
-        request += connection.recv(65_536)
+    while not request.endswith(b"\n"):
+        more = connection.recv(65_536)
+        if not more:  # It was killed, or its command was none of a host, e.g. one that asks for the version.
+            os._exit(0)
+        request += more
     host = os.fork()
     if host == 0:
         _become(json.loads(request), descriptors, code)
