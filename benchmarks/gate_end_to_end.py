@@ -96,7 +96,7 @@ class Guide(Lab):
     def found(cls, root: Path, github: FakeGitHub, model: ErringModel, url: str) -> Guide:
         """Its first commit."""
         root.mkdir()
-        repository, repo = Repository(root=root), Repo(root)
+        repository, repo = Repository(root=root, new_hosts=True), Repo(root)
         repo.git("init", "-q", "-b", "main")
         lab = cls(repository=repository, github=github, repo=repo)
         lab.model = model
