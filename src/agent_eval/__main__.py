@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from agent_eval.cli import main, open_missing_streams, prepare_streams, run_command
 
-_STARTING_AGENTS = frozenset({"run", "action"})
+_STARTING_AGENTS = frozenset({"run", "merge", "action"})
 _HELP = frozenset({"-h", "--help"})
 """Help starts no agent and must not wait for the modules that start one."""
 _COLLECTOR = (100_000, 50, 100)

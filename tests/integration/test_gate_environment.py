@@ -236,7 +236,8 @@ def test_a_uid_without_a_home__has_its_environments_in_a_temporary_directory(tmp
 def test_what_an_agent_starts_in_a_session_of_its_own__ends_with_the_gate(tmp_path: Path) -> None:
     """As root by its user, else by the gate's parent."""
     with repository_in(tmp_path / "repository", "faults", new_hosts=True) as repository:
-        repository.evals("evals/a.test.json", {"strays": "setsid"})
-        done = repository.gate("run")
-        assert done.code == 0, done.out + done.err
-        assert repository.left_behind() == []
+        repository.evals("evals/a.test.json", {"strays": "setsid", "others": "setsid"})
+        for command in (("run", "--shard", "1/2", "--output-dir", "parts/1"), ("merge", "parts", "--run-missing")):
+            done = repository.gate(*command)
+            assert done.code == 0, done.out + done.err
+            assert repository.left_behind() == []
