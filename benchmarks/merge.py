@@ -84,7 +84,8 @@ def merge_of_recorded(directory: Path) -> bool:
     same = outcome(cwd, "agent-eval-results") == outcome(cwd, "whole")
     print(
         f"merge of {FILES * CASES_PER_FILE:,} cases in {PARTS} parts: {merge.seconds:.1f} s ({merge.cpu_seconds:.1f} s "
-        f"of CPU, {without_page.cpu_seconds:.1f} s without report.html), peak {peak:.0f} MB of all its processes; "
+        f"of CPU), {without_page.seconds:.1f} s without report.html ({without_page.cpu_seconds:.1f} s of CPU), "
+        f"peak {peak:.0f} MB of all its processes; "
         f"one run of all: {whole.seconds:.1f} s ({whole.cpu_seconds:.1f} s of CPU), {whole.peak_mb:.0f} MB; "
         f"same results: {same}"
     )

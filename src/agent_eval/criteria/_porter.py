@@ -34,7 +34,7 @@ def _tokenizer() -> Callable[[str], list[str]]:
 
 @contextmanager
 def _packages_without_code() -> Iterator[None]:
-    """Afterwards nltk counts as not imported: whoever imports it gets the whole package."""
+    """Afterwards nltk counts as not imported: a later import loads the whole package."""
     try:
         for name in _PACKAGES:
             spec = importlib.util.find_spec(name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval.core.invocation import IntermediateData, Invocation, contents_of, tool_calls
+from agent_eval.core.invocation import Invocation, contents_of, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.criteria import align
 from agent_eval.report.html._levels import CaseDetail
@@ -71,16 +71,8 @@ def _turn(turn: Invocation, expected: Invocation | None, detail: CaseDetail) -> 
 
 def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
     """Calls, responses and texts before the answer, in order. The answer's own event is no step."""
-    data = turn.intermediate_data
-    if isinstance(data, IntermediateData) and not data.intermediate_responses:  # As below, without parts around calls.
-        nobody = {"agent": "", "branch": ""}
-        for call in data.tool_uses:
-            yield {"kind": "call", **nobody, **_call(call, detail)}
-        for response in data.tool_responses if detail.events else ():
-            yield {"kind": "response", **nobody, **_response(response, detail)}
-        return
     answer = text_of(turn.final_response)
-    for event, parts in contents_of(data):
+    for event, parts in contents_of(turn.intermediate_data):
         who = {"agent": shown(event.author, _NAME), "branch": shown(event.branch, _NAME)}
         texts: list[dict[str, Any]] = []
         for part in parts:
