@@ -6,8 +6,8 @@ from typing import Any
 
 from fake_github import FakeGitHub
 
-from agent_eval.github import GitHub
 from agent_eval.github.client import Waiting
+from agent_eval.github.forge import GitHub
 
 
 class Clock:

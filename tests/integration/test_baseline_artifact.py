@@ -24,8 +24,8 @@ from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Incompatible, NoneYet
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.github import GitHub
 from agent_eval.github.client import Waiting
+from agent_eval.github.forge import GitHub
 from agent_eval.results.report import Origin, RunReport
 
 NO_GIT = GitError("/work is not in a git checkout.")

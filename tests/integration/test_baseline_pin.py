@@ -15,10 +15,10 @@ from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import FetchFailed
 from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.github import GitHub
 from agent_eval.github._activity import Activity, activity
 from agent_eval.github.client import Waiting
 from agent_eval.github.events import Event
+from agent_eval.github.forge import GitHub
 
 NO_GIT = GitError("/work is not in a git checkout.", hint="Check the repository out with git (actions/checkout).")
 MERGE = "the first parent of the merge commit that was tested"

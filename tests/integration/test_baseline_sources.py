@@ -20,8 +20,8 @@ from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.lookup import BaselineOutcome, Found, to_report
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import BaseWorktree, RerunSource
-from agent_eval.github import GitHub
 from agent_eval.github.client import Waiting
+from agent_eval.github.forge import GitHub
 from agent_eval.results.report import RunReport
 from agent_eval.settings import parse_order
 

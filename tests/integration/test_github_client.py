@@ -14,9 +14,9 @@ import pytest
 from fake_github import FakeGitHub, Fault, forbidden, primary_limit, secondary_limit
 from github_clock import Clock, client
 
-from agent_eval.github import GitHub
 from agent_eval.github.client import Waiting
 from agent_eval.github.errors import GitHubError
+from agent_eval.github.forge import GitHub
 
 
 @pytest.fixture

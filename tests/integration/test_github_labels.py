@@ -9,8 +9,8 @@ from fake_github import FakeGitHub, Fault
 from github_clock import client
 
 from agent_eval.core.forge import ACCEPT_RULES, Acceptance
-from agent_eval.github import started_by_label
 from agent_eval.github.events import Event
+from agent_eval.github.labels import started_by_label
 
 
 @pytest.fixture

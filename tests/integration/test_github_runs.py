@@ -10,8 +10,9 @@ import pytest
 from fake_github import FakeGitHub, Fault
 from github_clock import client
 
-from agent_eval.github import GitHub, runs
+from agent_eval.github import runs
 from agent_eval.github.errors import GitHubError
+from agent_eval.github.forge import GitHub
 
 WORKFLOW = ".github/workflows/evals.yml"
 

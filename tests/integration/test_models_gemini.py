@@ -15,7 +15,8 @@ from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, failure_of, pool_at,
 from agent_eval.criteria.judged.judge import judge_options
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.parse.criteria import criterion as criterion_config
-from agent_eval.models.check import ModelUse, check_models, credential_problems
+from agent_eval.models import ModelUse
+from agent_eval.models.check import check_models, credential_problems
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelRequest, ModelUsage
 from agent_eval.models.settings import ModelSettings

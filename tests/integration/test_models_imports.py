@@ -8,7 +8,8 @@ import sys
 CODE = """
 import sys
 import agent_eval.models.check, agent_eval.models.pool
-from agent_eval.models.check import ModelUse, check_models
+from agent_eval.models import ModelUse
+from agent_eval.models.check import check_models
 from agent_eval.models.settings import ModelSettings
 
 use = ModelUse(model="gemini-2.5-flash", case_id="a", purpose="p")

@@ -7,9 +7,10 @@ import pytest
 
 from agent_eval.core.content import Content, FunctionCall, Part, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
+from agent_eval.criteria._complete import check_complete
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
 from agent_eval.criteria.efficiency import durations, inference_call_count, token_usage
-from agent_eval.criteria.registry import INFORMATIONAL, build, check_complete, supported
+from agent_eval.criteria.registry import INFORMATIONAL, build, supported
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion
 from agent_eval.evalset.models.schema import EvalCase

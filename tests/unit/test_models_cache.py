@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.models._cache import CachedReply, ReplyCache, key_of
+from agent_eval.models.cache import CachedReply, ReplyCache, key_of
 from agent_eval.models.protocol import ModelRequest
 
 REQUEST = ModelRequest(

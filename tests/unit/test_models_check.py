@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent_eval.core.problem import Severity
-from agent_eval.models.check import ModelUse, check_models, shared_keys
+from agent_eval.models import ModelUse
+from agent_eval.models.check import check_models, shared_keys
 from agent_eval.models.settings import Budget, ModelSettings
 
 KEY = {"GOOGLE_API_KEY": "a-key"}

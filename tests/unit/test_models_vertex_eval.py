@@ -11,8 +11,9 @@ import pytest
 from agent_eval.criteria.registry import judge_of, why_not
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.parse.criteria import criterion
+from agent_eval.models import ModelUse
 from agent_eval.models._endpoint import key_owner, resolve
-from agent_eval.models.check import CheckedModels, ModelUse, check_models
+from agent_eval.models.check import CheckedModels, check_models
 from agent_eval.models.names import VERTEX_EVAL, parse_model
 from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure

@@ -12,7 +12,8 @@ from source_samples import ANSWERED, ASKED, adk_result
 
 from agent_eval.agents.protocol import AgentFailure, SessionRequest
 from agent_eval.agents.recorded import RecordedAgent, check_recording
-from agent_eval.baseline import UnreadableError, read_adk_results
+from agent_eval.baseline.adk_results import read_adk_results
+from agent_eval.baseline.reader import UnreadableError
 from agent_eval.cli import main
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_calls

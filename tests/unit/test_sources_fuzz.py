@@ -12,7 +12,8 @@ from source_samples import adk_result, otel_turn, otlp, session, session_databas
 from test_fuzzed_inputs import INPUTS, SEED, mutated
 
 from agent_eval.agents.recorded import check_recording
-from agent_eval.baseline import UnreadableError, read_adk_results
+from agent_eval.baseline.adk_results import read_adk_results
+from agent_eval.baseline.reader import UnreadableError
 from agent_eval.commands.migrate import migrate
 from agent_eval.core.problem import has_error
 from agent_eval.evalset.loading import load_suite

@@ -132,7 +132,7 @@ def run_engine(request: EngineRequest, on_line: Callable[[str], None] = lambda _
 
 
 def _read_results(path: Path) -> RunReport | None:
-    from agent_eval.baseline import UnreadableError, read_file
+    from agent_eval.baseline.reader import UnreadableError, read_file
 
     try:
         return read_file(path)

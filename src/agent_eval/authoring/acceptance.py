@@ -12,7 +12,7 @@ from agent_eval.authoring.proposals import CallsFrom, Proposal, propose, what_wo
 from agent_eval.authoring.prospects import OpenFile, Prospect, in_order, prospect
 from agent_eval.authoring.refusals import CaseRefused, refuse
 from agent_eval.authoring.stored_run import cases_as_run, recordings_of
-from agent_eval.baseline import StoredResults
+from agent_eval.baseline.stored import StoredResults
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.discovery import discover
 from agent_eval.evalset.json import read_document

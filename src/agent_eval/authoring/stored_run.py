@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_eval.baseline import StoredResults, UnreadableError
+from agent_eval.baseline.reader import UnreadableError
+from agent_eval.baseline.stored import StoredResults
 from agent_eval.core.files import read_lines
 from agent_eval.core.text import harmless
 from agent_eval.evalset.models import EvalCase

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from agent_eval.baseline.recordings import StoredRecordings
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, BaselineStep, RunReport
+
+if TYPE_CHECKING:
+    from agent_eval.baseline.recordings import StoredRecordings
+    from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, RunReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +122,8 @@ def to_report(outcome: BaselineOutcome, request: BaselineRequest | None) -> Base
         outcome: The outcome of the lookup.
         request: The request; None if it could not be determined.
     """
+    from agent_eval.results import BaselineReport, BaselineStep
+
     baseline = outcome.baseline
     steps = [
         BaselineStep(source=step.source, status=STATUSES[type(step.baseline)], message=describe(step.baseline))

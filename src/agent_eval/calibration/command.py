@@ -20,10 +20,12 @@ from agent_eval.core.text import plural
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import Judge, Options, judge_calls
-from agent_eval.models import ModelUse, check_models, credential_problems, open_models
+from agent_eval.models import ModelUse
+from agent_eval.models.check import check_models, credential_problems
+from agent_eval.models.pool import open_models
 from agent_eval.pipeline import default_model, model_settings
 from agent_eval.report.views import usage_report
-from agent_eval.runner import Range, times
+from agent_eval.runner.cost_estimate import Range, times
 from agent_eval.settings import Settings
 
 _EXIT_CODES = {"passed": 0, "reported": 0, "failed": 1, "inconclusive": 3}

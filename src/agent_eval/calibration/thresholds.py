@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field
 
 from agent_eval import __version__
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel

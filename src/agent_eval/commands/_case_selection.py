@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
 
-from agent_eval.baseline import UnreadableError
+from agent_eval.baseline.reader import UnreadableError
 from agent_eval.core.selectors import matches, nearby, parse_selector
 from agent_eval.core.text import harmless, plural
 from agent_eval.results import DEFAULT, FILES, CaseReport, RunReport

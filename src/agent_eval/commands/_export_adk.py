@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_eval.baseline import UnreadableError
+from agent_eval.baseline.reader import UnreadableError
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.json import write_text

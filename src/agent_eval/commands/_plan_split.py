@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands._plan_text import columns
 from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agent_eval.core.text import harmless, plural
-from agent_eval.runner import Range
+from agent_eval.runner.cost_estimate import Range
 
 Row = tuple[str, str, str]
 

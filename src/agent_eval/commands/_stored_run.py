@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from agent_eval.baseline import UnreadableError
+from agent_eval.baseline.reader import UnreadableError
 from agent_eval.core.files import read_lines
 from agent_eval.core.text import harmless
 from agent_eval.evalset.models import EvalCase

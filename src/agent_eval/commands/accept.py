@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.baseline import StoredResults, UnreadableError, open_results
+from agent_eval.baseline.reader import UnreadableError
+from agent_eval.baseline.stored import StoredResults, open_results
 from agent_eval.commands._case_selection import select_cases, split_words
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import log_problems

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Literal
 
-from agent_eval.baseline import ADK_SUFFIX, UnreadableError, read_adk_results, read_file
+from agent_eval.baseline.adk_results import ADK_SUFFIX, read_adk_results
+from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare

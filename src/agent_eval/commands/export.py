@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from agent_eval.baseline import UnreadableError, open_results
+from agent_eval.baseline.reader import UnreadableError
+from agent_eval.baseline.stored import open_results
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._stored_run import expected_cases, recording_store
 from agent_eval.core.text import harmless

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel

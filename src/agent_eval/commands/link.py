@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands.publish import comment
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agent_eval.baseline import UnreadableError
+from agent_eval.baseline.reader import UnreadableError
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._plan_split import SplitPlan, read_durations, split, split_lines
 from agent_eval.commands._plan_text import between, columns, dollars
@@ -29,7 +29,7 @@ from agent_eval.pipeline import (
     tapes_unsupported,
     unanswered,
 )
-from agent_eval.runner import FileEstimate, PromptMeter, Range, estimate
+from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, estimate
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -141,7 +141,8 @@ def make_report(
     Returns:
         The plan, and all problems. A missing key is only a warning, because a plan needs none.
     """
-    from agent_eval.models import VERTEX_EVAL, check_models, read_prices, shared_keys
+    from agent_eval.models import VERTEX_EVAL, read_prices
+    from agent_eval.models.check import check_models, shared_keys
 
     problems = [*suite.problems, *choices.problems]
     problems += _plan(suite, choices, settings.num_runs).problems
@@ -194,7 +195,7 @@ def make_report(
 
 
 def _without_key_errors(problem: Problem) -> Problem:
-    from agent_eval.models import NO_KEY
+    from agent_eval.models.check import NO_KEY
 
     return replace(problem, severity=Severity.WARNING) if problem.code == NO_KEY else problem
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import ArchiveLimits, UnsafeArchive, describe, read_report, read_results
+from agent_eval.baseline import describe
+from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
+from agent_eval.baseline.reader import read_report
 from agent_eval.core.forge import Comment, Forge, ForgeError, Posted, RunStamp, Unbound
 from agent_eval.core.text import first_line, harmless
 from agent_eval.pipeline import links_of
@@ -91,7 +93,7 @@ def publish(settings: Settings, ci: CIContext) -> Published:
 
     Its artifact is untrusted: GitHub alone decides which pull request it belongs to, and all its texts are escaped.
     """
-    from agent_eval.github import finished_run
+    from agent_eval.github.binding import finished_run
 
     forge, run_id = ci.forge, finished_run(ci.event)
     if forge is None or run_id is None:

@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agent_eval.baseline import UnreadableError
-from agent_eval.commands import link, publish
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import log_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
@@ -74,7 +72,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool) -> int:
         return _publish(settings, ci, io)
     settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
     if settings.mode == "link":
-        return _link(settings, ci, [*problems, *link.link_problems(settings, ci)], warnings, io)
+        return _link(settings, ci, problems, warnings, io)
     problems += [] if yes else recording_refused(settings, ci, io.environ)
     ci = for_artifact(ci, settings.artifact_name)
     context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings))
@@ -229,6 +227,7 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
 
 def _all_cases(settings: Settings, io: CliIO) -> str:
     """All cases in the format of `agent-eval show`."""
+    from agent_eval.baseline.reader import UnreadableError
     from agent_eval.commands import show
 
     request = show.Request(results=settings.output, every=True)
@@ -242,6 +241,7 @@ def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequ
     """Writes the pull request's comment. A failure does not change the verdict. A part of a run has no comment."""
     if settings.shard is not None:
         return
+    from agent_eval.commands import publish
     from agent_eval.report.renderers import notice_command, one_output
 
     try:
@@ -261,6 +261,7 @@ def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequ
 
 
 def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
+    from agent_eval.commands import publish
     from agent_eval.report.renderers import notice_command, one_output
 
     published = publish.publish(settings, ci)
@@ -273,6 +274,9 @@ def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
 
 
 def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnings: Sequence[str], io: CliIO) -> int:
+    from agent_eval.commands import link
+
+    problems = [*problems, *link.link_problems(settings, ci)]
     if has_error(problems):
         log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
         return 2

@@ -1,10 +1,14 @@
-"""The scorer of each metric. Importing this module fails if a metric of evalset/models/criteria.py has none."""
+"""The scorer of each metric. Importing this module fails if a metric of evalset/models/criteria.py has none.
+
+The scorers that ask a model are in `judged/building.py`, which is imported if a config names one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from agent_eval.criteria._complete import check_complete
 from agent_eval.criteria._intermediate_similarity import IntermediateSimilarity
 from agent_eval.criteria._response_match import ResponseMatch
 from agent_eval.criteria._response_similarity import ResponseSimilarity
@@ -22,22 +26,18 @@ from agent_eval.criteria.efficiency import (
     inference_call_count,
     tool_call_count,
 )
-from agent_eval.criteria.judged import (
-    JUDGE_SPECS,
-    FinalResponseMatch,
-    Hallucinations,
-    Judge,
-    Options,
-    Quality,
-    RubricCriterion,
-    SimulatorQuality,
-    VertexQuality,
-    Weights,
-    judge_options,
-)
 from agent_eval.criteria.packages import build_packaged
-from agent_eval.evalset.models import DEFAULT_JUDGE, INFORMATIONAL_METRICS, METRICS, CriterionConfig, Family, MatchType
-from agent_eval.models import JUDGED_BY_SERVICE, VERTEX_EVAL
+from agent_eval.evalset.models import (
+    DEFAULT_JUDGE,
+    INFORMATIONAL_METRICS,
+    JUDGED_METRICS,
+    CriterionConfig,
+    Family,
+    MatchType,
+)
+
+if TYPE_CHECKING:
+    from agent_eval.criteria.judged import Judge, Options
 
 INFORMATIONAL: tuple[Criterion, ...] = (
     Count(name="tool_call_count_v1", count=tool_call_count),
@@ -94,52 +94,6 @@ def _single_tool_use(config: CriterionConfig) -> Criterion:
     return SingleToolUse(threshold=config.threshold, tool_name=config.options["tool_name"])
 
 
-def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
-    return FinalResponseMatch(
-        threshold=config.threshold,
-        judge=judge,
-        options=judge.options(config),
-        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
-    )
-
-
-def _rubrics(config: CriterionConfig, judge: Judge) -> Criterion:
-    return RubricCriterion(
-        name=config.metric,
-        threshold=config.threshold,
-        judge=judge,
-        options=judge.options(config),
-        rubrics=tuple(config.options.get("rubrics", ())),
-        weights=Weights(by_id=config.options.get("rubric_weights", {})),
-        levels=config.options.get("rubric_levels", {}),
-        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
-    )
-
-
-def _hallucinations(config: CriterionConfig, judge: Judge) -> Criterion:
-    return Hallucinations(
-        threshold=config.threshold,
-        judge=judge,
-        options=replace(judge.options(config), samples=1),
-        intermediate=config.options.get("evaluate_intermediate_nl_responses", False),
-    )
-
-
-def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
-    return SimulatorQuality(
-        threshold=config.threshold,
-        judge=judge,
-        options=judge.options(config),
-        stop_signal=config.options.get("stop_signal", "</finished>"),
-    )
-
-
-def _quality(config: CriterionConfig, judge: Judge) -> Criterion:
-    options = judge.options(config)
-    scorer = VertexQuality if options.model == VERTEX_EVAL else Quality
-    return scorer(name=config.metric, threshold=config.threshold, judge=judge, options=options)
-
-
 _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "tool_trajectory_avg_score": _tool_trajectory,
     "response_match_score": _response_match,
@@ -150,40 +104,11 @@ _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "intermediate_response_similarity": _intermediate_similarity,
     "trajectory_single_tool_use": _single_tool_use,
 }
-_JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
-    "final_response_match_v2": _final_response,
-    "rubric_based_final_response_quality_v1": _rubrics,
-    "rubric_based_tool_use_quality_v1": _rubrics,
-    "rubric_based_multi_turn_trajectory_quality_v1": _rubrics,
-    "hallucinations_v1": _hallucinations,
-    "per_turn_user_simulator_quality_v1": _simulator,
-    **dict.fromkeys(JUDGE_SPECS, _quality),
-}
-
-
-def check_complete(scorers: Mapping[Family, set[str]]) -> None:
-    """Checks that the metrics with a scorer are exactly the declared ones.
-
-    Args:
-        scorers: Names by family.
-
-    Raises:
-        ImportError: A metric is declared without a scorer, or a scorer has no declaration in its family.
-    """
-    for family, names in scorers.items():
-        declared = {name for name, spec in METRICS.items() if spec.family is family}
-        if declared != names:
-            differing = ", ".join(sorted(declared ^ names))
-            raise ImportError(
-                f"a {family.value} metric needs a declaration in METRICS (evalset/models/criteria.py) and a scorer in "
-                f"criteria/registry.py; check {differing}"
-            )
 
 
 check_complete(
     {
         Family.DETERMINISTIC: set(_DETERMINISTIC),
-        Family.JUDGE: set(_JUDGED),
         Family.INFORMATIONAL: {criterion.name for criterion in INFORMATIONAL},
     }
 )
@@ -196,7 +121,7 @@ def supported(metric: str, *, judged: bool = False) -> bool:
         metric: ADK's name.
         judged: Whether there is a judge.
     """
-    return metric in _DETERMINISTIC or (judged and metric in _JUDGED)
+    return metric in _DETERMINISTIC or (judged and metric in JUDGED_METRICS)
 
 
 def judge_of(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Options | None:
@@ -206,13 +131,22 @@ def judge_of(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Opt
         config: Validated.
         default_model: For criteria that name no model.
     """
-    return judge_options(config, default_model) if config.metric in _JUDGED else None
+    if config.metric not in JUDGED_METRICS:
+        return None
+    from agent_eval.criteria.judged import judge_options
+
+    return judge_options(config, default_model)
 
 
 def why_not(config: CriterionConfig) -> str | None:
     """The reason why a criterion can't be scored with its options, as a clause; None if it can."""
     judge = judge_of(config)
-    if judge is not None and judge.model == VERTEX_EVAL and config.metric not in JUDGED_BY_SERVICE:
+    if judge is None:
+        return None
+    from agent_eval.models import VERTEX_EVAL
+    from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
+
+    if judge.model == VERTEX_EVAL and config.metric not in JUDGED_BY_SERVICE:
         return (
             f"`{config.metric}` names `{VERTEX_EVAL}` as its judge, and Vertex AI's evaluation service can't judge it"
         )
@@ -233,10 +167,12 @@ def build(config: CriterionConfig, *, judge: Judge | None = None, function: str 
     """
     if function is not None:
         return CustomMetric(name=config.metric, threshold=config.threshold, function=function, options=config.options)
-    if config.metric in _JUDGED:
+    if config.metric in JUDGED_METRICS:
         if judge is None:
             raise ValueError(f"the metric {config.metric!r} needs a judge")
-        return _JUDGED[config.metric](config, judge)
+        from agent_eval.criteria.judged import build_judged
+
+        return build_judged(config, judge)
     if config.metric in _DETERMINISTIC:
         return _DETERMINISTIC[config.metric](config)
     if config.metric in INFORMATIONAL_METRICS:

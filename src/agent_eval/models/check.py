@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.core.problem import Problem, Severity
@@ -15,6 +15,7 @@ from agent_eval.models.names import parse_model
 from agent_eval.models.pool import no_price, price_of
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings
+from agent_eval.models.use import ModelUse
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 NO_KEY = "judge-credentials-missing"
@@ -25,20 +26,6 @@ IN_FILES = frozenset({"judge-model-unknown", "judge-config-invalid", "judge-conf
 
 _NAMED = 3
 """Number of uses of a model that a finding lists; it counts the rest."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelUse:
-    """A use of a model by a criterion or a simulated user."""
-
-    model: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    """The `judge_model_config`."""
-    case_id: str
-    purpose: str
-    """The criterion, or `user-simulator`."""
-    file: str | None = None
-    """The file that configures the criterion."""
 
 
 @dataclass(frozen=True, kw_only=True)

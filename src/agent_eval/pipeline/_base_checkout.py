@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.agents.protocol import AgentRefused
-from agent_eval.baseline import BaseWorktree, Git, GitError, NotOnBase, agents_on_base, open_base
+from agent_eval.baseline import Git, GitError
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base
 from agent_eval.core.text import first_line
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation

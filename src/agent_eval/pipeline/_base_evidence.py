@@ -30,7 +30,8 @@ def store_baseline_recordings(report: RunReport, outcome: BaselineOutcome | None
         outcome: The baseline.
         output: The output directory.
     """
-    from agent_eval.baseline import Found, write_recordings
+    from agent_eval.baseline import Found
+    from agent_eval.baseline.recordings import write_recordings
     from agent_eval.results import BASELINE_RECORDINGS
 
     if report.baseline is None or report.comparison is None or outcome is None:

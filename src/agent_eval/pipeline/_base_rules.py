@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import GitError, NotOnBase, open_base
+from agent_eval.baseline import GitError
 from agent_eval.core.text import first_line
 from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.baseline import BaseWorktree
+    from agent_eval.baseline.rerun import BaseWorktree
     from agent_eval.evalset.models import LoadedFile, Suite
     from agent_eval.gate.policy import Policy
     from agent_eval.gate.rule_changes import RuleChanges, Side
@@ -90,12 +90,13 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         choices: Their agents.
         find: Reads another checkout's.
     """
-    from agent_eval.gate.rule_changes import rule_changes
-    from agent_eval.gate.rule_effects import loosened_by_renaming
-
     own = HeldRules(files=suite.files, policy=settings.policy)
     if not ci.compares or suite.errors:
         return own
+    from agent_eval.baseline.rerun import NotOnBase
+    from agent_eval.gate.rule_changes import rule_changes
+    from agent_eval.gate.rule_effects import loosened_by_renaming
+
     base_ref = ci.activity.base_ref or (ci.baseline_request.base_ref if ci.baseline_request is not None else "")
     own = dataclasses.replace(own, base_ref=base_ref)
     try:
@@ -132,6 +133,8 @@ async def _base_side(settings: Settings, ci: CIContext, find: Find) -> Side:
     Raises:
         GitError, NotOnBase: They can't be read.
     """
+    from agent_eval.baseline.rerun import open_base
+
     if isinstance(ci.git, GitError):
         raise ci.git
     if ci.baseline_request is None:
@@ -189,7 +192,7 @@ def _accepted_by(
     if about.pull_request is None or ci.forge is None or not ci.forge.has_token:
         return "", ""
     from agent_eval.core.forge import ACCEPT_RULES
-    from agent_eval.github import started_by_label
+    from agent_eval.github.labels import started_by_label
 
     label = ci.forge.acceptance(
         about.pull_request.number, run_id=ci.event.run_id, started_by_label=started_by_label(ci.event)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.core.limiter import Limiter
-    from agent_eval.models import ModelPool
+    from agent_eval.models.pool import ModelPool
     from agent_eval.results import CaseReport
     from agent_eval.runner import Journal, Plan, Tapes
     from agent_eval.settings import Settings

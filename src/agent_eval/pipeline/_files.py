@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.evalset.models import Suite
     from agent_eval.gate.policy_checks import KnownCase
-    from agent_eval.models import ModelPool
+    from agent_eval.models.pool import ModelPool
     from agent_eval.runner import MissingModels, Plan
     from agent_eval.settings import Settings
 
@@ -88,7 +88,6 @@ def plan_runs(
         models: The judge's; None: nothing calls a model.
         without: The models without a key whose criteria are skipped.
     """
-    from agent_eval.criteria.judged import Judge
     from agent_eval.runner import function_source, make_plan, source_fingerprint
 
     agents = {path: choice.path for path, choice in choices.by_file.items()}
@@ -107,7 +106,11 @@ def plan_runs(
         path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)
         for path, directory in directories.items()
     }
-    judge = Judge(model=models, default_model=default_model(settings)) if models is not None else None
+    judge = None
+    if models is not None:
+        from agent_eval.criteria.judged import Judge
+
+        judge = Judge(model=models, default_model=default_model(settings))
     return make_plan(
         suite.files,
         agents,

@@ -136,7 +136,7 @@ def plan_part(settings: Settings, files: Sequence[LoadedFile], plan: Plan, weigh
 def _share(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Settings) -> tuple[int, int]:
     """The expected model calls of some cases, and those of all."""
     from agent_eval.pipeline.context import default_model
-    from agent_eval.runner import estimate
+    from agent_eval.runner.cost_estimate import estimate
 
     model = default_model(settings)
     here = everywhere = 0

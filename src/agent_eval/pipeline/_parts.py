@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.core.collector import collector_paused
 from agent_eval.core.files import read_lines
 from agent_eval.core.problem import Problem, Severity
@@ -183,7 +183,7 @@ class Parts:
 
     def copy_replies(self, cache: Path) -> int:
         """Copies the judges' replies of all parts into a cache, and returns how many were new."""
-        from agent_eval.models import copy_replies
+        from agent_eval.models.cache import copy_replies
 
         return sum(copy_replies(result.folder / JUDGE_REPLIES, cache) for result in self.results)
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import BaselineOutcome, BaseWorktree, Found, GitError, NotOnBase
+from agent_eval.baseline import BaselineOutcome, Found, GitError
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase
 from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
-    from agent_eval.baseline import Resolver
+    from agent_eval.baseline.chain import Resolver
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.regression import Before, Gathered
     from agent_eval.gate.stats import ConfirmOnBase, Decision, NoMoreRuns, Runs
@@ -35,7 +36,7 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
     Returns:
         None if there is no commit to compare with.
     """
-    from agent_eval.baseline import resolve
+    from agent_eval.baseline.chain import resolve
     from agent_eval.settings import parse_order
 
     if ci.baseline_request is None:
@@ -43,15 +44,15 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
     resolvers: list[Resolver] = []
     for choice in parse_order(settings.baseline):
         if choice.source == "artifact":
-            from agent_eval.baseline import ArtifactSource
+            from agent_eval.baseline.artifact import ArtifactSource
 
             resolvers.append(ArtifactSource(forge=ci.forge, git=ci.git))
         elif choice.source == "file" and choice.path is not None:
-            from agent_eval.baseline import FileSource
+            from agent_eval.baseline.file import FileSource
 
             resolvers.append(FileSource(path=choice.path, root=settings.root, git=ci.git, remote=ci.remote))
         elif choice.source == "rerun" and base_checkout is not None:
-            from agent_eval.baseline import RerunSource
+            from agent_eval.baseline.rerun import RerunSource
 
             async def run(_: BaseWorktree, base_checkout: BaseCheckout = base_checkout) -> RunReport:
                 return await base_checkout.report(settings.num_runs)
@@ -295,7 +296,7 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
 
 def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
     """Evidence of the pull request's previous attempt; empty where it is unavailable."""
-    from agent_eval.baseline import earlier_attempt
+    from agent_eval.baseline.earlier_attempt import earlier_attempt
     from agent_eval.core.forge import ForgeError
     from agent_eval.gate.regression import held_against
 
@@ -337,7 +338,7 @@ async def compare_with_base(
     Returns:
         Input of the verdict; None without a usable baseline.
     """
-    from agent_eval.baseline import with_head
+    from agent_eval.baseline.compatibility import with_head
     from agent_eval.gate.diff import compare
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.history import agents_by_file, drift, drift_notices, excerpt, extend, within

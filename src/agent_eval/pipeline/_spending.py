@@ -9,7 +9,7 @@ from agent_eval.pipeline.context import model_settings
 from agent_eval.results import sum_case_usage, sum_model_usage
 
 if TYPE_CHECKING:
-    from agent_eval.models import ModelPool
+    from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
     from agent_eval.results import RunReport

@@ -138,7 +138,7 @@ def _error(code: str, message: str, hint: str | None) -> Problem:
 def _forge(settings: Settings, event: Event, log: Callable[[str], None]) -> Forge | None:
     if not event.name or event.repository is None:
         return None
-    from agent_eval.github import GitHub
+    from agent_eval.github.forge import GitHub
 
     token = settings.github_token or ""
     try:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from agent_eval.core.limiter import Limiter
     from agent_eval.core.masking import Masker
     from agent_eval.evalset.models import LoadedFile
-    from agent_eval.models import ModelPool, ModelSettings, ModelUse
+    from agent_eval.models import ModelSettings, ModelUse
+    from agent_eval.models.pool import ModelPool
     from agent_eval.runner import MissingModels, Progress
     from agent_eval.settings import Settings
 
@@ -88,7 +89,6 @@ async def open_agents(
         prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
     """
     from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
-    from agent_eval.agents.http import header_secrets
     from agent_eval.agents.sandbox import installer_environment, secrets_in
     from agent_eval.agents.venv import default_cache_dir
     from agent_eval.core.masking import Masker
@@ -100,6 +100,11 @@ async def open_agents(
     setup = prepared.setup
     withheld = context.ci.activity.secrets_withheld
     headers = {} if withheld else settings.agent_headers
+    secrets = [*isolation.secrets, *secrets_in(installer)]
+    if settings.agent_headers:
+        from agent_eval.agents.http import header_secrets
+
+        secrets += header_secrets(settings.agent_headers)
     shared = DriverContext(
         root=root,
         python=settings.agent_python,
@@ -108,7 +113,7 @@ async def open_agents(
         setup=setup,
         installer=installer,
         sandbox=isolation.sandbox,
-        masker=Masker([*isolation.secrets, *secrets_in(installer), *header_secrets(settings.agent_headers)]),
+        masker=Masker(secrets),
         workers=settings.workers,
         cache_dir=root / settings.cache_dir
         if settings.cache_dir is not None
@@ -283,7 +288,7 @@ def misnamed_models(files: Sequence[LoadedFile], settings: Settings, environ: Ma
     uses = model_uses(files, settings)
     if not uses:
         return []
-    from agent_eval.models import IN_FILES, check_models
+    from agent_eval.models.check import IN_FILES, check_models
 
     checked = check_models(uses, model_settings(settings), environ)
     return [problem for problem in checked.problems if problem.code in IN_FILES]
@@ -295,8 +300,8 @@ async def open_models(
     """Opens the models that will be called: the pool (None if none will be), problems, and models without a key."""
     if not uses:
         return None, (), None
-    from agent_eval.models import NO_KEY, check_models, credential_problems
-    from agent_eval.models import open_models as open_pool
+    from agent_eval.models.check import NO_KEY, check_models, credential_problems
+    from agent_eval.models.pool import open_models as open_pool
     from agent_eval.results import WITHOUT_KEY
     from agent_eval.runner import MissingModels
 

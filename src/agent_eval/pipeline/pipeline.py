@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.evalset.models import Suite
     from agent_eval.gate.verdict import Verdict
-    from agent_eval.models import ModelPool
+    from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._part import PartPlan
@@ -192,7 +192,7 @@ def _disk_full(error: OSError) -> Problem:
 
 def _log_plan(settings: Settings, context: RunContext, suite: Suite, silent: Collection[str]) -> None:
     """Logs the planned model calls, without those of models that have no key."""
-    from agent_eval.runner import estimate, estimate_line
+    from agent_eval.runner.cost_estimate import estimate, estimate_line
 
     planned = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
     for file in planned.files:

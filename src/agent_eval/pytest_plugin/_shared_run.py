@@ -47,7 +47,7 @@ class SharedRun:
         """The outcome, if the run has ended."""
         file = self.directory / "outcome.json"
         if self._outcome is None and file.exists():
-            from agent_eval.baseline import read_file
+            from agent_eval.baseline.reader import read_file
 
             stored = json.loads(file.read_text("utf-8"))
             results = self.directory / _RESULTS

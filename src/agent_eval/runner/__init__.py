@@ -1,8 +1,10 @@
-"""Plans and runs: plan, execution, scoring, journal, conversations for reports, cost estimate."""
+"""Plans and runs: plan, execution, scoring, journal, conversations for reports.
+
+`cost_estimate.py` is imported by those who need it, because it needs everything that asks a model.
+"""
 
 from agent_eval.runner._scoring import report_not_run
 from agent_eval.runner.conversations import attach_conversations, conversation_of
-from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, estimate, estimate_line, times
 from agent_eval.runner.execution import Execution, Limits, Progress
 from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity, versioned
 from agent_eval.runner.journal import Journal, write_lines
@@ -33,7 +35,6 @@ __all__ = [
     "DEFAULT_APP_NAME",
     "DEFAULT_USER_ID",
     "Execution",
-    "FileEstimate",
     "Journal",
     "Limits",
     "MissingModels",
@@ -41,8 +42,6 @@ __all__ = [
     "Plan",
     "PlannedCase",
     "Progress",
-    "PromptMeter",
-    "Range",
     "RecordedSeconds",
     "StoredCase",
     "StoredIndex",
@@ -52,8 +51,6 @@ __all__ = [
     "case_fingerprint",
     "case_lines",
     "conversation_of",
-    "estimate",
-    "estimate_line",
     "function_source",
     "make_plan",
     "metric_identity",
@@ -64,7 +61,6 @@ __all__ = [
     "source_fingerprint",
     "split_hash",
     "stored_index",
-    "times",
     "versioned",
     "weigh",
     "write_lines",

@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricFailure, SessionRequest
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.criteria import CustomMetric, error_of, inference_call_count, token_usage, unlabelled
-from agent_eval.models import Model
 from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, Usage, merge
 from agent_eval.runner._scoring import report_not_run, report_run
 from agent_eval.runner.journal import Journal
@@ -21,6 +21,9 @@ from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, Plan
 from agent_eval.runner.replay import CaseTools, Tapes
 from agent_eval.simulation import CODES as SIMULATOR_CODES
 from agent_eval.simulation import SimulatorFailure, Stop, user_of
+
+if TYPE_CHECKING:
+    from agent_eval.models import Model
 
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 from agent_eval.agents.host import ADAPTERS
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.criteria import judge_of
-from agent_eval.criteria.judged import QUESTIONS_VERSION
 from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, EvalCase
 
 _LENGTH = 16
@@ -64,6 +63,8 @@ def metric_identity(
     options = {name: value for name, value in config.options.items() if name != "judge_model_options"}
     questions = None
     if judge is not None:
+        from agent_eval.criteria.judged import QUESTIONS_VERSION
+
         questions = [QUESTIONS_VERSION, judge.model, judge.samples, dict(judge.config)]
     return MetricIdentity(
         judge=judge.model if judge is not None else None,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.criteria import (
@@ -23,7 +23,6 @@ from agent_eval.criteria import (
     unlabelled,
     why_not,
 )
-from agent_eval.criteria.judged import Judge
 from agent_eval.evalset.checks import lacks_rubrics
 from agent_eval.evalset.models import (
     DEFAULT_JUDGE,
@@ -38,6 +37,9 @@ from agent_eval.results import RunError
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
 from agent_eval.runner.partition import Unit, turns_of, weigh
 from agent_eval.simulation import simulator_options
+
+if TYPE_CHECKING:
+    from agent_eval.criteria.judged import Judge
 
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"

@@ -1,7 +1,10 @@
-"""Simulated users, and the fixed users of cases without a scenario."""
+"""Simulated users, and the fixed users of cases without a scenario.
 
-from agent_eval.simulation.persona_rendering import Persona, persona_of
+`persona_rendering.py` and `simulated.py` are imported by those who have a scenario.
+"""
+
+from agent_eval.simulation.options import CODES, PURPOSE, simulator_options
 from agent_eval.simulation.protocol import SimulatorFailure, Stop
-from agent_eval.simulation.simulated import CODES, PURPOSE, simulator_options, user_of
+from agent_eval.simulation.users import user_of
 
-__all__ = ["CODES", "PURPOSE", "Persona", "SimulatorFailure", "Stop", "persona_of", "simulator_options", "user_of"]
+__all__ = ["CODES", "PURPOSE", "SimulatorFailure", "Stop", "simulator_options", "user_of"]

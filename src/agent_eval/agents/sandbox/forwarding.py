@@ -74,6 +74,8 @@ DENIED_VARIABLES = (
 )  # fmt: skip
 """Never forwarded, even if listed."""
 
+_SPECIAL = frozenset("*?[")
+"""The special characters of a glob."""
 _CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
 _LARGEST_CREDENTIALS = 1_000_000
 _GITHUB_HOSTS = (".actions.githubusercontent.com", ".ghe.com")
@@ -182,7 +184,7 @@ def _host(address: str) -> str:
 
 def _denied(name: str) -> str | None:
     """The rule that forbids a name, or a glob that matches only forbidden names."""
-    return next((rule for rule in DENIED_VARIABLES if fnmatch.fnmatchcase(name.upper(), rule)), None)
+    return next((rule for rule in DENIED_VARIABLES if _fits(name.upper(), rule)), None)
 
 
 def child_environment(
@@ -218,7 +220,15 @@ def installer_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return any(_fits(name, pattern) for pattern in patterns)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """As `fnmatch.fnmatchcase`, which compiles each pattern: for the names and prefixes above that takes 15 ms."""
+    start = pattern.removesuffix("*")
+    if _SPECIAL.isdisjoint(start):
+        return name == pattern if start == pattern else name.startswith(start)
+    return fnmatch.fnmatchcase(name, pattern)
 
 
 def _path_without(virtual_env: str | None, path: str) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from agent_eval.authoring.recording._refused import Refused, error
 from agent_eval.authoring.recording._target import USER_ID
-from agent_eval.baseline import ArchiveLimits, UnsafeArchive, unpack
+from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.core.content import text_of
 from agent_eval.core.files import MAX_RESULTS, open_regular, read_lines, read_regular
 from agent_eval.core.masking import MASK, Masker

@@ -19,7 +19,7 @@ from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Un
 from agent_eval.criteria.judged.settling import filled, settle, why
 from agent_eval.evalset.models import ConversationScenario
 from agent_eval.evalset.templates import TemplateError
-from agent_eval.simulation import Persona, persona_of
+from agent_eval.simulation.persona_rendering import Persona, persona_of
 
 _TASK = f"""You check a simulated user: a model that plays the user of an AI agent by a plan.
 

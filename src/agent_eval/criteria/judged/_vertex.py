@@ -23,7 +23,8 @@ from agent_eval.criteria.judged.judge import CODES, Judge, Options, Panel, Unjud
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.criteria.judged.settling import mean_score, settle, why
 from agent_eval.evalset.models import METRICS
-from agent_eval.models import RESULT, ModelFailure, metric_spec
+from agent_eval.models import ModelFailure
+from agent_eval.models.vertex_eval import RESULT, metric_spec
 
 _EMPTY = "no vote: the service judges no answer without text"
 

@@ -1,0 +1,91 @@
+"""The scorer of each judged metric. Importing this module fails if one of evalset/models/criteria.py has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from agent_eval.criteria._complete import check_complete
+from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.judged._hallucinations import Hallucinations
+from agent_eval.criteria.judged._rubric_criteria import RubricCriterion
+from agent_eval.criteria.judged._simulator import SimulatorQuality
+from agent_eval.criteria.judged._vertex import VertexQuality
+from agent_eval.criteria.judged.final_response import FinalResponseMatch
+from agent_eval.criteria.judged.judge import Judge
+from agent_eval.criteria.judged.quality import JUDGE_SPECS, Quality
+from agent_eval.criteria.judged.rubrics import Weights
+from agent_eval.evalset.models import CriterionConfig, Family
+from agent_eval.models import VERTEX_EVAL
+
+
+def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
+    return FinalResponseMatch(
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
+    )
+
+
+def _rubrics(config: CriterionConfig, judge: Judge) -> Criterion:
+    return RubricCriterion(
+        name=config.metric,
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        rubrics=tuple(config.options.get("rubrics", ())),
+        weights=Weights(by_id=config.options.get("rubric_weights", {})),
+        levels=config.options.get("rubric_levels", {}),
+        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
+    )
+
+
+def _hallucinations(config: CriterionConfig, judge: Judge) -> Criterion:
+    return Hallucinations(
+        threshold=config.threshold,
+        judge=judge,
+        options=replace(judge.options(config), samples=1),
+        intermediate=config.options.get("evaluate_intermediate_nl_responses", False),
+    )
+
+
+def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
+    return SimulatorQuality(
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        stop_signal=config.options.get("stop_signal", "</finished>"),
+    )
+
+
+def _quality(config: CriterionConfig, judge: Judge) -> Criterion:
+    options = judge.options(config)
+    scorer = VertexQuality if options.model == VERTEX_EVAL else Quality
+    return scorer(name=config.metric, threshold=config.threshold, judge=judge, options=options)
+
+
+_SCORERS: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
+    "final_response_match_v2": _final_response,
+    "rubric_based_final_response_quality_v1": _rubrics,
+    "rubric_based_tool_use_quality_v1": _rubrics,
+    "rubric_based_multi_turn_trajectory_quality_v1": _rubrics,
+    "hallucinations_v1": _hallucinations,
+    "per_turn_user_simulator_quality_v1": _simulator,
+    **dict.fromkeys(JUDGE_SPECS, _quality),
+}
+
+check_complete({Family.JUDGE: set(_SCORERS)})
+
+
+def build_judged(config: CriterionConfig, judge: Judge) -> Criterion:
+    """Builds the scorer of a configured judged metric.
+
+    Args:
+        config: Validated; its options are typed.
+        judge: Asks the model.
+
+    Raises:
+        KeyError: The metric is not judged.
+    """
+    return _SCORERS[config.metric](config, judge)
