@@ -17,7 +17,7 @@ from agent_eval.criteria.base import Conversation, NotEvaluated, Scored
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.results.recording import Recording
 from agent_eval.results.report import CaseReport
-from agent_eval.runner._scoring import report_run
+from agent_eval.runner.scoring import report_run
 
 METRIC = CustomMetric(
     name="polite",

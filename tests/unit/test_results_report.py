@@ -8,9 +8,15 @@ import pytest
 from pydantic import ValidationError
 from report_samples import SAMPLES
 
+from agent_eval import results
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results._merge import merge
 from agent_eval.results.report import RunReport
+
+
+def test_results__has_all_that_it_lists_and_nothing_else() -> None:
+    assert [name for name in results.__all__ if not hasattr(results, name)] == []
+    assert not hasattr(results, "RunRaport")
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -17,8 +17,8 @@ from agent_eval.criteria.relabelled import Relabelled
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport
-from agent_eval.runner._scoring import report_not_run, report_run
 from agent_eval.runner.plan import PlannedCase
+from agent_eval.runner.scoring import report_not_run, report_run
 
 
 @dataclass(frozen=True, kw_only=True)

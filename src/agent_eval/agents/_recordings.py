@@ -6,11 +6,15 @@ import json
 from collections.abc import Iterator
 from json.decoder import JSONDecodeError, JSONDecoder
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Severity
 from agent_eval.core.text import first_line
-from agent_eval.results import FILES, AdkCaseResult, AdkSetResult, adk_result_value, adk_set_result
+from agent_eval.results import FILES
+
+if TYPE_CHECKING:
+    from agent_eval.results import AdkCaseResult, AdkSetResult
 
 RECORDINGS = FILES["recordings-file"]
 """The name of a run's recordings in its output directory."""
@@ -137,6 +141,7 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
     """The cases of an eval set in one of ADK's older formats. Reports precisely what is wrong with any other file."""
     from agent_eval.evalset.json import parse_document
     from agent_eval.evalset.parse import read_eval_file
+    from agent_eval.results import adk_result_value, adk_set_result
 
     document, problems = parse_document(data, name)
     result = None if document is None else adk_result_value(document.value)

@@ -14,15 +14,16 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent_eval.agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
-from agent_eval.baseline.reader import incomplete
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.text import harmless, plural
-from agent_eval.results import BaselineSource, RunReport
+
+if TYPE_CHECKING:
+    from agent_eval.results import BaselineSource, RunReport
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_BYTES = 1024
@@ -250,6 +251,8 @@ class RerunSource:
 
     async def find(self, request: BaselineRequest) -> Baseline:
         """Checks the request commit out and runs its agent."""
+        from agent_eval.baseline.reader import incomplete
+
         where = f"{harmless(request.base_ref)} at {short(request.commit)}"
         if isinstance(self.git, GitError):
             return FetchFailed(message=f"{where} could not be re-run: {self.git.message}", hint=self.git.hint)

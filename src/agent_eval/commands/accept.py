@@ -169,7 +169,7 @@ def _review(prospects: Sequence[Prospect], stored: StoredResults, options: Optio
 def _details(prospect: Prospect, report: RunReport, io: CliIO) -> str:
     """The case as `agent-eval show` prints it: its runs, scores, reasons and votes."""
     from agent_eval.report.renderers import RunView, case_text
-    from agent_eval.runner import conversation_of
+    from agent_eval.runner.conversations import conversation_of
 
     case = prospect.report
     runs = report.runs_of(case)

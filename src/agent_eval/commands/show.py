@@ -122,7 +122,7 @@ def _text(
 def _conversation(
     case: CaseReport, result: RunResult | None, recording: Recording | None, expected: EvalCase | None
 ) -> ConversationReport | None:
-    from agent_eval.runner import conversation_of
+    from agent_eval.runner.conversations import conversation_of
 
     stored = case.conversation
     stored = stored if stored is not None and result is not None and stored.run == result.run else None

@@ -63,8 +63,6 @@ def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, choices: 
 
     Everything runs outside of pull requests, if the eval files have errors, and if the changed files are unknown.
     """
-    from agent_eval.results import UnaffectedReport
-
     everything = Affected(settings=settings)
     if not settings.only_affected or ci.activity.kind != "compare" or suite.errors or choices.problems:
         return everything
@@ -89,6 +87,8 @@ def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, choices: 
         return dataclasses.replace(
             everything, notice="Everything ran: this pull request can affect every agent (`only-affected`)"
         )
+    from agent_eval.results import UnaffectedReport
+
     unaffected = tuple(
         UnaffectedReport(file=file.path, agent=agents[file.path], cases=len(file.cases)) for file in left_out
     )

@@ -1,7 +1,12 @@
-"""The report of a run before anything has run: settings, files, agents and problems."""
+"""The report of a run before anything has run: settings, files, agents and problems.
+
+A run drafts it while its agents start: building the models of a report takes longer than reading the eval files.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,9 +19,38 @@ if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.core.timing import Begun
     from agent_eval.evalset.models import Suite
+    from agent_eval.pipeline._affected import Affected
     from agent_eval.pipeline.context import RunContext
-    from agent_eval.results import FileReport, ProblemReport, RunReport, SelectionReport
+    from agent_eval.results import FileReport, ProblemReport, RunReport, SelectionReport, ShardReport
     from agent_eval.settings import Settings
+
+
+@dataclasses.dataclass(kw_only=True)
+class Draft:
+    """What the report says before anything runs."""
+
+    settings: Settings
+    context: RunContext
+    begun: Begun
+    problems: list[Problem]
+    suite: Suite
+    choices: AgentChoices
+    affected: Affected
+    shard: ShardReport | None = None
+
+    @functools.cached_property
+    def report(self) -> RunReport:
+        """The report. It is made when it is first asked for, and then stays the same object."""
+        return self.make()
+
+    def make(self) -> RunReport:
+        """A new report of what is known now."""
+        files = file_reports(self.suite, self.choices)
+        report = draft_report(self.settings, self.context, self.begun, self.problems, files)
+        report.unaffected = list(self.affected.unaffected)
+        report.notices += [self.affected.notice] if self.affected.notice else []
+        report.shard = self.shard
+        return report
 
 
 def draft_report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,12 +108,12 @@ def plan_part(settings: Settings, files: Sequence[LoadedFile], plan: Plan, weigh
     Returns:
         None without `shard`.
     """
-    from agent_eval.results import ShardReport
-    from agent_eval.runner import partition, split_hash
-
     part = settings.shard
     if part is None:
         return None
+    from agent_eval.results import ShardReport
+    from agent_eval.runner import partition, split_hash
+
     assignment = partition(plan.weights, part.total)
     mine = frozenset(case_id for case_id, index in assignment.items() if index == part.index)
     shard = ShardReport(
@@ -188,9 +188,17 @@ def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
     return Verdict(value="inconclusive", reasons=tuple(reasons))
 
 
-async def run_part(part: PartPlan, report: RunReport, checkout: Checkout) -> Verdict:
-    """Runs one part. Nothing is compared and no policy is applied: the merge does both, for all cases."""
-    report.cases = await checkout.execute(part.plan)
+async def run_part(part: PartPlan, drafted: Callable[[], RunReport], checkout: Checkout) -> Verdict:
+    """Runs one part. Nothing is compared and no policy is applied: the merge does both, for all cases.
+
+    Args:
+        part: The part.
+        drafted: Returns the report before anything has run, which gets the cases. Called when they have run.
+        checkout: Runs the plan.
+    """
+    cases = await checkout.execute(part.plan)
+    report = drafted()
+    report.cases = cases
     verdict = part_verdict(part.shard, report)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     if checkout.limiter.refusals:

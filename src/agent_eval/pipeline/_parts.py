@@ -145,7 +145,7 @@ class Parts:
         return merged
 
     def _not_run(self, planned: PlannedCase, numbers: range) -> list[CaseReport]:
-        from agent_eval.runner import report_not_run
+        from agent_eval.runner.scoring import report_not_run
 
         owner = self.owners.get(planned.case_id)
         name = f"part {owner} of {self.total}" if owner is not None else self._names()

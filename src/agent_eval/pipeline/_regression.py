@@ -36,11 +36,11 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
     Returns:
         None if there is no commit to compare with.
     """
+    if ci.baseline_request is None:
+        return None
     from agent_eval.baseline.chain import resolve
     from agent_eval.settings import parse_order
 
-    if ci.baseline_request is None:
-        return None
     resolvers: list[Resolver] = []
     for choice in parse_order(settings.baseline):
         if choice.source == "artifact":

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agent_eval.pipeline.context import model_settings
-from agent_eval.results import sum_case_usage, sum_model_usage
 
 if TYPE_CHECKING:
     from agent_eval.models.pool import ModelPool
@@ -40,6 +39,7 @@ def spending(models: ModelPool | None, report: RunReport, parts: Parts | None) -
         usage_line,
         usage_report,
     )
+    from agent_eval.results import sum_case_usage, sum_model_usage
 
     if models is None:
         return []

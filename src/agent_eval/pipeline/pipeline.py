@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
+import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -20,15 +21,16 @@ from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._beside import LoopThreads
 from agent_eval.pipeline._decision import decide_on, failure_blocks
-from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
+from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import find, plan_runs, policy_problems
+from agent_eval.pipeline._loading import load_meanwhile
 from agent_eval.pipeline._part import empty_part, plan_part, read_shard_plan, run_part, with_durations
 from agent_eval.pipeline._spending import limit_models, spending
 from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
-from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write
+from agent_eval.pipeline.output import Recorded, remove_results, write
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
@@ -95,18 +97,23 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         plan = with_durations(plan_tapes(plan, tapes), recorded)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
         problems += [*tapes_unsupported(settings, choices), *unreadable]
-        report = draft_report(settings, context, begun, problems, file_reports(suite, choices))
-        report.unaffected = list(affected.unaffected)
-        report.notices += [affected.notice] if affected.notice else []
-        parts, refused = _find_parts(settings, plan, report)
-        report = with_problems(report, refused)
+        draft = Draft(
+            settings=settings,
+            context=context,
+            begun=begun,
+            problems=problems,
+            suite=suite,
+            choices=choices,
+            affected=affected,
+        )
+        parts, refused = _find_parts(settings, plan, draft)
         problems += refused
         if has_error(problems):
-            return write(settings, context, report)
+            return write(settings, context, draft.report)
         part = plan_part(settings, ruled.files, plan, recorded is not None)
         if part is not None:
             context.log(f"agent-eval: {part.first_line}")
-            report.shard = part.shard
+            draft.shard = part.shard
         limit_models(settings, models, part, parts)
         silent = without.models if without is not None else frozenset()
         if any(use.model not in silent for use in uses):
@@ -133,18 +140,18 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             threads=threads,
         )
         if part is not None and not part.shard.cases:
-            return empty_part(settings, context, part, report)
+            return empty_part(settings, context, part, draft.report)
         try:
-            return await _run(settings, context, planned, report)
+            return await _run(settings, context, planned, draft)
         except AgentNotEnded as error:
             # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
-            return write(settings, context, with_problems(report, [_not_ended(error)]))
+            return write(settings, context, with_problems(draft.report, [_not_ended(error)]))
         except AgentRefused as refused:
-            return write(settings, context, with_problems(report, [refused.problem]))
+            return write(settings, context, with_problems(draft.report, [refused.problem]))
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
-            return write(settings, context, with_problems(report, [_disk_full(error)]))
+            return write(settings, context, with_problems(draft.report, [_disk_full(error)]))
 
 
 def _nothing_affected(settings: Settings, context: RunContext, affected: Affected, report: RunReport) -> Outcome:
@@ -157,19 +164,15 @@ def _nothing_affected(settings: Settings, context: RunContext, affected: Affecte
     return write(settings, context, report)
 
 
-def _find_parts(settings: Settings, plan: Plan, draft: RunReport) -> tuple[Parts | None, list[Problem]]:
+def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | None, list[Problem]]:
     """The results of the parts with `mode: merge`, and why they can't be merged."""
-    if (
-        settings.mode != "merge"
-        or has_error(plan.problems)
-        or any(problem.severity == "error" for problem in draft.problems)
-    ):
+    if settings.mode != "merge" or has_error(plan.problems) or has_error(draft.problems):
         return None, []
     from agent_eval.pipeline._parts import read_parts
     from agent_eval.pipeline._parts_checks import check_parts
 
     results, problems = read_parts(settings)
-    return (None, problems) if problems else check_parts(results, plan, draft, settings)
+    return (None, problems) if problems else check_parts(results, plan, draft.make(), settings)
 
 
 def _not_ended(error: Exception) -> Problem:
@@ -206,12 +209,12 @@ def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]
     return write(settings, context, draft_report(settings, context, Begun(), problems, []))
 
 
-async def _run(settings: Settings, context: RunContext, planned: _Planned, report: RunReport) -> Outcome:
+async def _run(settings: Settings, context: RunContext, planned: _Planned, draft: Draft) -> Outcome:
     """Runs what is planned, and writes the results."""
     from agent_eval.core.limiter import Limiter
     from agent_eval.pipeline._base_checkout import open_base_checkout
     from agent_eval.pipeline._checkout import NotIsolated, Resources, open_checkout, open_isolation
-    from agent_eval.runner import Journal, attach_conversations
+    from agent_eval.runner import Journal
 
     plan, choices, models = planned.plan, planned.choices, planned.models
     until = time.monotonic() + settings.run_timeout
@@ -219,17 +222,23 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         try:
             isolation = apart.enter_context(open_isolation(settings, context, choices))
         except NotIsolated as refused:
-            return write(settings, context, with_problems(report, refused.problems))
-        report = with_problems(report, isolation.problems)
+            return write(settings, context, with_problems(draft.report, refused.problems))
         prepared = await prepare(settings, context, choices, isolation, until=until)
         if prepared.problems:
             apart.close()
-            return write(settings, context, with_problems(report, prepared.problems))
+            return write(settings, context, with_problems(draft.report, [*isolation.problems, *prepared.problems]))
+
+        @functools.cache
+        def drafted() -> RunReport:
+            return with_problems(draft.report, isolation.problems)
+
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         compares = context.ci.baseline_request is not None
         waits = planned.parts is None  # A merge computes; it would only compute later.
-        loading = asyncio.create_task(asyncio.to_thread(_load_early, settings, compares=compares, waits=waits))
+        loading = asyncio.create_task(
+            load_meanwhile(settings, compares=compares, waits=waits, starts=waits and choices.runs_here)
+        )
         resources = Resources(
             journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
         )
@@ -238,12 +247,14 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
             open_base_checkout(checkout, plan, choices, planned.plan_of) as base_checkout,
         ):
             if planned.part is not None:
-                verdict = await run_part(planned.part, report, checkout)
+                verdict = await run_part(planned.part, drafted, checkout)
             else:
-                verdict = await _judged(planned, report, checkout, base_checkout)
+                verdict = await _judged(planned, drafted, checkout, base_checkout)
             await loading
+        report = drafted()
         from agent_eval.gate.evaluation import QUARANTINED_BROKEN
         from agent_eval.gate.stats import pass_rates, pass_rates_notices
+        from agent_eval.runner.conversations import attach_conversations
 
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
         if settings.concurrency is None and resources.limiter.peak:
@@ -292,7 +303,7 @@ def _is_reason(note: Reason, reasons: Iterable[Reason]) -> bool:
 
 
 async def _judged(
-    planned: _Planned, report: RunReport, checkout: Checkout, base_checkout: BaseCheckout | None
+    planned: _Planned, drafted: Callable[[], RunReport], checkout: Checkout, base_checkout: BaseCheckout | None
 ) -> Verdict:
     """Runs the plan while the base's results are fetched, compares and decides."""
     from agent_eval.pipeline._base_evidence import store_baseline_recordings
@@ -308,6 +319,8 @@ async def _judged(
             cases = await checkout.execute(plan, fail_fast=fail_fast)
         else:
             cases = await planned.parts.execute(checkout, plan)
+        report = drafted()
+        if planned.parts is not None:
             from agent_eval.pipeline._parts import add_parts
 
             add_parts(report, planned.parts)
@@ -341,14 +354,3 @@ _COMPARISON = "`fail-fast` had no effect: whether a failed case blocks depends o
 _NO_COMPARISON = (
     "`fail-fast` had no effect: a comparison with the base branch was to decide, and there turned out to be none"
 )
-
-
-def _load_early(settings: Settings, *, compares: bool, waits: bool) -> None:
-    """Imports what the decision and the reports need while the agents start, not when it is needed."""
-    if compares:
-        import numpy as np  # noqa: F401 - for the statistics of the comparison
-    import agent_eval.gate.evaluation  # noqa: F401
-    import agent_eval.gate.regression  # noqa: F401
-
-    if waits:
-        warm_up(settings)

@@ -12,10 +12,12 @@ from typing import Any, Literal
 from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
+from agent_eval.results._report_model import ReportModel
 from agent_eval.results.comparison import BaselineReport, ComparisonReport
 from agent_eval.results.conversation import ConversationReport
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
+from agent_eval.results.origin import Origin as Origin
 from agent_eval.results.recording import RunError, ToolUse, Usage
 from agent_eval.results.rule_changes import RuleChangesReport
 from agent_eval.results.shard import MergeReport, ShardReport
@@ -27,22 +29,9 @@ from agent_eval.results.status import VerdictValue as VerdictValue
 SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1
 """Incremented whenever the same recording and config would get a different score."""
-_UNUSED: set[str] = set()
 
 
-class _Report(WireModel):
-    """Base class of a report's models.
-
-    No one needs to know which fields were set explicitly, and that set would take most of the memory of 10,000 cases:
-    all models share one.
-    """
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Replaces the set of explicitly set fields."""
-        object.__setattr__(self, "__pydantic_fields_set__", _UNUSED)
-
-
-class _ComputingReport(_Report):
+class _ComputingReport(ReportModel):
     """Base class of models with computed fields, which are in their JSON and are ignored when it is read."""
 
     @model_validator(mode="before")
@@ -54,14 +43,14 @@ class _ComputingReport(_Report):
         return value
 
 
-class Reason(_Report):
+class Reason(ReportModel):
     """The reason for a status: a code for programs and a message for people."""
 
     code: str
     message: str
 
 
-class TurnEvidence(_Report):
+class TurnEvidence(ReportModel):
     """Excerpts of a turn that lowered a score."""
 
     turn: int
@@ -74,7 +63,7 @@ class TurnEvidence(_Report):
     """One finding per line, e.g. "missing: turn_on(device='lamp')"."""
 
 
-class RunScore(_Report):
+class RunScore(ReportModel):
     """The score of a metric in one run."""
 
     run: int
@@ -90,7 +79,7 @@ class RunScore(_Report):
     """The failure of a custom metric, with its traceback."""
 
 
-class MetricReport(_Report):
+class MetricReport(ReportModel):
     """A metric of a case over all its runs."""
 
     name: str
@@ -112,7 +101,7 @@ class MetricReport(_Report):
     runs: list[RunScore]
 
 
-class RunResult(_Report):
+class RunResult(ReportModel):
     """One run of a case, without its scores."""
 
     run_id: str
@@ -157,7 +146,7 @@ class CaseReport(_ComputingReport):
         return sum(run.duration for run in self.runs)
 
 
-class FileReport(_Report):
+class FileReport(ReportModel):
     """An eval file with its config and its agent."""
 
     file: str
@@ -171,7 +160,7 @@ class FileReport(_Report):
     legacy: bool = False
 
 
-class TargetReport(_Report):
+class TargetReport(ReportModel):
     """A file, a directory or a glob that a run was limited to."""
 
     path: str
@@ -180,7 +169,7 @@ class TargetReport(_Report):
     """Eval ids or globs; empty for all cases."""
 
 
-class SelectionReport(_Report):
+class SelectionReport(ReportModel):
     """What a run was limited to. Cases outside of the selection are not missing."""
 
     targets: list[TargetReport] = Field(default_factory=list)
@@ -194,7 +183,7 @@ UNAFFECTED = "unaffected"
 """Code of the reason of a passed run in which the pull request could affect no agent, so that nothing ran."""
 
 
-class UnaffectedReport(_Report):
+class UnaffectedReport(ReportModel):
     """An eval file that was not run, because the pull request can't affect its agent (`only-affected`)."""
 
     file: str
@@ -203,7 +192,7 @@ class UnaffectedReport(_Report):
     """Cases that neither ran nor were compared."""
 
 
-class ProblemReport(_Report):
+class ProblemReport(ReportModel):
     """A `Problem` in results.json."""
 
     severity: Literal["error", "warning", "notice"]
@@ -214,28 +203,6 @@ class ProblemReport(_Report):
     line: int | None = None
     column: int | None = None
     path: str | None = None
-
-
-class Origin(_Report):
-    """The repository and commit that were tested, and the workflow run that tested them."""
-
-    repository: str = ""
-    """`owner/name`; "" outside of a forge."""
-    commit: str = ""
-    ref: str = ""
-    """E.g. `refs/heads/main`."""
-    event: str = ""
-    """The GitHub event that started the run; "" elsewhere."""
-    base_commit: str | None = None
-    """The tip of the base branch with which a pull request was merged for the test."""
-    pull_request: int | None = None
-    head_commit: str | None = None
-    """The pull request's last commit; `commit` is GitHub's merge of it with the base branch."""
-    workflow: str = ""
-    """Path of the workflow file, e.g. `.github/workflows/evals.yml`."""
-    run_id: int | None = None
-    run_attempt: int | None = None
-    run_url: str | None = None
 
 
 class Totals(_ComputingReport):
@@ -278,7 +245,7 @@ class ModelUsageReport(WireModel):
     """US dollars; None if the model has no price."""
 
 
-class CaseUsageReport(_Report):
+class CaseUsageReport(ReportModel):
     """Usage of one model by one criterion, or the simulated user, for one case, including runs of the base branch."""
 
     case_id: str
@@ -296,7 +263,7 @@ class CaseUsageReport(_Report):
     """US dollars; None if the model has no price, or nothing was sent."""
 
 
-class PassRates(_Report):
+class PassRates(ReportModel):
     """pass@k and pass^k for one k, averaged over the cases."""
 
     k: int

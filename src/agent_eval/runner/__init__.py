@@ -1,10 +1,8 @@
 """Plans and runs: plan, execution, scoring, journal, conversations for reports.
 
-`cost_estimate.py` is imported by those who need it, because it needs everything that asks a model.
+`scoring.py`, `conversations.py` and `cost_estimate.py` are imported by those who need them.
 """
 
-from agent_eval.runner._scoring import report_not_run
-from agent_eval.runner.conversations import attach_conversations, conversation_of
 from agent_eval.runner.execution import Execution, Limits, Progress
 from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity, versioned
 from agent_eval.runner.journal import Journal, write_lines
@@ -47,17 +45,14 @@ __all__ = [
     "StoredIndex",
     "StoredLines",
     "Tapes",
-    "attach_conversations",
     "case_fingerprint",
     "case_lines",
-    "conversation_of",
     "function_source",
     "make_plan",
     "metric_identity",
     "parse_part",
     "partition",
     "recorded_seconds",
-    "report_not_run",
     "source_fingerprint",
     "split_hash",
     "stored_index",

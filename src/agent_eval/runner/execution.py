@@ -14,8 +14,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.criteria import CustomMetric, error_of, inference_call_count, token_usage, unlabelled
-from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, Usage, merge
-from agent_eval.runner._scoring import report_not_run, report_run
+from agent_eval.results import Recording, RunError, Usage
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
 from agent_eval.runner.replay import CaseTools, Tapes
@@ -24,6 +23,7 @@ from agent_eval.simulation import SimulatorFailure, Stop, user_of
 
 if TYPE_CHECKING:
     from agent_eval.models import Model
+    from agent_eval.results import CaseReport, CaseStatus
 
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4
@@ -133,7 +133,7 @@ class Execution:
                 waiting.append((planned, run))
             else:
                 self.reused += 1
-                await self._note(planned, await report_run(planned, recording, self.agents[planned.agent].metrics))
+                await self._note(planned, await self._score(planned, recording))
         if self._halt is not None:
             return
         starting = {
@@ -177,7 +177,7 @@ class Execution:
                 self.journal.add(recording)
             else:  # The agent was not called, so there is nothing to resume from.
                 recording = await self._record(planned, run, error=unready)
-            await self._note(planned, await report_run(planned, recording, self.agents[planned.agent].metrics))
+            await self._note(planned, await self._score(planned, recording))
 
     async def _unready(self, planned: PlannedCase) -> RunError | None:
         """Why the custom metrics of a case can't be called. Checked before the agent makes paid model calls."""
@@ -192,6 +192,11 @@ class Execution:
             return error_of(failure)
         return None
 
+    async def _score(self, planned: PlannedCase, recording: Recording) -> CaseReport:
+        from agent_eval.runner.scoring import report_run  # The agent starts without it.
+
+        return await report_run(planned, recording, self.agents[planned.agent].metrics)
+
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
         self._parts.setdefault(planned.case_id, []).append(part)
         self._counts[part.status] = self._counts.get(part.status, 0) + 1
@@ -201,6 +206,8 @@ class Execution:
         )
         if self.limits.fail_fast:
             # Also after a run that passed: the mean over all runs may still be too low.
+            from agent_eval.results import merge
+
             parts = self._pad(planned, self._parts[planned.case_id])
             if merge(parts, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
                 self._halt_runs(
@@ -364,6 +371,8 @@ class Execution:
 
     def _pad(self, planned: PlannedCase, parts: list[CaseReport]) -> list[CaseReport]:
         """The parts, with missing runs added as not run."""
+        from agent_eval.runner.scoring import report_not_run
+
         numbers = {part.runs[0].run for part in parts}
         error = (
             planned.skip_reason
@@ -374,6 +383,8 @@ class Execution:
         return [*parts, *(report_not_run(planned, run, error) for run in missing)]
 
     def _reports(self) -> list[CaseReport]:
+        from agent_eval.results import merge
+
         # Case by case, releasing the parts: keeping both would double the memory of a big run.
         return [
             merged

@@ -13,13 +13,15 @@ import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from agent_eval.core.wire import WireModel
 from agent_eval.evalset.models import EvalCase
-from agent_eval.results import RunReport
+
+if TYPE_CHECKING:
+    from agent_eval.results import RunReport
 
 MOST_PARTS = 256
 """The most jobs of a matrix on GitHub (docs.github.com, usage limits of GitHub Actions, 2026)."""
