@@ -33,7 +33,7 @@ def make(
     environment: dict[str, str] | None = None,
     secrets: Iterable[str] = (),
     root: Path = FIXTURES,
-    workers: int = 1,
+    workers: int | None = 1,
     turn_timeout: float = 180.0,
     on_throttle: Callable[[], None] = lambda: None,
     on_answer: Callable[[float | None], None] = lambda _: None,

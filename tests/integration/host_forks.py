@@ -91,6 +91,9 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
             os.execv(sys.executable, [sys.executable, *arguments])
         request = {"arguments": arguments, "environment": dict(os.environ), "cwd": os.getcwd()}
         channel = int(arguments[-1])
+        for template in arguments[1:-1]:  # It would be a template of the server.
+            os.close(int(template))
+        del arguments[1:-1]
         socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [0, 1, 2, channel])
         os.close(channel)
         code = int(connection.recv(64) or b"70")

@@ -354,8 +354,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="workers",
         group=AGENT,
-        help="Processes per agent, or auto: one, and further ones up to the number of cores while an agent keeps its "
-        "processes busy. Each serves many sessions concurrently.",
+        help="Processes per agent, or auto: one, a second one if the agent loads quickly and has several sessions, and "
+        "further ones up to the number of cores while it keeps them busy. Each serves many sessions concurrently.",
         default="auto",
         parse=_auto(_count(1)),
         metavar="N",

@@ -18,6 +18,7 @@ from agent_eval.agents.host import (
     CpuShare,
     HostProcess,
     HostSpec,
+    HostTemplate,
     ModelOutages,
     ProtocolError,
     RemoteError,
@@ -46,6 +47,11 @@ timed out is run again in its own process, because any of the host's sessions ma
 _STALLED_SHARE = 0.02
 _SESSIONS_OF_A_BUSY_HOST = 2
 """One session can't use a second process."""
+_SESSIONS_OF_ONE_HOST = 4
+"""Sessions that a process has before there is a second one, if that costs next to nothing."""
+_QUICK_LOAD = 0.5
+"""Seconds to import the agent itself below which a fork of the template costs next to nothing; a new session waits for
+another host at most that long."""
 _LOAD_ATTEMPTS = 2
 """Failed replacements of a dead host after which no more are started."""
 
@@ -59,8 +65,9 @@ class AdkAgent:
         Args:
             spec: How to start a host.
             outages: Tracks the models that the hosts call.
-            workers: Host processes, at least 1. Each serves many sessions at once. None: one, and another one each time
-                all of them are busy computing, up to the number of cores.
+            workers: Host processes, at least 1. Each serves many sessions at once. None: one; a second one for more
+                than a few sessions if it starts in a moment; and another one each time all of them are busy computing,
+                up to the number of cores.
 
         Raises:
             ValueError: `workers` is less than 1.
@@ -74,7 +81,10 @@ class AdkAgent:
         self._numbers = itertools.count(1)
         self._keys = itertools.count(1)
         self._slots = [_Slot() for _ in range(workers or 1)]
+        user = spec.sandbox.user
+        self._template = HostTemplate(None if user is None else user.uid)
         self._most_slots = workers or os.cpu_count() or 1
+        self._growing: asyncio.Task[None] | None = None
         self._alone: set[HostProcess] = set()
         self._failure: AgentFailure | None = None
         self._failed_loads = 0
@@ -92,8 +102,12 @@ class AdkAgent:
         Raises:
             AgentFailure: The agent can't be loaded; `open` will raise the same failure.
         """
-        results = await asyncio.gather(*(self._host_of(slot) for slot in self._slots), return_exceptions=True)
-        failures = [result for result in results if isinstance(result, BaseException)]
+        # The other hosts are forks of the template that the first one starts.
+        groups = (self._slots[:1], self._slots[1:]) if self._template.is_possible else (self._slots,)
+        failures: list[BaseException] = []
+        for slots in groups:
+            results = await asyncio.gather(*map(self._host_of, slots), return_exceptions=True)
+            failures += [result for result in results if isinstance(result, BaseException)]
         if failures:
             if isinstance(failures[0], AgentFailure):
                 self._failure = self._failure or failures[0]
@@ -110,7 +124,10 @@ class AdkAgent:
             host = await self._new_host()
             self._alone.add(host)
         else:
-            self._add_slot_if_busy()
+            if self._growing is None and self._needs_slot():
+                self._growing = asyncio.create_task(self._add_slot())
+            if self._growing is not None:
+                await asyncio.wait({self._growing}, timeout=_QUICK_LOAD)
             slot = min(self._slots, key=lambda slot: slot.load)
             slot.reserved += 1
             try:
@@ -121,10 +138,26 @@ class AdkAgent:
         host.opened += 1
         return AdkSession(self, host, f"s{next(self._keys)}", request)
 
-    def _add_slot_if_busy(self) -> None:
-        """Adds a host process if those that run have no time left: waiting for models costs a process almost none."""
-        if len(self._slots) < self._most_slots and all(slot.is_busy() for slot in self._slots):
-            self._slots.append(_Slot())
+    def _needs_slot(self) -> bool:
+        """Whether another host process is worth its start: waiting for models costs a process almost no time."""
+        if len(self._slots) >= self._most_slots:
+            return False
+        first = self._slots[0]
+        costs_little = len(self._slots) == 1 and self._template.serves and first.loads_quickly()
+        if costs_little and first.load >= _SESSIONS_OF_ONE_HOST:
+            return True
+        return all(slot.is_busy() for slot in self._slots)
+
+    async def _add_slot(self) -> None:
+        try:
+            slot = _Slot()
+            slot.host = await self._new_host()
+            self._slots.append(slot)
+        except (AgentFailure, OSError):
+            # Some agents work only once on a machine, e.g. because of a port. The others serve all sessions.
+            self._most_slots = len(self._slots)
+        finally:
+            self._growing = None
 
     async def _host_of(self, slot: _Slot) -> HostProcess:
         async with slot.lock:
@@ -143,7 +176,7 @@ class AdkAgent:
             return slot.host
 
     async def _new_host(self) -> HostProcess:
-        host = await HostProcess.start(self._spec, f"{self._log_name}-{next(self._numbers)}")
+        host = await HostProcess.start(self._spec, f"{self._log_name}-{next(self._numbers)}", self._template)
         if self._closed:
             await host.close()
             raise AgentFailure("The agent was closed.", kind=FailureKind.CRASH)
@@ -168,9 +201,13 @@ class AdkAgent:
     async def close(self) -> None:
         """Ends all hosts. Never raises."""
         self._closed = True
+        if self._growing is not None:
+            self._growing.cancel()
+            await asyncio.wait({self._growing})
         hosts = [slot.host for slot in self._slots if slot.host is not None] + list(self._alone)
         self._alone.clear()
         await asyncio.gather(*(host.close() for host in hosts), return_exceptions=True)
+        await self._template.close()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,6 +242,10 @@ class _Slot:
     def load(self) -> int:
         """Open sessions, and those about to be opened."""
         return self.reserved + (self.host.sessions if self.host is not None and self.host.exit is None else 0)
+
+    def loads_quickly(self) -> bool:
+        """Whether the agent itself, without google-adk, was imported in a moment."""
+        return self.host is not None and self.host.loaded.seconds.get("agent", _QUICK_LOAD) < _QUICK_LOAD
 
     def is_busy(self) -> bool:
         """Whether the host has several sessions and has computed nearly all the time for some seconds."""

@@ -3,6 +3,7 @@
 from agent_eval.agents.host._cpu import CpuShare
 from agent_eval.agents.host._exit import exit_description
 from agent_eval.agents.host._log import HostLog
+from agent_eval.agents.host._template import HostTemplate
 from agent_eval.agents.host.blame import KEY_HINT
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.metric_hosts import MetricHosts
@@ -17,6 +18,7 @@ __all__ = [
     "HostLog",
     "HostProcess",
     "HostSpec",
+    "HostTemplate",
     "MetricHosts",
     "ModelOutages",
     "ProtocolError",

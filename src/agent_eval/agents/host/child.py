@@ -1,9 +1,10 @@
 """Runs the agent in its own interpreter, and reports to the gate (docs/host-protocol.md).
 
-Started by path as `PYTHON child.py FD`. This is our only file that runs in the agent's environment. It needs Python
-3.10, the standard library and google-adk 1.18 or newer, and does not import agent_eval. It loads the agent like
-`adk eval` and `adk web`, runs its sessions and forwards ADK's raw events. The gate interprets the events, so that every
-version of ADK is scored alike. In the role `metrics` it runs the functions of `custom_metrics` instead, as ADK does.
+Started by path as `PYTHON child.py [TEMPLATE_FD] FD`. This is our only file that runs in the agent's environment. It
+needs Python 3.10, the standard library and google-adk 1.18 or newer, and does not import agent_eval. It loads the agent
+like `adk eval` and `adk web`, runs its sessions and forwards ADK's raw events. The gate interprets the events, so that
+every version of ADK is scored alike. In the role `metrics` it runs the functions of `custom_metrics` instead, as ADK
+does.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ import os
 import queue
 import random
 import re
+import select
+import signal
 import socket
 import ssl
 import sys
@@ -38,6 +41,7 @@ import threading
 import time
 import traceback
 import uuid
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -66,6 +70,15 @@ _EVENT_FIELDS = {
 }
 """The fields of an event that the gate needs. Others, e.g. state deltas, may contain objects that are not JSON."""
 _AGENT_MODULES = ("google.adk.runners", "google.adk.apps.app", "google.adk.plugins.base_plugin")
+_TURN_MODULES = (
+    *("google.adk.apps.compaction", "google.adk.models.google_llm", "google.adk.flows.llm_flows.single_flow"),
+    *("google.adk.artifacts.in_memory_artifact_service", "google.adk.memory.in_memory_memory_service"),
+    *("google.adk.sessions.in_memory_session_service", "google.adk.agents.llm_agent", "google.genai._api_client"),
+    *("google.adk.workflow._workflow", "google.adk.workflow._tool_node", "google.adk.workflow._llm_agent_wrapper"),
+    *("google.adk.workflow._trigger", "google.adk.workflow.utils._retry_utils", "google.adk.tools._node_tool"),
+    *("google.adk.tools.set_model_response_tool", "google.adk.flows.llm_flows.core._resume", "httpcore"),
+)
+"""What ADK imports in the first turn of an LlmAgent. No version has all of them."""
 _FRAMEWORK = ("/site-packages/google/adk/", "/site-packages/opentelemetry/")
 _PLUMBING = tuple(str(Path(module.__file__ or "").parent) for module in (asyncio, importlib))
 _LONGEST_TRACEBACK = 40_000
@@ -1752,10 +1765,10 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 class Host:
     """Handles the gate's requests."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, template: socket.socket | None = None) -> None:
         self._channel = channel
-        self._loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self._loop)
+        self._template = template
+        self._loop: asyncio.AbstractEventLoop
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._role = "agent"
         self._loaded = False
@@ -1863,6 +1876,13 @@ class Host:
         try:
             self._models.retry = params.get("retry") or {}
             versions = self._import_adk()
+            if self._template is not None:
+                self._fork_template(self._template)
+            # After the fork: a copy that is closed would end the loop's registrations with the kernel (epoll(7)).
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+            if self._role != "metrics":
+                self._models.install()
             between = time.monotonic()
             if self._role == "metrics":
                 self._metrics = CustomMetrics(params["agent"], params["root"], params.get("modules") or {})
@@ -1872,6 +1892,8 @@ class Host:
                 app = load_agent(params["agent"], params["root"], self._loop)
                 if params.get("sub_agent"):
                     app = _with_root(app, params["sub_agent"])
+        except _IsTemplate:
+            raise
         except _Environment as error:
             data = _error_data(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)
@@ -1900,15 +1922,35 @@ class Host:
                 importlib.import_module(name)
             adk = importlib.import_module("google.adk.version").__version__
             genai = importlib.import_module("google.genai.version").__version__
-            if self._role != "metrics":
-                self._models.install()
         except ImportError as error:
             if (error.name or "") in ("google", "google.adk"):
                 raise _Environment(f"google-adk is not installed for {sys.executable}") from None
             module = sys.modules.get("google.adk.version")
             version = "" if module is None else f" {module.__version__}"
             raise _Environment(f"google-adk{version} can't be used: {error}") from error
+        if self._role != "metrics":
+            for name in _TURN_MODULES:
+                with contextlib.suppress(Exception):  # The turn that needs it reports the error.
+                    importlib.import_module(name)
         return {"adk": adk, "google-genai": genai}
+
+    def _fork_template(self, connection: socket.socket) -> None:
+        """Forks the template, which has google-adk and nothing of the agent. Without one, the connection is closed.
+
+        Raises:
+            _IsTemplate: In the template.
+        """
+        self._template = None
+        with connection:
+            if not _can_fork():
+                return
+            sys.stdout.flush()
+            sys.stderr.flush()
+            with warnings.catch_warnings():
+                # Python 3.12 warns of other threads. There is only ours, which waits in a system call.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                if _fork_orphan():
+                    raise _IsTemplate(connection.dup())
 
     def _send(self, number: int, params: dict[str, Any]) -> None:
         turn = Turn(number, params.get("timeout"), self._stalled_until_now())
@@ -2041,6 +2083,130 @@ class Host:
         self._closing = self._loop.create_task(close())
 
 
+# --- Forks ---------------------------------------------------------------------------------------------------------
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _IsTemplate(BaseException):
+    """This process is now the template."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__()
+        self.connection = connection
+
+
+def _can_fork() -> bool:
+    """Whether a fork of this process is sound: it has no thread but the main one and the one that reads messages."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+        return len(list(Path("/proc/self/task").iterdir())) <= 2
+    except (OSError, AttributeError):  # an old kernel, a sandbox, not Linux
+        return False
+
+
+def _fork_orphan() -> bool:
+    """Forks a process that is no child of this one: an agent may wait for all its children. True in that process."""
+    try:
+        between = os.fork()
+    except OSError:  # no process ids left
+        return False
+    if between:
+        _wait_for(between)
+        return False
+    try:
+        orphan = os.fork() == 0
+    except OSError:
+        orphan = False
+    if not orphan:
+        os._exit(0)
+    return True
+
+
+def _serve_forks(connection: socket.socket) -> int:
+    """Forks a host for each request of the gate, and reports how each one ends, until the gate closes the connection.
+
+    Returns:
+        In each fork, the descriptor of its channel.
+    """
+    import ctypes  # noqa: F401 - before the forks
+
+    # Hosts must not draw the same numbers. The instances are searched here, where that takes no host's time.
+    gc.unfreeze()
+    generators = [one for one in gc.get_objects() if issubclass(type(one), random.Random)]  # noqa: S311
+    gc.freeze()
+    os.setsid()  # It outlives the host that it was forked from, and must not keep that host's log open.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
+    hosts: dict[int, int] = {}
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor in hosts:
+                poll.unregister(descriptor)
+                os.close(descriptor)
+                pid = hosts.pop(descriptor)
+                _tell(connection, {"exited": pid, "code": _wait_for(pid)})
+                continue
+            request, passed, _, _ = socket.recv_fds(connection, 64, 2)
+            if not request:
+                os._exit(0)
+            try:
+                pid = os.fork()
+            except OSError:  # no process ids left
+                _tell(connection, {"request": int(request), "pid": None})
+            else:
+                if pid == 0:
+                    for other in hosts:
+                        os.close(other)
+                    for generator in generators:
+                        generator.seed()
+                    if "numpy.random" in sys.modules:
+                        sys.modules["numpy.random"].seed()
+                    return _become_host(connection, int(request), *passed)
+                hosts[os.pidfd_open(pid)] = pid
+                poll.register(next(reversed(hosts)), select.POLLIN)
+            for descriptor in passed:
+                os.close(descriptor)
+
+
+def _wait_for(pid: int) -> int | None:
+    """The exit code of a child; None if this process ignores SIGCHLD, as it may have inherited."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return None
+
+
+def _become_host(connection: socket.socket, request: int, channel: int, output: int) -> int:
+    os.setsid()  # before the gate knows its group
+    _end_with_parent()
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    _tell(connection, {"request": request, "pid": os.getpid()})
+    connection.close()
+    return channel
+
+
+def _end_with_parent() -> None:
+    """Has the kernel kill this process when the template ends, which ends with the gate. Linux only."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def _tell(connection: socket.socket, message: dict[str, Any]) -> None:
+    try:
+        connection.send(json.dumps(message).encode())
+    except OSError:  # the gate is gone
+        os._exit(0)
+
+
 def main() -> None:
     """Serves until the gate closes the connection."""
     import faulthandler
@@ -2051,11 +2217,18 @@ def main() -> None:
     if str(here.parent) == "/dev/fd":  # started through an open file, which is not needed any more
         os.close(int(here.name))
     descriptor = int(sys.argv.pop())
+    template = socket.socket(fileno=int(sys.argv.pop())) if len(sys.argv) > 1 else None
     faulthandler.enable()
     gc.set_threshold(*_COLLECTOR)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    Host(Channel(descriptor)).run()
+    while True:
+        try:
+            Host(Channel(descriptor), template).run()
+        except _IsTemplate as become:
+            connection, template = become.connection, None
+        # Not in the except block: errors of the agent would show that they were raised while it was handled.
+        descriptor = _serve_forks(connection)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from agent_eval.agents.host import blame
 from agent_eval.agents.host._exit import HostExit, how_it_ended
 from agent_eval.agents.host._log import HostLog
+from agent_eval.agents.host._template import HostTemplate
 from agent_eval.agents.host.connection import (
     NO_ANSWER,
     VERSION,
@@ -40,7 +41,7 @@ from agent_eval.agents.messages import (
     Waiting,
 )
 from agent_eval.agents.protocol import AgentFailure, FailureKind
-from agent_eval.agents.sandbox import Sandbox, kill_group
+from agent_eval.agents.sandbox import Process, Sandbox, kill_group
 from agent_eval.core.limiter import Place
 from agent_eval.core.masking import Masker
 
@@ -131,7 +132,7 @@ class Turn:
     """Set when the custom metric is called; before that, the call is queued."""
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
+def _kill(process: Process) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -155,18 +156,19 @@ class HostProcess:
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be retrieved
         self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
         self._closing: str | None = None
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def start(cls, spec: HostSpec, name: str) -> HostProcess:
+    async def start(cls, spec: HostSpec, name: str, template: HostTemplate | None = None) -> HostProcess:
         """Starts a process and loads the agent in it.
 
         Args:
             spec: The agent.
             name: Name of the log file.
+            template: The agent's template. It forks the process, or is forked from it; None: neither.
 
         Raises:
             AgentFailure: The process can't be started, or the agent can't be loaded.
@@ -174,7 +176,8 @@ class HostProcess:
         host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
         try:
             async with asyncio.timeout(spec.start_timeout):
-                await host._spawn()
+                if template is None or not await host._fork(template):
+                    await host._spawn(None if template is None else template.offer())
                 await host._load()
         except TimeoutError:
             stack = await host._stack()
@@ -211,15 +214,31 @@ class HostProcess:
             raise
         return host
 
-    async def _spawn(self) -> None:
+    async def _fork(self, template: HostTemplate) -> bool:
+        """Has the template fork the process, if it can."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = await template.fork(theirs)
+            finally:
+                if self._process is None:
+                    ours.close()
+        if self._process is None:
+            return False
+        await self._open(ours)
+        return True
+
+    async def _spawn(self, template: socket.socket | None) -> None:
+        """Starts a new interpreter; `template` is its connection to us if it is to fork the template."""
         ours, theirs = socket.socketpair()
         source = os.open(HOST, os.O_RDONLY)
         try:
-            argv = [*self._spec.python, str(HOST), str(theirs.fileno())]
-            passed = [theirs.fileno()]
+            inherited = [theirs] if template is None else [template, theirs]
+            passed = [end.fileno() for end in inherited]
+            argv = [*self._spec.python, str(HOST), *map(str, passed)]
             if self._spec.sandbox.user is not None:
                 # The other user may be unable to open our files, but can read an open one.
-                argv[-2], passed = f"/dev/fd/{source}", [*passed, source]
+                argv[-1 - len(passed)], passed = f"/dev/fd/{source}", [*passed, source]
             self._process = await self._spec.sandbox.start(
                 argv, cwd=self._spec.working_directory or self._spec.root, pass_fds=passed
             )
@@ -233,6 +252,11 @@ class HostProcess:
         finally:
             os.close(source)
             theirs.close()
+            if template is not None:
+                template.close()
+        await self._open(ours)
+
+    async def _open(self, ours: socket.socket) -> None:
         await self._connection.open(ours)
         self._watcher = asyncio.create_task(self._watch())
 
@@ -448,7 +472,7 @@ class HostProcess:
             # Whatever ended first, the other one follows at once, unless something is wrong.
             await asyncio.wait({reading, exited}, timeout=_EXIT_SECONDS if not self._has_protocol_error(reading) else 0)
             protocol_error = reading.exception() if self._has_protocol_error(reading) else None
-            returncode = process.returncode
+            returncode, is_running = process.returncode, not exited.done()
         finally:
             # Processes that it left behind keep the log open. Read the rest of the log before the pipe closes.
             _kill(process)
@@ -459,14 +483,20 @@ class HostProcess:
             await asyncio.gather(logging, exited, reading, return_exceptions=True)
             await self._connection.close()
             self.log.close()
-        self.exit = how_it_ended(returncode, protocol_error, ended_by_gate=self._closing, log_tail=self.log.tail())
+        self.exit = how_it_ended(
+            returncode,
+            protocol_error,
+            is_running=is_running,
+            ended_by_gate=self._closing,
+            log_tail=self.log.tail(),
+        )
 
     @staticmethod
     def _has_protocol_error(reading: asyncio.Task[None]) -> bool:
         return reading.done() and not reading.cancelled() and reading.exception() is not None
 
     @staticmethod
-    async def _exited(process: asyncio.subprocess.Process) -> None:
+    async def _exited(process: Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             await process.wait()
 

@@ -16,6 +16,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from agent_eval.agents.sandbox.uids import STATE_DIR, free_uids
 
@@ -143,11 +144,34 @@ def _pids_cgroups() -> list[Path]:
     return folders
 
 
-async def kill_group(process: asyncio.subprocess.Process) -> None:
+class Process(Protocol):
+    """What the gate needs of a process that leads its own group, e.g. an `asyncio.subprocess.Process`."""
+
+    @property
+    def pid(self) -> int:
+        """Its id, and that of its group."""
+        ...
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None:
+        """Its output."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or minus the signal that killed it; None before its end, or if no one knows."""
+        ...
+
+    async def wait(self) -> int | None:
+        """Waits until it has ended, and returns its exit code."""
+        ...
+
+
+async def kill_group(process: Process) -> None:
     """Kills a process with its process group and reaps it. Never raises; returns within a few seconds.
 
     Args:
-        process: A process from `Sandbox.start`. It may have ended; the rest of its group is killed anyway.
+        process: The leader of the group. It may have ended; the rest of its group is killed anyway.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -157,10 +181,11 @@ async def kill_group(process: asyncio.subprocess.Process) -> None:
             while process.returncode is None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(process.wait(), 0.1)
+                    break
     close_pipe(process)
 
 
-def close_pipe(process: asyncio.subprocess.Process) -> None:
+def close_pipe(process: Process) -> None:
     """Closes the output of a process that has ended; another process may still have the other end open."""
     transport = getattr(process, "_transport", None)
     if transport is not None:  # Process has no close(); without it the pipe stays open until it is collected.
