@@ -114,6 +114,8 @@ async def test_template__forks_the_second_host(two: AdkAgent) -> None:
     assert parent(first) == os.getpid() != template
     assert template not in {first, second}
     assert len({os.getsid(pid) for pid in (first, second, template)}) == 3
+    # Else it would hold the log of the first host open.
+    assert {os.readlink(f"/proc/{template}/fd/{stream}") for stream in (1, 2)} == {os.devnull}
 
 
 async def test_template__its_hosts_do_not_hold_the_connection(two: AdkAgent) -> None:
@@ -197,6 +199,39 @@ async def test_template__killed_its_hosts_end_and_others_start_in_new_interprete
         await asyncio.gather(first.close(), second.close())
         pids = await host_and_fork(agent)
         assert [parent(pid) for pid in pids] == [os.getpid()] * 2
+
+
+GATE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from adk_harness import make, request
+
+async def main():
+    agent = make("faults", Path(sys.argv[1]), workers=2)
+    await agent.start()
+    opened = [await agent.open(request()) for _ in range(2)]
+    os.kill(opened[1].host.pid, signal.SIGSTOP)
+    print(*(session.host.pid for session in opened), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_template__a_fork_that_hangs_ends_with_the_gate(tmp_path: Path) -> None:
+    """Not even the end of its connection reaches it: the kernel must kill it."""
+    path = os.pathsep.join(sys.path)
+    gate = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", GATE, str(tmp_path / "logs")),
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert gate.stdout is not None
+    pids = [int(pid) for pid in (await asyncio.wait_for(gate.stdout.readline(), 60)).split()]
+    assert len(pids) == 2
+    gate.kill()
+    await gate.wait()
+    await until(lambda: all(map(is_gone, pids)))
 
 
 async def test_template__stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
