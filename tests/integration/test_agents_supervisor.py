@@ -131,3 +131,11 @@ def test_as_process_1__orphans_are_reaped_and_signals_arrive() -> None:
 
 def children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+
+
+def test_a_parent_that_ignores_the_end_of_children__does_not_hide_ours() -> None:
+    code = "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    process = supervised("return 3", prefix=(sys.executable, "-c", code))
+    number(process)
+    process.communicate(timeout=30)
+    assert process.returncode == 3

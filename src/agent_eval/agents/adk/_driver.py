@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,8 +51,8 @@ _SESSIONS_OF_A_BUSY_HOST = 2
 _SESSIONS_OF_ONE_HOST = 4
 """Sessions that a process has before there is a second one, if that costs next to nothing."""
 _QUICK_LOAD = 0.5
-"""Seconds to import the agent itself below which a fork of the template costs next to nothing; a new session waits for
-another host at most that long."""
+"""Seconds to import the agent itself below which a fork of the template costs next to nothing; new sessions wait for
+another host at most that long after its start."""
 _LOAD_ATTEMPTS = 2
 """Failed replacements of a dead host after which no more are started."""
 
@@ -85,6 +86,7 @@ class AdkAgent:
         self._template = HostTemplate(None if user is None else user.uid)
         self._most_slots = workers or os.cpu_count() or 1
         self._growing: asyncio.Task[None] | None = None
+        self._grows_since = 0.0
         self._alone: set[HostProcess] = set()
         self._failure: AgentFailure | None = None
         self._failed_loads = 0
@@ -126,8 +128,10 @@ class AdkAgent:
         else:
             if self._growing is None and self._needs_slot():
                 self._growing = asyncio.create_task(self._add_slot())
+                self._grows_since = time.monotonic()
             if self._growing is not None:
-                await asyncio.wait({self._growing}, timeout=_QUICK_LOAD)
+                left = self._grows_since + _QUICK_LOAD - time.monotonic()
+                await asyncio.wait({self._growing}, timeout=max(left, 0))
             slot = min(self._slots, key=lambda slot: slot.load)
             slot.reserved += 1
             try:

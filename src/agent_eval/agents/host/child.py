@@ -2130,16 +2130,17 @@ def _serve_forks(connection: socket.socket) -> int:
     Returns:
         In each fork, the descriptor of its channel.
     """
-    import ctypes  # noqa: F401 - before the forks
-
-    # Hosts must not draw the same numbers. The instances are searched here, where that takes no host's time.
-    gc.unfreeze()
-    generators = [one for one in gc.get_objects() if issubclass(type(one), random.Random)]  # noqa: S311
-    gc.freeze()
     os.setsid()  # It outlives the host that it was forked from, and must not keep that host's log open.
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nothing, stream)
+    os.close(nothing)
+    with contextlib.suppress(ImportError):  # before the forks
+        importlib.import_module("ctypes")
+    # Hosts must not draw the same numbers. Searched without touching other objects, whose memory would then be copied.
+    gc.unfreeze()
+    generators = [one for one in gc.get_referrers(random.Random) if type(one) is random.Random]  # noqa: S311
+    gc.freeze()
     hosts: dict[int, int] = {}
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -2194,9 +2195,9 @@ def _become_host(connection: socket.socket, request: int, channel: int, output: 
 
 def _end_with_parent() -> None:
     """Has the kernel kill this process when the template ends, which ends with the gate. Linux only."""
-    import ctypes
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
 
-    with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 

@@ -40,6 +40,8 @@ def supervised(work: Callable[[], int], *, ends_with_parent: bool = False) -> in
     if ends_with_parent:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     ours = os.getpid()
+    # Inherited, it would hide the end of every child from us, from our child and from the agent.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     awaited = {*_FORWARDED, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     child = os.fork()
