@@ -127,8 +127,9 @@ def test_faults__only_the_guilty_one_of_many_in_flight_fails(repository: Reposit
 
 def test_faults__the_run_takes_too_long(new_hosts: Repository) -> None:
     new_hosts.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
-    done = new_hosts.gate("run", "--run-timeout", "8")
-    assert done.seconds < 30 * patience()
+    limit = round(8 * patience())  # The good case needs a host: six seconds on a busy machine.
+    done = new_hosts.gate("run", "--run-timeout", str(limit))
+    assert done.seconds < limit + 22 * patience()
     assert done.statuses == {"good": "passed", "slow": "not_run", "stubborn": "not_run"}, done.out + done.err
     assert done.code == 3
     assert {case.reason.code for case in done.report.cases if case.reason} == {"run-timeout"}
