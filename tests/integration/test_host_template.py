@@ -58,7 +58,7 @@ def write_agent(root: Path, at_import: str = "") -> Path:
     return root
 
 
-async def told(session: AdkSession) -> dict[str, Any]:
+async def facts_of(session: AdkSession) -> dict[str, Any]:
     invocation = await session.send(_message("tell"), timeout=60)
     response = tool_responses(invocation.intermediate_data)[0].response
     assert response is not None
@@ -267,7 +267,7 @@ async def test_template__none_if_google_adk_has_started_a_thread(tmp_path: Path)
 async def test_template__is_no_child_of_the_agent(tmp_path: Path) -> None:
     at_import = "try:\n    os.wait()\nexcept ChildProcessError:\n    pass"
     async with running("telling", tmp_path / "logs", root=write_agent(tmp_path, at_import)) as agent:
-        facts = await told(await agent.open(request()))
+        facts = await facts_of(await agent.open(request()))
     assert facts["argv"] == []
 
 
@@ -275,7 +275,7 @@ async def test_auto__a_second_host_for_many_sessions(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     async with running("telling", tmp_path / "logs", root=write_agent(tmp_path), workers=None) as agent:
         opened = await sessions(agent, 12)
-        facts = [await told(session) for session in opened]
+        facts = [await facts_of(session) for session in opened]
         assert len({fact["pid"] for fact in facts}) == 2
         assert {sum(fact["pid"] == pid for fact in facts) for pid in {fact["pid"] for fact in facts}} == {6}
         await asyncio.gather(*(session.close() for session in opened))
@@ -308,7 +308,7 @@ async def test_auto__an_agent_that_works_only_once(
     at_import = f"if Path({str(lock)!r}).exists():\n    {second}\nPath({str(lock)!r}).touch()"
     async with running("telling", tmp_path / "logs", root=write_agent(tmp_path, at_import), workers=None) as agent:
         opened = await sessions(agent, 8)
-        assert len({(await told(session))["pid"] for session in opened}) == 1
+        assert len({(await facts_of(session))["pid"] for session in opened}) == 1
         await asyncio.gather(*(session.close() for session in opened))
         assert (await say(agent, "more")).final_response is not None
 
@@ -335,7 +335,7 @@ async def test_template__forks_that_are_asked_for_at_once(tmp_path: Path) -> Non
     root = write_agent(tmp_path)
     async with running("telling", tmp_path / "logs", root=root, workers=4, environment=environment) as agent:
         opened = await sessions(agent, 4)
-        facts = [await told(session) for session in opened]
+        facts = [await facts_of(session) for session in opened]
         assert [session.host.pid for session in opened] == [fact["pid"] for fact in facts]
         await asyncio.gather(*(session.close() for session in opened))
 
@@ -495,6 +495,20 @@ async def test_template__answers_too_late(
     monkeypatch.setattr(_template, "_FORK_SECONDS", 0.1)
     assert await answer(liar) is None
     assert not liar[0].serves
+
+
+async def test_template__lies_about_a_request_that_no_one_waits_for(
+    liar: tuple[HostTemplate, socket.socket],
+) -> None:
+    template, theirs = liar
+    ours, channel = socket.socketpair()
+    with ours, channel:
+        asking = asyncio.create_task(template.fork(channel))
+        number = await asyncio.to_thread(theirs.recv, 64)
+        asking.cancel()
+        await asyncio.wait({asking})
+    theirs.send(b'{"request": %b, "pid": %d}' % (number, os.getpid()))
+    await until(lambda: not template.serves)
 
 
 async def test_template__no_one_waits_for_the_answer_any_more(

@@ -1,7 +1,7 @@
 """Starts hosts as forks of a process that has imported google-adk.
 
 The first host of an agent forks that process, the template, before it loads the agent (`child.py`). A host that is a
-fork of it starts in a tenth of the time of a new interpreter, and shares the memory of the imported modules.
+fork of it imports only the agent, and shares the memory of all other modules.
 
 The template runs as the agent's user, so the agent can stop it, kill it or speak for it. What it says is checked; if it
 is gone or does not answer, hosts start in new interpreters.
@@ -169,7 +169,7 @@ class HostTemplate:
             return
         reply = self._replies.pop(message.request or 0, None)
         if reply is None or (message.pid is not None and not self._may_be_host(message.pid)):
-            if reply is not None:
+            if reply is not None and not reply.done():
                 reply.set_result(None)
             self._lose()
             return
