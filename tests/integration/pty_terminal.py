@@ -1,4 +1,4 @@
-"""A command on a real pseudo-terminal: type, and wait for what it shows."""
+"""A command on a real pseudo-terminal: press keys, and wait for what it shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gate_runs import patience
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07|\x08")
 
 
-class PtyTerminal:
+class Terminal:
     """The user's side of the terminal."""
 
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
@@ -31,21 +31,21 @@ class PtyTerminal:
         self._seen = 0
 
     @property
-    def screen(self) -> str:
-        """All that was shown, without escape sequences of the line editor."""
+    def text(self) -> str:
+        """All that was shown, without colours and other escape sequences."""
         return _SEQUENCE.sub("", self._data.decode("utf-8", "replace")).replace("\r\n", "\n").replace("\r", "")
 
     def expect(self, pattern: str, *, seconds: float = 60) -> str:
         """Waits for text after the last match, and returns what was shown up to its end."""
         deadline = time.monotonic() + seconds * patience()
         while True:
-            new = self.screen[self._seen :]
+            new = self.text[self._seen :]
             if match := re.search(pattern, new):
                 self._seen += match.end()
                 return new[: match.end()]
             left = deadline - time.monotonic()
             if left <= 0 or not self._read(left):
-                raise AssertionError(f"{pattern!r} was not shown. Screen:\n{self.screen}")
+                raise AssertionError(f"{pattern!r} was not shown. Shown was:\n{self.text}")
 
     def type(self, text: str) -> None:
         """Types a line."""
@@ -54,6 +54,11 @@ class PtyTerminal:
     def press(self, keys: str) -> None:
         """Presses keys: `\\x03` is Ctrl-C, `\\x04` is Ctrl-D."""
         os.write(self._descriptor, keys.encode())
+
+    def ask(self, keys: str, pattern: str) -> str:
+        """Presses keys, and waits for text."""
+        self.press(keys)
+        return self.expect(pattern)
 
     def interrupt(self, pattern: str) -> None:
         """Presses Ctrl-C and waits for a text.
@@ -65,7 +70,7 @@ class PtyTerminal:
             with contextlib.suppress(AssertionError):
                 self.expect(pattern, seconds=10)
                 return
-        raise AssertionError(f"Ctrl-C did not show {pattern!r}. Screen:\n{self.screen}")
+        raise AssertionError(f"Ctrl-C did not show {pattern!r}. Shown was:\n{self.text}")
 
     def code(self, *, seconds: float = 60) -> int:
         """The exit code, once the command has ended."""
@@ -73,6 +78,11 @@ class PtyTerminal:
         while time.monotonic() < deadline and self._read(0.2):
             pass
         return self.process.wait(timeout=seconds)
+
+    def is_line_buffered(self) -> bool:
+        """Whether the terminal waits for the end of a line and echoes, as a shell expects it."""
+        local = termios.tcgetattr(self._descriptor)[3]
+        return bool(local & termios.ICANON and local & termios.ECHO)
 
     def _read(self, seconds: float) -> bool:
         """Reads what is there; False at the end of the output."""
@@ -87,9 +97,9 @@ class PtyTerminal:
 
 
 @contextlib.contextmanager
-def pty_terminal(
+def on_terminal(
     command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], columns: int = 100
-) -> Iterator[PtyTerminal]:
+) -> Iterator[Terminal]:
     """Starts a command whose three streams are a terminal of its own session."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
@@ -105,7 +115,7 @@ def pty_terminal(
     )
     os.close(theirs)
     try:
-        yield PtyTerminal(process, ours)
+        yield Terminal(process, ours)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

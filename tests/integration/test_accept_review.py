@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from accept_repos import FILE, FIND, FOUND, LAMP, OFF, Turn, case, record, run, write_file
 from gate_runs import AGENT_EVAL, Repository, repository_in
-from pty_session import Terminal, on_terminal
+from pty_terminal import Terminal, on_terminal
 
 PROMPT = r"accept\? \[.*\] "
 ON: Turn = (LAMP[0], [("switch", {"device": "lamp", "on": True})], "灯已关闭 🏠\n好的")
@@ -92,8 +92,8 @@ def test_review__every_key(repository: Repository) -> None:
         assert "accepted evals/home.test.json:like_it: the same kind of change" in shown
         assert "[8/10]" in shown
         assert "[9/10]" in terminal.ask("s", PROMPT)
-        terminal.type("S")
-        assert terminal.end() == 0
+        terminal.press("S")
+        assert terminal.code() == 0
         assert f"{FILE}: 6 cases changed" in terminal.text
         assert "held to its thresholds" in terminal.text
         assert terminal.is_line_buffered()
@@ -119,8 +119,8 @@ def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repos
         shown = terminal.ask("m", PROMPT)
         assert "match_type" in shown
         assert "expectation: run 3" in terminal.ask("r", PROMPT)
-        terminal.type("aq")
-        assert terminal.end() == 0
+        terminal.press("aq")
+        assert terminal.code() == 0
     assert cases(file)["lamp"] == case("lamp", ON)
     assert cases(file)["door"] == case("door", LAMP)
 
@@ -131,12 +131,12 @@ def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None
     broken = script(repository, "path.write_text('{')")
     with review(repository, editor=broken) as terminal:
         terminal.expect(PROMPT)
-        terminal.type("a")
+        terminal.press("a")
         terminal.expect(PROMPT)
-        terminal.type("e")
+        terminal.press("e")
         assert "line 1" in terminal.expect(r"edit again\? \[y n\] ")
-        terminal.type("\x03")
-        assert terminal.end() == 130
+        terminal.press("\x03")
+        assert terminal.code() == 130
         assert "nothing was written" in terminal.text
         assert terminal.is_line_buffered()
     assert file.read_bytes() == before
@@ -144,16 +144,16 @@ def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None
     with review(repository, editor="no-such-editor") as terminal:
         terminal.expect(PROMPT)
         assert "can't be started" in terminal.ask("e", PROMPT)
-        terminal.type("\x03")
-        assert terminal.end() == 130
+        terminal.press("\x03")
+        assert terminal.code() == 130
     assert file.read_bytes() == before
 
     with review(repository) as terminal:
         terminal.expect(PROMPT)
         assert "Set EDITOR" in terminal.ask("e", PROMPT)
         terminal.ask("a", PROMPT)
-        terminal.type("\x04")
-        assert terminal.end() == 0, "the end of the input is like q: what was accepted is written"
+        terminal.press("\x04")
+        assert terminal.code() == 0, "the end of the input is like q: what was accepted is written"
     assert (cases(file)["lamp"], cases(file)["door"]) == (case("lamp", FOUND), case("door", LAMP))
 
 
@@ -173,11 +173,11 @@ def test_review__an_edited_value_is_checked(repository: Repository) -> None:
     with review(repository, editor=editor) as terminal:
         terminal.expect(PROMPT)
         for message in changes.values():
-            terminal.type("e")
+            terminal.press("e")
             assert message in terminal.expect(r"edit again\? \[y n\] ")
             terminal.ask("n", PROMPT)
-        terminal.type("q")
-        assert terminal.end() == 0
+        terminal.press("q")
+        assert terminal.code() == 0
     assert file.read_bytes() == before
 
 
@@ -189,19 +189,19 @@ def test_edit__in_the_editor_until_the_case_is_valid(repository: Repository) -> 
     command = [*AGENT_EVAL, "edit", f"{FILE}:lamp"]
     with on_terminal(command, cwd=repository.root, environment=environment) as terminal:
         assert "[not-json]" in terminal.expect(r"edit again\? \[y n\] ")
-        terminal.type("y")
-        assert terminal.end() == 0
+        terminal.press("y")
+        assert terminal.code() == 0
     assert file.read_bytes() == before
     environment["VISUAL"] = script(repository, "path.write_text(text.replace('Lamp off.', '开灯 💡'))")
     with on_terminal(command, cwd=repository.root, environment=environment, columns=40) as terminal:
-        assert terminal.end() == 0
+        assert terminal.code() == 0
         assert "开灯 💡" in terminal.text
     assert file.read_text("utf-8") == before.decode().replace("Lamp off.", "开灯 💡", 1)
 
     another = f"file = pathlib.Path({str(file)!r})\nfile.write_text(file.read_text('utf-8') + ' ', 'utf-8')\n"
     environment["VISUAL"] = script(repository, f"{another}path.write_text(text.replace('开灯 💡', 'Another message'))")
     with on_terminal(command, cwd=repository.root, environment=environment) as terminal:
-        assert terminal.end() == 2
+        assert terminal.code() == 2
         assert "another program has changed the file meanwhile" in terminal.text
         assert "Another message" in terminal.text, "what was written in the editor is not lost"
     assert "Another message" not in file.read_text("utf-8")
@@ -214,5 +214,5 @@ def test_review__closed_stdin_or_stdout_is_no_terminal(repository: Repository) -
     for redirected in (f"{command} <&-", f"{command} | cat", f"{command} </dev/null"):
         shell = ["bash", "-o", "pipefail", "-c", redirected]
         with on_terminal(shell, cwd=repository.root, environment=environment) as terminal:
-            assert terminal.end() == 2
+            assert terminal.code() == 2
             assert "--dry-run" in terminal.text

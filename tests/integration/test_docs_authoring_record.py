@@ -14,7 +14,7 @@ import host_forks
 import pytest
 from adk_envs import adk_python
 from gate_runs import AGENT_EVAL, Repository, repository_in
-from pty_terminal import pty_terminal
+from pty_terminal import on_terminal
 from test_sources_adk import produce
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def test_docs_authoring__every_command_of_init_and_record_runs(repository: Repos
 
     init, chat, *others = commands
     assert repository.gate(*init).code == 0
-    with pty_terminal([*AGENT_EVAL, *chat, *python], cwd=root, environment=repository.environment()) as terminal:
+    with on_terminal([*AGENT_EVAL, *chat, *python], cwd=root, environment=repository.environment()) as terminal:
         terminal.expect(r"you> $")
         terminal.type("Turn off the lamp in the bedroom")
         terminal.expect(r"agent> The bedroom lamp is now off\.")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from gate_runs import AGENT_EVAL, Repository
-from pty_terminal import pty_terminal
+from pty_terminal import on_terminal
 
 from agent_eval.authoring.setup import _ci
 
@@ -205,7 +205,7 @@ def test_init__refuses(tmp_path: Path) -> None:
 def test_init__offers_a_recording_in_a_terminal(tmp_path: Path) -> None:
     repository = write(tmp_path / "repo", {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT})
     command = [*AGENT_EVAL, "init"]
-    with pty_terminal(command, cwd=repository.root, environment=repository.environment(), columns=40) as terminal:
+    with on_terminal(command, cwd=repository.root, environment=repository.environment(), columns=40) as terminal:
         terminal.expect(r"Talk to agents/a now, and keep the\s+conversation as its first case\? \[Y/n\] $")
         terminal.type("n")
         terminal.expect(r"Talk to agents/b now")

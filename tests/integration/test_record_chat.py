@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from adk_envs import adk_python
 from gate_runs import AGENT_EVAL, Repository, repository_in
-from pty_terminal import PtyTerminal, pty_terminal
+from pty_terminal import Terminal, on_terminal
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 def chat(repository: Repository, *arguments: str, columns: int = 100) -> Any:
     command = [*AGENT_EVAL, "record", *arguments, "--agent-python", str(adk_python())]
-    return pty_terminal(command, cwd=repository.root, environment=repository.environment(), columns=columns)
+    return on_terminal(command, cwd=repository.root, environment=repository.environment(), columns=columns)
 
 
 def cases(repository: Repository, name: str) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def cases(repository: Repository, name: str) -> list[dict[str, Any]]:
     return listed
 
 
-def ask(terminal: PtyTerminal, text: str, answer: str) -> None:
+def ask(terminal: Terminal, text: str, answer: str) -> None:
     terminal.type(text)
     terminal.expect(answer)
     terminal.expect(r"you> $")
@@ -106,7 +106,7 @@ def test_chat__failures_interrupts_and_the_end_of_input(repository: Repository) 
         terminal.press("\x04")
         terminal.expect("Added 1 case in")
         assert terminal.code() == 0
-        assert "Traceback" not in terminal.screen
+        assert "Traceback" not in terminal.text
     [case] = cases(repository, "a.evalset.json")
     assert case["eval_id"] == "roll"
 
