@@ -6,6 +6,7 @@ test_adk_faults.py, too, runs in forks, from its first dead host on.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,12 @@ import pytest
 import pytest_asyncio
 from adk_envs import FIXTURES
 from adk_harness import make, request, running, say
+from gate_runs import patience
 
 from agent_eval.agents.adk._driver import AdkAgent, AdkSession
-from agent_eval.agents.host import HostTemplate, _cpu, _template
+from agent_eval.agents.host import HostTemplate, _cpu, _pidfd, _template
 from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.sandbox import kill_now
 from agent_eval.core.invocation import tool_responses
 
 pytestmark = [
@@ -193,7 +197,7 @@ async def test_template__killed_its_hosts_end_and_others_start_in_new_interprete
         os.kill(parent(second.host.pid), signal.SIGKILL)
         with pytest.raises(AgentFailure) as caught:
             await waiting
-        assert caught.value.message == "The agent's process ended, and with it the process that could tell how."
+        assert caught.value.message == "The agent's process ended; its exit status is unknown."
         assert caught.value.kind is FailureKind.CRASH
         await until(lambda: is_gone(second.host.pid))
         await asyncio.gather(first.close(), second.close())
@@ -241,16 +245,96 @@ async def test_template__stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         first, second = await sessions(agent, 2)
         template = parent(second.host.pid)
         os.kill(template, signal.SIGSTOP)
-        try:
-            os.kill(first.host.pid, signal.SIGKILL)
-            await first.host.wait_ended()
-            await asyncio.gather(first.close(), second.close())
-            await say(agent, "ok")
-            pids = await host_and_fork(agent)
-            assert [parent(pid) for pid in pids] == [os.getpid()] * 2
-        finally:
-            os.kill(template, signal.SIGCONT)
+        os.kill(first.host.pid, signal.SIGKILL)
+        await first.host.wait_ended()
+        await asyncio.gather(first.close(), second.close())
+        await say(agent, "ok")
+        pids = await host_and_fork(agent)
+        assert [parent(pid) for pid in pids] == [os.getpid()] * 2
         await until(lambda: is_gone(template) and is_gone(second.host.pid))
+
+
+def template_of(host: int) -> int:
+    """The template that was forked from this host, and may have forked none itself."""
+    environment = Path(f"/proc/{host}/environ").read_bytes()  # with the directory of this test's logs
+    found = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if _read(path) == environment]
+    (template,) = set(found) - {host}
+    return template
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+async def test_template__stopped_a_fork_ends_by_itself(tmp_path: Path) -> None:
+    """The template can't tell how, but the end is seen, and nothing waits for the template."""
+    async with running("faults", tmp_path / "logs", workers=2) as agent:
+        first, second = await sessions(agent, 2)
+        template = parent(second.host.pid)
+        os.kill(template, signal.SIGSTOP)
+        started = time.monotonic()
+        with pytest.raises(AgentFailure) as caught:
+            await second.send(_message("os._exit"), timeout=60)
+        assert caught.value.message == "The agent's process ended; its exit status is unknown."
+        assert caught.value.kind is FailureKind.CRASH
+        await asyncio.gather(first.close(), second.close())
+        await agent.close()
+        assert time.monotonic() - started < 3 * patience()
+        await until(lambda: is_gone(template))
+
+
+async def test_template__stopped_before_its_hosts_end(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "logs", workers=2) as agent:
+        pids = await host_and_fork(agent)
+        template = parent(pids[1])
+        os.kill(template, signal.SIGSTOP)
+        started = time.monotonic()
+        await agent.close()
+        assert time.monotonic() - started < 3 * patience()
+        await until(lambda: all(map(is_gone, (*pids, template))))
+
+
+async def test_template__stopped_before_its_first_host(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "logs") as agent:
+        session = await agent.open(request())
+        await session.close()
+        template = template_of(session.host.pid)
+        await until(lambda: agent._template._process is not None)
+        os.kill(template, signal.SIGSTOP)
+        await agent.close()
+        await until(lambda: is_gone(template))
+
+
+async def test_template__no_other_process_gets_the_id_of_a_host_before_its_end_was_seen(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "logs", workers=2) as agent:
+        _, second = await host_and_fork(agent)
+        os.kill(second, signal.SIGKILL)
+        time.sleep(0.5)  # The gate sees nothing: this blocks its event loop.
+        assert Path(f"/proc/{second}").exists()
+        await until(lambda: not Path(f"/proc/{second}").exists())
+
+
+@pytest.mark.parametrize("missing", ["os.pidfd_open", "signal.pidfd_send_signal"])
+async def test_template__where_the_gate_has_no_pidfd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSYS, "no such system call")
+
+    monkeypatch.setattr(missing, refuse)
+    async with running("faults", tmp_path / "logs", workers=2) as agent:
+        first, second = await sessions(agent, 2)
+        template = parent(second.host.pid)
+        with pytest.raises(AgentFailure) as caught:
+            await second.send(_message("os._exit"), timeout=60)
+        assert caught.value.message == "The agent's process exited with code 7."
+        await asyncio.gather(first.close(), second.close())
+        pids = await host_and_fork(agent)
+        assert parent(pids[1]) == template
+    await until(lambda: all(map(is_gone, (*pids, template))))
 
 
 async def test_template__none_if_google_adk_has_started_a_thread(tmp_path: Path) -> None:
@@ -445,6 +529,8 @@ def stranger() -> Iterator[int]:
         b'{"request": NUMBER, "pid": OURS}',
         b'{"request": NUMBER, "pid": PARENT}',
         b'{"request": 4711, "pid": null}',
+        b'{"template": OURS}',
+        b'{"template": 4194305}',
         b"{}",
         b'{"request": NUMBER, "pid": null}' * 1000,
     ],
@@ -473,11 +559,43 @@ async def test_template__names_a_host_twice(liar: tuple[HostTemplate, socket.soc
     assert await asyncio.wait_for(host.wait(), 5) is None  # nobody knows how it ended
 
 
+async def test_template__ends_with_the_connection(liar: tuple[HostTemplate, socket.socket], stranger: int) -> None:
+    template, theirs = liar
+    theirs.send(b'{"template": %d}' % stranger)
+    assert await answer(liar, b'{"request": NUMBER, "pid": null}') is None
+    assert template.serves
+    theirs.send(b'{"template": %d}' % stranger)  # once too often
+    await until(lambda: is_gone(stranger))
+    assert not template.serves
+
+
 async def test_template__ends_of_hosts(liar: tuple[HostTemplate, socket.socket], stranger: int) -> None:
     ended = json.dumps({"exited": stranger, "code": -11}).encode()
     host = await answer(liar, b'{"exited": 5, "code": 3}', says(stranger), ended, ended)
     assert await asyncio.wait_for(host.wait(), 5) == -11
     assert liar[0].serves
+
+
+@pytest.mark.parametrize("old_kernel", [False, True])
+async def test_template__only_the_process_that_it_named_gets_signals(
+    liar: tuple[HostTemplate, socket.socket], stranger: int, monkeypatch: pytest.MonkeyPatch, old_kernel: bool
+) -> None:
+    """Another process gets the id of a host that has ended."""
+    if old_kernel:
+        monkeypatch.setattr(_pidfd, "_PIDFD_SIGNAL_PROCESS_GROUP", 1 << 30)  # refused, as before Linux 6.9
+    ended = subprocess.Popen(["true"], start_new_session=True)
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    host = await answer(liar, says(ended.pid))
+    ended.wait()
+    assert await asyncio.wait_for(host.wait(), 5) is None
+    host.pid = host._pidfd.pid = stranger
+    kill_now(host)
+    await asyncio.sleep(0.3)
+    assert not is_gone(stranger)
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    host = await answer(liar, says(left.pid))
+    kill_now(host)
+    assert left.wait(5) == -signal.SIGKILL
 
 
 async def test_template__cannot_fork(liar: tuple[HostTemplate, socket.socket]) -> None:

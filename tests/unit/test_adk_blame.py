@@ -94,7 +94,7 @@ def test_blame__the_gates_own_reason_comes_first() -> None:
             "sent something that is not our protocol: what was read",
         ),
         ("running", None, FailureKind.PROTOCOL, "closed its connection"),
-        (None, None, FailureKind.CRASH, "could tell how"),
+        (None, None, FailureKind.CRASH, "exit status is unknown"),
         (-9, None, FailureKind.CRASH, "SIGKILL"),
         (3, None, FailureKind.CRASH, "code 3"),
     ],

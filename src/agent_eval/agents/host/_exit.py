@@ -46,9 +46,10 @@ def how_it_ended(
     elif is_running:
         message = "closed its connection to the gate but kept running"
     elif returncode is None:
-        message, kind = "ended, and with it the process that could tell how", FailureKind.CRASH
+        message, kind = "ended; its exit status is unknown", FailureKind.CRASH
         hint = (
-            "The machine may have run out of memory: try a lower `--concurrency`. Or the agent kills other processes."
+            "The machine may have run out of memory: try a lower `--concurrency`. "
+            "Or the agent kills or stops other processes."
         )
     else:
         message, kind, hint = exit_description(returncode), FailureKind.CRASH, exit_hint(returncode)

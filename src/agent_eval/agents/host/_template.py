@@ -13,24 +13,32 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import sys
+from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent_eval.agents.host._pidfd import Pidfd
 
 _LONGEST_MESSAGE = 4096
 _FORK_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
+_CODE_SECONDS = 0.5
+"""Seconds that the template has to report how a host has ended, after its end."""
 
 
 class _Message(BaseModel):
-    """What the template or a new host says: the answer to a request, or the end of a host."""
+    """What the template or a new host says: who it is, the answer to a request, or the end of a host."""
 
     model_config = ConfigDict(strict=True)
 
+    template: int | None = Field(None, gt=1, lt=1 << 31)
+    """The template's process id, at its start."""
     request: int | None = None
     """The number of the request that is answered."""
-    pid: int | None = Field(None, gt=1)
+    pid: int | None = Field(None, gt=1, lt=1 << 31)
     """The new host; None if it could not be forked."""
     exited: int | None = None
     """A host has ended, with this `code`."""
@@ -39,29 +47,72 @@ class _Message(BaseModel):
 
 
 class Fork:
-    """A host's process that is no child of ours. Has what `HostProcess` needs of `asyncio.subprocess.Process`."""
+    """A host's process that is no child of ours: a `sandbox.ForeignProcess`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.stdout: asyncio.StreamReader | None = None
         self.returncode: int | None = None
         """As for a child; also None if the process has ended and no one knows how."""
-        self._transport: asyncio.BaseTransport | None = None  # closed by `close_pipe`
+        self._transport: asyncio.BaseTransport | None = None
         self._ended = asyncio.Event()
+        self._orphaned = False
+        self._pidfd = _open(pid, self._end_seen)
 
     def attach(self, stdout: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
         """Sets the stream of its output."""
         self.stdout, self._transport = stdout, transport
 
+    def _end_seen(self) -> None:
+        """Its end was seen; only the template knows how it ended, and may be unable to say so."""
+        if self._orphaned:
+            self.ended(None)
+        else:
+            asyncio.get_running_loop().call_later(_CODE_SECONDS, self.ended, None)
+
     def ended(self, returncode: int | None) -> None:
-        """Called when it has ended."""
-        self.returncode = returncode
-        self._ended.set()
+        """Called when it has ended. Only the first call counts."""
+        if not self._ended.is_set():
+            self.returncode = returncode
+            self._ended.set()
+
+    def orphaned(self) -> None:
+        """Called when the template has ended, which ends it."""
+        self._orphaned = True
+        with contextlib.suppress(OSError):
+            self.kill_group()
+        if self._pidfd is None or self._pidfd.ended.is_set():
+            self.ended(None)
 
     async def wait(self) -> int | None:
         """Waits until it has ended, and returns its exit code."""
         await self._ended.wait()
         return self.returncode
+
+    def kill_group(self) -> None:
+        """Kills it with its group; the rest of its group if it has ended.
+
+        Raises:
+            OSError: There is none any more, or we may not.
+        """
+        if self._pidfd is None:
+            os.killpg(self.pid, signal.SIGKILL)
+        else:
+            self._pidfd.kill_group()
+
+    def close(self) -> None:
+        """Closes its output. It must have ended."""
+        if self._transport is not None:
+            self._transport.close()
+        if self._pidfd is not None:
+            self._pidfd.close()
+
+
+def _open(pid: int, on_end: Callable[[], None]) -> Pidfd | None:
+    try:
+        return Pidfd(pid, on_end)
+    except OSError:
+        return None
 
 
 class HostTemplate:
@@ -80,6 +131,7 @@ class HostTemplate:
         self._replies: dict[int, asyncio.Future[Fork | None]] = {}
         self._hosts: dict[int, Fork] = {}
         self._gone = asyncio.Event()
+        self._process: Pidfd | None = None
 
     @property
     def serves(self) -> bool:
@@ -163,35 +215,64 @@ class HostTemplate:
         except ValidationError:  # the end of the connection, or not the template
             self._lose()
             return
-        if message.exited is not None:
-            if (host := self._hosts.pop(message.exited, None)) is not None:
-                host.ended(message.code)
-            return
-        reply = self._replies.pop(message.request or 0, None)
-        if reply is None or (message.pid is not None and not self._may_be_host(message.pid)):
+        if message.template is not None:
+            self._introduced(message.template)
+        elif message.exited is not None:
+            self._exited(message.exited, message.code)
+        else:
+            self._answered(message.request or 0, message.pid)
+
+    def _introduced(self, pid: int) -> None:
+        if self._process is None:
+            self._process = _open(pid, self._lose)
+            if self._may_be_agents(pid):
+                return
+            if self._process is not None:
+                self._process.close()
+                self._process = None
+        self._lose()
+
+    def _exited(self, pid: int, code: int | None) -> None:
+        assert self._connection is not None, "it has just said so"
+        if (host := self._hosts.pop(pid, None)) is not None:
+            host.ended(code)
+        try:
+            self._connection.send(b"%d" % pid)  # Only now can another process get its id.
+        except OSError:
+            self._lose()
+
+    def _answered(self, request: int, pid: int | None) -> None:
+        reply = self._replies.pop(request, None)
+        fork = None if pid is None or pid in self._hosts else Fork(pid)
+        if reply is None or (pid is not None and (fork is None or not self._may_be_agents(pid))):
+            if fork is not None:
+                fork.close()
             if reply is not None and not reply.done():
                 reply.set_result(None)
             self._lose()
-            return
-        fork = None
-        if message.pid is not None:
-            fork = self._hosts[message.pid] = Fork(message.pid)
-        if not reply.done():  # Otherwise no one waits any more: the host ends, because its channel is closed.
+        elif not reply.done():
+            if fork is not None:
+                self._hosts[fork.pid] = fork
             reply.set_result(fork)
+        elif fork is not None:  # No one waits any more. The host ends, because its channel is closed.
+            fork.close()
 
-    def _may_be_host(self, pid: int) -> bool:
-        """Whether it is the agent's to end: we kill what the template names. A host leads its own session."""
+    def _may_be_agents(self, pid: int) -> bool:
+        """Whether it is the agent's to end: we kill what the template names. All of these lead their own sessions."""
         with contextlib.suppress(OSError):
             is_agents = self._uid is None or os.stat(f"/proc/{pid}").st_uid == self._uid  # noqa: PTH116
-            return is_agents and pid not in self._hosts and os.getsid(pid) == pid != os.getsid(0)
+            return is_agents and os.getsid(pid) == pid != os.getsid(0)
         return False
 
     def _lose(self) -> None:
-        """Ends the connection. The template ends with it, and its hosts with the template."""
+        """Ends the connection and the template, and with it its hosts."""
         if self._connection is not None:
             asyncio.get_running_loop().remove_reader(self._connection)
             self._connection.close()
             self._connection = None
+        if self._process is not None:
+            with contextlib.suppress(OSError):
+                self._process.kill_group()  # It may be stopped.
         self._gone.set()
         replies, self._replies = self._replies, {}
         for reply in replies.values():
@@ -199,15 +280,23 @@ class HostTemplate:
                 reply.set_result(None)
         hosts, self._hosts = self._hosts, {}
         for host in hosts.values():
-            host.ended(None)
+            host.orphaned()
 
     async def close(self) -> None:
         """Ends the template. Its hosts must have ended. Never raises."""
-        if self._connection is None:
+        if self._process is not None:
+            self._lose()
+            ended = self._process.ended
+        elif self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_WR)
+            ended = self._gone  # It has closed its end.
+        else:
             return
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._gone.wait()  # It has closed its end, so it is gone.
+                await ended.wait()
         self._lose()
+        if self._process is not None:
+            self._process.close()
+            self._process = None

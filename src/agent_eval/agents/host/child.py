@@ -2113,7 +2113,8 @@ def _fork_orphan() -> bool:
     except OSError:  # no process ids left
         return False
     if between:
-        _wait_for(between)
+        with contextlib.suppress(ChildProcessError):  # This process may have inherited that it ignores SIGCHLD.
+            os.waitpid(between, 0)
         return False
     try:
         orphan = os.fork() == 0
@@ -2127,10 +2128,13 @@ def _fork_orphan() -> bool:
 def _serve_forks(connection: socket.socket) -> int:
     """Forks a host for each request of the gate, and reports how each one ends, until the gate closes the connection.
 
+    A host's id stays its own until the gate has seen its end.
+
     Returns:
         In each fork, the descriptor of its channel.
     """
     os.setsid()  # It outlives the host that it was forked from, and must not keep that host's log open.
+    _tell(connection, {"template": os.getpid()})
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nothing, stream)
@@ -2150,11 +2154,15 @@ def _serve_forks(connection: socket.socket) -> int:
                 poll.unregister(descriptor)
                 os.close(descriptor)
                 pid = hosts.pop(descriptor)
-                _tell(connection, {"exited": pid, "code": _wait_for(pid)})
+                _tell(connection, {"exited": pid, "code": _code_of(pid)})
                 continue
             request, passed, _, _ = socket.recv_fds(connection, 64, 2)
             if not request:
                 os._exit(0)
+            if not passed:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(int(request), os.WNOHANG)
+                continue
             try:
                 pid = os.fork()
             except OSError:  # no process ids left
@@ -2174,12 +2182,14 @@ def _serve_forks(connection: socket.socket) -> int:
                 os.close(descriptor)
 
 
-def _wait_for(pid: int) -> int | None:
-    """The exit code of a child; None if this process ignores SIGCHLD, as it may have inherited."""
+def _code_of(pid: int) -> int | None:
+    """The exit code of a child, which keeps its id; None if this process ignores SIGCHLD, as it may have inherited."""
     try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
         return None
+    assert end is not None, "only with WNOHANG"
+    return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
 
 
 def _become_host(connection: socket.socket, request: int, channel: int, output: int) -> int:

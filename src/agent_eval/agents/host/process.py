@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ from agent_eval.agents.messages import (
     Waiting,
 )
 from agent_eval.agents.protocol import AgentFailure, FailureKind
-from agent_eval.agents.sandbox import Process, Sandbox, kill_group
+from agent_eval.agents.sandbox import Process, Sandbox, kill_group, kill_now
 from agent_eval.core.limiter import Place
 from agent_eval.core.masking import Masker
 
@@ -130,11 +129,6 @@ class Turn:
     """The run's concurrency slot. It is released while the turn only waits to retry a model call."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the custom metric is called; before that, the call is queued."""
-
-
-def _kill(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 class HostProcess:
@@ -475,7 +469,7 @@ class HostProcess:
             returncode, is_running = process.returncode, not exited.done()
         finally:
             # Processes that it left behind keep the log open. Read the rest of the log before the pipe closes.
-            _kill(process)
+            kill_now(process)
             await asyncio.wait({logging}, timeout=_EXIT_SECONDS)
             await kill_group(process)
             for task in (logging, exited, reading):
@@ -527,7 +521,7 @@ class HostProcess:
             self._ended.set()
             return
         if not self._ended.is_set():
-            _kill(self._process)
+            kill_now(self._process)
             await self._ended.wait()
 
     async def close(self) -> None:

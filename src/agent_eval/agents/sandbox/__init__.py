@@ -13,7 +13,15 @@ from agent_eval.agents.sandbox.forwarding import (
 )
 from agent_eval.agents.sandbox.isolation import NO_PROCESS, Isolation, isolated
 from agent_eval.agents.sandbox.sealing import blocked_at
-from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Process, Sandbox, close_pipe, kill_group
+from agent_eval.agents.sandbox.spawn import (
+    AGENT_USER,
+    Account,
+    Process,
+    Sandbox,
+    close_pipe,
+    kill_group,
+    kill_now,
+)
 from agent_eval.agents.sandbox.supervisor import end_with_parent, supervised
 from agent_eval.agents.sandbox.uids import STATE_DIR, missing_capabilities
 
@@ -35,6 +43,7 @@ __all__ = [
     "installer_environment",
     "isolated",
     "kill_group",
+    "kill_now",
     "missing_capabilities",
     "missing_key_hint",
     "missing_variable_hint",

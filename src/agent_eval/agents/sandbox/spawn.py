@@ -144,8 +144,8 @@ def _pids_cgroups() -> list[Path]:
     return folders
 
 
-class Process(Protocol):
-    """What the gate needs of a process that leads its own group, e.g. an `asyncio.subprocess.Process`."""
+class ForeignProcess(Protocol):
+    """A process that leads its own group and is no child of ours, with what we need of `asyncio.subprocess.Process`."""
 
     @property
     def pid(self) -> int:
@@ -166,15 +166,43 @@ class Process(Protocol):
         """Waits until it has ended, and returns its exit code."""
         ...
 
+    def kill_group(self) -> None:
+        """Kills it with its group; the rest of its group if it has ended.
 
-async def kill_group(process: Process) -> None:
-    """Kills a process with its process group and reaps it. Never raises; returns within a few seconds.
+        Raises:
+            OSError: There is none any more, or we may not.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes its output."""
+        ...
+
+
+Process = asyncio.subprocess.Process | ForeignProcess
+"""A process that leads its own group."""
+
+
+def kill_now(process: Process) -> None:
+    """Kills a process with its group, without waiting for the end. Never raises.
 
     Args:
         process: The leader of the group. It may have ended; the rest of its group is killed anyway.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        if isinstance(process, asyncio.subprocess.Process):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill_group()
+
+
+async def kill_group(process: Process) -> None:
+    """Kills a process with its group, reaps it and closes its output. Never raises; returns within a few seconds.
+
+    Args:
+        process: As for `kill_now`.
+    """
+    kill_now(process)
     # A grandchild outside of the group may keep the pipe open; then wait() does not return when the child has ended.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_REAP_SECONDS):
@@ -187,6 +215,9 @@ async def kill_group(process: Process) -> None:
 
 def close_pipe(process: Process) -> None:
     """Closes the output of a process that has ended; another process may still have the other end open."""
+    if not isinstance(process, asyncio.subprocess.Process):
+        process.close()
+        return
     transport = getattr(process, "_transport", None)
     if transport is not None:  # Process has no close(); without it the pipe stays open until it is collected.
         transport.close()
