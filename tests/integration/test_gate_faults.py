@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,6 +112,44 @@ def test_faults__a_host_that_is_killed_from_outside(repository: Repository) -> N
     assert error is not None
     assert "SIGKILL" in error.message
     assert repository.left_behind() == []
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="hosts are forks only on Linux")
+def test_faults__a_template_that_is_killed_from_outside(new_hosts: Repository) -> None:
+    """By the kernel, if memory runs out. The sessions of its hosts are not to blame, not even one that was alone."""
+    new_hosts.evals("evals/kill.test.json", {"first": "sleep:6", "second": "sleep:6"})
+    begun = time.monotonic()
+    process = new_hosts.start("run", "--workers", "2")
+
+    def forked() -> list[int]:
+        hosts = new_hosts.hosts()
+        return [pid for pid in hosts if b"child.py" in Path(f"/proc/{_parent(pid)}/cmdline").read_bytes()]
+
+    (host,) = wait_until(forked)
+    time.sleep(2)  # Both runs have begun.
+    os.kill(_parent(host), signal.SIGKILL)
+    done = new_hosts.finish(process, begun=begun, timeout=60, output=None)
+    assert done.statuses == {"first": "passed", "second": "passed"}, done.out + done.err
+    assert done.code == 0
+    assert sorted(recording.attempts for recording in done.recordings) == [1, 2]
+    assert new_hosts.left_behind() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="hosts are forks only on Linux")
+def test_faults__an_agent_that_kills_its_hosts_and_their_template_in_each_run(new_hosts: Repository) -> None:
+    new_hosts.evals("evals/kill.test.json", {"first": "kill-hosts", "second": "kill-hosts", "third": "kill-hosts"})
+    done = new_hosts.gate("run", "--workers", "3")
+    assert done.code == 1, done.out + done.err
+    assert done.seconds < 60 * patience()
+    assert set(done.statuses.values()) == {"failed"}
+    # One may be killed by another one while it loads.
+    assert {case.reason.code for case in done.report.cases if case.reason} <= {"agent-crash", "agent-import"}
+    assert max(recording.attempts for recording in done.recordings) == 2
+    assert new_hosts.left_behind() == []
 
 
 def test_faults__only_the_guilty_one_of_many_in_flight_fails(repository: Repository) -> None:

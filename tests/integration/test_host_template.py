@@ -192,6 +192,7 @@ async def test_template__ends_with_its_agent(tmp_path: Path) -> None:
 async def test_template__killed_its_hosts_end_and_others_start_in_new_interpreters(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "logs", workers=2) as agent:
         first, second = await sessions(agent, 2)
+        third = await agent.open(request(isolated=True))
         waiting = asyncio.create_task(second.send(_message("sleep:60"), timeout=60))
         await asyncio.sleep(0.2)
         os.kill(parent(second.host.pid), signal.SIGKILL)
@@ -199,10 +200,27 @@ async def test_template__killed_its_hosts_end_and_others_start_in_new_interprete
             await waiting
         assert caught.value.message == "The agent's process ended; its exit status is unknown."
         assert caught.value.kind is FailureKind.CRASH
+        assert caught.value.collateral
+        with pytest.raises(AgentFailure) as caught:
+            await third.send(_message("ok"), timeout=60)
+        assert caught.value.collateral
+        await third.close()
         await until(lambda: is_gone(second.host.pid))
         await asyncio.gather(first.close(), second.close())
         pids = await host_and_fork(agent)
         assert [parent(pid) for pid in pids] == [os.getpid()] * 2
+
+
+async def test_template__killed_while_a_host_loads(tmp_path: Path) -> None:
+    root = write_agent(tmp_path, "time.sleep(2)")
+    async with running("telling", tmp_path / "logs", root=root) as agent:
+        opening = asyncio.create_task(agent.open(request(isolated=True)))
+        await until(lambda: bool(agent._template._hosts))
+        os.kill(parent(*agent._template._hosts), signal.SIGKILL)
+        session = await opening
+        facts = await facts_of(session)
+        assert facts["parent"] == os.getpid()
+        await session.close()
 
 
 GATE = """
@@ -280,6 +298,7 @@ async def test_template__stopped_a_fork_ends_by_itself(tmp_path: Path) -> None:
             await second.send(_message("os._exit"), timeout=60)
         assert caught.value.message == "The agent's process ended; its exit status is unknown."
         assert caught.value.kind is FailureKind.CRASH
+        assert not caught.value.collateral
         await asyncio.gather(first.close(), second.close())
         await agent.close()
         assert time.monotonic() - started < 3 * patience()

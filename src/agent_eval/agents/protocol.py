@@ -244,8 +244,8 @@ class AgentFailure(_Failure):
             traceback: The agent's own traceback.
             log_tail: The last lines of its process's log.
             hint: What to do next.
-            collateral: The process ended with several sessions in flight, so this session may be innocent. Try it once
-                more with `isolated=True`.
+            collateral: The process ended with several sessions in flight, or together with another process, so this
+                session may be innocent. Try it once more with `isolated=True`.
         """
         super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
         self.kind = kind

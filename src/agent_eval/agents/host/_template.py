@@ -55,8 +55,10 @@ class Fork:
         self.returncode: int | None = None
         """As for a child; also None if the process has ended and no one knows how."""
         self._transport: asyncio.BaseTransport | None = None
+        self.ended_with_template = False
+        """Whether it has ended because the template has, as far as anyone knows."""
         self._ended = asyncio.Event()
-        self._orphaned = False
+        self._is_orphan = False
         self._pidfd = _open(pid, self._end_seen)
 
     def attach(self, stdout: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
@@ -65,7 +67,7 @@ class Fork:
 
     def _end_seen(self) -> None:
         """Its end was seen; only the template knows how it ended, and may be unable to say so."""
-        if self._orphaned:
+        if self._is_orphan:
             self.ended(None)
         else:
             asyncio.get_running_loop().call_later(_CODE_SECONDS, self.ended, None)
@@ -74,11 +76,12 @@ class Fork:
         """Called when it has ended. Only the first call counts."""
         if not self._ended.is_set():
             self.returncode = returncode
+            self.ended_with_template = self._is_orphan
             self._ended.set()
 
     def orphaned(self) -> None:
         """Called when the template has ended, which ends it."""
-        self._orphaned = True
+        self._is_orphan = True
         with contextlib.suppress(OSError):
             self.kill_group()
         if self._pidfd is None or self._pidfd.ended.is_set():

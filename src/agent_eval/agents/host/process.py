@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agent_eval.agents.host import blame
 from agent_eval.agents.host._exit import HostExit, how_it_ended
 from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host._template import HostTemplate
+from agent_eval.agents.host._template import Fork, HostTemplate
 from agent_eval.agents.host.connection import (
     NO_ANSWER,
     VERSION,
@@ -188,6 +188,8 @@ class HostProcess:
             raise blame.failed_load(error, host.log.tail() or None, host.withheld) from None
         except (ConnectionLost, ProtocolError):
             exit = await host.wait_ended()
+            if host._ended_with_template:
+                return await cls.start(spec, name, template)  # in a new interpreter
             if exit.kind is FailureKind.PROTOCOL:
                 raise host.died(collateral=False) from None
             if host.python is None:
@@ -500,8 +502,17 @@ class HostProcess:
         assert self.exit is not None, "set before the event"
         return self.exit
 
+    @property
+    def _ended_with_template(self) -> bool:
+        """Whether it has ended because of what happened to the template, for which no session of it is to blame."""
+        return isinstance(self._process, Fork) and self._process.ended_with_template and self._closing is None
+
     def died(self, *, collateral: bool) -> AgentFailure:
-        """The failure of a session whose host has ended."""
+        """The failure of a session whose host has ended.
+
+        Args:
+            collateral: Whether another session may have ended it.
+        """
         exit = self.exit
         assert exit is not None, "only after the end"
         return AgentFailure(
@@ -509,7 +520,7 @@ class HostProcess:
             kind=exit.kind,
             log_tail=exit.log_tail or None,
             hint=exit.hint,
-            collateral=collateral,
+            collateral=collateral or self._ended_with_template,
         )
 
     async def end(self, why: str) -> None:

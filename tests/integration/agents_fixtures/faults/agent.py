@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from google.adk.agents.llm_agent import LlmAgent
@@ -30,6 +33,15 @@ def sockets() -> list[int]:
     return result
 
 
+def kill_hosts() -> None:
+    """Kills all processes with our environment: the agent's hosts and what they were forked from. Ours is the last."""
+    environment = Path("/proc/self/environ").read_bytes()
+    for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc"))), key=os.getpid().__eq__):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/environ").read_bytes() == environment:
+                os.kill(pid, signal.SIGKILL)
+
+
 async def fail(how: str) -> dict[str, Any]:
     """Fails."""
     match how.split(":"):
@@ -42,6 +54,8 @@ async def fail(how: str) -> dict[str, Any]:
         case ["os._exit"]:
             print("about to leave")
             os._exit(7)
+        case ["kill-hosts"]:
+            kill_hosts()
         case ["abort"]:
             ctypes.string_at(0)
         case ["loop"]:
