@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from base_repos import Repo
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recorded_evals import AGENT, write_evals
 
+from agent_eval.baseline.reader import incomplete
 from agent_eval.cli import main
-from agent_eval.pipeline import Outcome, RunContext
+from agent_eval.pipeline import Outcome, RunContext, detect_ci_context
 from agent_eval.pipeline.pipeline import run
 from agent_eval.report.renderers import comment_markdown
 from agent_eval.runner import parse_part
@@ -209,6 +211,31 @@ def test_merge__is_green_exactly_if_every_part_was_completed_by_some_attempt(fou
         assert report.exit_code == (0 if complete else 3), folders
         assert report.merged_from is not None
         assert report.merged_from.missing == [index for index, tried in enumerate(attempts, 1) if not tried]
+
+
+@pytest.mark.parametrize("changes", [{}, {"on_inconclusive": "pass"}, {"gate": "advisory"}, {"gate": "regressions"}])
+def test_merge__stopped_before_it_compared_is_never_green(tmp_path: Path, changes: dict[str, Any]) -> None:
+    write_suite(tmp_path, {"q": ["lamp"]}, {"c2": ["lamp"]}, True)
+    repo = Repo(tmp_path)
+    repo.git("init", "-q", "-b", "main")
+    repo.commit({})
+    settings = configured(tmp_path, mode="merge", baseline="file:base.json", output_dir=Path("merged"), **changes)
+    ci, problems = detect_ci_context(settings, {})
+    assert problems == []
+    context = RunContext(environ={}, ci=ci)
+    asyncio.run(run(configured(tmp_path, shard=parse_part("1/1"), output_dir=Path("shards/1")), context))
+    recorded = asyncio.run(run(settings, context))
+    shutil.copy(recorded.files["results-file"], tmp_path / "base.json")
+    compared = asyncio.run(run(settings, context)).report
+    assert compared.comparison is not None
+    assert compared.exit_code == 0
+
+    context.stop.set()
+    report = asyncio.run(run(settings, context)).report
+
+    assert (report.verdict, report.exit_code) == ("inconclusive", 3)
+    assert [reason.code for reason in report.reasons] == ["not-compared"]
+    assert incomplete(report) == "it was stopped before it had read the history of earlier runs"
 
 
 def test_merge__runs_missing_cases_if_asked(four_parts: Path) -> None:

@@ -15,7 +15,7 @@ from agent_eval import __version__
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.text import first_line, harmless, plural
-from agent_eval.results import FILES, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
+from agent_eval.results import FILES, NOT_COMPARED, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
 
 _LARGEST = 1e18
 """Bound for tokens, seconds and dollars; larger numbers would make sums meaningless."""
@@ -160,6 +160,8 @@ def incomplete(report: RunReport) -> str | None:
         return "its eval files or settings were invalid, so nothing was run"
     if not report.cases:
         return "it has no cases"
+    if any(reason.code == NOT_COMPARED for reason in report.reasons):
+        return "it was stopped before it had read the history of earlier runs"
     from agent_eval.gate.history import agents_by_file, broken_off, silent_cases
 
     unrun = sum(map(broken_off, report.cases))

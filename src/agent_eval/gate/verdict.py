@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_eval.core.text import plural
-from agent_eval.results import SHARD_MISSING, WITHOUT_KEY, CaseReport, GateMode, Reason, VerdictValue
+from agent_eval.results import NOT_COMPARED, SHARD_MISSING, WITHOUT_KEY, CaseReport, GateMode, Reason, VerdictValue
 
 EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
 
@@ -84,6 +84,21 @@ def with_missing_parts(verdict: Verdict, missing: Sequence[int], total: int) -> 
         return verdict
     reason = Reason(code=SHARD_MISSING, message=f"{parts(missing, total)} left no results; re-run the failed jobs")
     others = tuple(other for other in verdict.reasons if other.code not in {SHARD_MISSING, "advisory"})
+    if verdict.value == "failed":
+        return replace(verdict, reasons=(*others, reason))
+    return replace(verdict, value="inconclusive", reasons=(reason, *others))
+
+
+def without_comparison(verdict: Verdict, *, records: bool) -> Verdict:
+    """The verdict of a gate that was stopped before it had looked at the base branch's results: never `passed`.
+
+    Args:
+        verdict: The verdict on the cases alone.
+        records: Whether this run records a baseline, with the history so far, instead of being compared with one.
+    """
+    missed = "it had read the history of earlier runs" if records else "the comparison with the base branch"
+    reason = Reason(code=NOT_COMPARED, message=f"the gate was stopped before {missed}; start the job again")
+    others = tuple(other for other in verdict.reasons if other.code != "advisory")
     if verdict.value == "failed":
         return replace(verdict, reasons=(*others, reason))
     return replace(verdict, value="inconclusive", reasons=(reason, *others))

@@ -70,7 +70,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         recorded: None if nothing ran.
     """
     from agent_eval.gate.verdict import exit_code, unjudged_runs
-    from agent_eval.results import Reason
+    from agent_eval.results import NOT_COMPARED, Reason
     from agent_eval.runner import case_lines, write_lines
 
     if report.verdict == "invalid":
@@ -81,7 +81,8 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         report.exit_code = 3 if unjudged_runs(report.cases) else 0
     else:
         missing = len(report.merged_from.missing) if report.merged_from is not None else 0
-        not_run = report.totals.not_run + _unusable(report) + missing
+        stopped = any(reason.code == NOT_COMPARED for reason in report.reasons)
+        not_run = report.totals.not_run + _unusable(report) + missing + stopped
         report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=not_run)
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)

@@ -325,28 +325,28 @@ async def _judged(
 
             add_parts(report, planned.parts)
         from agent_eval.gate.regression import apply_policy
-        from agent_eval.gate.verdict import decide
+        from agent_eval.gate.verdict import decide, with_missing_parts, without_comparison
 
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
-        if not stop.is_set():  # A stopped run doesn't wait for GitHub.
+        stopped = stop.is_set()
+        if not stopped:  # A stopped run doesn't wait for GitHub.
             outcome = await finding
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
             await asyncio.to_thread(store_baseline_recordings, report, outcome, settings.output)
         if settings.fail_fast and not fail_fast:
-            report.notices.append(_COMPARISON if compared is not None or stop.is_set() else _NO_COMPARISON)
+            report.notices.append(_COMPARISON if compared is not None or stopped else _NO_COMPARISON)
     finally:
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
     verdict = decide_on(report, checkout, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
-    if report.merged_from is not None and report.merged_from.missing:
-        merged = report.merged_from
-        from agent_eval.gate.verdict import with_missing_parts
-
-        verdict = with_missing_parts(verdict, merged.missing, merged.total)
-        report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
+        verdict = without_comparison(verdict, records=ci.activity.kind == "record")
+    if report.merged_from is not None:
+        verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
+    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     return verdict
 
 

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         TrendRow,
     )
     from agent_eval.results.report import (
+        NOT_COMPARED,
         SCHEMA_VERSION,
         SCORING_VERSION,
         UNAFFECTED,
@@ -113,6 +114,7 @@ __all__ = [
     "JOURNAL",
     "JUDGE_REPLIES",
     "LOGS",
+    "NOT_COMPARED",
     "NO_SCORE",
     "PASSED",
     "SCHEMA_VERSION",

@@ -179,6 +179,8 @@ class SelectionReport(ReportModel):
     """Patterns as in a .gitignore."""
 
 
+NOT_COMPARED = "not-compared"
+"""Code of the reason of a run that was stopped when its cases had been judged, before it looked at the base branch."""
 UNAFFECTED = "unaffected"
 """Code of the reason of a passed run in which the pull request could affect no agent, so that nothing ran."""
 

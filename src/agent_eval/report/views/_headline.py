@@ -15,7 +15,7 @@ from agent_eval.report.views._failure_phrases import case_names, failures, suspe
 from agent_eval.report.views.digest import with_status
 from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups
 from agent_eval.report.views.rule_changes import base_name
-from agent_eval.results import SHARD_MISSING, UNAFFECTED, WITHOUT_KEY, CaseReport, RunReport
+from agent_eval.results import NOT_COMPARED, SHARD_MISSING, UNAFFECTED, WITHOUT_KEY, CaseReport, RunReport
 
 _LINE = 300
 
@@ -26,7 +26,7 @@ _ON_MERGE: Mapping[str, str] = {
 }
 _OF_A_RUN: Mapping[str, str] = {"failed": "Failed", "inconclusive": "Inconclusive", "invalid": "Invalid"}
 
-_WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise", SHARD_MISSING})
+_WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise", SHARD_MISSING, NOT_COMPARED})
 """Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
 _NO_KEY = "no-key"
 """The agent's model refused the key or got none."""
