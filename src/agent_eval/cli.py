@@ -112,6 +112,9 @@ def run_command(module: str, arguments: argparse.Namespace) -> int:
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             _log(f"agent-eval: {error}{_ERROR_HINTS[errno.EAGAIN]}")
             return 2
+        if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):  # Python 3.11 and 3.12
+            _log(f"agent-eval: {error}: the symbolic link leads to itself. Remove it, or name another path.")
+            return 2
         import traceback
 
         _log(traceback.format_exc())
@@ -234,7 +237,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     plan.add_argument(
         "--shard-seconds",
-        type=results_arguments.natural,
+        type=results_arguments.seconds,
         default=300,
         metavar="SECONDS",
         help="with --shards auto, how long a part should take. Default: 300",

@@ -343,6 +343,51 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     assert "do not exist in this run" in messages(merged(tmp_path))
 
 
+def test_merge__says_once_what_differs_and_what_to_do(tmp_path: Path) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
+    for index in (1, 2):
+        part(tmp_path, f"{index}/2", f"shards/{index}")
+
+    [problem] = merged(tmp_path, num_runs=3).report.problems
+    assert problem.message.startswith("The parts do not belong together: num-runs is 3 in this run; 1 in shards/1/")
+
+    edit(tmp_path / "shards/2/results.json", schema_version="0")
+    [problem] = merged(tmp_path).report.problems
+    assert problem.message.startswith("shards/2/results.json was written by agent-eval")
+    assert problem.hint is not None
+    assert "recorded:" not in problem.hint, "scores that are made again are no part"
+    assert "run its job again" in problem.hint
+
+    [problem] = merged(tmp_path, "nosuch", "evals").report.problems
+    assert "nosuch (it does not exist), evals" in problem.message
+
+
+def test_merge__takes_a_named_file_and_reports_a_directory_that_does_not_exist(tmp_path: Path) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
+    for index in (1, 2, 3):
+        part(tmp_path, f"{index}/3", f"shards/{index}")
+
+    assert merged(tmp_path, *(f"shards/{index}/results.json" for index in (1, 2, 3))).report.exit_code == 0
+
+    report = merged(tmp_path, "shards/1/results.json", "shard/2").report
+    assert (report.exit_code, report.notices) == (3, ["`shards`: shard/2 does not exist"])
+    errors = {run.error.message for case in report.cases for run in case.runs if run.error is not None}
+    assert {message.partition(" left")[0] for message in errors} == {"part 2 of 3", "part 3 of 3"}
+
+
+def test_merge__of_parts_with_an_unknown_split_says_which_parts_may_have_a_case(tmp_path: Path) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
+    plan = {"split": {"recorded": {"per_run": {"evals/a.test.json:d": 90.0}, "per_turn": 1.0}}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan), "utf-8")
+    part(tmp_path, "1/3", "shards/1", shard_plan=Path("plan.json"))
+
+    errors = {run.error.message for case in merged(tmp_path).report.cases for run in case.runs if run.error is not None}
+
+    assert errors == {
+        "parts 2 and 3 of 3 left no results: their jobs failed, were cancelled, or their artifacts were not downloaded"
+    }
+
+
 def test_merge__overlapping_parts_of_one_plan_are_a_bug(tmp_path: Path) -> None:
     write_suite(tmp_path, {"c1": ["lamp"], "c2": ["lamp"]}, {"d": ["lamp"]}, False)
     part(tmp_path, "1/2", "shards/1")
@@ -437,6 +482,7 @@ def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
 
     assert "20 parts" in plan("--shards", "auto", "--shard-seconds", "1")[1], "180 s / (8 * 1 s) is more than 20"
     assert "3 parts" in plan("--shards", "auto", "--shard-seconds", "9")[1]
+    assert "1 part," in plan("--shards", "auto", "--shard-seconds", "7200")[1]
     (tmp_path / "plain").mkdir()
     assert main(["plan", "--agent", AGENT, "--shards", "auto"]) == 2
     assert main(["plan", "--agent", AGENT, "--durations", "plain"]) == 2

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.cli import main
+
 EVAL_SET = {
     "eval_set_id": "s",
     "eval_cases": [
@@ -93,3 +95,17 @@ def test_special_files__link_loop_beside_an_agent_hides_nothing(tmp_path: Path) 
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert start(tmp_path, "-m", "agent_eval", "agents") == "bot\n  ok.test.json  (the only agent in the root)\n"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Path.resolve raises nothing")
+@pytest.mark.parametrize("arguments", [["run", "--agent", "loop"], ["view", "loop"]])
+def test_a_link_to_itself__is_exit_2_and_no_bug_of_ours(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "a.test.json").write_text(json.dumps(EVAL_SET), "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(arguments) == 2
+
+    assert "/loop': the symbolic link leads to itself. Remove it" in capsys.readouterr().err

@@ -81,11 +81,16 @@ def add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--badge", type=Path, metavar="FILE", help="also write the result as an SVG badge")
 
 
-def natural(text: str) -> int:
-    """A whole number from 1 to 3,650."""
-    if not text.isdecimal() or not 1 <= int(text) <= 3650:
-        raise argparse.ArgumentTypeError("must be a whole number from 1 to 3650")
+def natural(text: str, most: int = 3650) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most}")
     return int(text)
+
+
+def seconds(text: str) -> int:
+    """Seconds, at most a day."""
+    return natural(text, most=86_400)
 
 
 def _megabytes(text: str) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent_eval.models import Budget
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline.context import RunContext
-    from agent_eval.results import RunReport, ShardReport
+    from agent_eval.results import RunReport, RunResult, ShardReport
     from agent_eval.runner import Plan, RecordedSeconds
     from agent_eval.settings import Settings
 
@@ -181,11 +181,17 @@ def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
     if not report.cases:
         state = "it has no cases, since there are more parts than cases"
     elif unjudged:
-        state = f"{unjudged:,} of {plural(runs, 'run')} could not be judged: run this job again"
+        lacking = sum(run.status == "errored" and _owner(run) == "gate" for case in report.cases for run in case.runs)
+        remedy = "record their tools again" if lacking == unjudged else "run this job again"
+        state = f"{unjudged:,} of {plural(runs, 'run')} could not be judged: {remedy}"
     else:
         state = f"{every(runs, 'run')} {'was' if runs == 1 else 'were'} judged"
     reasons = [Reason(code="part", message=f"part {shard.index} of {shard.total}; {MERGE}; {state}")]
     return Verdict(value="inconclusive", reasons=tuple(reasons))
+
+
+def _owner(run: RunResult) -> str | None:
+    return run.error.owner if run.error is not None else None
 
 
 async def run_part(part: PartPlan, drafted: Callable[[], RunReport], checkout: Checkout) -> Verdict:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.reader import UnreadableError, read_file
+from agent_eval.baseline.reader import read_report
 from agent_eval.core.collector import collector_paused
-from agent_eval.core.files import read_lines
+from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import harmless, plural
+from agent_eval.core.text import harmless, listed, plural
 from agent_eval.pipeline._draft import problem_reports
 from agent_eval.results import (
     FILES,
@@ -149,10 +149,13 @@ class Parts:
 
         owner = self.owners.get(planned.case_id)
         name = f"part {owner} of {self.total}" if owner is not None else self._names()
+        why = "its job failed, was cancelled, or its artifact was not downloaded"
+        if owner is None and len(self.missing) > 1:
+            why = "their jobs failed, were cancelled, or their artifacts were not downloaded"
         error = RunError(
             kind=SHARD_MISSING,
             owner="gate",
-            message=f"{name} left no results: its job failed, was cancelled, or its artifact was not downloaded",
+            message=f"{name} left no results: {why}",
             hint="Re-run the failed jobs, or set `run-missing` to run these cases in the merge.",
         )
         return [report_not_run(planned, number, error) for number in numbers]
@@ -167,6 +170,7 @@ class Parts:
         problems = []
         for number, result in enumerate(self.results):
             path = result.folder / FILES["recordings-file"]
+            name = str(PurePath(result.file).with_name(path.name))
             line_number = 0
             try:
                 for line in read_lines(path):
@@ -175,10 +179,10 @@ class Parts:
                     if self._sources.get(recording.run_id) == number:
                         journal.adopt(line, recording)
             except FileNotFoundError:
-                problems.append(_recordings_lost(path, "It does not exist"))
+                problems.append(_recordings_lost(name, "It does not exist"))
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or "It is damaged"
-                problems.append(_recordings_lost(path, f"{why} (line {max(line_number, 1)})"))
+                problems.append(_recordings_lost(name, f"{why} (line {max(line_number, 1)})"))
         return problems
 
     def copy_replies(self, cache: Path) -> int:
@@ -248,17 +252,17 @@ def _only(case: CaseReport, runs: set[int]) -> CaseReport:
     )
 
 
-def _recordings_lost(path: Path, why: str) -> Problem:
+def _recordings_lost(name: str, why: str) -> Problem:
     return Problem(
         severity=Severity.WARNING,
         code="shard-recordings",
-        message=f"{harmless(str(path))} can't be read, so the recordings of this part are missing. {why}.",
+        message=f"{name} can't be read, so the recordings of this part are missing. {why}.",
         hint="The scores and the verdict do not depend on it. Download the artifact of the part again.",
     )
 
 
 def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
-    """Finds the results of all parts, two levels below `shards`.
+    """Finds the results of all parts, two levels below `shards`; an entry can also be the file itself.
 
     Returns:
         The results by index and attempt, without copies; and a problem for each unreadable file, or if there is none.
@@ -267,22 +271,21 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
     problems: list[Problem] = []
     others = 0
     for path in _candidates(settings):
-        try:
-            with collector_paused():
-                report = read_file(path)
-        except UnreadableError as error:
-            problems.append(refusal(code="shard-unreadable", message=error.message, hint=error.hint))
+        file = harmless(relative(path, settings.root))
+        report = _read(path, file)
+        if isinstance(report, Problem):
+            problems.append(report)
             continue
         if report.shard is None:
             others += 1
             continue
         for case in report.cases:  # It is made again for all cases, and takes memory.
             case.conversation = None
-        file = harmless(relative(path, settings.root))
         part = PartResults(folder=path.parent, file=file, report=report, shard=report.shard)
         results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)
     if not results and not problems:
-        where = " ".join(settings.shards)
+        absent = absent_directories(settings)
+        where = listed([f"{name} (it does not exist)" if name in absent else name for name in settings.shards], 5)
         found = (
             f" {plural(others, 'results.json')} there {'has' if others == 1 else 'have'} no `shard`." if others else ""
         )
@@ -297,17 +300,36 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
     return [results[key] for key in sorted(results)], problems
 
 
+def _read(path: Path, name: str) -> RunReport | Problem:
+    try:
+        with collector_paused():
+            report = read_report(read_regular(path, MAX_RESULTS), name)
+    except OSError as error:
+        message = f"{name} can't be read: {error.strerror or error}."
+    else:
+        if isinstance(report, RunReport):
+            return report
+        message = report.message
+    hint = "Download the artifact of this part again, or run its job again with this version of agent-eval."
+    return refusal(code="shard-unreadable", message=message, hint=hint)
+
+
 def _candidates(settings: Settings) -> Iterator[Path]:
     """Paths of results.json, without that of this run."""
     own = (settings.output / _RESULTS).resolve()
     seen = {own}
     for name in settings.shards:
         top = settings.root / name
-        for pattern in ("", "*/", "*/*/"):
-            for path in sorted(top.glob(pattern + _RESULTS)):
-                if path.resolve() not in seen:
-                    seen.add(path.resolve())
-                    yield path
+        below = (path for pattern in ("", "*/", "*/*/") for path in sorted(top.glob(pattern + _RESULTS)))
+        for path in [top] if top.is_file() else below:
+            if path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield path
+
+
+def absent_directories(settings: Settings) -> list[str]:
+    """The entries of `shards` that do not exist."""
+    return [name for name in settings.shards if not (settings.root / name).exists()]
 
 
 def refusal(*, code: str, message: str, hint: str) -> Problem:

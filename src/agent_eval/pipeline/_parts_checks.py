@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import harmless, listed, plural, short_name
-from agent_eval.pipeline._parts import PartResults, Parts, refusal
+from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal
 
 if TYPE_CHECKING:
     from agent_eval.core.problem import Problem
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from agent_eval.runner import Plan, PlannedCase
     from agent_eval.settings import Settings
 
-_SAME_CHECKOUT = "Merge in the commit and with the settings (`paths`, `num-runs`, ...) that the parts ran with."
+_SAME_CHECKOUT = (
+    "Merge in the commit and with the settings (`paths`, `num-runs`, `tools`, ...) that the parts ran with."
+)
 _MOST = 5
 
 
@@ -35,7 +37,8 @@ def check_parts(
     Raises:
         RuntimeError: Parts with one plan have a case twice or not at all, which would be a bug.
     """
-    problems = [*_differences(results, draft), *_other_agents(results, draft), *_mistakes(results, plan)]
+    # What differs in a whole part explains what differs in its cases.
+    problems = [*_differences(results, draft)] or [*_other_agents(results, draft), *_mistakes(results, plan)]
     if problems:
         return None, problems
     first = results[0].shard
@@ -51,6 +54,7 @@ def check_parts(
     if len(missing) == 1 and not owners:
         owners = dict.fromkeys(_unowned(results, plan), missing[0])
     parts = Parts(results=results, total=first.total, owners=owners, missing=missing)
+    parts.notices += [f"`shards`: {harmless(name)} does not exist" for name in absent_directories(settings)]
     parts.notices += _provenance_differences(results)
     return parts, []
 
@@ -91,6 +95,7 @@ def _differences(results: Sequence[PartResults], draft: RunReport) -> Iterator[P
 
 _HINTS = {
     "number of parts": "Merge only the parts of one run. Remove results of earlier runs from the directory.",
+    "version of agent-eval": "Use one version of agent-eval in all jobs.",
     "plan": "The parts were split differently: use one commit, one `num-runs` and one `--shard-plan` in all jobs.",
     "commit": "The pull request was updated meanwhile. Run all jobs again; `concurrency` in the workflow avoids this.",
 }
