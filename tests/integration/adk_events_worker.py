@@ -1,11 +1,12 @@
 """Runs inside an environment with google-adk: what ADK itself makes of a turn's events.
 
-Reads `{"fixtures": DIR, "host": PATH, "say": [text], "events": [[event]]}` from stdin. Writes to the file that it is
+Reads `{"fixtures": DIR, "program": DIR, "say": [text], "events": [[event]]}` from stdin. Writes to the file that it is
 given, for each text and for each list of events, `{"raw": [event as the host dumps it], "invocation": ADK's}`.
 """
 
 import asyncio
-import importlib.util
+import functools
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -19,14 +20,6 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
 
-def load_host(path: str) -> Any:
-    spec = importlib.util.spec_from_file_location("host", path)
-    assert spec is not None and spec.loader is not None
-    host = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(host)
-    return host
-
-
 async def run(agent: Any, text: str) -> list[Any]:
     sessions = InMemorySessionService()
     session = await sessions.create_session(app_name="app", user_id="u")
@@ -36,24 +29,25 @@ async def run(agent: Any, text: str) -> list[Any]:
     return [event async for event in runner.run_async(user_id="u", session_id=session.id, new_message=message)]
 
 
-def decoded(host: Any, events: list[Any], text: str) -> dict[str, Any]:
+def decoded(dump: Any, events: list[Any], text: str) -> dict[str, Any]:
     user = Event(
         author="user",
         invocation_id=events[0].invocation_id,
         content=types.Content(role="user", parts=[types.Part(text=text)]),
     )
-    raw = [host._dump(event, host._EVENT_FIELDS) for event in events]
+    raw = [dump(event) for event in events]
     (invocation,) = EvaluationGenerator.convert_events_to_eval_invocations([user, *events])
     return {"raw": raw, "invocation": invocation.model_dump(mode="json", exclude_none=True)}
 
 
 def main() -> None:
     request = json.load(sys.stdin)
-    host = load_host(request["host"])
-    sys.path.insert(0, request["fixtures"])
+    sys.path[:0] = [request["fixtures"], str(Path(request["program"]).parent)]
+    fields = importlib.import_module("agent_eval_host.serving").EVENT_FIELDS
+    dump = functools.partial(importlib.import_module("agent_eval_host.values").dump, include=fields)
     shapes = importlib.import_module("shapes.agent")
-    answers = [decoded(host, asyncio.run(run(shapes.root_agent, text)), text) for text in request["say"]]
-    answers += [decoded(host, [Event.model_validate(item) for item in events], "hi") for events in request["events"]]
+    answers = [decoded(dump, asyncio.run(run(shapes.root_agent, text)), text) for text in request["say"]]
+    answers += [decoded(dump, [Event.model_validate(item) for item in events], "hi") for events in request["events"]]
     Path(sys.argv[1]).write_text(json.dumps(answers), encoding="utf-8")
 
 

@@ -244,7 +244,7 @@ class Repository:
         pids = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
-                is_host = b"child.py" in (entry / "cmdline").read_bytes()
+                is_host = b"agent_eval_host" in (entry / "cmdline").read_bytes()
                 is_template = str((entry / "fd/1").readlink()) == os.devnull
                 if is_host and not is_template and mark in (entry / "environ").read_bytes().split(b"\0"):
                     pids.append(int(entry.name))

@@ -125,7 +125,7 @@ def _import_everything() -> None:
     import agent_eval
 
     for module in pkgutil.walk_packages(agent_eval.__path__, "agent_eval."):
-        if not module.name.endswith(("__main__", "host.child")):
+        if not module.name.endswith("__main__"):
             # Some modules run in the agent's environment only, and need its packages.
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(module.name)

@@ -1,7 +1,7 @@
 """Starts hosts of agents in forks of a process that has imported google-adk.
 
 A host of google-adk 2.13.0 takes 1.5 s of CPU with its first turn in a new interpreter, nearly all of it for imports,
-and 0.1 s in a fork. What runs is `agents/host/child.py`, in a process with its own arguments, environment, working
+and 0.1 s in a fork. What runs is `agent_eval_host`, in a process with its own arguments, environment, working
 directory, session and streams. The gate starts this file instead of the interpreter: it asks the server for a fork, and
 ends as the fork does. If it is killed, the fork is killed with its process group.
 
@@ -57,13 +57,13 @@ def _server(python: str, owner: int) -> str:
     import atexit
     import subprocess
 
-    from agent_eval.agents.host.process import HOST
+    from agent_eval.agents.host import PROGRAM
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("")  # Linux chooses an abstract address.
         listener.listen(64)
         process = subprocess.Popen(
-            [python, __file__, "serve", str(listener.fileno()), str(HOST)],
+            [python, __file__, "serve", str(listener.fileno()), str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=[listener.fileno()],
@@ -87,7 +87,7 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
         connection.connect(b"\0" + address.encode("ascii"))
         _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         read_at_start = any(name.startswith("PYTHON") for name in os.environ)
-        if not arguments[0].endswith("/child.py") or uid != os.geteuid() or read_at_start:
+        if not arguments[0].endswith("/agent_eval_host") or uid != os.geteuid() or read_at_start:
             os.execv(sys.executable, [sys.executable, *arguments])
         request = {"arguments": arguments, "environment": dict(os.environ), "cwd": os.getcwd()}
         channel = int(arguments[-1])
@@ -114,8 +114,8 @@ def _serve(listener: socket.socket, host: str) -> None:
     for name in _IMPORTED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    with open(host, encoding="utf-8") as file:
-        code = compile(file.read(), host, "exec")
+    with open(f"{host}/__main__.py", encoding="utf-8") as file:
+        code = compile(file.read(), file.name, "exec")
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not safe to fork"
     gc.freeze()
     while True:
@@ -162,7 +162,7 @@ def _watch(connection: socket.socket, code: CodeType) -> NoReturn:
 
 
 def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> NoReturn:
-    """Becomes `child.py`, which ends by itself."""
+    """Becomes the host, which ends by itself."""
     try:
         os.setsid()
         high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HIGH) for descriptor in descriptors]
@@ -178,7 +178,7 @@ def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> 
         os.environ.update(request["environment"])
         sys.argv[:] = request["arguments"]
         main = sys.modules["__main__"] = ModuleType("__main__")
-        main.__file__ = sys.argv[0]
+        main.__file__ = code.co_filename
         exec(code, main.__dict__)
     except BaseException:
         traceback.print_exc()

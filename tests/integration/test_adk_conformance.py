@@ -12,7 +12,7 @@ import pytest
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval.agents.adk.events import to_invocation
-from agent_eval.agents.host.process import HOST
+from agent_eval.agents.host import PROGRAM
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import adk_value
@@ -62,7 +62,7 @@ def test_conformance__invocations_are_those_of_adk(tmp_path: Path) -> None:
     chance = random.Random(20260101)
     events = [[random_event(chance) for _ in range(chance.randrange(1, 6))] for _ in range(400)]
     answers_path = tmp_path / "answers.json"
-    request = {"fixtures": str(FIXTURES), "host": str(HOST), "say": SAID, "events": events}
+    request = {"fixtures": str(FIXTURES), "program": str(PROGRAM), "say": SAID, "events": events}
     worker = Path(__file__).with_name("adk_events_worker.py")
     subprocess.run(
         [str(adk_python()), "-W", "ignore", str(worker), str(answers_path)],

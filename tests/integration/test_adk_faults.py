@@ -53,7 +53,7 @@ async def test_faults__an_exception_of_a_tool(faulty: AdkAgent) -> None:
     assert error.message == "The agent raised ValueError: the tool is broken"
     assert error.traceback is not None
     assert 'raise ValueError("the tool is broken")' in error.traceback
-    assert "child.py" not in error.traceback
+    assert "agent_eval_host" not in error.traceback
 
 
 async def test_faults__an_exception_of_the_model_object_is_the_agents(faulty: AdkAgent) -> None:

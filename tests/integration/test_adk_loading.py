@@ -122,7 +122,7 @@ async def test_loading__an_agent_that_cannot_be_loaded(tmp_path: Path, name: str
     assert (error.kind, error.owner, error.collateral) == (FailureKind.IMPORT, Owner.AGENT, False)
     assert message in error.message
     assert detail in f"{error.traceback}{error.log_tail}"
-    assert "child.py" not in f"{error.traceback}"
+    assert "agent_eval_host" not in f"{error.traceback}"
     assert error.hint
     assert again.value.message == error.message
 

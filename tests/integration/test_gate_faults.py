@@ -127,7 +127,7 @@ def test_faults__a_template_that_is_killed_from_outside(new_hosts: Repository) -
 
     def forked() -> list[int]:
         hosts = new_hosts.hosts()
-        return [pid for pid in hosts if b"child.py" in Path(f"/proc/{_parent(pid)}/cmdline").read_bytes()]
+        return [pid for pid in hosts if b"agent_eval_host" in Path(f"/proc/{_parent(pid)}/cmdline").read_bytes()]
 
     (host,) = wait_until(forked)
     time.sleep(2)  # Both runs have begun.

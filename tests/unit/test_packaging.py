@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from ruamel.yaml import YAML
 
 import agent_eval
-from agent_eval.agents.host import ADAPTERS
+from agent_eval.agents.host import ADAPTERS, PROGRAM
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -116,10 +116,11 @@ def test_entrypoint__is_executable() -> None:
         assert (ROOT / name).stat().st_mode & 0o111 == 0o111
 
 
-def test_wheel__has_the_adapters_where_they_are_looked_for() -> None:
+def test_wheel__has_what_runs_beside_the_agent_where_it_is_looked_for() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
-    # The wheel has src/agent_eval as agent_eval: the adapters are beside it in the checkout and in site-packages.
-    assert wheel["packages"] == ["src/agent_eval"]
+    # In the checkout and in site-packages, all of it is beside agent_eval.
+    assert wheel["packages"] == ["src/agent_eval", f"src/{PROGRAM.name}"]
+    assert PROGRAM.parent == ROOT / "src"
     assert {f"src/{path.name}": path.name for path in ADAPTERS} == wheel["force-include"]
     assert [path.parent for path in ADAPTERS] == [ROOT / "src"] * len(ADAPTERS)
 

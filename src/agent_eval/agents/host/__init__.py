@@ -3,6 +3,7 @@
 from agent_eval.agents.host._cpu import CpuShare
 from agent_eval.agents.host._exit import exit_description
 from agent_eval.agents.host._log import HostLog
+from agent_eval.agents.host._program import PROGRAM
 from agent_eval.agents.host._template import HostTemplate
 from agent_eval.agents.host.blame import KEY_HINT
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
@@ -13,6 +14,7 @@ from agent_eval.agents.host.process import ADAPTERS, HostProcess, HostSpec, Turn
 __all__ = [
     "ADAPTERS",
     "KEY_HINT",
+    "PROGRAM",
     "ConnectionLost",
     "CpuShare",
     "HostLog",

@@ -1,7 +1,7 @@
 """Starts hosts as forks of a process that has imported google-adk.
 
-The first host of an agent forks that process, the template, before it loads the agent (`child.py`). A host that is a
-fork of it imports only the agent, and shares the memory of all other modules.
+The first host of an agent forks that process, the template, before it loads the agent (`agent_eval_host/forks.py`). A
+host that is a fork of it imports only the agent, and shares the memory of all other modules.
 
 The template runs as the agent's user, so the agent can stop it, kill it or speak for it. What it says is checked; if it
 is gone or does not answer, hosts start in new interpreters.

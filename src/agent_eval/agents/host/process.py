@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from agent_eval.agents.host import blame
 from agent_eval.agents.host._exit import HostExit, how_it_ended
 from agent_eval.agents.host._log import HostLog
+from agent_eval.agents.host._program import PROGRAM, open_archive
 from agent_eval.agents.host._template import Fork, HostTemplate
 from agent_eval.agents.host.connection import (
     NO_ANSWER,
@@ -44,8 +45,7 @@ from agent_eval.agents.sandbox import Process, Sandbox, kill_group, kill_now
 from agent_eval.core.limiter import Place
 from agent_eval.core.masking import Masker
 
-HOST = Path(__file__).with_name("child.py")
-ADAPTERS = (HOST.parents[3] / "agent_eval_deepeval.py",)
+ADAPTERS = (PROGRAM.with_name("agent_eval_deepeval.py"),)
 """Modules beside our package that custom metrics can use without installing them."""
 _CANCEL_GRACE = 2.0
 """Seconds for a cancelled turn to end."""
@@ -227,14 +227,14 @@ class HostProcess:
     async def _spawn(self, template: socket.socket | None) -> None:
         """Starts a new interpreter; `template` is its connection to us if it is to fork the template."""
         ours, theirs = socket.socketpair()
-        source = os.open(HOST, os.O_RDONLY)
+        archive = None
         try:
-            inherited = [theirs] if template is None else [template, theirs]
-            passed = [end.fileno() for end in inherited]
-            argv = [*self._spec.python, str(HOST), *map(str, passed)]
-            if self._spec.sandbox.user is not None:
-                # The other user may be unable to open our files, but can read an open one.
-                argv[-1 - len(passed)], passed = f"/dev/fd/{source}", [*passed, source]
+            if self._spec.sandbox.user is not None:  # who may be unable to open our files, but can read an open one
+                archive = open_archive()
+            program = str(PROGRAM) if archive is None else f"/dev/fd/{archive}"
+            connections = [theirs.fileno()] if template is None else [template.fileno(), theirs.fileno()]
+            argv = [*self._spec.python, program, *map(str, connections)]
+            passed = connections if archive is None else [*connections, archive]
             self._process = await self._spec.sandbox.start(
                 argv, cwd=self._spec.working_directory or self._spec.root, pass_fds=passed
             )
@@ -246,7 +246,8 @@ class HostProcess:
                 hint=f"Check that {self._spec.python[0]} exists and that the agent's user may execute it.",
             ) from error
         finally:
-            os.close(source)
+            if archive is not None:
+                os.close(archive)
             theirs.close()
             if template is not None:
                 template.close()

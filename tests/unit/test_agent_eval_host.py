@@ -1,4 +1,4 @@
-"""The file that runs beside the agent: what it sends can still be masked."""
+"""The package that runs beside the agent: what it sends can still be masked, and which files are a tool's own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_eval.agents.host import child
 from agent_eval.core.masking import Masker
+from agent_eval_host import frames, values
+from agent_eval_host.tool_sources import defining_files, installed_from_repository
 
 
 @pytest.mark.parametrize(
@@ -21,9 +22,9 @@ from agent_eval.core.masking import Masker
 def test_cut__never_inside_a_value_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, secret: str, shown: type[str]
 ) -> None:
-    monkeypatch.setattr(child, "_ENVIRONMENT", (secret, "battery staple and more"))
+    monkeypatch.setattr(values, "_ENVIRONMENT", (secret, "battery staple and more"))
     for before in range(80, 101):
-        cut = child._cut("x " * (before // 2) + "x" * (before % 2) + shown(secret) + " y" * 100, 100)
+        cut = values.cut("x " * (before // 2) + "x" * (before % 2) + shown(secret) + " y" * 100, 100)
         masked = Masker([secret]).text(cut)
         assert len(cut) <= 100
         assert not [secret[at : at + 5] for at in range(len(secret) - 4) if secret[at : at + 5] in masked], (
@@ -33,8 +34,8 @@ def test_cut__never_inside_a_value_of_the_environment(
 
 
 def test_cut__between_words() -> None:
-    assert child._cut("one two three", 9) == "one two "
-    assert child._cut("one two", 9) == "one two"
+    assert values.cut("one two three", 9) == "one two "
+    assert values.cut("one two", 9) == "one two"
 
 
 def test_defining_files__of_a_function_below_a_decorator_that_hides_it(
@@ -46,10 +47,10 @@ def test_defining_files__of_a_function_below_a_decorator_that_hides_it(
         "from hiding_decorators import counted\n\n@counted\ndef switch(): return switch\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(child, "_agent_places", [f"{tmp_path}/"])
+    monkeypatch.setattr(frames, "agent_places", [f"{tmp_path}/"])
     tool = SimpleNamespace(func=importlib.import_module("hidden_tools").switch)
 
-    assert {Path(file).name for file in child._defining_files(tool)} == {"hidden_tools.py", "hiding_decorators.py"}
+    assert {Path(file).name for file in defining_files(tool)} == {"hidden_tools.py", "hiding_decorators.py"}
 
 
 @pytest.mark.parametrize(("source", "own"), [("repo/my lib", True), ("elsewhere/lib", False)])
@@ -64,10 +65,10 @@ def test_defining_files__of_a_package_that_was_installed_from_the_repository(
     (about / "RECORD").write_text("installed_lamps.py,,\n")
     (about / "direct_url.json").write_text(json.dumps({"url": (tmp_path / source).as_uri(), "dir_info": {}}))
     monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setattr(child, "_agent_places", [f"{tmp_path}/repo/"])
-    child._installed_from_repository.cache_clear()
+    monkeypatch.setattr(frames, "agent_places", [f"{tmp_path}/repo/"])
+    installed_from_repository.cache_clear()
     tool = SimpleNamespace(func=importlib.import_module("installed_lamps").switch)
     del sys.modules["installed_lamps"]
 
-    assert set(child._defining_files(tool)) == ({str(site / "installed_lamps.py")} if own else set())
-    child._installed_from_repository.cache_clear()
+    assert set(defining_files(tool)) == ({str(site / "installed_lamps.py")} if own else set())
+    installed_from_repository.cache_clear()

@@ -1,0 +1,39 @@
+"""The program that hosts run: the package `agent_eval_host`, as a directory or as an open archive."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+from importlib.util import cache_from_source
+from pathlib import Path
+
+PROGRAM = Path(__file__).parents[3] / "agent_eval_host"
+"""Its directory, which Python can run."""
+
+
+def open_archive() -> int:
+    """Opens a copy of the program that any user can run as `/dev/fd/N`, also if that user can't read our files.
+
+    Returns:
+        A descriptor, which the caller closes. Linux only.
+    """
+    descriptor = os.memfd_create(PROGRAM.name)
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write(_archive())
+    os.fchmod(descriptor, 0o444)
+    return descriptor
+
+
+@functools.cache
+def _archive() -> bytes:
+    import zipfile
+
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:  # not compressed: Python may lack zlib
+        for path in PROGRAM.glob("*.py"):
+            archive.write(path, path.name)
+            compiled = Path(cache_from_source(str(path)))
+            if compiled.is_file():  # Python ignores it if it is of another version, or older than the source.
+                archive.write(compiled, f"{path.stem}.pyc")
+    return content.getvalue()

@@ -1,0 +1,87 @@
+"""The connection to the gate."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from agent_eval_host.values import plain
+
+VERSION = 1
+
+
+class Channel:
+    """Our end of the connection to the gate: lines of JSON, protected from what the agent prints or closes."""
+
+    def __init__(self, descriptor: int) -> None:
+        # A high number, because some code closes all descriptors below 256 or reuses low numbers. Processes that the
+        # agent starts do not inherit it.
+        self._descriptor = descriptor
+        for lowest in (640, 200, 20):
+            with contextlib.suppress(OSError):
+                self._descriptor = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+                os.close(descriptor)
+                break
+        self._lock = threading.Lock()
+        self._ids = itertools.count(1)
+        self.pending: dict[int, concurrent.futures.Future[Any]] = {}
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A fork of this process must neither write to the gate nor keep the connection open."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _send(self, message: dict[str, Any]) -> None:
+        message["v"] = VERSION
+        try:
+            text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError):
+            text = json.dumps(plain(message), ensure_ascii=False, allow_nan=False)
+        # A lone surrogate can't be encoded and becomes a question mark.
+        line = memoryview(text.encode("utf-8", "replace") + b"\n")
+        with self._lock:
+            while line and self._descriptor >= 0:
+                try:
+                    line = line[os.write(self._descriptor, line) :]
+                except OSError:  # the gate is gone
+                    os._exit(0)
+
+    def request(self, method: str, params: dict[str, Any]) -> concurrent.futures.Future[Any]:
+        """Sends a request, also from other threads; the future gets its result."""
+        number, answer = next(self._ids), concurrent.futures.Future[Any]()
+        self.pending[number] = answer
+        self._send({"id": number, "type": "request", "method": method, "params": params})
+        return answer
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        self._send({"type": "notify", "method": method, "params": params})
+
+    def answer(self, number: Any, result: Any) -> None:
+        self._send({"id": number, "type": "response", "result": result})
+
+    def refuse(self, number: Any, code: str, message: str, data: dict[str, Any] | None = None) -> None:
+        self._send({"id": number, "type": "response", "error": {"code": code, "message": message, "data": data or {}}})
+
+    def messages(self) -> Iterable[dict[str, Any]]:
+        """The gate's messages, until it closes the connection."""
+        partial = b""
+        while True:
+            try:
+                chunk = os.read(self._descriptor, 1 << 16)
+            except OSError:
+                return
+            if not chunk:
+                return
+            *lines, partial = (partial + chunk).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    yield json.loads(line)

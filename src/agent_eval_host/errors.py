@@ -1,0 +1,100 @@
+"""What the gate is told about an error."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+from agent_eval_host.frames import is_framework, is_ours, trimmed
+from agent_eval_host.turns import Turn
+from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
+
+_LONGEST_TRACEBACK = 40_000
+
+
+class UnusableEnvironment(Exception):
+    """The interpreter lacks something; the agent's code is not the cause."""
+
+
+def causes(error: BaseException | None) -> Iterable[BaseException]:
+    """The error, its causes and contexts, and the members of exception groups."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        cause = waiting.pop(0)
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        waiting += [*getattr(cause, "exceptions", ()), cause.__cause__, cause.__context__]
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback for the agent's author: without frames and errors of the framework."""
+    report = traceback.TracebackException.from_exception(error)
+    waiting: list[Any] = [report]
+    while waiting:
+        part = waiting.pop()
+        if part is None:
+            continue
+        context = part.__context__
+        if context is not None and all(is_framework(frame.filename) for frame in context.stack):
+            part.__context__ = None  # raised by ADK while handling the error
+        part.stack = traceback.StackSummary.from_list(trimmed(list(part.stack)))
+        waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
+    text = "".join(report.format())
+    if len(text) <= _LONGEST_TRACEBACK:
+        return text
+    # Starts with a whole line, for the reason in `cut`.
+    return "[...]\n" + text[-_LONGEST_TRACEBACK:].partition("\n")[2]
+
+
+def _is_external(error: BaseException) -> bool:
+    """Whether an error was raised outside of this package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, SyntaxError) or any(not is_ours(frame.filename) for frame in frames)
+
+
+def http_status(error: BaseException) -> int | None:
+    """The HTTP status of a failed model call in errors of google-genai, LiteLLM, OpenAI and httpx."""
+    for value in (
+        getattr(error, "status_code", None),
+        getattr(error, "code", None),
+        getattr(getattr(error, "response", None), "status_code", None),
+    ):
+        if isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600:
+            return value
+    return None
+
+
+def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]:
+    """The data of an error response. `origin` is `model` if a model call raised the error."""
+    main = error
+    while getattr(main, "exceptions", ()):  # an exception group
+        main = main.exceptions[0]  # type: ignore[attr-defined]
+    model_errors = {id(model_error) for model_error in turn.model_errors} if turn is not None else set()
+    culprit = next((cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause)), None)
+    shown = main if culprit is None else culprit
+    return {
+        "type": type(shown).__name__,
+        "classes": [f"{cls.__module__}.{cls.__qualname__}" for cls in type(shown).__mro__[:-1]],
+        "message": cut(text_of(shown), LONGEST_MESSAGE),
+        "traceback": _traceback(error) if _is_external(error) else None,
+        "origin": "agent" if culprit is None else "model",
+        "status": None if culprit is None else http_status(culprit),
+        "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
+        "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
+    }
+
+
+def _is_api_error(error: BaseException) -> bool:
+    module = sys.modules.get("google.genai.errors")
+    return module is not None and isinstance(error, module.APIError)
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1

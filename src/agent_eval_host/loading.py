@@ -1,0 +1,198 @@
+"""Loads the agent, as `adk eval` and `adk web` do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from agent_eval_host.frames import agent_places
+from agent_eval_host.values import text_of
+
+
+class _Alias:
+    """Makes `agent.x` an alias of `PACKAGE.x`, without importing it twice."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("agent."):
+            return None
+        real = self._package + name[len("agent") :]
+        try:
+            module = importlib.import_module(real)
+        except ModuleNotFoundError as error:
+            if error.name == real:
+                return None
+            raise
+        return importlib.machinery.ModuleSpec(name, _Same(module))  # type: ignore[arg-type]
+
+
+class _Same:
+    """A loader for a module that is already loaded."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: Any) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the import system has just overwritten it
+
+
+def _load_dotenv(directory: Path, root: Path) -> None:
+    """Loads the nearest `.env` between the agent's directory and the repository's root, overriding nothing."""
+    if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):
+        return
+    folders = [directory, *directory.parents]
+    if root in folders:
+        folders = folders[: folders.index(root) + 1]
+    for path in (folder / ".env" for folder in folders):
+        if path.is_file():
+            try:
+                dotenv = importlib.import_module("dotenv")  # comes with google-adk
+                dotenv.load_dotenv(path, override=False)
+            except (ImportError, OSError) as error:
+                sys.stderr.write(f"agent-eval: {path} was not loaded: {error}\n")
+            return
+
+
+def make_importable(path: str, root: str) -> Path | None:
+    """Adds the repository's root and the agent's parent directory to `sys.path`, and loads the agent's `.env`.
+
+    Returns:
+        The agent's directory; None for a dotted module.
+    """
+    if root not in sys.path:
+        sys.path.append(root)
+    agent_places[:] = [f"{root.rstrip('/')}/"]
+    directory = Path(path)
+    if not directory.is_absolute():
+        _load_dotenv(Path(root, *path.split(".")), Path(root))
+        return None
+    sys.path.insert(0, str(directory.parent))
+    agent_places.insert(0, f"{directory}/")
+    _load_dotenv(directory, Path(root))
+    return directory
+
+
+def is_package(directory: Path) -> bool:
+    return (directory / "__init__.py").is_file() or (directory / "agent.py").is_file()
+
+
+def import_package(path: Path) -> ModuleType:
+    """Imports a directory as a package under its own name, with the alias `agent`."""
+    name = path.name.replace(".", "_")
+    if name in sys.modules:  # ADK itself imports a module of that name
+        name = "agent"
+    init = path / "__init__.py"
+    if init.is_file():
+        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(path)])
+    else:
+        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(path)]
+    assert spec is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[name] = package
+    taken = any((path.parent / other).exists() for other in ("agent", "agent.py"))
+    if name != "agent" and not taken:
+        sys.modules["agent"] = package
+        sys.meta_path.insert(0, _Alias(name))
+    if init.is_file() and spec.loader is not None:
+        spec.loader.exec_module(package)
+    return package
+
+
+def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
+    """The App or the root agent that a module defines, in ADK's order; None if it defines none."""
+    from google.adk.agents.base_agent import BaseAgent
+    from google.adk.apps.app import App
+
+    kinds: tuple[type, ...] = (BaseAgent, App)
+    with contextlib.suppress(ImportError):
+        from google.adk.workflow import BaseNode  # google-adk 2
+
+        kinds = (*kinds, BaseNode)
+    app = getattr(module, "app", None)
+    if isinstance(app, App):
+        return app
+    agent = getattr(module, "root_agent", None)
+    name = "root_agent"
+    if agent is None and callable(maker := getattr(module, "get_agent_async", None)):
+        name = "get_agent_async()"
+        agent = loop.run_until_complete(maker())
+        if isinstance(agent, tuple):
+            module.__agent_eval_kept__ = agent  # its exit stack must not be collected
+            agent = agent[0]
+    if agent is not None and not isinstance(agent, kinds):
+        raise TypeError(f"`{name}` of {module.__name__} is of type {type(agent).__name__}, not an ADK agent")
+    return agent
+
+
+def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
+    """Loads the agent.
+
+    Args:
+        path: The absolute path of the agent's directory, or a dotted module.
+        root: The repository's root.
+        loop: The agent's event loop. It is not running yet, so a module may use `asyncio.run`.
+
+    Returns:
+        An App or a root agent.
+    """
+    directory = make_importable(path, root)
+    if directory is None:
+        module = importlib.import_module(path)
+        agent = _pick(getattr(module, "agent", None), loop) or _pick(module, loop)
+        if agent is None:
+            raise LookupError(f"the module {path} defines neither `app`, `root_agent` nor `get_agent_async`")
+        return agent
+    if is_package(directory):
+        package = import_package(directory)
+        agent = _pick(getattr(package, "agent", None), loop) or _pick(package, loop)
+        if agent is None and (directory / "agent.py").is_file():
+            agent = _pick(importlib.import_module(f"{package.__name__}.agent"), loop)
+        if agent is not None:
+            return agent
+    config = directory / "root_agent.yaml"
+    if config.is_file():
+        from google.adk.agents import config_agent_utils
+
+        return config_agent_utils.from_config(str(config))
+    raise LookupError(
+        f"{path} defines no agent: neither `app`, `root_agent` nor `get_agent_async` in its agent.py or __init__.py, "
+        "and there is no root_agent.yaml"
+    )
+
+
+def root_of(app: Any) -> Any:
+    """The agent of an App; an agent itself, whose own `root_agent` is the top of its tree."""
+    from google.adk.agents.base_agent import BaseAgent
+
+    return app if isinstance(app, BaseAgent) else getattr(app, "root_agent", app)
+
+
+def with_root(app: Any, name: str) -> Any:
+    """The App or agent with one of its sub-agents as the root. An App keeps its plugins, as in ADK's AgentEvaluator."""
+    root = root_of(app)
+    agent = root.find_agent(name) if hasattr(root, "find_agent") else None
+    if agent is None:
+        raise LookupError(f"there is no agent named {name!r} in its tree: {', '.join(_names(root))}")
+    return agent if root is app else app.model_copy(update={"root_agent": agent})
+
+
+def _names(agent: Any) -> list[str]:
+    """The names of an agent and all agents below it, with their parents: `root`, `root/child`."""
+    name = text_of(getattr(agent, "name", ""))
+    below = [other for child in getattr(agent, "sub_agents", None) or [] for other in _names(child)]
+    return [name, *(f"{name}/{other}" for other in below)][:100]

@@ -1,0 +1,245 @@
+"""Asks the gate before ADK runs the body of a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import functools
+import hashlib
+import importlib
+import itertools
+import json
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_eval_host.channel import Channel
+from agent_eval_host.frames import agent_places, is_own
+from agent_eval_host.mcp_listings import declared_tools, observe_listings, place_of, server_answers
+from agent_eval_host.tool_outcomes import effects, recorded, replay
+from agent_eval_host.tool_sources import defining_files
+from agent_eval_host.turns import Turn, running_turn
+from agent_eval_host.values import LONGEST_MESSAGE, cut, dump, text_of
+
+_CONTROL_TOOLS = {
+    *("transfer_to_agent", "exit_loop", "set_model_response", "get_user_choice", "finish_task"),
+    *("load_memory", "preload_memory", "load_artifacts"),
+    *("list_skills", "search_skills", "load_skill", "load_skill_resource", "unload_skill"),
+}
+"""ADK's own tools that only act on the session. They always run."""
+_AGENT_TOOLS = ("AgentTool", "NodeTool")
+"""Classes of ADK whose tools run agents. They always run; the gate decides about the tools of those agents."""
+_CONFIRMING = ("google.adk.tools.function_tool", "google.adk.tools.mcp_tool.mcp_tool")
+"""The modules of google-adk 1 whose tools have `require_confirmation`."""
+_in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_tool", default=False)
+"""Whether the body of a tool is running: what it calls is a part of it."""
+
+
+class ToolWatch:
+    """Asks the gate before ADK runs the body of a tool: the gate answers instead, or lets the body run.
+
+    It wraps `run_async` of every class of tools, so ADK's callbacks, guards and confirmations take place as usual.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._calls = itertools.count(1)
+        self._asking: dict[int, tuple[Turn, concurrent.futures.Future[Any]]] = {}
+        self._base: Any = None  # ADK's base class of tools
+        self._sources: dict[str, bytes] = {}
+        self._hashes: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+        self._listings: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Wraps the classes of tools that exist, and those that are defined later."""
+        self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
+        _for_each_class(self._base, self._wrap)
+        _for_each_class(importlib.import_module("google.adk.tools.base_toolset").BaseToolset, self._wrap_toolset)
+
+    def _wrap(self, cls: Any) -> None:
+        definer = next((parent for parent in cls.__mro__ if "run_async" in vars(parent)), None)
+        if definer is None or (definer is not cls and issubclass(definer, self._base)):
+            return  # The class that defines it is wrapped itself, unless it is a mixin.
+        body = vars(definer)["run_async"]
+
+        @functools.wraps(body)
+        async def run_async(tool: Any, args: Any, tool_context: Any, **more: Any) -> Any:
+            turn = running_turn.get()
+            run = functools.partial(body, tool, args=args, tool_context=tool_context, **more)
+            if turn is None or _in_tool.get() or _is_control(tool):
+                return await run()
+            if await _is_unconfirmed(tool, body, args, tool_context):
+                return await run()  # which asks for the confirmation, or reports that it was refused
+            return await self._decided(turn, tool, run, args, tool_context)
+
+        cls.run_async = run_async
+
+    async def _decided(self, turn: Turn, tool: Any, run: Callable[[], Any], args: Any, context: Any) -> Any:
+        number = next(self._calls)
+        params = {
+            "turn": turn.number,
+            "call": number,
+            "call_id": context.function_call_id or "",
+            "agent": text_of(getattr(context, "agent_name", "")),
+            "name": tool.name,
+            "args": args,
+            **self._identity(tool),
+        }
+        decision = await self._ask(turn, number, "tool", params)
+        if decision.get("do") == "answer":
+            turn.replayed.add(params["call_id"])
+            return replay(decision, context)
+        before, began = effects(context), time.monotonic()
+        outcome: dict[str, Any] = {}
+        inside = _in_tool.set(True)
+        try:
+            response = await run()
+            outcome = {"response": response}
+            return response
+        except Exception as error:
+            cls = type(error)
+            name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+            outcome = {"error": {"type": name, "message": cut(text_of(error), LONGEST_MESSAGE)}}
+            raise
+        finally:
+            _in_tool.reset(inside)
+            if outcome:
+                outcome = recorded(tool, outcome, before, effects(context))
+                outcome["seconds"] = round(time.monotonic() - began, 6)
+                self._channel.notify("tool_ran", {"turn": turn.number, "call": number, **outcome})
+
+    async def _ask(self, turn: Turn, number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The gate's decision."""
+        answer = self._channel.request(method, params)
+        self._asking[number] = (turn, answer)
+        try:
+            decision: dict[str, Any] = await asyncio.wrap_future(answer)  # also works in the loop of another thread
+        finally:
+            self._asking.pop(number, None)
+        return decision
+
+    def _wrap_toolset(self, cls: Any) -> None:
+        """Wraps ADK's class of MCP servers, which ask their server for its tools."""
+        if cls.__name__ != "McpToolset" or not cls.__module__.startswith("google.adk."):
+            return
+        with contextlib.suppress(ImportError, AttributeError):  # not this `mcp`: every listing asks the server
+            observe_listings(importlib.import_module("mcp").ClientSession)
+        body = cls.get_tools
+
+        @functools.wraps(body)
+        async def get_tools(toolset: Any, readonly_context: Any = None) -> Any:
+            turn = running_turn.get()
+            run = functools.partial(body, readonly_context=readonly_context)
+            # Resources are not recorded: such a server is needed.
+            if turn is None or _in_tool.get() or getattr(toolset, "_use_mcp_resources", False):
+                return await run(toolset)
+            return await self._listed(turn, toolset, run, place_of(toolset, readonly_context))
+
+        cls.get_tools = get_tools
+
+    async def _listed(self, turn: Turn, toolset: Any, run: Callable[..., Any], place: str) -> Any:
+        """The tools of an MCP server: asked for, or made of recorded declarations."""
+        decision = await self._ask(turn, next(self._calls), "toolset", {"turn": turn.number, "toolset": place})
+        if decision.get("do") == "answer":
+            return await declared_tools(toolset, run, decision.get("tools") or [])
+        answers: list[Any] = []
+        outer = server_answers.set(answers)
+        try:
+            tools = await run(toolset)
+        finally:
+            server_answers.reset(outer)
+        if answers:
+            self._listings[toolset] = [tool for answer in answers for tool in answer]
+        if toolset in self._listings:  # ADK may have kept the tools of an earlier request
+            listed = {"turn": turn.number, "toolset": place, "tools": self._listings[toolset]}
+            self._channel.notify("toolset_listed", listed)
+        return tools
+
+    def cancel(self, turn: Turn) -> None:
+        """Ends the calls of a turn that wait for the gate, also those in other threads."""
+        for asking, answer in list(self._asking.values()):
+            if asking is turn:
+                answer.cancel()
+
+    def _identity(self, tool: Any) -> dict[str, Any]:
+        """Hashes of a tool's declaration and of the agent's own files that define it, with their names."""
+        key = getattr(tool, "func", None) or tool
+        with contextlib.suppress(TypeError):  # it can't be referenced weakly
+            if key in self._hashes:
+                return self._hashes[key]
+        try:
+            declaration = tool._get_declaration()
+            shown = json.dumps(None if declaration is None else dump(declaration), sort_keys=True)
+        except Exception as error:  # the agent's own code
+            shown = f"{type(error).__name__}: {text_of(error)}"
+        files, root = sorted(set(defining_files(tool))), agent_places[-1]
+        source = _hash([self._content(file) for file in files]) if files else ""
+        hashes: dict[str, Any] = {"declaration": _hash([shown.encode()]), "source": source}
+        # An installed file is somewhere else on another machine.
+        if all(file.startswith(root) and is_own(file) for file in files):
+            hashes["files"] = [file[len(root) :] for file in files]
+        with contextlib.suppress(TypeError):
+            self._hashes[key] = hashes
+        return hashes
+
+    def _content(self, file: str) -> bytes:
+        if file not in self._sources:
+            try:
+                self._sources[file] = Path(file).read_bytes().replace(b"\r\n", b"\n")
+            except OSError:
+                self._sources[file] = b""
+        return self._sources[file]
+
+
+def _for_each_class(base: Any, wrap: Callable[[Any], None]) -> None:
+    """Calls a function with a class and its subclasses: those that exist, and those that are defined later."""
+
+    def defined(cls: Any, **options: Any) -> None:
+        super(base, cls).__init_subclass__(**options)
+        wrap(cls)
+
+    base.__init_subclass__ = classmethod(defined)  # type: ignore[arg-type]
+    classes = [base]
+    for cls in classes:
+        wrap(cls)
+        classes += [below for below in cls.__subclasses__() if below not in classes]
+
+
+def _hash(contents: list[bytes]) -> str:
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
+
+
+async def _is_unconfirmed(tool: Any, body: Any, args: Any, context: Any) -> bool:
+    """Whether the body of a tool is going to ask the user before it calls its function.
+
+    google-adk 1 does so in `run_async` of these classes, google-adk 2 before it calls `run_async`.
+    """
+    if body.__module__ not in _CONFIRMING or "google.adk.tools._confirmation_utils" in sys.modules:
+        return False
+    confirmation = getattr(context, "tool_confirmation", None)
+    if confirmation is not None and confirmation.confirmed:
+        return False
+    required, check = getattr(tool, "_require_confirmation", False), getattr(tool, "check_require_confirmation", None)
+    if required and check is not None:
+        required = await check(args, context)
+    return required is True  # google-adk 1.18 can't say what a function as `require_confirmation` would return
+
+
+def _is_control(tool: Any) -> bool:
+    if getattr(tool, "_defers_response", False):
+        return True
+    if any(cls.__name__ in _AGENT_TOOLS and cls.__module__.startswith("google.adk.") for cls in type(tool).__mro__):
+        return True
+    if tool.name not in _CONTROL_TOOLS:
+        return False
+    function = getattr(tool, "func", None)
+    if function is not None:
+        return str(getattr(function, "__module__", "")).startswith("google.adk.")
+    # Also a server may call its tool `load_memory`: its class in ADK is then McpTool, not LoadMemoryTool.
+    own = "".join(word.title() for word in tool.name.split("_")) + "Tool"
+    return any(cls.__name__ == own and cls.__module__.startswith("google.adk.") for cls in type(tool).__mro__)

@@ -1,0 +1,198 @@
+"""What is measured of a turn and its calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+import weakref
+from typing import Any
+
+from agent_eval_host.frames import own_line, stack_of, where_it_hangs
+from agent_eval_host.values import plain
+
+running_turn: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("agent_eval_turn", default=None)
+
+
+def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The spans in order, with overlapping spans merged."""
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _seconds(spans: list[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in _union(spans))
+
+
+class Call:
+    """A model call or tool call of a turn."""
+
+    def __init__(self, kind: str, agent: str, name: str, call_id: str | None, model_call: ModelCall | None) -> None:
+        self.kind = kind  # `model` or `tool`
+        self.agent = agent
+        self.name = name
+        self.call_id = call_id
+        self.model_call = model_call
+        self.task = asyncio.current_task()  # until the call ends
+        self.began = time.monotonic()
+        self.ended = 0.0
+        self.tokens: dict[str, int] = {}
+        self.contents: int | None = None  # in the request of a model call
+
+    def span(self, turn_began: float, replayed: set[str]) -> dict[str, Any]:
+        """The call for the gate, with seconds since the turn began.
+
+        Args:
+            turn_began: When the turn began.
+            replayed: The ids of the tool calls that the gate answered.
+        """
+        failures = self.model_call.failures if self.model_call is not None else []
+        return {
+            "kind": self.kind,
+            "agent": self.agent,
+            "name": self.name,
+            "call_id": self.call_id,
+            "start": round(self.began - turn_began, 4),
+            "end": round(self.ended - turn_began, 4),
+            "attempts": [failure["status"] for failure in failures],
+            **({"replayed": True} if self.call_id in replayed else {}),
+            **({} if self.contents is None else {"contents": self.contents}),
+            **self.tokens,
+        }
+
+
+_SHOWN_ATTEMPTS = 50
+
+
+class ModelCall:
+    """A model call with all its attempts."""
+
+    def __init__(self, number: int, turn: Turn, model: str, *, remote: bool, seen: bool) -> None:
+        self.number = number
+        self.turn = turn
+        self.model = model
+        self.address = ""
+        self.remote = remote  # whether a library calls the model over the network, not the agent's own code
+        self.seen = seen  # whether each attempt is observed: in google-genai only
+        self.ended = False
+        self.streaming = False  # whether a streamed response has begun but not ended
+        self.began = time.monotonic()
+        self.attempt_began: float | None = None if seen else self.began
+        self.silent_attempts = 0
+        self.failures: list[dict[str, Any]] = []
+        self.go_on = asyncio.Event()
+
+    def facts(self) -> dict[str, Any]:
+        """The data for the gate if the call fails or the turn times out."""
+        now = time.monotonic()
+        return {
+            "model": self.model,
+            "address": self.address,
+            "remote": self.remote,
+            "seconds": now - self.began,
+            "silent": 0.0 if self.attempt_began is None else now - self.attempt_began,
+            "attempts": self.failures[-_SHOWN_ATTEMPTS:],
+        }
+
+
+class Turn:
+    """Measurements of one turn."""
+
+    def __init__(self, number: int, seconds: float | None = None, stalled: float = 0.0) -> None:
+        self.number = number
+        self.began = time.monotonic()
+        self.ends_at = float("inf") if seconds is None else time.monotonic() + seconds
+        self.stalled = stalled  # seconds that the loop had been blocked before this turn
+        self.invocation_id = ""
+        self.model_errors: list[BaseException] = []
+        self.failed_call: ModelCall | None = None
+        self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
+        self.calls = 0  # completed model calls
+        self.replayed: set[str] = set()  # ids of tool calls that the gate answered
+        self._open: dict[tuple[str, Any], Call] = {}
+        self._ended: list[Call] = []
+        self._requests: dict[tuple[str, str], Any] = {}
+
+    def begin(
+        self, kind: str, key: Any, agent: str, name: str, call_id: str | None = None, call: ModelCall | None = None
+    ) -> Call:
+        begun = self._open[kind, key] = Call(kind, agent, name, call_id, call)
+        return begun
+
+    def end(self, kind: str, key: Any, tokens: dict[str, int] | None = None) -> ModelCall | None:
+        """Records the end of a model call or tool; returns the model call."""
+        call = self._open.pop((kind, key), None)
+        if call is None:
+            return None
+        call.ended, call.task = time.monotonic(), None
+        call.tokens = tokens or {}
+        self._ended.append(call)
+        self.calls += kind == "model"
+        return call.model_call
+
+    def request(self, invocation_id: str, agent: str, llm_request: Any) -> None:
+        self._requests.setdefault((invocation_id, agent), llm_request)
+
+    def waiting(self, task: asyncio.Task[Any], asking: ModelCall | None) -> dict[str, Any]:
+        """What the turn is waiting for (the innermost if there are several), and the stack.
+
+        Args:
+            task: The turn's task.
+            asking: The model call that waits for its provider, including calls made by tools.
+        """
+        facts: dict[str, Any] = {"calls": self.calls}
+        innermost, since = task, float("-inf")
+        for call in reversed(self._open.values()):
+            since = call.began
+            facts |= {"for": call.kind, "name": call.name, "seconds": time.monotonic() - since}
+            facts |= {} if call.model_call is None else call.model_call.facts()
+            innermost = call.task or task
+            break
+        if asking is not None and (asking.attempt_began or 0.0) >= since:
+            facts |= {"for": "model", "name": asking.model, **asking.facts()}
+        # ADK runs parts of an agent in separate tasks: use the newest one that is in the agent's own code.
+        stacks = [stack_of(each) for each in [innermost, *reversed(list(self.tasks)), task] if not each.done()]
+        return {**facts, **where_it_hangs(next((stack for stack in stacks if own_line(stack)), stacks[0]))}
+
+    def measured(self) -> dict[str, Any]:
+        """Seconds awaiting a model, and in tools without awaiting a model; the calls that ended."""
+        spans = [call.span(self.began, self.replayed) for call in sorted(self._ended, key=lambda call: call.began)]
+        for kind, key in list(self._open):
+            self.end(kind, key)
+        model = [(call.began, call.ended) for call in self._ended if call.kind == "model"]
+        both = [(call.began, call.ended) for call in self._ended]
+        model_duration = _seconds(model)
+        return {"model_duration": model_duration, "tool_duration": _seconds(both) - model_duration, "spans": spans}
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The first request of each agent of this turn."""
+        return [
+            {"agent": agent, "instructions": _instructions(request), "tools": _tools(request)}
+            for (invocation_id, agent), request in self._requests.items()
+            if invocation_id == self.invocation_id
+        ]
+
+
+def current_turn() -> Turn:
+    """The turn of the running code; a dummy if there is none."""
+    return running_turn.get() or Turn(0)
+
+
+def _instructions(llm_request: Any) -> str:
+    value = getattr(llm_request.config, "system_instruction", None)
+    if value is None or isinstance(value, str):
+        return value or ""
+    texts = []
+    for item in value if isinstance(value, list) else [value]:
+        for part in getattr(item, "parts", None) or [item]:
+            texts.append(part if isinstance(part, str) else getattr(part, "text", None) or "")
+    return "\n".join(text for text in texts if text)
+
+
+def _tools(llm_request: Any) -> list[Any]:
+    return [plain(tool) for tool in getattr(llm_request.config, "tools", None) or []]
