@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,32 @@ async def test_loading__something_that_is_no_interpreter(tmp_path: Path, python:
         await agent.start()
     await agent.close()
     assert caught.value.kind is FailureKind.ENVIRONMENT
+
+
+async def test_loading__no_process_ids_left_for_a_thread(tmp_path: Path) -> None:
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\necho "RuntimeError: can\'t start new thread"\nexit 1\n', encoding="utf-8")
+    fake.chmod(0o755)
+    agent = make("faults", tmp_path / "logs", python=fake)
+    with pytest.raises(AgentFailure, match="exited with code 1") as caught:
+        await agent.start()
+    await agent.close()
+    assert caught.value.kind is FailureKind.ENVIRONMENT
+    assert "no process ids left" in (caught.value.hint or "")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may start any number of processes")
+async def test_loading__no_process_ids_left_for_a_host(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    agent = make("faults", tmp_path / "logs")
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, hard))
+    try:
+        with pytest.raises(AgentFailure, match="can't be started") as caught:
+            await agent.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+    await agent.close()
+    assert "no process ids left" in (caught.value.hint or "")
 
 
 async def test_loading__a_wrong_protocol_version_is_reported(tmp_path: Path) -> None:

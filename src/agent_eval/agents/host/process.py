@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 from collections.abc import Coroutine, Mapping, Sequence
@@ -53,6 +54,9 @@ _STACK_SECONDS = 1.0
 _EXIT_SECONDS = 1.0
 """Seconds for a process to exit after it closed its connection."""
 _SHUTDOWN_SECONDS = 3.0
+_NO_PROCESS_IDS = (
+    "The machine or the container (--pids-limit) has no process ids left. Raise the limit, or lower `--workers`."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +201,9 @@ class HostProcess:
                     f"The agent's interpreter {spec.python[0]} {exit.message} before it could load anything.",
                     kind=FailureKind.ENVIRONMENT,
                     log_tail=exit.log_tail or None,
-                    hint="It must be Python 3.10 or newer, and the agent's user must be able to execute it.",
+                    hint=_NO_PROCESS_IDS
+                    if "can't start new thread" in exit.log_tail
+                    else "It must be Python 3.10 or newer, and the agent's user must be able to execute it.",
                 ) from None
             raise AgentFailure(
                 f"The agent can't be imported: its process {exit.message} while it was loaded.",
@@ -243,7 +249,9 @@ class HostProcess:
             raise AgentFailure(
                 f"The agent's interpreter can't be started: {error}",
                 kind=FailureKind.ENVIRONMENT,
-                hint=f"Check that {self._spec.python[0]} exists and that the agent's user may execute it.",
+                hint=_NO_PROCESS_IDS
+                if error.errno == errno.EAGAIN
+                else f"Check that {self._spec.python[0]} exists and that the agent's user may execute it.",
             ) from error
         finally:
             if archive is not None:
