@@ -209,10 +209,20 @@ def test_session__a_miss_names_the_nearest_call() -> None:
     player = Player(session("replay", stored))
     with pytest.raises(Unanswerable) as caught:
         player.call("book", {"room": "b", "n": 3})
-    assert caught.value.nearest is stored.calls[1]
+    assert caught.value.nearest == stored.calls[1]
     with pytest.raises(Unanswerable) as caught:
         player.call("unheard_of", {})
     assert (caught.value.obstacle, caught.value.nearest) == (Obstacle.NOT_RECORDED, None)
+
+
+def test_session__a_miss_never_shows_what_a_newer_rule_masks() -> None:
+    stored = recorded(("book", {"room": "a", "email": "x@example.com"}, 1))
+    player = Player(session("replay", stored, ToolRule(name="book", mask=("email",))))
+    assert player.call("book", {"room": "a", "email": "y@example.com"}) == 1
+    with pytest.raises(Unanswerable) as caught:
+        player.call("book", {"room": "b", "email": "y@example.com"})
+    assert caught.value.nearest is not None
+    assert caught.value.nearest.args == {"room": "a", "email": "***"}
 
 
 def test_session__without_a_tape() -> None:
@@ -420,7 +430,21 @@ def test_read_tape__invalid(data: str, code: str | None, line: int | None, tmp_p
     problem = caught.value.problems[0]
     assert problem.file == "a.test.tools/x.tape.json"
     assert code in {None, problem.code}
+    assert problem.hint is not None
+    assert problem.hint.startswith("Record the case again"), "not: correct it, remove a key, write an eval set"
     assert line in {None, problem.line}
+
+
+@pytest.mark.parametrize(("version", "shown"), [('"2"', "2"), ("2", "2"), ('"' + "9" * 999 + '"', "9" * 20)])
+def test_read_tape__of_a_newer_version(version: str, shown: str, tmp_path: Path) -> None:
+    path = tape_path(tmp_path, "a.test.json", "x")
+    path.parent.mkdir()
+    path.write_text(GOOD.replace('"schema_version": "1"', f'"schema_version": {version}, "new": 1'))
+    with pytest.raises(InvalidTape) as caught:
+        read_tape(path, tmp_path)
+    assert [problem.message for problem in caught.value.problems] == [
+        f"The tape has version {shown} of the schema; this agent-eval reads version 1."
+    ]
 
 
 def test_read_tape__no_links_and_pipes(tmp_path: Path) -> None:

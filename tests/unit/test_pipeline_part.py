@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from report_samples import case, report
+
 from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile, SelectedCase
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.pipeline._part import _share
+from agent_eval.pipeline._part import _share, part_verdict
+from agent_eval.results import RunError, ShardReport
 from agent_eval.settings import read_settings
 
 
@@ -39,3 +43,18 @@ def test_share__all_parts_together_never_exceed_the_whole(tmp_path: Path) -> Non
 
     assert {everywhere for _, everywhere in shares} == {sum(here for here, _ in shares)}
     assert all(here > 0 for here, _ in shares)
+
+
+@pytest.mark.parametrize(
+    ("owners", "remedy"), [("gate gate", "record their tools again"), ("gate provider", "run this job again")]
+)
+def test_part_verdict__says_what_completes_the_part(owners: str, remedy: str) -> None:
+    shard = ShardReport(index=1, total=2, plan="p", cases=["a", "b"], suite_cases=3, weights_from="turns")
+    cases = [
+        case(f"c{number}", "errored", errors={0: RunError(kind="tool-tape-stale", owner=owner, message="m")})
+        for number, owner in enumerate(owners.split())
+    ]
+
+    [reason] = part_verdict(shard, report("inconclusive", cases)).reasons
+
+    assert reason.message.endswith(f"; 2 of 2 runs could not be judged: {remedy}")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from runner_doubles import planned
 
-from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
 from agent_eval.core.content import FunctionCall, user_message
@@ -61,7 +61,7 @@ def record(root: Path, *made: tuple[str, dict[str, Any], Any], age: float = 0.0,
         tools.ask(ToolAsked(turn=1, call=number, name=name, args=args, agent="bot", declaration="d", source="s"), list)
         tools.ran(ToolRan(turn=1, call=number, response=answer, reason=reason))
     assert (
-        recorder.write("2.13.0")[0]
+        recorder.write({"agent": "2.13.0"})[0]
         == f"1 tape written with {len(made)} call{'s' * (len(made) != 1)}: a.test.tools/lamp.tape.json"
     )
     if age:
@@ -87,8 +87,8 @@ def test_messages(tmp_path: Path) -> None:
         'The nearest recorded call differs: book(room): expected "a", got "b"'
     )
     assert miss.hint == (
-        f"If the call is right, record it: {AGAIN}. If some of its arguments don't matter, name those that do in "
-        '`match` of a [[tool]] for "book". `miss = "live"` there lets the tool run (docs/tools.md).'
+        f"If the call is right, record it: {AGAIN}. If some of its arguments don't matter, name them in `ignore` of a "
+        '[[tool]] for "book", or those that do in `match`. `miss = "live"` there lets the tool run (docs/tools.md).'
     )
     unknown = ask(tapes(tmp_path).session(case(), 0, []), "cancel", {})
     assert unknown.message == (
@@ -217,6 +217,22 @@ def test_write__remarks(tmp_path: Path) -> None:
     ]
 
 
+def test_write__remarks_name_the_cases_and_each_agents_version(tmp_path: Path) -> None:
+    recorder = tapes(tmp_path, "record")
+    cases = [dataclasses.replace(planned(name, agent=agent)) for name, agent in (("one", "a"), ("two", "b"))]
+    for each in cases:
+        tools = recorder.session(each, 0, [])
+        tools.ask(ToolAsked(turn=1, call=1, name="get", args={"id": 1}), list)
+        tools.ran(ToolRan(turn=1, call=1, error=ToolError(type="TimeoutError", message="30 s")))
+
+    lines = recorder.write({"a": "2.13.0", "b": "1.39.1"})
+
+    assert lines[1:] == ["get(id=1) raised TimeoutError: a replay raises it again (a.test.json:one, a.test.json:two)"]
+    read = [read_tape(tape_path(tmp_path, "a.test.json", name), tmp_path) for name in ("one", "two")]
+    assert [tape.adk for tape in read if tape is not None] == ["2.13.0", "1.39.1"]
+    assert len(tapes(tmp_path).notices({"a": "2.13.0", "b": "3.0.0"})) == 1, "the untested version is not the first one"
+
+
 def test_write__tools_of_mcp_servers(tmp_path: Path) -> None:
     search, book = ({"name": name, "inputSchema": {"type": "object"}} for name in ("search", "book"))
 
@@ -254,16 +270,16 @@ def test_notices(tmp_path: Path) -> None:
     lenient = tapes(tmp_path, stale="warn")
     call = ToolAsked(turn=1, call=1, name="book", args={"room": "a"}, declaration="d", source="new")
     assert lenient.session(case(), 0, []).ask(call, list)["response"] == 1
-    assert lenient.notices("2.13.0") == [
+    assert lenient.notices({"agent": "2.13.0"}) == [
         "The answers of `book` were recorded before it changed: the file that defines it"
     ]
-    assert tapes(tmp_path).notices("1.18.0") == []
+    assert tapes(tmp_path).notices({"agent": "1.18.0"}) == []
     (tmp_path / "db.sql").write_text("")
     rules = ToolRules(rules=(ToolRule(name="book", depends=("*.sql",)), ToolRule(name="get", depends=("bd/**",))))
     assert dataclasses.replace(tapes(tmp_path), rules=rules).notices() == [
         "`depends` of the [[tool]] `get` matches no file, so no change can make its recorded answers stale"
     ]
-    assert tapes(tmp_path).notices("3.0.0rc1") == [
+    assert tapes(tmp_path).notices({"agent": "3.0.0rc1"}) == [
         "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `tools: replay`"
     ]
 

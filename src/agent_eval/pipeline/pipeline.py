@@ -271,7 +271,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             ),
         ]
         if planned.tapes is not None:
-            adk = checkout.provenance.get("adk", "")
+            adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
             remarks = [*planned.tapes.notices(adk), *planned.tapes.write(adk)]
             report.notices += [remark for remark in remarks if remark not in report.notices]
             if report.shard is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.agents.tapes import Obstacle, Tape, Taped, TapeSession, Unanswerable, changing_arguments
+from agent_eval.agents.tapes import Obstacle, RecordedCall, Tape, Taped, TapeSession, Unanswerable, changing_arguments
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.text import plural
 from agent_eval.criteria import describe_differences, render_call
@@ -43,8 +43,9 @@ def hint_of(error: Unanswerable, case_id: str) -> str:
     match error.obstacle:
         case Obstacle.NOT_RECORDED:
             return (
-                f"If the call is right, record it: {again}. If some of its arguments don't matter, name those that do "
-                f'in `match` of a [[tool]] for "{name}". `miss = "live"` there lets the tool run (docs/tools.md).'
+                f"If the call is right, record it: {again}. If some of its arguments don't matter, name them in "
+                f'`ignore` of a [[tool]] for "{name}", or those that do in `match`. `miss = "live"` there lets the '
+                "tool run (docs/tools.md)."
             )
         case Obstacle.NOT_REPLAYABLE:
             return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs (docs/tools.md).'
@@ -56,9 +57,14 @@ def hint_of(error: Unanswerable, case_id: str) -> str:
 def remarks_on(tape: Tape, taped: Taped, sessions: Sequence[TapeSession]) -> list[str]:
     """What may be wrong with a new tape."""
     lines = [
-        f"{render_call(FunctionCall(name=call.tool, args=call.args))} got different answers in different runs: the "
-        "tool is not deterministic, and the first answer is kept"
+        f"{_shown(call)} got different answers in different runs: the tool is not deterministic, and the first answer "
+        "is kept"
         for call in taped.conflicts
+    ]
+    lines += [
+        f"{_shown(call)} raised {call.error.type}: a replay raises it again"
+        for call in tape.calls
+        if call.error is not None
     ]
     lines += [
         f"{call.tool} can't be replayed: {call.reason}. Set `replay = false` for it in agent-eval.toml"
@@ -74,6 +80,10 @@ def remarks_on(tape: Tape, taped: Taped, sessions: Sequence[TapeSession]) -> lis
     masked = sorted({name for session in sessions for name in session.masked})
     lines += [f"{name} of an answer is masked (***), because of its name: the agent gets *** too" for name in masked]
     return list(dict.fromkeys(lines))
+
+
+def _shown(call: RecordedCall) -> str:
+    return render_call(FunctionCall(name=call.tool, args=call.args))
 
 
 def _ago(seconds: float) -> str:

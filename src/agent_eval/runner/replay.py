@@ -51,6 +51,8 @@ _KINDS = {
 
 _TESTED_MAJOR = 2
 """Major version of the newest google-adk in tests/integration/adk_envs.py."""
+_UNKNOWN: Mapping[str, str] = {}
+"""Versions of google-adk, by agent: none is known."""
 Decides = Callable[[str, str, str], bool]
 """Whether a metric fails a case by its threshold in test_config.json: file, eval id, metric."""
 
@@ -206,9 +208,12 @@ class Tapes:
     def _files(self) -> ToolFiles:
         return ToolFiles(self.root, self.skip)
 
-    def notices(self, adk: str = "") -> list[str]:
+    def notices(self, adk: Mapping[str, str] = _UNKNOWN) -> list[str]:
         """What a reader of the report should know about recorded tools: changed ones (`tools-stale: warn`), `depends`
-        without files, and a version of google-adk (`adk`) whose tools this version of agent-eval was not tested with.
+        without files, and versions of google-adk whose tools this version of agent-eval was not tested with.
+
+        Args:
+            adk: The version of each agent, by the agent's key.
         """
         lines = []
         if self.mode == "replay" and self.stale == "warn":
@@ -221,47 +226,61 @@ class Tapes:
             for rule in self.rules.rules
             if rule.depends and self._files.of_patterns(rule.depends) == NO_FILES
         ]
-        major = adk.partition(".")[0]
-        if major.isdecimal() and int(major) > _TESTED_MAJOR:
-            lines.append(
-                f"Recorded tools were not tested with google-adk {adk}: check that no tool runs with `tools: replay`"
-            )
+        lines += [
+            f"Recorded tools were not tested with google-adk {version}: check that no tool runs with `tools: replay`"
+            for version in sorted(set(adk.values()))
+            if (major := version.partition(".")[0]).isdecimal() and int(major) > _TESTED_MAJOR
+        ]
         return lines
 
     def rename(self, planned: PlannedCase, renamed: PlannedCase) -> None:
         """The tape of a recorded case becomes that of another one."""
         self._planned[planned.case_id] = renamed
 
-    def write(self, adk: str = "") -> list[str]:
+    def write(self, adk: Mapping[str, str] = _UNKNOWN) -> list[str]:
         """Writes the recorded tapes.
 
         Args:
-            adk: The version of google-adk that ran the tools.
+            adk: The version of google-adk that ran the tools of each agent, by the agent's key.
 
         Returns:
             Lines for the reader: what was written, what was not, and what looks wrong.
         """
         if self.mode not in {"record", "record-missing"}:
             return []
-        lines: list[str] = []
+        obstacles: list[str] = []
         written: dict[str, int] = {}
+        remarks: dict[str, list[str]] = {}
         for case_id, sessions in self._sessions.items():
             sessions.sort(key=lambda tools: tools.run)
-            lines += self._write_case(self._planned[case_id], sessions, adk, written)
+            planned = self._planned[case_id]
+            tape = self._write_case(planned, sessions, adk.get(planned.agent, ""), written)
+            if isinstance(tape, str):
+                obstacles.append(tape)
+                continue
+            for remark in tape:
+                remarks.setdefault(remark, []).append(planned.case_id)
+        lines = []
         if written:
             calls = plural(sum(written.values()), "call")
-            lines.insert(0, f"{plural(len(written), 'tape')} written with {calls}: {listed(list(written), 3)}")
-        return lines
+            lines = [f"{plural(len(written), 'tape')} written with {calls}: {listed(list(written), 3)}"]
+        lines += obstacles
+        several = len(self._sessions) > 1
+        return lines + [f"{remark} ({listed(ids, 3)})" if several else remark for remark, ids in remarks.items()]
 
     def _write_case(
         self, planned: PlannedCase, sessions: Sequence[CaseTools], adk: str, written: dict[str, int]
-    ) -> list[str]:
-        """Writes the tape of one case; `written` gets its name with the number of its calls."""
+    ) -> list[str] | str:
+        """Writes the tape of one case; `written` gets its name with the number of its calls.
+
+        Returns:
+            Remarks on the new tape, or why there is none.
+        """
         path = tape_path(self.root, planned.file, planned.case.eval_id)
         name = name_of(path, self.root)
         broken = next((tools.error for tools in sessions if tools.error and tools.error.owner != "agent"), None)
         if broken is not None:
-            return [f"{name} was not written: a run of the case ended early ({broken.kind})"]
+            return f"{name} was not written: a run of the case ended early ({broken.kind})"
         index = self._index(planned)
         taped = tape_of([tools.session for tools in sessions], self.rules, None if index is None else index.tape)
         if not taped.calls and not taped.toolsets:
@@ -283,16 +302,16 @@ class Tapes:
             write_tape(path, tape)
             give_to_owner(path.parent, self.root)
         except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
-            return [f"{name} could not be written: {error}"]
+            return f"{name} could not be written: {error}"
         written[name] = len(tape.calls)
         return remarks_on(tape, taped, [tools.session for tools in sessions])
 
 
-def _removed(path: Path, name: str) -> list[str]:
+def _removed(path: Path, name: str) -> list[str] | str:
     if not path.exists():
         return []
     path.unlink()
-    return [f"{name} was removed: the agent called no tool that can be recorded"]
+    return f"{name} was removed: the agent called no tool that can be recorded"
 
 
 def _hash(value: Any) -> str:

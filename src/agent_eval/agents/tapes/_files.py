@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import json
@@ -11,9 +12,10 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from agent_eval.agents.tapes._tape import Tape
+from agent_eval.agents.tapes._tape import SCHEMA_VERSION, Tape
 from agent_eval.core.files import read_regular
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import harmless
 from agent_eval.evalset.json import parse_document, write_text
 from agent_eval.evalset.paths import name_of
 
@@ -94,10 +96,15 @@ def _located(data: bytes, name: str, error: ValidationError) -> list[Problem]:
     from agent_eval.evalset.parse.shape import shape_problems
 
     document, problems = parse_document(data, name)
-    if document is None:
-        return [*problems]
-    shape = shape_problems(document, error, Tape, ()) or [_problem(name, "It is not a tape.")]
-    return [*shape]
+    if document is not None:
+        version = document.value.get("schema_version") if isinstance(document.value, dict) else None
+        if isinstance(version, str | int) and str(version) != SCHEMA_VERSION:
+            shown = harmless(str(version)[:20])
+            message = f"The tape has version {shown} of the schema; this agent-eval reads version {SCHEMA_VERSION}."
+            return [_problem(name, message)]
+        problems = shape_problems(document, error, Tape, ()) or [_problem(name, "It is not a tape.")]
+    # A recording is made again, not corrected by hand.
+    return [dataclasses.replace(problem, hint=_HINT) for problem in problems]
 
 
 def _problem(name: str, message: str) -> Problem:

@@ -55,6 +55,7 @@ class TapeIndex:
 
     def __init__(self, tape: Tape, rules: ToolRules) -> None:
         self.tape = tape
+        self._rules = rules
         self._calls: dict[tuple[str, str], list[RecordedCall]] = {}
         for call in tape.calls:
             key = (call.tool, canonical(call.args, rules.of(call.tool)))
@@ -73,8 +74,11 @@ class TapeIndex:
         return calls[-1] if calls and repeatable else None
 
     def nearest(self, tool: str, args: Mapping[str, Any]) -> RecordedCall | None:
-        """The recorded call of a tool with the most equal arguments; the first of several."""
-        calls = [call for call in self.tape.calls if call.tool == tool]
+        """The recorded call of a tool with the most equal arguments, which are masked; the first of several."""
+        policy = self._rules.of(tool)
+        calls = [
+            call.model_copy(update={"args": masked(call.args, policy)}) for call in self.tape.calls if call.tool == tool
+        ]
         return max(calls, key=lambda call: _equal_args(call.args, args), default=None)
 
 

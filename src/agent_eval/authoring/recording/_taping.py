@@ -56,7 +56,7 @@ class Taping:
         assert self._tapes is not None
         new, named = (self._planned(name) for name in ("new", eval_id))
         self._tapes.rename(new, named)
-        return self._tapes.write(self.adk)
+        return self._tapes.write({"": self.adk})
 
     def _planned(self, eval_id: str) -> PlannedCase:
         from agent_eval.runner import PlannedCase
