@@ -336,14 +336,17 @@ async def test_template__no_other_process_gets_the_id_of_a_host_before_its_end_w
         await until(lambda: not Path(f"/proc/{second}").exists())
 
 
-@pytest.mark.parametrize("missing", ["os.pidfd_open", "signal.pidfd_send_signal"])
+@pytest.mark.parametrize("missing", ["", "os.pidfd_open", "signal.pidfd_send_signal"])
 async def test_template__where_the_gate_has_no_pidfd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.ENOSYS, "no such system call")
 
-    monkeypatch.setattr(missing, refuse)
+    if missing:
+        monkeypatch.setattr(missing, refuse)
+    else:
+        monkeypatch.delattr(os, "pidfd_open")
     async with running("faults", tmp_path / "logs", workers=2) as agent:
         first, second = await sessions(agent, 2)
         template = parent(second.host.pid)
@@ -362,6 +365,13 @@ async def test_template__none_if_google_adk_has_started_a_thread(tmp_path: Path)
         "import threading, time\nthreading.Thread(target=time.sleep, args=[600], daemon=True).start()\n", "utf-8"
     )
     environment = {"PYTHONPATH": str(tmp_path / "site")}
+    async with running("faults", tmp_path / "logs", workers=2, environment=environment) as agent:
+        pids = await host_and_fork(agent)
+        assert [parent(pid) for pid in pids] == [os.getpid()] * 2
+
+
+async def test_template__none_if_python_has_no_pidfd(tmp_path: Path) -> None:
+    environment = site(tmp_path, "import os\ndel os.pidfd_open\n")
     async with running("faults", tmp_path / "logs", workers=2, environment=environment) as agent:
         pids = await host_and_fork(agent)
         assert [parent(pid) for pid in pids] == [os.getpid()] * 2
