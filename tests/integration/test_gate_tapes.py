@@ -367,8 +367,19 @@ def _check_refusals(repository: Repository, tape: Path) -> None:
     assert "shop/shop.evalset.json:tea: 1 call; price; recorded today; 1 run" in listed.out
     validated = repository.gate("validate")
     assert (validated.code, "warning [tape-orphaned]" in validated.out) == (0, True)
-    assert repository.gate("tapes", "--prune").code == 0
-    assert not stray.exists()
+    # An eval file that was removed has left its tapes; one that is merely not selected keeps them.
+    deleted = tape.parent.with_name("gone.evalset.tools")
+    shutil.copytree(tape.parent, deleted)
+    elsewhere = tape.parent.parent / "unselected"
+    shutil.copytree(tape.parent, elsewhere / "other.evalset.tools")
+    elsewhere.joinpath("other.evalset.json").write_bytes(tape.parent.with_name("shop.evalset.json").read_bytes())
+    tape.parent.with_name("linked.evalset.tools").symlink_to(elsewhere / "other.evalset.tools")
+    pruned = repository.gate("tapes", "--prune", "--exclude", "unselected/")
+    assert (pruned.code, deleted.exists(), stray.exists()) == (0, False, False), pruned.out
+    assert "kept shop/linked.evalset.tools/tea.tape.json: its directory is a symbolic link" in pruned.out
+    assert len(list(elsewhere.rglob("*.tape.json"))) == 2
+    tape.parent.with_name("linked.evalset.tools").unlink()
+    shutil.rmtree(elsewhere)
     moved = tape.rename(tape.with_suffix(".moved"))
     planned = repository.gate("plan", "--tools", "replay")
     line = "No tape: 1 case, which must not call a tool: shop/shop.evalset.json:tea"

@@ -183,6 +183,22 @@ def test_in_plan__mode_and_tape_are_in_the_fingerprints(tmp_path: Path) -> None:
     assert fingerprints("replay")[1] != first[1]
 
 
+def test_in_plan__a_file_of_depends_that_can_not_be_read_is_found_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "big.db").write_text("four")
+    monkeypatch.setattr("agent_eval.runner.tool_files.MAX_TEXT", 3)
+    rule = ToolRule(name="book", depends=("*.db",))
+    plan = Plan(cases=(case(),), num_runs=1, problems=())
+
+    [problem] = tapes(tmp_path, "replay", rule).in_plan(plan)[1]
+
+    assert problem.code == "tool-rule-invalid"
+    assert problem.message.startswith("`depends` of a [[tool]] names a file that can't be read: It is larger than")
+    assert problem.message.endswith(": big.db")
+    assert tapes(tmp_path, "replay", dataclasses.replace(rule, depends=("*.db", "!big.db"))).in_plan(plan)[1] == []
+
+
 def test_write__keeps_what_a_broken_run_would_spoil(tmp_path: Path) -> None:
     record(tmp_path, ("book", {}, 1))
     recorder = tapes(tmp_path, "record")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,8 +32,13 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     kept: list[StoredTape] = []
     for tape in tapes:
         if tape.case_id is None and arguments.prune:
+            if tape.path.parent.is_symlink():
+                print(f"kept {tape.name}: its directory is a symbolic link")
+                continue
             tape.path.unlink()
             print(f"removed {tape.name}: it belongs to no case")
+            with contextlib.suppress(OSError):  # It has other files.
+                tape.path.parent.rmdir()
             continue
         kept.append(tape)
         try:

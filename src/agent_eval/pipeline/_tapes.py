@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,10 +104,23 @@ def stored_tapes(settings: Settings, suite: Suite) -> list[StoredTape]:
         for file in suite.files
         for case in file.eval_set.eval_cases
     }
+    files = [file.path for file in suite.files]
     return [
         StoredTape(path=path, name=name_of(path, root), case_id=cases.get(path))
-        for path in tapes_below(root, [file.path for file in suite.files])
+        for path in tapes_below(root, [*files, *_deleted(root, files)])
     ]
+
+
+def _deleted(root: Path, files: Iterable[str]) -> list[str]:
+    """The eval files that have left their tapes in the directories of other ones."""
+    from agent_eval.agents.tapes import FOLDER
+
+    left = [
+        path.with_name(f"{path.name.removesuffix(FOLDER)}.json")
+        for directory in dict.fromkeys((root / file).parent for file in files)
+        for path in sorted(directory.glob(f"*{FOLDER}"))
+    ]
+    return [path.relative_to(root).as_posix() for path in left if not path.exists()]
 
 
 def stale_tools_by(settings: Settings) -> Callable[[Tape], dict[str, str]]:
@@ -135,7 +148,7 @@ def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
                 Problem(
                     severity=Severity.WARNING,
                     code="tape-orphaned",
-                    message="The tape belongs to no case of its eval file.",
+                    message="The tape belongs to no case of its eval file, or the file is gone.",
                     hint="`agent-eval tapes --prune` removes it. A renamed case is recorded again.",
                     file=stored.name,
                 )

@@ -32,8 +32,8 @@ from agent_eval.agents.tapes import (
 )
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.invocation import Invocation
-from agent_eval.core.problem import Problem
-from agent_eval.core.text import listed, plural
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import harmless, listed, plural
 from agent_eval.criteria import ToolTrajectory, unlabelled
 from agent_eval.evalset.paths import name_of
 from agent_eval.results import RunError, ToolUse, give_to_owner
@@ -144,11 +144,11 @@ class Tapes:
         return dataclasses.replace(self, stale="ignore") if self.mode == "replay" else None
 
     def in_plan(self, plan: Plan) -> tuple[Plan, list[Problem]]:
-        """The plan with each case's tape in its fingerprints, and the problems of the tapes.
+        """The plan with each case's tape in its fingerprints, and the problems of the tapes and of `depends`.
 
         Only `replay` changes what a case is compared with: then head and base see the same answers.
         """
-        problems: list[Problem] = []
+        problems = self._unreadable() if self.stale != "ignore" else []
         cases = []
         for case in plan.cases:
             try:
@@ -161,6 +161,18 @@ class Tapes:
             content = _hash([case.content, tape]) if self.mode == "replay" and tape else case.content
             cases.append(dataclasses.replace(case, fingerprint=fingerprint, content=content))
         return dataclasses.replace(plan, cases=tuple(cases)), problems
+
+    def _unreadable(self) -> list[Problem]:
+        """Errors about files that `depends` names: found before anything runs, not at the first call of a tool."""
+        try:
+            for rule in self.rules.rules:
+                if rule.depends:
+                    self._files.of_patterns(rule.depends)
+        except OSError as error:
+            message = f"{error.strerror}: {harmless(str(error.filename))}"
+            hint = "Make it readable, or exclude it: a pattern that begins with `!` takes files out of `depends`."
+            return [Problem(severity=Severity.ERROR, code="tool-rule-invalid", message=message, hint=hint)]
+        return []
 
     def _index(self, planned: PlannedCase) -> TapeIndex | None:
         """The case's tape; None if it has none, or a new one is made."""

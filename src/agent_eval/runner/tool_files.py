@@ -84,6 +84,9 @@ def hash_of_files(root: Path, patterns: Sequence[str], *, skip: Sequence[Path] =
         root: The directory. Hidden directories are not searched.
         patterns: Lines as in a .gitignore.
         skip: Directories to leave out.
+
+    Raises:
+        OSError: A file can't be read; `strerror` says why, and that `depends` names it.
     """
     chosen, skipped = PathPatterns(patterns), {path.resolve() for path in skip}
     digest = hashlib.sha256()
@@ -95,6 +98,10 @@ def hash_of_files(root: Path, patterns: Sequence[str], *, skip: Sequence[Path] =
             path = Path(folder, name)
             relative = path.relative_to(root).as_posix()
             if chosen.match(relative) and path.is_file():
-                content = read_regular(path, MAX_TEXT).replace(b"\r\n", b"\n")
+                try:
+                    content = read_regular(path, MAX_TEXT).replace(b"\r\n", b"\n")
+                except OSError as error:
+                    why = f"`depends` of a [[tool]] names a file that can't be read: {error.strerror}"
+                    raise OSError(error.errno, why, relative) from error
                 digest.update(relative.encode("utf-8", "surrogateescape") + b"\0" + content + b"\0")
     return digest.hexdigest()[:16]
