@@ -35,10 +35,11 @@ def run(repository: Repository, runs: Path, *arguments: str) -> Done:
 
 
 def interrupted(repository: Repository, runs: Path, number: signal.Signals) -> None:
-    """A run that is ended when all but the last case are recorded."""
+    """A run that is ended when all but the last case are recorded, and the last one has begun."""
     process = repository.start("run", environment={"RUNS_FILE": str(runs)})
     journal = repository.root / "agent-eval-results" / "journal.jsonl"
     wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == len(CASES))
+    wait_until(lambda: len(paid(runs)) == len(CASES) + 1)  # It may be in a second process, which has to load the agent.
     os.kill(process.pid, number)
     repository.finish(process, begun=time.monotonic(), timeout=30, output=None)
 
