@@ -375,6 +375,22 @@ def test_merge__takes_a_named_file_and_reports_a_directory_that_does_not_exist(t
     assert {message.partition(" left")[0] for message in errors} == {"part 2 of 3", "part 3 of 3"}
 
 
+def test_merge__never_overwrites_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "ab"})
+    part(tmp_path, "1/1", "agent-eval-results")
+    before = (tmp_path / "agent-eval-results/results.json").read_bytes()
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["merge", "agent-eval-results", "--agent", AGENT]) == 2
+    assert "agent-eval-results has the results of part 1 of 1, and this merge would" in capsys.readouterr().out
+    assert (tmp_path / "agent-eval-results/results.json").read_bytes() == before
+
+    assert main(["merge", "agent-eval-results", "--agent", AGENT, "--output-dir", "merged"]) == 0
+    assert main(["merge", "agent-eval-results", "--agent", AGENT, "--output-dir", "merged"]) == 0
+
+
 def test_merge__of_parts_with_an_unknown_split_says_which_parts_may_have_a_case(tmp_path: Path) -> None:
     write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
     plan = {"split": {"recorded": {"per_run": {"evals/a.test.json:d": 90.0}, "per_turn": 1.0}}}

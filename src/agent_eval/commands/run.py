@@ -27,6 +27,7 @@ from agent_eval.pipeline import (
     detect_ci_context,
     for_artifact,
     gating_files_changed,
+    output_refused,
     pipeline,
     recording_refused,
     rules,
@@ -129,6 +130,8 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
         elif (file := file_in(settings.output)) is not None:
             message = f"{relative(file, settings.root)} is a file: no results can be written there."
             problem = Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
+        elif (refused := output_refused(settings)) is not None:
+            problem = refused
         else:
             try:
                 stack.enter_context(locked(settings.output))

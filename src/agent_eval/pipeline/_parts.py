@@ -316,15 +316,29 @@ def _read(path: Path, name: str) -> RunReport | Problem:
 
 def _candidates(settings: Settings) -> Iterator[Path]:
     """Paths of results.json, without that of this run."""
-    own = (settings.output / _RESULTS).resolve()
-    seen = {own}
+    seen = {(settings.output / _RESULTS).resolve()}
+    for path in _below(settings):
+        if path.resolve() not in seen:
+            seen.add(path.resolve())
+            yield path
+
+
+def _below(settings: Settings) -> Iterator[Path]:
     for name in settings.shards:
         top = settings.root / name
-        below = (path for pattern in ("", "*/", "*/*/") for path in sorted(top.glob(pattern + _RESULTS)))
-        for path in [top] if top.is_file() else below:
-            if path.resolve() not in seen:
-                seen.add(path.resolve())
-                yield path
+        if top.is_file():
+            yield top
+        else:
+            yield from (path for pattern in ("", "*/", "*/*/") for path in sorted(top.glob(pattern + _RESULTS)))
+
+
+def overwritten_part(settings: Settings) -> ShardReport | None:
+    """The part that a merge would have to read and would overwrite, because its directory is the output directory."""
+    own = (settings.output / _RESULTS).resolve()
+    if not any(path.resolve() == own for path in _below(settings)):
+        return None
+    report = _read(own, "")
+    return None if isinstance(report, Problem) else report.shard
 
 
 def absent_directories(settings: Settings) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.collector import collector_paused
 from agent_eval.core.files import remove_unfinished
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.pipeline._beside import beside
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative
@@ -105,6 +106,24 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     if settings.judge_cache != "off":
         give_to_owner(settings.root / settings.judge_cache, settings.root)
     return Outcome(report=report, files=files)
+
+
+def output_refused(settings: Settings) -> Problem | None:
+    """An error if `mode: merge` would overwrite the results of a part that it has to read."""
+    if settings.mode != "merge":
+        return None
+    from agent_eval.pipeline._parts import overwritten_part
+
+    part = overwritten_part(settings)
+    if part is None:
+        return None
+    where = relative(settings.output, settings.root)
+    return Problem(
+        severity=Severity.ERROR,
+        code="output-dir-part",
+        message=f"{where} has the results of part {part.index} of {part.total}, and this merge would overwrite them.",
+        hint="Name another `output-dir`.",
+    )
 
 
 def _unusable(report: RunReport) -> int:
