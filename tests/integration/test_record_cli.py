@@ -19,7 +19,7 @@ import host_forks
 import pytest
 from adk_envs import adk_python
 from fake_adk import FakeAdk, event, served
-from gate_runs import AGENT_EVAL, Done, Repository, repository_in
+from gate_runs import AGENT_EVAL, MARK, Done, Repository, repository_in, wait_until
 from loopback import Answer, Request
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
@@ -283,23 +283,16 @@ def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Rep
     assert "[record-masked]" in done.err
 
     target = root / "a.evalset.json"
-    waiting = repository.start(
-        "record", "a.evalset.json", "--say", "wait", "--agent-python", str(adk_python()), python=False
-    )
-    deadline = 60
-    while not repository.hosts() and deadline:
-        deadline -= 1
-        try:
-            waiting.wait(timeout=0.5)
-        except subprocess.TimeoutExpired:
-            continue
+    agent = ("--agent-python", str(adk_python()), "--agent-env", f"+{MARK}")
+    waiting = repository.start("record", "a.evalset.json", "--say", "wait 2", *agent, python=False)
+    wait_until(repository.hosts)
     changed = target.read_text("utf-8").replace('"a"', '"b"') + "\n"
     target.write_text(changed, "utf-8")
     out, err = waiting.communicate(timeout=120)
     assert (waiting.returncode, "[record-changed]" in out) == (2, True), out + err
     assert target.read_text("utf-8") == changed
     [kept] = cases(root / "a.evalset.json.recorded-1.json")
-    assert texts(kept) == [("wait", "Done.")]
+    assert texts(kept) == [("wait 2", "Done.")]
 
 
 def test_record_from__a_session_database_of_an_agent(repository: Repository) -> None:

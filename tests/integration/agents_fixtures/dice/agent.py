@@ -53,8 +53,9 @@ def script(asked: str, answered: int, request: Any) -> LlmResponse:
         raise ValueError("the agent is broken")
     if asked == "quota":
         return LlmResponse(error_code="RESOURCE_EXHAUSTED", error_message="no quota left")
-    if asked == "wait":
-        return reply(text("Done.")) if answered else reply(call("wait", seconds=30.0))
+    if asked.startswith("wait"):
+        seconds = float(asked.removeprefix("wait") or 30)
+        return reply(text("Done.")) if answered else reply(call("wait", seconds=seconds))
     if asked == "approve":
         if not answered:
             return reply(call("approve", reason="why not"))
