@@ -160,6 +160,26 @@ def test_output_directory__that_cannot_be_written_names_its_owner(repository: Re
     assert f"{folder.resolve()} belongs to uid 1234 (drwxr-xr-x), and agent-eval runs as root." in printed
     assert "Name another --output-dir" in printed
     assert ("output-dir-unwritable" in printed) is (closed == "results")
+    if closed == ".":
+        assert "agent-eval-results-" not in printed, "a directory that no one asked for"
+
+
+@as_root
+def test_merge__says_which_directories_it_can_not_read(repository: Repository) -> None:
+    for number in ("1/2", "2/2"):
+        done = in_shell(repository, 'exec "$@"', *RUN, "--shard", number, "--output-dir", f"shards/{number[0]}")
+        assert done.returncode == 0, done.stdout + done.stderr
+    drop = 'exec setpriv --bounding-set=-all --inh-caps=-all "$@"'  # root that may not read everything
+    shards = repository.root / "shards"
+    for closed, code, message in (
+        (shards / "2", 3, "`shards`: shards/2 can't be read by this user"),
+        (shards, 2, "These directories can't be read: shards."),
+    ):
+        os.chown(closed, 1234, 1234)
+        closed.chmod(0o700)
+        done = in_shell(repository, drop, "merge", "--paths", "evals", *RUN[2:])
+        assert done.returncode == code, done.stdout + done.stderr
+        assert message in " ".join(done.stdout.split())
 
 
 @pytest.fixture

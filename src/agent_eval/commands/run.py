@@ -148,7 +148,10 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
             else:
                 yield settings, []
                 return
-        fresh = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-", dir=settings.root))
+        try:
+            fresh = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-", dir=settings.root))
+        except OSError as error:  # Nor can anything be written here: what the user asked for is what to say.
+            raise OSError(f"{problem.message} {problem.hint}") from error
         fresh.chmod(0o755)
         stack.enter_context(locked(fresh))
         yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]

@@ -5,6 +5,7 @@ Everything after that, from the policy to the comment, is the pipeline's own cod
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -289,6 +290,8 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
         found = (
             f" {plural(others, 'results.json')} there {'has' if others == 1 else 'have'} no `shard`." if others else ""
         )
+        closed = unreadable_directories(settings)
+        found += f" These directories can't be read: {listed(closed, 5)}." if closed else ""
         message = f"There are no results of a part (`run --shard I/N`) in {harmless(where)}.{found}"
         problems.append(
             refusal(
@@ -344,6 +347,14 @@ def overwritten_part(settings: Settings) -> ShardReport | None:
 def absent_directories(settings: Settings) -> list[str]:
     """The entries of `shards` that do not exist."""
     return [name for name in settings.shards if not (settings.root / name).exists()]
+
+
+def unreadable_directories(settings: Settings) -> list[str]:
+    """The directories of `shards`, and those below that would be searched, that can't be read."""
+    tops = [settings.root / name for name in settings.shards]
+    directories = [path for top in tops for path in (top, *sorted(top.glob("*/")))]
+    closed = [path for path in directories if path.is_dir() and not os.access(path, os.R_OK | os.X_OK)]
+    return [harmless(relative(path, settings.root)) for path in dict.fromkeys(closed)]
 
 
 def refusal(*, code: str, message: str, hint: str) -> Problem:

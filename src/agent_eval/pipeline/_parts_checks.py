@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import harmless, listed, plural, short_name
-from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal
+from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal, unreadable_directories
 
 if TYPE_CHECKING:
     from agent_eval.core.problem import Problem
@@ -55,6 +55,7 @@ def check_parts(
         owners = dict.fromkeys(_unowned(results, plan), missing[0])
     parts = Parts(results=results, total=first.total, owners=owners, missing=missing)
     parts.notices += [f"`shards`: {harmless(name)} does not exist" for name in absent_directories(settings)]
+    parts.notices += [f"`shards`: {name} can't be read by this user" for name in unreadable_directories(settings)]
     parts.notices += _provenance_differences(results)
     return parts, []
 
