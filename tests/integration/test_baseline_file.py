@@ -164,3 +164,5 @@ async def test_file__a_directory_is_no_baseline(repo: Repo) -> None:
         baseline = await ask(repo, base, is_pull_request=is_pull_request)
         assert isinstance(baseline, FetchFailed)
         assert "regular file" in baseline.message
+        assert baseline.hint is not None
+        assert "`file:DIRECTORY/results.json`" in baseline.hint

@@ -16,6 +16,7 @@ from agent_eval.results import BaselineSource, RunReport
 
 MAX_BYTES = 64 * 1024 * 1024
 _REGULAR = {"100644", "100755"}
+_NAME_FILE = "Name the results.json of a run itself, not its directory: `file:DIRECTORY/results.json`."
 _RECORD = "To record one, commit the results.json of a run of the base branch there."
 
 
@@ -52,7 +53,7 @@ class FileSource:
             if entry is None:
                 return NoneYet(message=f"There is no {where}.", hint=_RECORD)
             if entry.mode not in _REGULAR or entry.size is None:
-                return FetchFailed(message=f"{where} is not used: it is not a regular file.")
+                return FetchFailed(message=f"{where} is not used: it is not a regular file.", hint=_NAME_FILE)
             if entry.size > self.max_bytes:
                 return self._too_large(where)
             data = self.git.blob(entry.blob)
@@ -66,7 +67,8 @@ class FileSource:
         try:
             resolved = path.resolve(strict=True)
             if not resolved.is_relative_to(root) or not resolved.is_file():
-                return FetchFailed(message=f"{where} is not used: it is not a regular file of the repository.")
+                why = "it is not a regular file of the repository"
+                return FetchFailed(message=f"{where} is not used: {why}.", hint=_NAME_FILE)
             if resolved.stat().st_size > self.max_bytes:
                 return self._too_large(where)
             return self._read(resolved.read_bytes(), where)
