@@ -24,9 +24,9 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
-def under_way(repository: Repository) -> subprocess.Popen[str]:
+def under_way(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
     """A gate whose quick cases are done and whose agent hangs."""
-    process = repository.start("run", "--concurrency", "2")
+    process = repository.start("run", "--concurrency", "2", *arguments, environment={"CI": ""})
     journal = repository.root / "agent-eval-results" / "journal.jsonl"
     wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == len(QUICK))
     return process
@@ -60,6 +60,12 @@ def test_signal__a_second_one_leaves_complete_results(repository: Repository) ->
     assert done.code == 3
     done.check_files()
     assert repository.left_behind() == []
+
+
+def test_signal__while_tools_are_recorded_advises_nothing_that_is_refused(repository: Repository) -> None:
+    done = end(repository, under_way(repository, "--tools", "record"), signal.SIGTERM)
+    assert done.code == 3, done.out + done.err
+    assert "continues from there with --resume" not in done.out + (done.output / "summary.md").read_text("utf-8")
 
 
 def test_sigkill__ends_the_agent(repository: Repository) -> None:

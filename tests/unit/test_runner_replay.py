@@ -207,6 +207,14 @@ def test_write__keeps_what_a_broken_run_would_spoil(tmp_path: Path) -> None:
     assert recorder.write() == [
         "a.test.tools/lamp.tape.json was not written: a run of the case ended early (provider-unavailable)"
     ]
+    # A run that was stopped has not collected all calls.
+    recorder = tapes(tmp_path, "record")
+    recorder.in_plan(Plan(cases=(case(),), num_runs=3, problems=()))
+    for run in (0, 1, 3):  # The last one confirms a regression.
+        recorder.session(case(), run, [])
+    assert recorder.write() == [
+        "a.test.tools/lamp.tape.json was not written: only 2 of 3 runs of the case took place here"
+    ]
     # An agent that calls no tool any more needs no tape.
     recorder = tapes(tmp_path, "record")
     recorder.session(case(), 0, [])

@@ -285,7 +285,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         report.duration = planned.begun.duration()
         # A merge has nothing to resume.
         complete = planned.parts is not None or not any(case.status in {"not_run", "errored"} for case in report.cases)
-        if not complete and not context.ci.event.name:  # On a runner the directory is gone afterwards.
+        # On a runner the directory is gone afterwards; what was recorded is not resumed.
+        if not complete and not context.ci.event.name and settings.tools in {"live", "replay"}:
             report.notices.append(f"{JOURNAL} keeps the finished runs: the next run continues from there with --resume")
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.

@@ -138,6 +138,8 @@ class Tapes:
     _sessions: dict[str, list[CaseTools]] = field(default_factory=lambda: defaultdict(list))
     _changed: dict[str, str] = field(default_factory=dict)
     _planned: dict[str, PlannedCase] = field(default_factory=dict)
+    _num_runs: int = 1
+    """Runs of each case."""
 
     def for_base(self) -> Tapes | None:
         """The same tapes for the base branch's agent, whose own tools may be older; None if its tools run."""
@@ -148,6 +150,7 @@ class Tapes:
 
         Only `replay` changes what a case is compared with: then head and base see the same answers.
         """
+        self._num_runs = plan.num_runs
         problems = self._unreadable() if self.stale != "ignore" else []
         cases = []
         for case in plan.cases:
@@ -293,6 +296,9 @@ class Tapes:
         broken = next((tools.error for tools in sessions if tools.error and tools.error.owner != "agent"), None)
         if broken is not None:
             return f"{name} was not written: a run of the case ended early ({broken.kind})"
+        # Runs that confirm a regression come on top, in a merge alone.
+        if (runs := sum(tools.run < self._num_runs for tools in sessions)) < self._num_runs:
+            return f"{name} was not written: only {runs} of {self._num_runs} runs of the case took place here"
         index = self._index(planned)
         taped = tape_of([tools.session for tools in sessions], self.rules, None if index is None else index.tape)
         if not taped.calls and not taped.toolsets:
