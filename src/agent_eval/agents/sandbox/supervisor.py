@@ -123,7 +123,8 @@ def _kill(pid: int) -> bool:
 
 def _clean_up(killed_by: signal.Signals) -> None:
     """Reports the death of the gate, and removes its seals."""
-    message = f"agent-eval: was killed by {killed_by.name}; there is no verdict. Use --resume to continue."
+    # Of a merge there is nothing to resume: it only reads.
+    message = f"agent-eval: was killed by {killed_by.name}; there is no verdict. `run --resume` continues a run."
     with contextlib.suppress(OSError):
         os.write(2, message.encode() + b"\n")
     if os.geteuid() == 0:
