@@ -264,6 +264,9 @@ def test_session__a_changed_file_that_the_tool_depends_on() -> None:
     with pytest.raises(Unanswerable) as caught:
         Player(session("replay", stored, rule, depends=lambda patterns: f"new {patterns}")).call("book", {})
     assert caught.value.why == "a file that it depends on"
+    with pytest.raises(Unanswerable) as caught:
+        Player(session("replay", stored)).call("book", {})
+    assert caught.value.why == "`depends` of its [[tool]]", "no file has changed: the rule is gone"
 
 
 def test_session__record_missing_runs_what_is_not_there_or_changed() -> None:

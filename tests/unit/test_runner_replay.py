@@ -328,6 +328,8 @@ def test_stale_tools(tmp_path: Path) -> None:
     assert stale() == {"forged": "../tools.py"}
     (tmp_path / "db.sql").write_text("drop table rooms")
     assert stale() == {"forged": "../tools.py", "set": "a file that it depends on"}
+    with_rule = ToolRules(rules=(*rules.rules, ToolRule(name="get", depends=("*.sql",))))
+    assert stale_tools(tape, with_rule, ToolFiles(tmp_path))["get"] == "`depends` of its [[tool]]"
     (tmp_path / "tools.py").write_text("two")
     assert stale() == {"forged": "../tools.py", "get": "tools.py", "set": "tools.py"}
     (tmp_path / "tools.py").unlink()

@@ -59,8 +59,8 @@ def stale_tools(tape: Tape, rules: ToolRules, files: ToolFiles) -> dict[str, str
             continue
         if hashes.files and files.of_sources(hashes.files) != hashes.source:
             changed[tool] = listed(hashes.files, 3)
-        elif (files.of_patterns(policy.depends) if policy.depends else "") != hashes.depends:
-            changed[tool] = "a file that it depends on"
+        elif what := hashes.changed_depends(files.of_patterns(policy.depends) if policy.depends else ""):
+            changed[tool] = what
     return changed
 
 

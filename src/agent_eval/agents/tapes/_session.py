@@ -184,12 +184,12 @@ class TapeSession:
         if before is None or self.stale == "ignore":
             return ""
         now = self._hashes(call)
-        parts = {
-            "its declaration": before.declaration != now.declaration,
-            "the file that defines it": before.source != now.source,
-            "a file that it depends on": before.depends != now.depends,
-        }
-        changed = " and ".join(part for part, differs in parts.items() if differs)
+        parts = (
+            "its declaration" if before.declaration != now.declaration else "",
+            "the file that defines it" if before.source != now.source else "",
+            before.changed_depends(now.depends),
+        )
+        changed = " and ".join(filter(None, parts))
         if changed:
             self.changed[call.name] = changed
         return changed

@@ -26,6 +26,16 @@ class ToolHashes(WireModel):
     depends: str = ""
     """Hash of the files that `depends` of `[[tool]]` names; empty without it."""
 
+    def changed_depends(self, now: str) -> str:
+        """What is no longer as recorded, in words; "" if nothing is.
+
+        Args:
+            now: What `depends` would be today.
+        """
+        if self.depends == now:
+            return ""
+        return "a file that it depends on" if self.depends and now else "`depends` of its [[tool]]"
+
 
 class CallError(WireModel):
     """The exception that the tool raised."""
