@@ -1,4 +1,4 @@
-"""The weather example's Gemini with a quota: it answers 429 at once while ten requests are being answered."""
+"""The weather example's Gemini with a quota: it answers 429 at once while enough requests are being answered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from serve import lead_weather_agent
 class LimitedGemini(FakeGemini):
     """Gemini for an account that may have a few requests in flight."""
 
-    limit = 10
+    def __init__(self, latency: float, limit: int) -> None:
+        """Answers `limit` requests at once, each after `latency` seconds."""
+        super().__init__(lead_weather_agent, latency=latency)
+        self.limit = limit
 
     def answer(self, request: GenerateRequest) -> Answer | Fault:
         """What the script says, or a refusal."""
@@ -29,7 +32,9 @@ def main() -> None:
     """Serves until it is ended."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before an answer")
-    gemini = LimitedGemini(lead_weather_agent, latency=parser.parse_args().latency)
+    parser.add_argument("--limit", type=int, default=10, help="requests that it answers at once")
+    options = parser.parse_args()
+    gemini = LimitedGemini(options.latency, options.limit)
     gemini.serve_forever(lambda: print(f"export GOOGLE_GEMINI_BASE_URL={gemini.url}", flush=True))
 
 

@@ -79,6 +79,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, help="measurements of each side (default 5, quick 2)")
     parser.add_argument("--json", type=Path, help="write all measurements to this file as well")
     parser.add_argument("--cache", type=Path, default=PROJECT / ".bench", help="where environments are kept")
+    parser.add_argument("--limit", type=int, default=10, help="requests in flight in `limited` (default 10)")
     options = parser.parse_args()
     names = options.only or list(SCENARIOS)
     cache = options.cache.resolve()
@@ -89,6 +90,7 @@ def main() -> int:
         directory=cache / "work",
         repeats=options.repeats or (2 if options.quick else 5),
         quick=options.quick,
+        limit=options.limit,
     )
     bench.directory.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []

@@ -76,6 +76,8 @@ class Bench:
     directory: Path
     repeats: int
     quick: bool
+    limit: int = 10
+    """Requests in flight that the provider of `limited` allows."""
 
     def alternate(self, sides: dict[str, Side], *, repeats: int, warm: bool = True) -> dict[str, list[Measurement]]:
         """Measures the sides in turn, the other way round each time, so that drift of the machine meets both.
@@ -192,10 +194,11 @@ def fifty_cases(bench: Bench) -> Result:
 
 
 def limited(bench: Bench) -> Result:
-    """Two hundred cases and a model that answers 429 beyond ten requests in flight: what finding the limit costs."""
+    """Two hundred cases and a model that answers 429 beyond some requests in flight: what finding the limit costs."""
     cases = 50 if bench.quick else 200
     shares: list[float] = []
-    with workload.model_server(0.2, script=Path(__file__).with_name("limited_server.py")) as server:
+    script = Path(__file__).with_name("limited_server.py")
+    with workload.model_server(0.2, "--limit", str(bench.limit), script=script) as server:
         gates = _weather_sides(bench, server, cases, "limited", throttled=shares)
         auto = gates["agent-eval"]
         measured: list[float] = []
@@ -206,7 +209,9 @@ def limited(bench: Bench) -> Result:
             return done
 
         sides = bench.alternate({"agent-eval": gate, EIGHT: gates[EIGHT]}, repeats=min(3, bench.repeats))
-    result = Result(name="limited", title=f"{cases} cases, model of 200 ms, 10 requests in flight", sides=sides)
+    result = Result(
+        name="limited", title=f"{cases} cases, model of 200 ms, {bench.limit} requests in flight", sides=sides
+    )
     worst = max(measured)
     text = "agent-eval: at most 5% of the calls are refused with 429"
     result.targets.append(Target(text=text, reached=f"{worst:.1%}", met=worst <= 0.05))

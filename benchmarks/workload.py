@@ -59,14 +59,15 @@ class ModelServer:
 
 
 @contextmanager
-def model_server(latency: float, *, script: Path = EXAMPLE / "serve.py") -> Iterator[ModelServer]:
+def model_server(latency: float, *options: str, script: Path = EXAMPLE / "serve.py") -> Iterator[ModelServer]:
     """Runs the weather example's server.
 
     Args:
         latency: Seconds before each answer.
-        script: Another that takes the same options.
+        options: More options of the script.
+        script: Another server that takes `--latency`.
     """
-    command = [sys.executable, str(script), "--latency", str(latency)]
+    command = [sys.executable, str(script), "--latency", str(latency), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from agent_eval.agents.protocol import AgentFailure, Session, SessionRequest
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
 
@@ -35,8 +36,7 @@ def make(
     root: Path = FIXTURES,
     workers: int | None = 1,
     turn_timeout: float = 180.0,
-    on_throttle: Callable[[], None] = lambda: None,
-    on_answer: Callable[[float | None], None] = lambda _: None,
+    limiter: Limiter | None = None,
     **options: Any,
 ) -> AdkAgent:
     """An agent of agents_fixtures (or a dotted module), not started.
@@ -44,7 +44,7 @@ def make(
     Its hosts are new interpreters, unless `python` is a command of host_forks.py.
     """
     log_dir.mkdir(exist_ok=True)
-    outages = ModelOutages(turn_timeout=turn_timeout, on_throttle=on_throttle, on_answer=on_answer)
+    outages = ModelOutages(turn_timeout=turn_timeout, limiter=limiter or Limiter(64))
     spec = HostSpec(
         python=[str(python)] if isinstance(python, Path) else python or [str(adk_python())],
         agent_path=name if "." in name else str(root / name),

@@ -19,6 +19,7 @@ from agent_eval.agents.host import HostSpec, ModelOutages
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Sandbox, agent_account
 from agent_eval.core.content import text_of, user_message
+from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
 
@@ -226,7 +227,7 @@ async def test_loading__another_user_runs_the_host_without_a_way_to_our_files(tm
         masker=Masker(),
         log_dir=tmp_path,
     )
-    agent = AdkAgent(spec, ModelOutages(turn_timeout=180, on_throttle=lambda: None, on_answer=lambda _: None))
+    agent = AdkAgent(spec, ModelOutages(turn_timeout=180, limiter=Limiter(1)))
     with pytest.raises(AgentFailure, match=r"google-adk is not installed for /usr/bin/python3"):
         await agent.start()
     await agent.close()

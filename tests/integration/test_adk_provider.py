@@ -54,24 +54,21 @@ def serving(*faults: Fault) -> FakeGemini:
 @pytest.mark.parametrize("version", MATRIX)
 async def test_call__that_fails_is_repeated_and_has_an_owner(tmp_path: Path, version: str) -> None:
     """All on one host, because importing the oldest google-adk takes ten seconds."""
-    throttled: list[None] = []
-    options: dict[str, Any] = {
-        "python": host_forks.command(adk_python(version)),
-        "on_throttle": lambda: throttled.append(None),
-    }
+    limiter = Limiter(64)
+    options: dict[str, Any] = {"python": host_forks.command(adk_python(version)), "limiter": limiter}
     with serving(Fault(kind=429), Fault(kind=503)) as server:
         async with gemini_agent(tmp_path / "logs", server, **options) as agent:
-            await _is_repeated_while_throttled(agent, server, throttled)
+            await _is_repeated_while_throttled(agent, server, limiter)
             if version == MATRIX[-1]:
                 await _is_blamed_by_status(agent, server)
             if version != MATRIX[1]:  # aiohttp is asked by the oldest, httpx by the newest
                 await _is_repeated_without_an_answer(agent, server, resets=version != MATRIX[0])
-                await _is_the_providers_if_it_never_answers(agent, server)
+                await _is_the_providers_if_it_never_answers(agent, server, limiter)
 
 
-async def _is_repeated_while_throttled(agent: AdkAgent, server: FakeGemini, throttled: list[None]) -> None:
+async def _is_repeated_while_throttled(agent: AdkAgent, server: FakeGemini, limiter: Limiter) -> None:
     invocation = await say(agent, "hello")
-    assert (server.stats.requests, len(throttled)) == (3, 2)
+    assert (server.stats.requests, limiter.refusals, limiter.unanswered) == (3, 2, 0)
     assert [span.attempts for span in invocation.spans or ()] == [[429, 503]]
     error = await failure(agent, "429")
     assert server.stats.requests == 6
@@ -125,12 +122,13 @@ async def _is_repeated_without_an_answer(agent: AdkAgent, server: FakeGemini, *,
         assert words in error.message
 
 
-async def _is_the_providers_if_it_never_answers(agent: AdkAgent, server: FakeGemini) -> None:
+async def _is_the_providers_if_it_never_answers(agent: AdkAgent, server: FakeGemini, limiter: Limiter) -> None:
     await say(agent, "hello")
     server.fail(Fault(kind="hang"))
     error = await failure(agent, "hello", timeout=2)
     assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
     assert f"gemini-2.5-flash at {server.url}) sent nothing for" in error.message
+    assert limiter.unanswered == 0
 
 
 async def test_call__connection_refused(tmp_path: Path) -> None:

@@ -10,6 +10,17 @@ import pytest
 from agent_eval.agents.host.outage import ModelOutages, outage_seconds, silence_seconds
 from agent_eval.agents.messages import ModelNews
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.core.limiter import Limiter
+
+
+class CountingLimiter(Limiter):
+    """How many answers it was told of."""
+
+    answers = 0
+
+    def answered(self) -> None:
+        self.answers += 1
+        super().answered()
 
 
 class Watched:
@@ -17,17 +28,8 @@ class Watched:
 
     def __init__(self, *, turn_timeout: float = 180.0) -> None:
         self.now = 0.0
-        self.throttles = 0
-        self.answers = 0
-        self.outages = ModelOutages(
-            turn_timeout=turn_timeout, on_throttle=self._throttle, on_answer=self._answer, clock=lambda: self.now
-        )
-
-    def _throttle(self) -> None:
-        self.throttles += 1
-
-    def _answer(self, seconds: float | None) -> None:
-        self.answers += 1
+        self.limiter = CountingLimiter(64, clock=lambda: self.now)
+        self.outages = ModelOutages(turn_timeout=turn_timeout, limiter=self.limiter, clock=lambda: self.now)
 
     @staticmethod
     def turn() -> asyncio.Future[AgentFailure]:
@@ -62,7 +64,7 @@ async def test_outages__failures_for_a_minute_end_the_turns_that_ask_and_the_age
     with pytest.raises(AgentFailure) as caught:
         watched.outages.check()
     assert caught.value.message == failure.message
-    assert watched.throttles == 11
+    assert watched.limiter.refusals == 11
 
 
 async def test_outages__an_answer_between_is_no_outage() -> None:
@@ -73,7 +75,7 @@ async def test_outages__an_answer_between_is_no_outage() -> None:
     watched.refuse(turn, until=105)
     watched.outages.check()
     assert not turn.done()
-    assert watched.answers == 1
+    assert watched.limiter.answers == 1
 
 
 async def test_outages__few_failures_are_none() -> None:
@@ -90,7 +92,7 @@ async def test_outages__a_refused_question_comes_from_a_provider_that_is_up() ->
     for at in range(0, 200, 10):
         watched.note(turn, "failed", at=at, status=400, cause="HTTP 400")
     watched.outages.check()
-    assert watched.answers == 20
+    assert watched.limiter.answers == 20
 
 
 async def test_outages__another_model_that_answers_keeps_the_agent_going() -> None:
@@ -106,6 +108,25 @@ async def test_outages__another_model_that_answers_keeps_the_agent_going() -> No
     watched.now = 200
     with pytest.raises(AgentFailure):
         watched.outages.check()
+
+
+async def test_outages__an_attempt_is_in_the_providers_hands_until_it_or_its_turn_ends() -> None:
+    watched = Watched()
+    turn, other = watched.turn(), watched.turn()
+    for call in (1, 2, 3, 4):
+        watched.note(turn, "asked", at=0, call=call)
+    watched.note(other, "asked", at=0)
+    assert watched.limiter.unanswered == 5
+    watched.note(turn, "silent", at=60, call=1, seconds=60.0)
+    watched.note(turn, "answered", at=61, call=1)
+    watched.note(turn, "failed", at=61, call=2, cause="HTTP 429", status=429)
+    watched.note(turn, "failed", at=61, call=3, cause="connection reset")
+    assert watched.limiter.unanswered == 2
+    watched.note(turn, "asked", at=62, call=2)
+    watched.outages.ended(turn)
+    assert watched.limiter.unanswered == 1
+    watched.outages.ended(other)
+    assert (watched.limiter.unanswered, watched.limiter.refusals) == (0, 1)
 
 
 async def test_outages__three_silent_turns_are_one_and_two_are_not() -> None:

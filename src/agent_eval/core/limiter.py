@@ -21,9 +21,11 @@ AUTO_START, AUTO_MAXIMUM = 8, 64
 _SEARCH_STEP = 0.5
 """Growth for each answer until the first refusal: the size grows by half while all places are answered once. It then
 exceeds what the provider allows by at most half; doubling, as TCP does, would refuse up to every second request."""
-_BELOW_REFUSED = 0.8
-_FORGOTTEN = 60.0
-"""Seconds after the last refusal in which the size stays below the refused one; the window of most quotas."""
+_OUTCOMES = 64
+"""How many of the latest requests tell what a provider allows."""
+_FORGOTTEN = 20.0
+"""Seconds since the size shrank after which it may exceed what was not allowed. To try costs two refusals; and a
+provider that refused everything for a moment seems to allow one request at a time until then."""
 _SLOWER = 2.0
 """An adaptive limiter does not grow while answers take more than this many times as long as the first ones."""
 _SMOOTHING = 0.1
@@ -62,6 +64,43 @@ class Place:
         self.lend()
 
 
+class Request:
+    """A request that a provider has in its hands. Only the first of the three methods that is called does anything."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        """For Limiter.asked."""
+        limiter.unanswered += 1
+        self._limiter = limiter
+        self._rank = limiter.unanswered
+        self._asked_at = limiter._clock()
+        self._has_ended = False
+
+    def answered(self) -> None:
+        """The provider did the work. An adaptive limiter stops growing while that takes much longer than at first."""
+        if self._end():
+            self._limiter._latency.add(self._limiter._clock() - self._asked_at)
+            self._limiter._outcomes.append((self._rank, False))
+
+    def refused(self) -> None:
+        """The provider said that it has no capacity: the size may shrink."""
+        if self._end():
+            # Requests overtake each other on their way: it had all those that it has not refused.
+            rank = max(self._rank, self._limiter.unanswered + 1)
+            self._limiter._outcomes.append((rank, True))
+            self._limiter._refused(rank)
+
+    def ended(self) -> None:
+        """It ended in another way, or nobody waits for it any more."""
+        self._end()
+
+    def _end(self) -> bool:
+        if self._has_ended:
+            return False
+        self._has_ended = True
+        self._limiter.unanswered -= 1
+        return True
+
+
 class _Latency:
     """Whether answers take longer than the first ones, when no other request was waiting."""
 
@@ -92,6 +131,10 @@ class Limiter:
     Additive increase, multiplicative decrease, as TCP does (Chiu and Jain, 1989). An adaptive limiter begins below its
     maximum and grows faster, by half an answer each, until the provider refuses a request or answers more slowly (TCP's
     slow start). It never grows unless somebody waits for a place.
+
+    An adaptive limiter also finds out how many requests the provider allows at once. The rank of a request is how many
+    the provider had in its hands when it came. If at least half of those of a rank and above were refused lately, so
+    many are not allowed, and the size goes just below. Other refusals halve it: they depend on something else.
     """
 
     def __init__(self, maximum: int, *, start: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -111,11 +154,15 @@ class Limiter:
         self._clock = clock
         self._shrunk_at = float("-inf")
         self._in_flight = 0
+        self._outcomes: deque[tuple[int, bool]] = deque(maxlen=_OUTCOMES)
+        """The rank of each of the latest requests, and whether it was refused."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.peak = 0
         """The most that was ever in flight."""
+        self.unanswered = 0
+        """How many requests the provider has in its hands."""
         self.refusals = 0
-        """Calls of `throttled`."""
+        """How many requests the provider refused."""
 
     @classmethod
     def of(cls, setting: int | None) -> Limiter:
@@ -138,31 +185,35 @@ class Limiter:
         refused = f", {self.refusals:,} requests refused" if self.refusals else ""
         return f"{self.peak} at once at most{refused}"
 
-    def throttled(self) -> None:
-        """Halves the size, unless it was halved in the last five seconds; the provider refused a request."""
-        now = self._clock()
-        self.refusals += 1
-        if now - self._shrunk_at >= _PAUSE:
-            self._shrunk_at = now
-            if self._is_adaptive:
-                # What was refused now will be refused again: stay below it for a while.
-                self._is_searching = False
-                self._ceiling = max(self._minimum, self._size * _BELOW_REFUSED)
-            self._size = max(self._minimum, self._size / 2)
+    def asked(self) -> Request:
+        """A request was sent to the provider."""
+        return Request(self)
 
-    def answered(self, seconds: float | None = None) -> None:
-        """Raises the size a little; the provider answered a request, after `seconds` if they are known."""
-        if seconds is not None:
-            self.measured(seconds)
+    def answered(self) -> None:
+        """Raises the size a little: the provider does what it is asked for."""
         if self._is_adaptive:
             self._grow()
         else:
             self._size = min(self._maximum, self._size + 1 / self._size)
         self._wake()
 
-    def measured(self, seconds: float) -> None:
-        """Takes in how long a request took. An adaptive limiter stops growing while that is much more than at first."""
-        self._latency.add(seconds)
+    def _refused(self, rank: int) -> None:
+        now = self._clock()
+        self.refusals += 1
+        if self._is_adaptive:
+            self._is_searching = False
+            above = [refused for other, refused in self._outcomes if other >= rank]
+            if len(above) == 1:
+                return  # Nobody knows yet whether it is bad luck. If not, the next one is refused as well.
+            if 2 * sum(above) >= len(above):
+                # A run that computes has a place, but no request in the provider's hands.
+                places = self._in_flight / (self.unanswered + 1)
+                self._ceiling = max(1.0, min(self._ceiling, (rank - 1) * places))
+                self._size = min(self._size, self._ceiling)
+                self._shrunk_at = now
+        if now - self._shrunk_at >= _PAUSE:
+            self._size = min(self._size, max(self._minimum, self._size / 2))
+            self._shrunk_at = now
 
     def _grow(self) -> None:
         if not self._waiting or self._latency.has_grown:

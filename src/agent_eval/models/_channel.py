@@ -160,17 +160,17 @@ class ModelChannel:
         call.attempts += 1
         tokens: float | None = None
         cost: float | None = None
+        sent = self._limiter.asked()
         try:
             timeout = min(self._settings.attempt_timeout, max(0.001, self._remaining(call)))
-            begun = time.monotonic()
             reply = await self._send(replace(request, timeout=timeout))
-            self._limiter.measured(time.monotonic() - begun)
+            sent.answered()
             call.usage = add_usage(call.usage, reply.usage)
             tokens, cost = self._usage_of(reply, reservation)
             return reply
         except ProviderError as error:
             if error.then == "slow-down":
-                self._limiter.throttled()
+                sent.refused()
                 if (error.retry_after or 0.0) >= _LONG_WAIT:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + (error.retry_after or 0.0))
             if not error.sent:
@@ -179,6 +179,7 @@ class ModelChannel:
             self._meter.failed(self._failure(error))
             raise
         finally:
+            sent.ended()
             reservation.settle(tokens, cost)
 
     async def _send(self, request: ProviderRequest) -> ProviderReply:

@@ -303,8 +303,6 @@ class AdkSession:
         except asyncio.CancelledError:
             self.host.abandon(turn)
             raise
-        finally:
-            self._agent.outages.ended(turn.outage)
         if not turn.answer.done():
             if turn.outage.done():
                 self.host.abandon(turn)

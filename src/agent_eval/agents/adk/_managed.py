@@ -59,10 +59,7 @@ class ManagedAdkAgent:
     async def _create_agent(self) -> AdkAgent:
         interpreter = await self._get_interpreter()
         self._environment = {**interpreter.versions, "environment": interpreter.origin}
-        limiter = self._context.limiter
-        outages = ModelOutages(
-            turn_timeout=self._context.turn_timeout, on_throttle=limiter.throttled, on_answer=limiter.answered
-        )
+        outages = ModelOutages(turn_timeout=self._context.turn_timeout, limiter=self._context.limiter)
         spec = dataclasses.replace(self._host_spec(interpreter), retry=RETRY_OPTIONS)
         return AdkAgent(spec, outages, workers=self._context.workers)
 

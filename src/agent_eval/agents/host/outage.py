@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from agent_eval.agents.host import blame
 from agent_eval.agents.messages import ModelCallFacts, ModelNews
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.core.limiter import Limiter, Request
 from agent_eval.models import Health, ModelFailure
 
 _LONGEST_OUTAGE = 60.0
@@ -58,26 +59,23 @@ class ModelOutages:
         self,
         *,
         turn_timeout: float,
-        on_throttle: Callable[[], None],
-        on_answer: Callable[[float | None], None],
+        limiter: Limiter,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins with all of them healthy.
 
         Args:
             turn_timeout: Seconds that a turn may take.
-            on_throttle: Called when an attempt is answered with 429 or 503.
-            on_answer: Called when an attempt is answered otherwise, with its seconds if they are known.
+            limiter: Is told of each attempt, and whether it is answered with 429 or 503.
             clock: Only goes forward.
         """
         self._outage = outage_seconds(turn_timeout)
         self._silence = silence_seconds(turn_timeout)
-        self._on_throttle = on_throttle
-        self._on_answer = on_answer
+        self._limiter = limiter
         self._clock = clock
         self._models: dict[_Key, _Model] = {}
-        self._asked_at: dict[asyncio.Future[AgentFailure], float] = {}
-        """When the last attempt of each of these turns began."""
+        self._requests: dict[tuple[asyncio.Future[AgentFailure], int], Request] = {}
+        """The attempt of each turn and model call that is not answered yet."""
         self._waiting: dict[asyncio.Future[AgentFailure], _Key] = {}
         """The turns that ask a model right now: their `outage`, and which model."""
 
@@ -89,17 +87,15 @@ class ModelOutages:
             news: What happened.
         """
         key, now = (news.address, news.model), self._clock()
-        if news.what == "failed":
-            self._asked_at.pop(outage, None)  # The next attempt begins after a pause.
+        if news.what != "silent":
+            self._note_request((outage, news.call), news)
         model = self._models.get(key) or self._add(key, now)
         match news.what:
             case "asked":
                 self._waiting[outage] = key
-                self._asked_at[outage] = now
             case "answered":
                 self._waiting.pop(outage, None)
-                asked_at = self._asked_at.pop(outage, None)
-                self._answered(model, now, None if asked_at is None else now - asked_at)
+                self._answered(model, now)
             case "failed" if news.status is None or blame.is_temporary(news.status):
                 self._failed(model, news, now)
             case "failed" if news.status in _CREDENTIALS:
@@ -109,6 +105,17 @@ class ModelOutages:
             case "silent" if news.seconds >= self._silence:
                 model.health.silent(outage, news.seconds)
         self._end_turns()
+
+    def _note_request(self, key: tuple[asyncio.Future[AgentFailure], int], news: ModelNews) -> None:
+        request = self._requests.pop(key, None)
+        if news.what == "answered" and request is not None:
+            request.answered()
+        elif news.status in _THROTTLED:
+            (request or self._limiter.asked()).refused()
+        elif request is not None:
+            request.ended()
+        if news.what == "asked":
+            self._requests[key] = self._limiter.asked()
 
     def _add(self, key: _Key, now: float) -> _Model:
         address, name = key
@@ -122,17 +129,15 @@ class ModelOutages:
         )
         return self._models.setdefault(key, _Model(health=health))
 
-    def _answered(self, model: _Model, now: float, seconds: float | None = None) -> None:
+    def _answered(self, model: _Model, now: float) -> None:
         model.health.answered(now)
         model.causes.clear()
         model.refused = 0
         model.ever_answered = True
         model.answered_at = now
-        self._on_answer(seconds)
+        self._limiter.answered()
 
     def _failed(self, model: _Model, news: ModelNews, now: float) -> None:
-        if news.status in _THROTTLED:
-            self._on_throttle()
         model.causes[news.cause] += 1
         model.health.failed(now, blame.counted(model.causes))
 
@@ -150,9 +155,10 @@ class ModelOutages:
             self._end_turns()
 
     def ended(self, outage: asyncio.Future[AgentFailure]) -> None:
-        """A turn has ended."""
+        """A turn has ended; there will be no more news of it."""
         self._waiting.pop(outage, None)
-        self._asked_at.pop(outage, None)
+        for key in [key for key in self._requests if key[0] is outage]:
+            self._requests.pop(key).ended()
 
     def _end_turns(self) -> None:
         for outage, key in list(self._waiting.items()):

@@ -388,8 +388,13 @@ class HostProcess:
         outage = asyncio.get_running_loop().create_future()
         turn = Turn(number=number, answer=answer, outage=outage, place=place, tools=tools)
         self._turns[number] = turn
-        answer.add_done_callback(lambda _: self._turns.pop(number, None))
+        answer.add_done_callback(lambda _: self._ended_turn(turn))
         return turn
+
+    def _ended_turn(self, turn: Turn) -> None:
+        self._turns.pop(turn.number, None)
+        if self._spec.outages is not None:
+            self._spec.outages.ended(turn.outage)
 
     async def _wait_and_resume(self, turn: Turn, pause: Pause) -> None:
         """Resumes a model call after its pause, when it has a concurrency slot."""
@@ -413,7 +418,7 @@ class HostProcess:
         except (TimeoutError, RemoteError, ConnectionLost, ProtocolError):
             return False
         finally:
-            self._turns.pop(turn.number, None)
+            self._ended_turn(turn)
         return True
 
     def abandon(self, turn: Turn) -> None:

@@ -61,7 +61,7 @@ async def stream_with_retries(
         headers: Headers of the protocol.
         until: The end of the turn, by the event loop's clock. No pause begins that would not end before.
         place: The run's concurrency slot, which is lent to others during a pause.
-        limiter: Is notified of 429 and 503, and of how long answers take.
+        limiter: Is told of each attempt, and whether it is answered with 429 or 503.
 
     Raises:
         AgentFailure: The server is still unavailable (`server-unavailable`).
@@ -72,16 +72,20 @@ async def stream_with_retries(
     attempt = 0
     while True:
         attempt += 1
-        sent = clock()
-        async with client.stream("POST", url, body=body, headers=headers) as stream:
-            if stream.status not in RETRIED:
-                yield stream
-                if limiter is not None:
-                    limiter.measured(clock() - sent)
-                return
-            reply = await stream.reply()
-        if limiter is not None and reply.status in {429, 503}:
-            limiter.throttled()
+        request = None if limiter is None else limiter.asked()
+        try:
+            async with client.stream("POST", url, body=body, headers=headers) as stream:
+                if stream.status not in RETRIED:
+                    yield stream
+                    if request is not None:
+                        request.answered()
+                    return
+                reply = await stream.reply()
+            if request is not None and reply.status in {429, 503}:
+                request.refused()
+        finally:
+            if request is not None:
+                request.ended()
         pause = pause_before_retry(reply, attempt)
         if clock() + pause >= until:
             raise overloaded(reply, clock() - begun, attempt)
