@@ -53,7 +53,7 @@ async def compare(python: str, turns: int, directory: Path, *, memory: bool) -> 
     agents = directory / "agents"  # A copy: `adk api_server` writes a database beside the agent.
     shutil.copytree(EXAMPLE, agents / "home_automation", ignore=shutil.ignore_patterns("__pycache__", "evals"))
     sandbox = Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(directory)})
-    outages = ModelOutages(turn_timeout=60, on_throttle=lambda: None, on_answer=lambda: None)
+    outages = ModelOutages(turn_timeout=60, limiter=Limiter(64))
     host = AdkAgent(
         HostSpec(
             python=[python],
@@ -107,8 +107,9 @@ async def compare(python: str, turns: int, directory: Path, *, memory: bool) -> 
     overhead = 0.0
     for column, what in enumerate(("session", "turn")):
         of = {name: [times[column] for times in rows] for name, rows in sides.items()}
-        for name, times in of.items():
-            print(f"{what:<8} {name:<7} {statistics.median(times):6.1f} ms ({min(times):.1f} to {max(times):.1f})")
+        for name, column_of in of.items():
+            shown = f"{min(column_of):.1f} to {max(column_of):.1f}"
+            print(f"{what:<8} {name:<7} {statistics.median(column_of):6.1f} ms ({shown})")
         overhead = statistics.median(of["remote"]) - statistics.median(of["host"])
     print(f"overhead of a remote turn: {overhead:.1f} ms (goal: less than {GOAL_MS:g} ms)")
     return overhead < GOAL_MS

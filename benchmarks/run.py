@@ -53,7 +53,7 @@ def table(results: Sequence[Result]) -> str:
 
 def as_json(results: Sequence[Result], facts: dict[str, str], void: dict[str, str]) -> str:
     """Everything, for a machine."""
-    results = [
+    listed = [
         {
             "name": result.name,
             "title": result.title,
@@ -68,7 +68,7 @@ def as_json(results: Sequence[Result], facts: dict[str, str], void: dict[str, st
         }
         for result in results
     ]
-    return json.dumps({"machine": facts, "results": results, "void": void}, indent=1) + "\n"
+    return json.dumps({"machine": facts, "results": listed, "void": void}, indent=1) + "\n"
 
 
 def main() -> int:

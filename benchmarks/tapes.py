@@ -40,6 +40,7 @@ from agent_eval.agents.tapes import (
     write_tape,
 )
 from agent_eval.core.content import FunctionCall, text_of, user_message
+from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
 NOISY = """
@@ -125,7 +126,7 @@ def agent_in(directory: Path, source: str, python: str, *, asks: bool) -> AdkAge
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text("from . import agent\n", encoding="utf-8")
     (package / "agent.py").write_text(source, encoding="utf-8")
-    outages = ModelOutages(turn_timeout=60, on_throttle=lambda: None, on_answer=lambda: None)
+    outages = ModelOutages(turn_timeout=60, limiter=Limiter(64))
     spec = HostSpec(
         python=[python],
         agent_path=str(package),

@@ -48,8 +48,8 @@ def parse_fault(text: str) -> Fault:
     """A status code, `reset`, `hang` or `garbage`."""
     if text.isdecimal():
         return Fault(kind=int(text))
-    if text == "reset" or text == "hang" or text == "garbage":
-        return Fault(kind=text)
+    if text in {"reset", "hang", "garbage"}:
+        return Fault(kind=text)  # type: ignore[arg-type]
     raise argparse.ArgumentTypeError(f"{text} is neither an HTTP status nor reset, hang or garbage")
 
 
