@@ -286,7 +286,7 @@ def test_a_gate_that_was_killed__leaves_no_process_and_the_other_opens_what_it_c
     killed.communicate(timeout=30)
     wait_until(lambda: not processes_of(uid))  # Its killer saw it die.
     other.communicate(timeout=30)
-    assert checkout.mode == 0o700, "closed by the killed one still"
+    # Closed by the killed one still, unless a gate of another test has begun meanwhile: it opens what dead ones closed.
     with checkout.isolated():
         assert checkout.mode == 0o700
     assert checkout.mode == 0o755
