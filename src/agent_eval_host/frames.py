@@ -7,13 +7,16 @@ import gc
 import importlib
 import inspect
 import os
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
 _FRAMEWORK = ("/site-packages/google/adk/", "/site-packages/opentelemetry/")
 _PLUMBING = tuple(str(Path(module.__file__ or "").parent) for module in (asyncio, importlib))
-_OURS = (str(Path(__file__).parent) + os.sep, str(Path(asyncio.__file__).parents[1] / "runpy.py"), "<frozen runpy>")
+_PLACES = tuple(str(Path(name).parent) + os.sep for name in (__file__, sys._getframe().f_code.co_filename))
+"""This package, and where it was compiled: the modules of an archive keep the names of those files."""
+_OURS = (*_PLACES, str(Path(asyncio.__file__).parents[1] / "runpy.py"), "<frozen runpy>")
 """This package, and what starts it."""
 
 

@@ -30,7 +30,8 @@ def _archive() -> bytes:
     import zipfile
 
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:  # not compressed: Python may lack zlib
+    # Not compressed: Python may lack zlib. Nix, Bazel and reproducible images set all times to before 1980.
+    with zipfile.ZipFile(content, "w", strict_timestamps=False) as archive:
         for path in PROGRAM.glob("*.py"):
             archive.write(path, path.name)
             compiled = Path(cache_from_source(str(path)))
