@@ -300,6 +300,14 @@ def test_adaptive__a_provider_that_was_down_for_a_moment_gets_as_much_as_before(
     assert needed < eight
 
 
+@pytest.mark.parametrize("chance", [0.02, 0.05, 0.1])
+def test_adaptive__random_refusals_do_not_keep_it_where_a_moment_of_refusals_has_put_it(chance: float) -> None:
+    """They halve the size, but say nothing of how many are allowed."""
+    _, needed = simulate(Provider(down=(3.0, 8.0), way=0.005, chance=chance), runs=1_000)
+    _, eight = simulate(Provider(down=(3.0, 8.0), way=0.005, chance=chance), runs=1_000, setting=8)
+    assert needed < 1.75 * eight
+
+
 @pytest.mark.parametrize(("chance", "mean"), [(0.01, 35), (0.05, 5), (0.2, 5)])
 def test_adaptive__random_refusals_do_not_pin_it(chance: float, mean: float) -> None:
     """By Little's law, the mean of what the provider has in its hands."""

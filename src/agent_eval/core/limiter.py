@@ -24,7 +24,7 @@ exceeds what the provider allows by at most half; doubling, as TCP does, would r
 _OUTCOMES = 64
 """How many of the latest requests tell what a provider allows."""
 _FORGOTTEN = 20.0
-"""Seconds since the size shrank after which it may exceed what was not allowed. To try costs two refusals; and a
+"""Seconds since so many were last not allowed after which the size may exceed that. To try costs two refusals; and a
 provider that refused everything for a moment seems to allow one request at a time until then."""
 _SLOWER = 2.0
 """An adaptive limiter does not grow while answers take more than this many times as long as the first ones."""
@@ -152,7 +152,7 @@ class Limiter:
         self._is_searching = self._is_adaptive
         self._latency = _Latency(until=int(self._size))
         self._clock = clock
-        self._shrunk_at = float("-inf")
+        self._shrunk_at = self._limited_at = float("-inf")
         self._in_flight = 0
         self._outcomes: deque[tuple[int, bool]] = deque(maxlen=_OUTCOMES)
         """The rank of each of the latest requests, and whether it was refused."""
@@ -210,7 +210,7 @@ class Limiter:
                 places = self._in_flight / (self.unanswered + 1)
                 self._ceiling = max(1.0, min(self._ceiling, (rank - 1) * places))
                 self._size = min(self._size, self._ceiling)
-                self._shrunk_at = now
+                self._shrunk_at = self._limited_at = now
         if now - self._shrunk_at >= _PAUSE:
             self._size = min(self._size, max(self._minimum, self._size / 2))
             self._shrunk_at = now
@@ -218,7 +218,7 @@ class Limiter:
     def _grow(self) -> None:
         if not self._waiting or self._latency.has_grown:
             return
-        if self._clock() - self._shrunk_at >= _FORGOTTEN:
+        if self._clock() - self._limited_at >= _FORGOTTEN:
             self._ceiling = min(self._maximum, self._ceiling + 1 / self._size)
         step = _SEARCH_STEP if self._is_searching else 1 / self._size
         self._size = max(self._size, min(self._ceiling, self._size + step))
