@@ -165,6 +165,9 @@ class ModelWatch:
         except Exception as error:
             self._attempt_failed(call, error)
             raise
+        except asyncio.CancelledError:
+            self._report(call, "cancelled")
+            raise
         else:
             self._slowest = max(self._slowest or 0.0, time.monotonic() - began)
             if stream and hasattr(response, "async_segments"):
@@ -193,6 +196,9 @@ class ModelWatch:
             self._attempt_ended(call, None)
         except GeneratorExit:  # the reader stopped early
             self._attempt_ended(call, None)
+            raise
+        except asyncio.CancelledError:
+            self._report(call, "cancelled")
             raise
         except Exception as error:
             self._attempt_failed(call, error)

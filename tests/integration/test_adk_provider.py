@@ -258,6 +258,25 @@ async def test_blame__stream_that_the_agent_does_not_read(tmp_path: Path) -> Non
     assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT), error.message
 
 
+async def test_requests__end_when_nobody_waits_for_them(tmp_path: Path) -> None:
+    limiter, in_the_end = Limiter(64), 0
+
+    def answer(request: GenerateRequest) -> Answer | Fault:
+        nonlocal in_the_end
+        if request.model == "gemini-2.5-pro":
+            return Fault(kind="hang")
+        if not request.tool_responses:
+            return Answer.calls(("ask_briefly", {"times": 4}))
+        in_the_end = limiter.unanswered
+        return Answer.text("done")
+
+    with FakeGemini(answer) as server:
+        async with gemini_agent(tmp_path / "logs", server, name="networked", limiter=limiter) as agent:
+            await say(agent, "hello")
+        assert server.stats.requests >= 4
+    assert in_the_end <= 2, "this one, and the last cancelled one if the gate has not heard of it"
+
+
 async def test_blame__silent_model_of_the_agents_own(tmp_path: Path) -> None:
     async with running("own_model", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
         error = await failure(agent, "hello", timeout=8)

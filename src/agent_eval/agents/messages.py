@@ -72,7 +72,7 @@ class ModelNews(_Message):
     call: int
     model: str = ""
     address: str = ""
-    what: Literal["asked", "answered", "failed", "silent"]
+    what: Literal["asked", "answered", "failed", "cancelled", "silent"]
     status: int | None = None
     cause: str = ""
     seconds: NonNegativeFloat = 0.0

@@ -1,11 +1,14 @@
-"""A Gemini agent whose tool opens a connection of its own; with HIDES_ERRORS it hides its model's errors."""
+"""A Gemini agent whose tools open connections of their own; with HIDES_ERRORS it hides its model's errors."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import socket
 from typing import Any
 
+from google import genai
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
@@ -17,6 +20,15 @@ def connect(port: int) -> dict[str, Any]:
     return {"connected": port}
 
 
+async def ask_briefly(times: int) -> dict[str, Any]:
+    """Asks a model, and does not wait for the answer."""
+    client = genai.Client()
+    for _ in range(times):
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(client.aio.models.generate_content(model="gemini-2.5-pro", contents="hello"), 0.2)
+    return {"asked": times}
+
+
 def hide(callback_context: Any, llm_request: Any, error: Exception) -> LlmResponse:
     return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="I am sorry.")]))
 
@@ -24,6 +36,6 @@ def hide(callback_context: Any, llm_request: Any, error: Exception) -> LlmRespon
 root_agent = LlmAgent(
     name="networked",
     model="gemini-2.5-flash",
-    tools=[connect],
+    tools=[connect, ask_briefly],
     on_model_error_callback=hide if os.environ.get("HIDES_ERRORS") else None,
 )
