@@ -18,11 +18,14 @@ def open_archive() -> int:
     Returns:
         A descriptor, which the caller closes. Linux only.
     """
-    descriptor = os.memfd_create(PROGRAM.name)
-    with os.fdopen(descriptor, "wb", closefd=False) as file:
+    import tempfile
+
+    # Not os.memfd_create: a Python that was built for an old glibc lacks it, such as conda's.
+    with tempfile.TemporaryFile() as file:
         file.write(_archive())
-    os.fchmod(descriptor, 0o444)
-    return descriptor
+        file.flush()
+        os.fchmod(file.fileno(), 0o444)
+        return os.dup(file.fileno())
 
 
 @functools.cache
