@@ -162,6 +162,10 @@ class Provider:
     """Seconds that each request in flight adds to each answer: a server that queues."""
     way: float = 0.0
     """Seconds that a request or an answer travels, about."""
+    first: int = 0
+    """How many of the first answers take `seconds`, if others take `then`."""
+    then: float = 0.0
+    """Seconds of all answers after the first ones; 0 for no difference."""
     in_flight: int = 0
     calls: int = 0
     refused: int = 0
@@ -175,7 +179,8 @@ class Provider:
         answers = is_up and self.in_flight < self.allowed and self.chances.random() >= self.chance
         if answers:
             self.in_flight += 1
-            seconds = self.seconds + self.slower * self.in_flight
+            seconds = self.then if self.then and self.calls > self.first else self.seconds
+            seconds += self.slower * self.in_flight
             await asyncio.sleep(seconds if not self.way else seconds * self.chances.uniform(0.8, 1.2))
             self.in_flight -= 1
         else:
@@ -298,6 +303,17 @@ def test_adaptive__a_provider_that_was_down_for_a_moment_gets_as_much_as_before(
     _, eight = simulate(fixed, runs=1_000, setting=8)
     assert provider.refused > 20
     assert needed < eight
+
+
+@pytest.mark.parametrize("seconds", [0.6, 2.0])
+@pytest.mark.parametrize("down", [(3.0, 8.0), (60.0, 65.0)])
+def test_adaptive__slow_answers_do_not_keep_it_where_a_moment_of_refusals_has_put_it(
+    seconds: float, down: tuple[float, float]
+) -> None:
+    """The first answers took 0.2 s, all others take longer: whatever is in flight."""
+    _, needed = simulate(Provider(first=8, then=seconds, down=down, way=0.005), runs=1_000)
+    _, eight = simulate(Provider(first=8, then=seconds, down=down, way=0.005), runs=1_000, setting=8)
+    assert needed < 1.5 * eight
 
 
 @pytest.mark.parametrize("chance", [0.02, 0.05, 0.1])

@@ -27,7 +27,7 @@ _FORGOTTEN = 20.0
 """Seconds since so many were last not allowed after which the size may exceed that. To try costs two refusals; and a
 provider that refused everything for a moment seems to allow one request at a time until then."""
 _SLOWER = 2.0
-"""An adaptive limiter does not grow while answers take more than this many times as long as the first ones."""
+"""Beyond its first size, an adaptive limiter does not grow while answers take this many times as long as at first."""
 _SMOOTHING = 0.1
 _TOLERANCE = 0.05
 """Seconds by which answers may always be slower: two answers of a few milliseconds say nothing about load."""
@@ -146,7 +146,7 @@ class Limiter:
             clock: Only goes forward.
         """
         self._maximum = self._ceiling = float(maximum)
-        self._size = float(maximum if start is None else start)
+        self._size = self._first = float(maximum if start is None else start)
         self._minimum = max(1.0, self._size / _FLOOR)
         self._is_adaptive = start is not None
         self._is_searching = self._is_adaptive
@@ -216,7 +216,8 @@ class Limiter:
             self._shrunk_at = now
 
     def _grow(self) -> None:
-        if not self._waiting or self._latency.has_grown:
+        # The first answers set the reference at the first size: below it, others are not slow because of the load.
+        if not self._waiting or (self._size >= self._first and self._latency.has_grown):
             return
         if self._clock() - self._limited_at >= _FORGOTTEN:
             self._ceiling = min(self._maximum, self._ceiling + 1 / self._size)
