@@ -1,4 +1,4 @@
-"""What the gate is told about an error."""
+"""The data of an error response: what was raised, where, and whether a model call raised it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from agent_eval.core.limiter import Limiter
 
 
 class CountingLimiter(Limiter):
-    """How many answers it was told of."""
+    """How many answers were counted."""
 
     answers = 0
 

@@ -66,7 +66,7 @@ class ModelOutages:
 
         Args:
             turn_timeout: Seconds that a turn may take.
-            limiter: Is told of each attempt, and whether it is answered with 429 or 503.
+            limiter: Counts each attempt, and shrinks if it is answered with 429 or 503.
             clock: Only goes forward.
         """
         self._outage = outage_seconds(turn_timeout)

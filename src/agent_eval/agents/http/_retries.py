@@ -61,7 +61,7 @@ async def stream_with_retries(
         headers: Headers of the protocol.
         until: The end of the turn, by the event loop's clock. No pause begins that would not end before.
         place: The run's concurrency slot, which is lent to others during a pause.
-        limiter: Is told of each attempt, and whether it is answered with 429 or 503.
+        limiter: Counts each attempt, and shrinks if it is answered with 429 or 503.
 
     Raises:
         AgentFailure: The server is still unavailable (`server-unavailable`).
