@@ -8,7 +8,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, npm calls node, the container tests call act.
 lint lint-page test-browser test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
+.PHONY: help demo demo-broken demo-judged test crossings test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -30,6 +30,9 @@ REPEATED = $(if $(filter true,$(CI)),--reruns 1 --rerun-show-tracebacks -raR)
 test: .venv/ready ## Unit and integration tests
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) --dist worksteal tests/unit tests/integration \
 		-m "not browser and not conformance and not container and not nightly"
+
+crossings: .venv/ready ## Where two features meet: a pairwise cover of each table; CROSSINGS=all for all cells
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) --dist loadgroup tests/crossings
 
 lint: .venv/ready lint-page ## All static checks
 	$(BIN)/ruff check
