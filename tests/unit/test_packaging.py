@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -32,6 +33,23 @@ def tracked(*patterns: str) -> list[Path]:
     if listed.returncode != 0:
         pytest.skip("this is no git work tree")
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_ruff__checks_every_python_file_that_git_tracks() -> None:
+    scripts = [
+        path for path in tracked("*") if not path.suffix and path.read_bytes().startswith(b"#!/usr/bin/env python")
+    ]
+    shown = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--show-files"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout.splitlines()
+
+    assert scripts
+    assert {*tracked("*.py"), *scripts} <= set(map(Path, shown))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

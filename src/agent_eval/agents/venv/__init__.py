@@ -1,6 +1,23 @@
 """The agent's own virtual environment: its dependencies found, installed and cached."""
 
-from agent_eval.agents.venv.environment import (AgentInterpreter, EnvironmentRequest, default_cache_dir, discard_damaged, ensure_environment, run_setup)
-from agent_eval.agents.venv.startable import (AgentPlace, checked_interpreter, unreachable)
+from agent_eval.agents.venv.environment import (
+    AgentInterpreter,
+    EnvironmentRequest,
+    default_cache_dir,
+    discard_damaged,
+    ensure_environment,
+    run_setup,
+)
+from agent_eval.agents.venv.startable import AgentPlace, checked_interpreter, unreachable
 
-__all__ = ["AgentInterpreter", "AgentPlace", "EnvironmentRequest", "checked_interpreter", "default_cache_dir", "discard_damaged", "ensure_environment", "run_setup", "unreachable"]
+__all__ = [
+    "AgentInterpreter",
+    "AgentPlace",
+    "EnvironmentRequest",
+    "checked_interpreter",
+    "default_cache_dir",
+    "discard_damaged",
+    "ensure_environment",
+    "run_setup",
+    "unreachable",
+]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.venv._poetry import (NotTranslatable, local_sources, poetry_table, python_versions, requirements)
 from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.venv._poetry import NotTranslatable, local_sources, poetry_table, python_versions, requirements
 from agent_eval.core.files import open_regular, read_regular
 from agent_eval.core.toml_lines import read_toml
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.sandbox import blocked_at
-from agent_eval.agents.sandbox import Sandbox, close_pipe, kill_group
+from agent_eval.agents.sandbox import Sandbox, blocked_at, close_pipe, kill_group
 from agent_eval.core.masking import Masker
 
 _TAIL_BYTES = 16_000

@@ -21,13 +21,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_eval.agents.venv._dependencies import (Dependencies, SourceKind, check_adk, dependencies_in, find_dependencies, fingerprint)
-from agent_eval.agents.venv._store import (EnvironmentInfo, Place, installer_cache, locked, prune, take_over)
-from agent_eval.agents.venv._installer import (Installer, Interpreter, find_uv, probe, run)
 from agent_eval.agents.protocol import AgentFailure, FailureKind
-from agent_eval.agents.sandbox import blocked_at
-from agent_eval.agents.sandbox import Account, Sandbox
-from agent_eval.agents.sandbox import STATE_DIR
+from agent_eval.agents.sandbox import STATE_DIR, Account, Sandbox, blocked_at
+from agent_eval.agents.venv._dependencies import (
+    Dependencies,
+    SourceKind,
+    check_adk,
+    dependencies_in,
+    find_dependencies,
+    fingerprint,
+)
+from agent_eval.agents.venv._installer import Installer, Interpreter, find_uv, probe, run
+from agent_eval.agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune, take_over
 from agent_eval.core.masking import Masker
 
 _RECIPE = 1
@@ -296,7 +301,9 @@ async def _build(place: Place, dependencies: Dependencies, installer: Installer,
         await installer.uv(["sync", "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd)
     else:
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
-        await installer.uv(["pip", "install", *python, "--compile-bytecode", *_install_arguments(dependencies)], cwd=cwd)
+        await installer.uv(
+            ["pip", "install", *python, "--compile-bytecode", *_install_arguments(dependencies)], cwd=cwd
+        )
     interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
     added = not interpreter.has_adk and dependencies.kind is not SourceKind.LOCK
     if added:
@@ -318,7 +325,9 @@ def _install_arguments(dependencies: Dependencies) -> list[str]:
     return [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
 
 
-async def _make_importable(dependencies: Dependencies, interpreter: Interpreter, place: Place, installer: Installer) -> None:
+async def _make_importable(
+    dependencies: Dependencies, interpreter: Interpreter, place: Place, installer: Installer
+) -> None:
     """Makes the project importable like an editable install, without writing to the checkout.
 
     Runs inside the environment, which still belongs to the agent's user.
@@ -342,7 +351,9 @@ async def _make_importable(dependencies: Dependencies, interpreter: Interpreter,
         )
 
 
-def _interpreter(place: Place, info: EnvironmentInfo, sandbox: Sandbox, begun: float, *, reused: bool) -> AgentInterpreter:
+def _interpreter(
+    place: Place, info: EnvironmentInfo, sandbox: Sandbox, begun: float, *, reused: bool
+) -> AgentInterpreter:
     return AgentInterpreter(
         python=(str(place.python),),
         origin=info.origin,

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.venv.environment import AgentInterpreter, EnvironmentRequest, named_interpreter
-from agent_eval.agents.sandbox import Isolation
 from agent_eval.agents.protocol import AgentFailure
-from agent_eval.agents.sandbox import blocked_at
+from agent_eval.agents.sandbox import Isolation, blocked_at
+from agent_eval.agents.venv.environment import AgentInterpreter, EnvironmentRequest, named_interpreter
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity
 
@@ -76,7 +75,8 @@ async def checked_interpreter(
         when = "agent-python, after agent-setup has run" if after_setup else "agent-python"
         hint = failure.hint
         if after_setup:
-            hint = f"agent-setup runs at the repository's root and must create the interpreter of agent-python. {hint or ''}"
+            setup = "agent-setup runs at the repository's root and must create the interpreter of agent-python."
+            hint = f"{setup} {hint or ''}"
         return None, [_error("agent-python-unusable", f"{when}: {failure.message}.{tail}", hint)]
 
 
