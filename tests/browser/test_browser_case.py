@@ -243,3 +243,36 @@ def test_case__real_run_shows_the_cause_without_scrolling(visit: Visit, tmp_path
     turn.get_by_text("timeline").click()
     assert turn.locator(".lane-picture .span.tool").count() == 1, "model and tool calls were measured"
     assert turn.locator(".lane-picture .span.model").count() == 2
+
+
+def test_case__a_turn_below_the_threshold_is_marked_in_a_passed_case(visit: Visit, tmp_path: Path) -> None:
+    turns = [samples.turn("Paris", answer="18 degrees"), samples.turn("Rome", answer="The database exploded.")]
+    score = samples.run_score(
+        "head:0", "passed", 0.5, turn_scores=[1.0, 0.0], evidence=[samples.evidence(1, 0.0, "missing words: Rome")]
+    )
+    case = samples.case(
+        "evals/a.test.json:paris",
+        [samples.run("head:0", "passed", turns)],
+        metrics=[samples.metric("response_match_score", "passed", 0.5, 0.5, runs=[score])],
+    )
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+
+    marks = [page.locator(f'[data-turn="{turn}"] > summary .mark').all_inner_texts() for turn in (1, 2)]
+    assert marks == [[], ["below a threshold"]]
+    assert "response_match_score 0.00 missing words: Rome" in texts(page.locator('[data-turn="2"] .remarks li'))
+
+
+def test_changes__a_number_without_a_threshold_is_neither_better_nor_worse(visit: Visit, tmp_path: Path) -> None:
+    index = samples.index_of([samples.agents_case()])
+    row = {"base": 0.5, "now": 0.75, "delta": 0.25, "direction": "higher"}
+    index["metrics"] = [
+        {**index["metrics"][0], **row, "name": "response_match_score", "threshold": 0.5, "gates": True},
+        {**index["metrics"][0], **row, "name": "invocation_duration_v1", "threshold": None, "gates": False},
+    ]
+    page = visit(
+        page_of_data(tmp_path / "report.html", index, [{"cases": [samples.agents_case()]}]), ready="details.metrics"
+    )
+
+    gating, seconds = page.locator("details.metrics tbody tr").all_text_contents()
+    assert "better by 0.25" in gating
+    assert "up by 0.25" in seconds and "better" not in seconds and "worse" not in seconds

@@ -93,3 +93,15 @@ def test_trend__one_point_has_no_line(visit: Visit, tmp_path: Path) -> None:
     page.locator("figure svg").last.wait_for()
     assert page.locator("figure").first.locator("circle").count() == 1
     assert page.locator("polyline, polygon").count() == 0
+
+
+def test_trend__a_crash_of_the_agent_lowers_the_pass_rate(visit: Visit, tmp_path: Path) -> None:
+    trend = {**samples.trend_of(3), "head": samples.trend_row(3, cases=4, passed=1, failed=1, broke=1, unknown=1)}
+    page = trend_page(visit, tmp_path, trend)
+
+    assert "pass rate 33.3%" in page.locator("figcaption").first.inner_text()
+    first = page.locator("table", has_text="The same numbers, newest first").locator("tbody tr").first
+    low, high = wilson(1, 3)
+    cells = first.inner_text().split("\t")
+    assert cells[1:6] == ["4", "1", "1", "1", "1"]
+    assert cells[-1] == f"{low:.1%} to {high:.1%}"

@@ -123,6 +123,29 @@ def test_outputs__summary_and_annotations(repository: Repository, job: dict[str,
     assert "bad failed" in annotation
 
 
+def test_outputs__a_turn_below_the_threshold_of_a_passing_case_is_marked(repository: Repository) -> None:
+    (repository.root / "evals").mkdir()
+    config = {"criteria": {"response_match_score": 0.5}}
+    (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    repository.evals("evals/some.test.json", {"paris": ["Paris", "Rome"], "right": ["Oslo", "Bern"]})
+    cases = json.loads((repository.root / "evals" / "some.test.json").read_text(encoding="utf-8"))["eval_cases"]
+    cases[0]["conversation"][1]["final_response"]["parts"] = [{"text": "The database exploded."}]
+    answers = json.dumps({"eval_set_id": "answers", "eval_cases": cases})
+    (repository.root / "answers.json").write_text(answers, encoding="utf-8")
+
+    done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False)
+
+    assert done.code == 0, done.out + done.err
+    low = "turn 2 of 2: response_match_score 0.00, below 0.50"
+    assert done.out.count(low) == 1, "once, at the case that it is about"
+    summary = (done.output / "summary.md").read_text(encoding="utf-8")
+    assert "These cases pass on average, with a turn below a threshold:" in summary
+    assert summary.replace("\\", "").count(low) == 1
+    shown = repository.gate("show", "paris").out
+    assert shown.split("turn 2")[1].count("✗") == 1 and "✗" not in shown.split("turn 2")[0]
+    assert "✗" not in repository.gate("show", "right").out
+
+
 def test_outputs__hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE})
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)

@@ -51,7 +51,7 @@ class Reason(ReportModel):
 
 
 class TurnEvidence(ReportModel):
-    """Excerpts of a turn that lowered a score."""
+    """Excerpts of a turn that lowered a score which failed, or that is below the threshold of a score which passed."""
 
     turn: int
     """0-based."""

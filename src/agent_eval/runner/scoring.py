@@ -157,7 +157,7 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
         score=result.score,
         status="passed" if passed else "failed",
         turn_scores=_turn_scores(result),
-        evidence=[] if passed else _evidence(result, planned.case.conversation or recording.invocations),
+        evidence=_evidence(result, criterion.threshold, passed, planned.case.conversation or recording.invocations),
         details=result.details,
     )
 
@@ -166,8 +166,15 @@ def _turn_scores(result: Scored) -> list[float | None]:
     return list(result.turn_scores) if len(result.turn_scores) > 1 else []
 
 
-def _evidence(result: Scored, turns: Sequence[Invocation]) -> list[TurnEvidence]:
-    return [_turn(finding, turns) for finding in _lowest(result.findings)]
+def _evidence(result: Scored, threshold: float, passed: bool, turns: Sequence[Invocation]) -> list[TurnEvidence]:
+    """Of a score that passes, the turns that would fail by themselves: the mean hides them.
+
+    What a turn's score means to a custom metric, which decides itself, is not known.
+    """
+    if not passed:
+        return [_turn(finding, turns) for finding in _lowest(result.findings)]
+    low = [found for found in result.findings if found.score is not None and found.score < threshold]
+    return [_turn(finding, turns) for finding in _lowest(low)] if result.passed is None else []
 
 
 def _lowest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:

@@ -16,7 +16,7 @@ SCRIPTS = (
 )
 """In the order in which they are joined: each uses what those before it declare."""
 STYLES = ("app.css", "case.css", "print.css")
-BUDGET = 120_000
+BUDGET = 122_000
 """Bytes of script and style together."""
 
 

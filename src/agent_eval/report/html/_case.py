@@ -16,7 +16,7 @@ from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval.report.html._source import Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
-from agent_eval.report.views import Links, findings
+from agent_eval.report.views import Links, findings, low_turns
 from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 
 _NAME, _LINE, _LOG = 500, 2_000, 20_000
@@ -100,6 +100,8 @@ class PageCase:
             notes.append(f"The case does not exist on {branch}.")
         if change is not None and change.note:
             notes.append(change.note)
+        if case.status == "passed":
+            notes += [f"{line[0].upper()}{line[1:]}. The mean over the turns decides." for line in low_turns(case)]
         if self.eval_case is not None and self.expected is None:
             notes.append("A simulated user leads the conversation: nothing is expected turn by turn.")
         return [shown(note, _LINE) for note in notes]

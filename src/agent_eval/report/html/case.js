@@ -256,7 +256,8 @@ function conversationSection(item, chosen, state, everything) {
     base: hidden || !base?.turns.length ? null : base,
     baseName: "base",
     baseNote: item.base_note,
-    wrongTurns: wrongTurns(item, run),
+    wrongTurns: [...turnsWithEvidence(item, run, "failed"), run.error?.turn].filter(Number.isInteger),
+    lowTurns: turnsWithEvidence(item, run, "passed"),
     remarks: (turn) => turnRemarks(item, run, turn),
     target: Number.isInteger(target) ? target : -1,
     everything,
@@ -305,16 +306,15 @@ function errorBlock(error, everything) {
 }
 
 /**
- * The turns that lowered a score of a metric that did not pass, and the one with the error.
+ * The turns that a metric of this status has evidence for: those that made it fail, or those that are below the threshold of one that passes.
  * @param {CaseData} item
  * @param {any} run
- * @returns {Set<number>}
+ * @param {"failed" | "passed"} status
+ * @returns {number[]}
  */
-function wrongTurns(item, run) {
-  const failed = item.metrics.filter((/** @type {any} */ metric) => metric.status === "failed");
-  const runs = failed.flatMap((/** @type {any} */ metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key && score.status === "failed"));
-  const turns = runs.flatMap((/** @type {any} */ score) => (score.evidence ?? []).map((/** @type {any} */ evidence) => evidence.turn));
-  return new Set(Number.isInteger(run.error?.turn) ? [...turns, run.error.turn] : turns);
+function turnsWithEvidence(item, run, status) {
+  const scores = item.metrics.flatMap((/** @type {any} */ metric) => (metric.status === status ? metric.runs : []));
+  return scores.flatMap((/** @type {any} */ score) => (score.key === run.key && score.status === status ? score.evidence ?? [] : [])).map((/** @type {any} */ entry) => entry.turn);
 }
 
 /**

@@ -23,7 +23,7 @@ const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Fail
 const METRIC_COLUMNS = [
   ["Now", (metric) => metricScore(metric), () => true],
   ["Base", (metric) => scoreText(metric.base, metric.threshold), (metric) => metric.base !== null],
-  ["Change", (metric) => changeMark(metric.delta, metric.direction), (metric) => metric.delta !== null],
+  ["Change", (metric) => changeMark(metric.delta, metric), (metric) => metric.delta !== null],
   ["Needs", (metric) => (metric.threshold === null ? "–" : `${metric.direction === "lower" ? "≤" : "≥"} ${scoreText(metric.threshold)}`), (metric) => metric.threshold !== null],
   ["Passed", (metric) => (metric.gates ? countCell(metric.passed) : "–"), () => true],
   ["Failed", (metric) => (metric.gates ? h("span", { class: metric.failed ? "fail" : null, text: countCell(metric.failed) }) : "–"), () => true],
@@ -197,20 +197,31 @@ function meets(metric, score) {
 }
 
 /**
- * A difference with an arrow; its colour and the word for screen readers follow the metric's direction.
- * @param {number | string | null} delta
- * @param {string} direction
+ * Whether a change of a metric is for the better; null for a number without a threshold, such as seconds, which has no good side.
+ * @param {any} metric
+ * @param {number} change
  */
-function changeMark(delta, direction) {
+function isBetter(metric, change) {
+  if (metric.threshold === null) return null;
+  return metric.direction === "lower" ? change < 0 : change > 0;
+}
+
+/**
+ * A difference with an arrow; its colour and the word for screen readers say whether it is for the better.
+ * @param {number | string | null} delta
+ * @param {any} metric
+ */
+function changeMark(delta, metric) {
   const change = numberOf(delta);
   if (Number.isNaN(change)) return labelled("muted", "–");
   if (Math.abs(change) < 0.005) return labelled("muted", "±0");
-  const isBetter = direction === "lower" ? change < 0 : change > 0;
+  const better = isBetter(metric, change);
+  const [tone, word] = better === null ? ["muted", change > 0 ? "up by " : "down by "] : better ? ["pass", "better by "] : ["fail", "worse by "];
   return h(
     "span",
-    { class: isBetter ? "pass" : "fail" },
+    { class: tone },
     h("span", { "aria-hidden": "true", text: change > 0 ? "▲" : "▼" }),
-    labelled("visually-hidden", isBetter ? "better by " : "worse by "),
+    labelled("visually-hidden", word),
     scoreText(typeof delta === "number" ? Math.abs(delta) : delta),
   );
 }

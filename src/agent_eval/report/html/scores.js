@@ -52,8 +52,7 @@ function scoreDetails(metric, selected, options) {
  */
 function deltaText(metric) {
   if (typeof metric.delta !== "number" || typeof metric.base !== "number") return null;
-  const better = metric.direction === "lower" ? metric.delta < 0 : metric.delta > 0;
-  const [tone, word] = metric.delta === 0 ? ["muted", "same as base"] : better ? ["pass", "better"] : ["fail", "worse"];
+  const [tone, word] = metric.delta === 0 ? ["muted", "same as base"] : isBetter(metric, metric.delta) ? ["pass", "better"] : ["fail", "worse"];
   const arrow = metric.delta > 0 ? "▲" : metric.delta < 0 ? "▼" : "=";
   return labelled(`mark ${tone}`, `${arrow} ${word}, base ${scoreText(metric.base, metric.threshold)}`);
 }

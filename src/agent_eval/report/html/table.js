@@ -65,7 +65,7 @@ function metricColumn(metric, i) {
   const sort = metric.direction === "lower" ? `-metric:${metric.name}` : `metric:${metric.name}`;
   const cell = (/** @type {Row} */ row) => [
     h("span", { class: row.ok[i] === 0 ? "fail" : null }, row.ok[i] === 0 ? labelled("visually-hidden", "failed ") : null, scoreText(row.scores[i], metric.threshold)),
-    row.deltas[i] === null || row.deltas[i] === 0 ? null : h("small", null, changeMark(row.deltas[i], metric.direction)),
+    row.deltas[i] === null || row.deltas[i] === 0 ? null : h("small", null, changeMark(row.deltas[i], metric)),
   ];
   return { key: `metric:${metric.name}`, title: metric.name, class: "c-number c-score", width: 6, sort, cell };
 }

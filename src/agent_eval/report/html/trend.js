@@ -49,10 +49,17 @@ function wilsonInterval(passed, total) {
   return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
 
+/**
+ * Cases that passed, failed, or in which the agent crashed or gave no answer: all that say something about the agent.
+ * @param {any} row
+ */
+function judgedCases(row) {
+  return row.passed + row.failed + row.broke;
+}
+
 /** @param {any} row */
 function passRate(row) {
-  const judged = row.passed + row.failed;
-  return judged ? row.passed / judged : null;
+  return judgedCases(row) ? row.passed / judgedCases(row) : null;
 }
 
 /**
@@ -69,7 +76,7 @@ function trendCharts(index, trend) {
   const gating = index.metrics.filter((/** @type {any} */ metric) => metric.gates).map((/** @type {any} */ metric) => metric.name);
   const names = gating.length ? gating : [...new Set(rows.flatMap((/** @type {any} */ row) => Object.keys(row.means ?? {})))];
   const charts = [
-    column("pass rate", passRate, percentText, { low: 0, high: 1, band: rows.map((/** @type {any} */ row) => wilsonInterval(row.passed, row.passed + row.failed)) }),
+    column("pass rate", passRate, percentText, { low: 0, high: 1, band: rows.map((/** @type {any} */ row) => wilsonInterval(row.passed, judgedCases(row))) }),
     ...names.map((/** @type {string} */ name) => column(name, (row) => row.means?.[name], scoreText)),
     column("seconds per run, median", (row) => row.p50, secondsText),
     column("seconds per run, 95th percentile", (row) => row.p95, secondsText),
@@ -233,7 +240,7 @@ function changeList(trend, rows, marks) {
  */
 function trendTable(index, trend, rows) {
   const charts = trendCharts(index, trend);
-  const band = (/** @type {any} */ row) => wilsonInterval(row.passed, row.passed + row.failed)?.map(percentText).join(" to ") ?? "–";
+  const band = (/** @type {any} */ row) => wilsonInterval(row.passed, judgedCases(row))?.map(percentText).join(" to ") ?? "–";
   const line = (/** @type {any} */ row, /** @type {Child} */ name, /** @type {(chart: Chart) => number | null} */ read) => [
     name,
     ...[row.cases, row.passed, row.failed, row.broke, row.unknown].map((count) => String(count ?? "–")),
@@ -242,6 +249,6 @@ function trendTable(index, trend, rows) {
   ];
   const past = rows.map((row, i) => line(row, serverLink(index, row.run_url, foreign(rowName(row))), (chart) => chart.values[i])).reverse();
   const head = trend.head ? [line(trend.head, "this run", (chart) => chart.head)] : [];
-  const columns = ["run", "cases", "passed", "failed", "broke", "unknown", ...charts.map((chart) => chart.title), "95% interval of the pass rate"];
+  const columns = ["run", "cases", "passed", "failed", "crashed", "no result", ...charts.map((chart) => chart.title), "95% interval of the pass rate"];
   return dataTable(columns, [...head, ...past], "The same numbers, newest first");
 }

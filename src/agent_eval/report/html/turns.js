@@ -5,7 +5,7 @@
  *   `number`: which call of its turn it is, from 0; -1 for other kinds.
  * @typedef {"expected" | "now" | "base"} Side
  * @typedef {Record<Side, TurnItem | null>} TurnRow
- * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: Set<number>,
+ * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: number[], lowTurns: number[],
  *   remarks: (turn: number) => Child[], target: number, everything: boolean}} Conversation
  *   `now` and `base` are runs, or null. `remarks`: what the criteria say about a turn. `target`: the turn to go to, or -1.
  *   `everything`: open all turns, for print.
@@ -41,17 +41,17 @@ function renderTurns(conversation) {
  * @param {number} count
  */
 function turnElement(conversation, i, count) {
-  const { wrongTurns, target, everything } = conversation;
-  const wrong = wrongTurns.has(i);
+  const { wrongTurns, lowTurns, target, everything } = conversation;
+  const wrong = wrongTurns.includes(i);
   const turn = conversation.now?.turns[i];
   const user = (turn ?? conversation.base?.turns[i] ?? conversation.expected?.[i])?.user;
   const summary = [
     h("h3", { text: count > 1 ? `Turn ${i + 1} of ${count}` : "Turn 1" }),
-    wrong ? labelled("mark fail", conversation.now?.error?.turn === i ? "✗ ended with an error" : "✗ lowered a score") : null,
+    wrong ? labelled("mark fail", conversation.now?.error?.turn === i ? "✗ ended with an error" : "✗ lowered a score") : lowTurns.includes(i) ? labelled("mark warn", "below a threshold") : null,
     foreign(textOfParts(user) ?? "", "span", { class: "gist muted" }),
     turn?.seconds ? muted(secondsText(turn.seconds)) : null,
   ];
-  const props = { class: wrong ? "turn wrong" : "turn", open: everything || (wrongTurns.size ? wrong : i < TURNS_OPENED) || i === target, "data-turn": i + 1, "data-target": i === target };
+  const props = { class: wrong ? "turn wrong" : "turn", open: everything || (wrongTurns.length ? wrong : i < TURNS_OPENED) || i === target, "data-turn": i + 1, "data-target": i === target };
   return lazyDetails(props, summary, () => turnContent(conversation, i));
 }
 
@@ -66,7 +66,7 @@ function turnContent(conversation, i) {
   return [
     ...userMessage(turns, conversation.baseName),
     conversation.remarks(i),
-    turnTable(conversation, turns, conversation.wrongTurns.has(i)),
+    turnTable(conversation, turns, conversation.wrongTurns.includes(i)),
     turns.now?.steps.length || turns.now?.spans?.length ? aside(conversation.everything, "timeline", () => [renderTimeline(turns.now)]) : null,
   ];
 }

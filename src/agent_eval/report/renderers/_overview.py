@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, short_name
 from agent_eval.report.renderers._styling import MARKS, mark, styled
-from agent_eval.report.views import metric_rows, score_text
+from agent_eval.report.views import case_name, cases_with_low_turns, low_turns, metric_rows, score_text
 from agent_eval.results import MetricReport, RunReport
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ _MOST_NAMED = 40
 """Cases listed by name; of more, only their files are."""
 _MOST_FILES = 60
 _MOST_COLUMNS = 4
+_MOST_LOW = 20
+_MOST_TURNS = 3
+"""Turns below a threshold, named for each case that passes all the same."""
 _SUFFIX = re.compile(r"(?:_avg)?(?:_score)?(?:_v\d+)?$")
 
 
@@ -28,14 +31,18 @@ def overview(report: RunReport) -> Iterator[RenderableType]:
     """Every case with its scores if they are few enough, else every file with its counts."""
     if not report.cases:
         return
-    if len(report.cases) > _MOST_NAMED:
-        yield _files_table(report)
-        return
     names = [row.name for row in metric_rows(report) if row.gates]
-    if len(names) > _MOST_COLUMNS:
-        yield _files_table(report)
-    else:
+    if len(report.cases) <= _MOST_NAMED and len(names) <= _MOST_COLUMNS:
         yield _cases_table(report, names)
+        return
+    yield _files_table(report)
+    low = cases_with_low_turns(report)
+    for case, lines in low[:_MOST_LOW]:
+        turns = "; ".join(lines[:_MOST_TURNS])
+        yield styled(" ", mark(case), (short_name(case_name(case)), ""), (f"  {turns}", "yellow"))
+    if len(low) > _MOST_LOW:
+        more = plural(len(low) - _MOST_LOW, "more case")
+        yield styled((f"   and {more} that pass with a turn below a threshold", "yellow"))
 
 
 def _grid(first: str, others: Sequence[str]) -> Table:
@@ -58,6 +65,9 @@ def _cases_table(report: RunReport, names: Sequence[str]) -> Table:
                 metrics = {metric.name: metric for metric in case.metrics}
                 cells = [_score(metrics[name]) if name in metrics else "" for name in names]
                 table.add_row(styled(mark(case), (short_name(case.eval_id), "")), *cells)
+                if case.status == "passed":
+                    for line in low_turns(case)[:_MOST_TURNS]:
+                        table.add_row(styled("   ", (line, "yellow")))
     return table
 
 

@@ -113,6 +113,7 @@ def _context(
         "headline_status": headline_status(report),
         "table": sections.failures_table(report, table, base, detail, most=_MOST_ROWS),
         "moves": sections.moves_section(report, base, detail) if table else [],
+        "low_turns": sections.low_turns_section(report, detail),
         "metrics": sections.metrics_section(report, base, detail),
         "blocks": blocks,
         "named": explained_cases(named[: detail.listed], base, detail, opened=0),

@@ -1,7 +1,15 @@
 """What a report says, as plain data and plain text, without markup."""
 
 from agent_eval.report.views._causes import Cause, causes, has_cause
-from agent_eval.report.views._findings import Finding, findings, first_difference, lines_of, reason_lines
+from agent_eval.report.views._findings import (
+    Finding,
+    cases_with_low_turns,
+    findings,
+    first_difference,
+    lines_of,
+    low_turns,
+    reason_lines,
+)
 from agent_eval.report.views._headline import headline, headline_status, is_for_merge, other_reasons
 from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views._visible import folded, one_line, visible
@@ -41,6 +49,7 @@ __all__ = [
     "case_name",
     "case_usage_report",
     "case_view",
+    "cases_with_low_turns",
     "causes",
     "close_vote_notes",
     "duration_text",
@@ -57,6 +66,7 @@ __all__ = [
     "known_commit",
     "lines_of",
     "location",
+    "low_turns",
     "measurement_text",
     "metric_rows",
     "missing_verdict_notes",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, plural, shorten
 from agent_eval.report.views.numbers import score_text, threshold_text
-from agent_eval.results import CaseReport, MetricReport, RunError, TurnEvidence
+from agent_eval.results import CaseReport, MetricReport, RunError, RunReport, TurnEvidence
 
 _LINE = 300
 """Characters of one line of an explanation."""
@@ -84,6 +84,29 @@ def findings(case: CaseReport) -> list[Finding]:
             # The scores don't show the rule about several runs.
             listed.append(Finding(subject=case.reason.code, summary=message))
     return listed
+
+
+def cases_with_low_turns(report: RunReport) -> list[tuple[CaseReport, list[str]]]:
+    """The cases that pass although a turn is below a threshold, with their `low_turns`."""
+    return [(case, lines) for case in report.cases if case.status == "passed" and (lines := low_turns(case))]
+
+
+def low_turns(case: CaseReport) -> list[str]:
+    """The turns below the threshold of a metric that passes, a line each, e.g. `turn 2 of 2: a_score 0.00, below 0.50`.
+
+    A score is the mean over the turns, so one wrong turn can pass.
+    """
+    lines = []
+    for metric in case.metrics:
+        for score in metric.runs if metric.status == "passed" and metric.threshold is not None else ():
+            of_run = f" of run {score.run + 1}" if len(metric.runs) > 1 else ""
+            lines += [
+                f"turn {turn.turn + 1} of {len(score.turn_scores)}{of_run}: {metric.name} "
+                f"{score_text(turn.score, metric.threshold)}, below {score_text(metric.threshold)}"
+                for turn in score.evidence
+                if score.status == "passed"
+            ]
+    return lines
 
 
 def _error_findings(case: CaseReport) -> Iterator[Finding]:

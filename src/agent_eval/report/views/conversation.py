@@ -160,6 +160,11 @@ def _remarks(
             by_turn.setdefault(item.turn, []).append(_remark(finding.subject, item, shown[item.turn]))
         # The lines of a finding stay if another run than the one shown lowered the score.
         general.append(_without_turns(finding) if evidence else finding)
+    for metric in case.metrics if case.status == "passed" else ():  # turns that the mean hides
+        for score in metric.runs if metric.status == "passed" else ():
+            for item in score.evidence if score.run == run else ():
+                if item.turn in shown:
+                    by_turn.setdefault(item.turn, []).append(_remark(metric.name, item, shown[item.turn]))
     for result in case.runs:
         error = result.error
         if result.run == run and error is not None and error.turn in shown:

@@ -10,7 +10,7 @@ from agent_eval.core.text import shorten
 from agent_eval.gate.stats import NO_NAME
 from agent_eval.report.views import diff, digest, grouping
 from agent_eval.report.views._causes import Cause
-from agent_eval.report.views._findings import common_answers, first_difference
+from agent_eval.report.views._findings import cases_with_low_turns, common_answers, first_difference
 from agent_eval.report.views.cases import log_text
 from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.grouping import BaseComparison
@@ -128,6 +128,20 @@ def moves_section(report: RunReport, base: BaseComparison, detail: Detail) -> li
         return []
     moves = diff.metric_moves(report, base.comparison)
     return [{**move.__dict__, "name": detail.shorten(move.name)} for move in moves]
+
+
+def low_turns_section(report: RunReport, detail: Detail) -> dict[str, Any]:
+    """Cases that pass although a turn is below a threshold: name, place, and the turns in words."""
+    cases = cases_with_low_turns(report)
+    shown = [
+        {
+            "name": detail.shorten(digest.case_name(case)),
+            "place": file_reference(case.file, case.line),
+            "turns": detail.shorten_message("; ".join(lines)),
+        }
+        for case, lines in cases[: detail.listed]
+    ]
+    return {"cases": shown, "more": len(cases) - len(shown)}
 
 
 def rules_section(report: RunReport, detail: Detail) -> dict[str, Any]:
