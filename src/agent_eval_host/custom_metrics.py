@@ -8,7 +8,7 @@ import importlib.machinery
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -104,8 +104,8 @@ class CustomMetrics:
                 return self._types[name].model_validate_json(json.dumps(value))
             except ValueError as error:
                 errors: list[Any] = getattr(error, "errors", list)()
-                dropped = [_drop(value, detail["loc"]) for detail in errors if detail["type"] == "extra_forbidden"]
-                if not any(dropped):
+                refused = [detail["loc"] for detail in _of_fitting_members(value, errors) if _is_refused(detail)]
+                if not sum(_drop(value, location) for location in refused):
                     raise
         return self._types[name].model_validate_json(json.dumps(value))
 
@@ -135,6 +135,49 @@ def _score_of(score: Any, status: Any, rubrics: Any) -> dict[str, Any]:
             for rubric in rubrics or ()
         ],
     }
+
+
+def _is_refused(detail: Mapping[str, Any]) -> bool:
+    """Whether an error of pydantic is about a field that the model does not have."""
+    return bool(detail["type"] == "extra_forbidden")
+
+
+def _of_fitting_members(value: Any, errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The errors without those of union members that the value is not meant for.
+
+    Pydantic reports what each member of a union refuses. An `InvocationEvents` with one new field deep inside is an
+    `IntermediateData` with nothing right about it: what the latter refuses is all that the turn says.
+    """
+    unions: dict[tuple[Any, ...], dict[Any, list[Mapping[str, Any]]]] = {}
+    kept = []
+    for detail in errors:
+        location = detail["loc"]
+        known = _known_steps(value, location)
+        if known < len(location) - 1:
+            members = unions.setdefault(location[:known], {})
+            members.setdefault(location[known], []).append(detail)
+        else:
+            kept.append(detail)
+    for path, members in unions.items():
+        direct = len(path) + 2
+        kept += min(
+            members.values(),
+            key=lambda listed: (
+                sum(len(detail["loc"]) <= direct or not _is_refused(detail) for detail in listed),
+                len(listed),
+            ),
+        )
+    return kept
+
+
+def _known_steps(value: Any, location: tuple[Any, ...]) -> int:
+    """How many steps of a location lead through the value, before the name of a union member."""
+    for number, step in enumerate(location):
+        keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if step not in keys:
+            return number
+        value = value[step]
+    return len(location)
 
 
 def _drop(value: Any, location: tuple[Any, ...]) -> bool:

@@ -83,6 +83,39 @@ async def failure(runner: MetricHosts, function: str) -> MetricFailure:
     return caught.value
 
 
+NEWER_FIELDS = {"usage_metadata": {"prompt_token_count": 3}, "grounding_metadata": {}, "model_version": "m"}
+"""What events have that an older google-adk refuses."""
+
+
+@pytest.mark.parametrize("newer", [NEWER_FIELDS, {}], ids=["newer", "plain"])
+@pytest.mark.parametrize("version", MATRIX[1:])
+async def test_custom_metric_hosts__a_function_gets_all_calls_responses_and_texts(
+    version: str, newer: dict[str, Any], tmp_path: Path
+) -> None:
+    parts = [
+        {"text": "One moment."},
+        {"functionCall": {"name": "switch", "args": {"room": "hall"}}},
+        {"functionResponse": {"name": "switch", "response": {"on": True}}},
+    ]
+    events = [{"author": "a", "content": {"role": "model", "parts": [part]}, **newer} for part in parts]
+    answer = {"user_content": user_message("hi"), "final_response": model_message("yes please")}
+    as_events = Invocation.model_validate({**answer, "intermediate_data": {"invocation_events": events}})
+    as_lists = Invocation.model_validate(
+        {
+            **answer,
+            "intermediate_data": {
+                "tool_uses": [{"name": "switch", "args": {"room": "hall"}}],
+                "tool_responses": [{"name": "switch", "response": {"on": True}}],
+                "intermediate_responses": [["a", [{"text": "One moment."}]]],
+            },
+        }
+    )
+    async with hosts(tmp_path, version=version) as runner:
+        result = await runner.evaluate(MetricCall(**{**vars(call("hears_all")), "actual": [as_events, as_lists]}))
+
+    assert [turn.score for turn in result.turns] == [111.0, 111.0]
+
+
 @pytest.mark.parametrize("version", MATRIX[1:])
 async def test_custom_metric_hosts__a_function_is_called_with_objects_of_its_own_adk(
     version: str, tmp_path: Path

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from google.adk.evaluation.conversation_scenarios import ConversationScenario
-from google.adk.evaluation.eval_case import Invocation
+from google.adk.evaluation.eval_case import Invocation, get_all_tool_calls, get_all_tool_responses
 from google.adk.evaluation.eval_metrics import EvalMetric, EvalStatus
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
 
@@ -55,6 +55,22 @@ async def brief(eval_metric: EvalMetric, actual: list[Invocation], *_: Any) -> E
     await asyncio.sleep(0.01)
     scores = [float(len(said(item))) for item in actual]
     return result(scores, [score <= eval_metric.criterion.threshold for score in scores], actual)
+
+
+def hears_all(eval_metric: EvalMetric, actual: list[Invocation], *_: Any) -> EvaluationResult:
+    """Calls, responses and texts before the answer, as the digits of a number."""
+    scores = []
+    for item in actual:
+        calls, responses = get_all_tool_calls(item.intermediate_data), get_all_tool_responses(item.intermediate_data)
+        assert [call.args for call in calls] == [{"room": "hall"}]
+        assert [response.response for response in responses] == [{"on": True}]
+        events = getattr(item.intermediate_data, "invocation_events", None)
+        if events is not None:
+            texts = [part.text for event in events for part in event.content.parts if part.text]
+        else:
+            texts = [part.text for _, parts in item.intermediate_data.intermediate_responses for part in parts]
+        scores.append(float(100 * len(calls) + 10 * len(responses) + len(texts)))
+    return result(scores, [True for _ in scores], actual)
 
 
 def raises(*_: Any) -> EvaluationResult:
