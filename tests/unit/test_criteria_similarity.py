@@ -150,6 +150,28 @@ async def test_similarity__options() -> None:
     assert await score(long, short, algorithm="contains", direction="either") == 1
 
 
+SYMBOLS = ("👍 👎", "✅ ❌", "€ $", "→ ←", "+ -", "... !")
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "contains", "levenshtein", "jaccard", "rouge1", "rougeL"])
+async def test_ignore_punctuation__a_symbol_is_not_like_another_one_nor_like_nothing(algorithm: str) -> None:
+    for pair in SYMBOLS:
+        reference, other = pair.split()
+        assert await score(reference, reference, algorithm=algorithm, ignore_punctuation=True) == 1
+        for answer in (other, "", " "):
+            assert await score(reference, answer, algorithm=algorithm, ignore_punctuation=True) == 0, (
+                reference,
+                answer,
+            )
+
+
+async def test_ignore_punctuation__keeps_symbols_between_words() -> None:
+    for reference, answer in (("a ≤ b", "a ≥ b"), ("3 < 5", "3 > 5"), ("1€", "1$")):
+        assert await score(reference, answer, algorithm="exact", ignore_punctuation=True) == 0
+        assert 0 < await score(reference, answer, algorithm="levenshtein", ignore_punctuation=True) < 1
+    assert await score("Use `f(x)`!", "use f(x)", algorithm="exact", ignore_punctuation=True) == 1
+
+
 @pytest.mark.parametrize("algorithm", SimilarityAlgorithm)
 @pytest.mark.parametrize("direction", ["actual_contains_expected", "expected_contains_actual", "either"])
 async def test_similarity__an_empty_answer_is_like_no_text(algorithm: str, direction: str) -> None:

@@ -61,7 +61,8 @@ class SimilarityRules:
         if self.ignore_case:
             text = text.casefold()
         if self.ignore_punctuation:
-            text = "".join(character for character in text if unicodedata.category(character)[0] not in "PS")
+            kept = "".join(character for character in text if not _is_punctuation(character))
+            text = kept if kept.strip() else text  # "..." is not an empty answer
         text = unicodedata.normalize("NFC", text)
         return " ".join(text.split()) if self.normalize else text
 
@@ -103,6 +104,11 @@ class SimilarityRules:
         if self.algorithm is SimilarityAlgorithm.ROUGE_L:
             return rouge_l(ours, theirs)
         return rouge_n(ours, theirs, 2 if self.algorithm is SimilarityAlgorithm.ROUGE2 else 1)
+
+
+def _is_punctuation(character: str) -> bool:
+    """Whether a character is punctuation or a mark such as a backtick; not a symbol (€, <, 👍), which has a meaning."""
+    return unicodedata.category(character)[0] == "P" or unicodedata.category(character) == "Sk"
 
 
 def similarity_rules(options: Mapping[str, Any]) -> SimilarityRules:
