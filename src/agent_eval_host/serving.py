@@ -203,6 +203,8 @@ class Host:
                 app = load_agent(params["agent"], params["root"], self._loop)
                 if params.get("sub_agent"):
                     app = with_root(app, params["sub_agent"])
+                if params.get("tools"):
+                    self._tools.loaded()
         except IsTemplate:
             raise
         except UnusableEnvironment as error:

@@ -1,4 +1,4 @@
-"""The agent's own files that define a tool."""
+"""The agent's own files that define a tool, and its MCP server."""
 
 from __future__ import annotations
 
@@ -34,15 +34,38 @@ def defining_files(tool: Any) -> Iterable[str]:
         code = getattr(definition, "__code__", None)
         module = sys.modules.get(getattr(definition, "__module__", None) or "")
         for file in (getattr(code, "co_filename", None), getattr(module, "__file__", None)):
-            if file and (is_own(file) or os.path.realpath(file) in installed_from_repository()):
+            if file and _is_of_agent(file):
                 yield file
     yield from _files_of_server(tool)
 
 
+def is_of_agent(cls: type) -> bool:
+    """Whether the agent's own files define a class."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return bool(file) and _is_of_agent(str(file))
+
+
+@functools.cache
+def _is_of_agent(file: str) -> bool:
+    return is_own(file) or os.path.realpath(file) in installed_from_repository()
+
+
+def server_of(tool: Any) -> Iterable[tuple[str, Any]]:
+    """How the MCP server of a tool is started or reached, without what may be a secret: variables and headers."""
+    parameters = _server_parameters(tool)
+    yield from ((f"server.args[{number}]", each) for number, each in enumerate(getattr(parameters, "args", None) or ()))
+    if (address := getattr(parameters, "url", None)) is not None:
+        yield "server.url", str(address)
+
+
+def _server_parameters(tool: Any) -> Any:
+    parameters = getattr(getattr(tool, "_mcp_session_manager", None), "_connection_params", None)
+    return getattr(parameters, "server_params", parameters)
+
+
 def _files_of_server(tool: Any) -> Iterable[str]:
     """The agent's own files with which its MCP server is started: `python server.py`, `python -m package.server`."""
-    parameters = getattr(getattr(tool, "_mcp_session_manager", None), "_connection_params", None)
-    parameters = getattr(parameters, "server_params", parameters)
+    parameters = _server_parameters(tool)
     if parameters is None:  # no MCP tool
         return
     names = [str(word) for word in (getattr(parameters, "command", ""), *(getattr(parameters, "args", None) or ()))]

@@ -21,6 +21,7 @@ from typing import Any
 from agent_eval_host.channel import Channel
 from agent_eval_host.frames import agent_places, is_own
 from agent_eval_host.mcp_listings import declared_tools, observe_listings, place_of, server_answers
+from agent_eval_host.tool_objects import ToolObjects
 from agent_eval_host.tool_outcomes import effects, recorded, replay
 from agent_eval_host.tool_sources import defining_files
 from agent_eval_host.turns import Turn, running_turn
@@ -51,6 +52,7 @@ class ToolWatch:
         self._calls = itertools.count(1)
         self._asking: dict[int, tuple[Turn, concurrent.futures.Future[Any]]] = {}
         self._base: Any = None  # ADK's base class of tools
+        self._objects = ToolObjects()
         self._sources: dict[str, bytes] = {}
         self._hashes: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
         self._listings: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -60,6 +62,10 @@ class ToolWatch:
         self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
         _for_each_class(self._base, self._wrap)
         _for_each_class(importlib.import_module("google.adk.tools.base_toolset").BaseToolset, self._wrap_toolset)
+
+    def loaded(self) -> None:
+        """The agent has been loaded."""
+        self._objects.remember()
 
     def _wrap(self, cls: Any) -> None:
         definer = next((parent for parent in cls.__mro__ if "run_async" in vars(parent)), None)
@@ -167,7 +173,7 @@ class ToolWatch:
                 answer.cancel()
 
     def _identity(self, tool: Any) -> dict[str, Any]:
-        """Hashes of a tool's declaration and of the agent's own files that define it, with their names."""
+        """What a tool is: hashes of its declaration and of the agent's own files that define it, what is behind it."""
         key = getattr(tool, "func", None) or tool
         with contextlib.suppress(TypeError):  # it can't be referenced weakly
             if key in self._hashes:
@@ -180,6 +186,7 @@ class ToolWatch:
         files, root = sorted(set(defining_files(tool))), agent_places[-1]
         source = _hash([self._content(file) for file in files]) if files else ""
         hashes: dict[str, Any] = {"declaration": _hash([shown.encode()]), "source": source}
+        hashes["implementation"] = self._objects.of(tool)
         # An installed file is somewhere else on another machine.
         if all(file.startswith(root) and is_own(file) for file in files):
             hashes["files"] = [file[len(root) :] for file in files]

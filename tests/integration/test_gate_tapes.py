@@ -202,6 +202,172 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
     assert "crash" not in exact.out
 
 
+OBJECTS = '''
+import functools
+import os
+import time
+import uuid
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
+from google.genai import types
+
+
+class Client:
+    def __init__(self, answer):
+        self.answer = answer
+        self.started, self.id = time.time(), f"client-{uuid.uuid4()}"
+        self.address = os.environ.get("RUNS_FILE", "nowhere")
+        self.api_key = os.environ.get("JOB_SECRET")
+        self.calls = 0
+
+
+class V1:
+    def __init__(self, client):
+        self.client = client
+        self.here = os.path.dirname(os.path.abspath(__file__))
+
+    def switch(self, room: str) -> dict:
+        """Switches the lamp."""
+        self.client.calls += 1
+        return {"now": self.client.answer}
+
+
+class V2(V1):
+    def switch(self, room: str) -> dict:
+        """Switches the lamp."""
+        return {"now": "broken"}
+
+
+class V3(V1):
+    pass
+
+
+def make(answer):
+    def switch(room: str) -> dict:
+        """Switches the lamp."""
+        return {"now": answer}
+    return switch
+
+
+def make_other(answer):
+    def switch(room: str) -> dict:
+        """Switches the lamp."""
+        return {"now": "broken"}
+    return switch
+
+
+def logged(body):
+    @functools.wraps(body)
+    def around(room: str) -> dict:
+        return body(room)
+    return around
+
+
+class Switch(BaseTool):
+    def __init__(self, answers):
+        super().__init__(name="switch", description="Switches the lamp.")
+        self.answers = answers
+
+    def _get_declaration(self):
+        room = types.Schema(type="OBJECT", properties={"room": types.Schema(type="STRING")})
+        return types.FunctionDeclaration(name=self.name, description=self.description, parameters=room)
+
+    async def run_async(self, *, args, tool_context):
+        return {"now": self.answers["now"]}
+
+
+class Switches(BaseToolset):
+    def __init__(self, answer):
+        super().__init__()
+        self.answer, self.calls = answer, []
+
+    async def get_tools(self, readonly_context=None):
+        return [FunctionTool(self.switch)]
+
+    async def switch(self, room: str) -> dict:
+        """Switches the lamp."""
+        self.calls.append(room)
+        return {"now": self.answer}
+
+    async def close(self):
+        pass
+'''
+OBJECTS_AGENT = """
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from scripted_model import call, reply, scripted, text
+from .tools import *
+
+
+def script(said, count, request):
+    if count < 2:  # the second call finds what the first one has changed
+        return reply(call("switch", room="hall"))
+    return reply(text(f"It is {request.contents[-1].parts[0].function_response.response['now']}."))
+
+
+TOOLS = {TOOLS}
+AGENTS = {name: LlmAgent(name=name, model=scripted(script), tools=[tool]) for name, tool in TOOLS.items()}
+
+
+class Router(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        async for event in AGENTS[ctx.user_content.parts[0].text].run_async(ctx):
+            yield event
+
+
+root_agent = Router(name="router")
+"""
+OBJECT_MUTATIONS: Mapping[str, tuple[str, str, str]] = {
+    "class_of_method": ('V1(Client("on")).switch', 'V2(Client("on")).switch', "it was home.tools:V1.switch, it is"),
+    "subclass": ('V1(Client("on")).switch', 'V3(Client("on")).switch', "behind it holds (self)"),
+    "held_object": ('V1(Client("on")).switch', 'V1(Client("off")).switch', "behind it holds (self.client.answer)"),
+    "factory": ('make("on")', 'make_other("on")', "it was home.tools:make.<locals>.switch, it is"),
+    "captured": ('make("on")', 'make("off")', "behind it holds (answer)"),
+    "below_decorator": ('logged(make("on"))', 'logged(make("off"))', "behind it holds (body.answer)"),
+    "tool_class": ('Switch({"now": "on"})', 'Switch({"now": "off"})', "behind it holds (answers)"),
+    "toolset": ('Switches("on")', 'Switches("off")', "behind it holds (self.answer)"),
+}
+"""Other objects of an unchanged file: the tool before and after, and what the message says."""
+
+
+def test_replay__another_object_of_an_unchanged_file_is_not_green(tmp_path: Path) -> None:
+    with repository_in(tmp_path / "repo") as repository:
+        shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+        names = list(OBJECT_MUTATIONS)
+        repository.evals(
+            "home/home.evalset.json", {name: name for name in names}, expect=dict.fromkeys(names, "It is on.")
+        )
+        home = repository.root / "home"
+        (home / "__init__.py").write_text("from . import agent\n")
+        (home / "tools.py").write_text(OBJECTS)
+
+        def write(which: int) -> None:
+            tools = ", ".join(f"{name!r}: {mutation[which]}" for name, mutation in OBJECT_MUTATIONS.items())
+            (home / "agent.py").write_text(OBJECTS_AGENT.replace("{TOOLS}", f"{{{tools}}}"))
+
+        write(0)
+        variables = {"CI": "", "JOB_SECRET": "s3cret-of-the-job", "RUNS_FILE": "/somewhere/else"}
+        recorded = repository.gate("run", "--tools", "record", environment=variables)
+        assert recorded.code == 0, recorded.out
+
+        # Without the variables, at another time, before any call: the same objects.
+        replayed = repository.gate("run", "--tools", "replay")
+        assert replayed.code == 0, replayed.out
+        assert {case.runs[0].tools.replayed for case in replayed.report.cases if case.runs[0].tools} == {2}
+
+        write(1)
+        # Live, the three that act differently fail; a replay must not call one of them green.
+        assert repository.gate("run").code == 1
+        changed = repository.gate("run", "--tools", "replay")
+        errors = _errors(changed)
+        print("\n".join(f"{name}: {message}" for name, (_, _, message) in errors.items()))
+        assert (changed.code, errors.keys()) == (3, OBJECT_MUTATIONS.keys()), changed.out
+        for name, (_, _, text) in OBJECT_MUTATIONS.items():
+            kind, _, message = errors[name]
+            assert (kind, text in message) == ("tool-tape-stale", True), message
+
+
 SHOP = '''
 import os
 from google.adk.agents.llm_agent import LlmAgent

@@ -63,7 +63,7 @@ def session(mode: Mode = "record", tape: Tape | None = None, *rules: ToolRule, *
 class Player:
     """Plays calls to a session, as a host does."""
 
-    def __init__(self, tapes: TapeSession, **identity: str) -> None:
+    def __init__(self, tapes: TapeSession, **identity: Any) -> None:
         self.tapes = tapes
         self.identity = identity
         self.count = 0
@@ -84,7 +84,7 @@ def tape(*sessions: TapeSession, before: Tape | None = None, rules: ToolRules | 
     return Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls))
 
 
-def recorded(*made: tuple[str, dict[str, Any], Any], **identity: str) -> Tape:
+def recorded(*made: tuple[str, dict[str, Any], Any], **identity: Any) -> Tape:
     player = Player(session(), **identity)
     for tool, args, answer in made:
         player.call(tool, args, answer)
@@ -240,10 +240,20 @@ def test_session__without_a_tape() -> None:
         ({"declaration": "new", "source": "s"}, "its declaration"),
         ({"declaration": "d", "source": "new"}, "the file that defines it"),
         ({"declaration": "new", "source": "new"}, "its declaration and the file that defines it"),
+        (
+            {"declaration": "d", "source": "s", "implementation": {"": "new", "self": "A"}},
+            "the function or object behind it (it was f, it is new)",
+        ),
+        (
+            {"declaration": "d", "source": "s", "implementation": {"": "f", "self.url": "$", "self.id": "x"}},
+            "a value that the function or object behind it holds (self, self.id)",
+        ),
     ],
 )
-def test_session__a_changed_tool(identity: dict[str, str], what: str) -> None:
-    stored = recorded(("book", {}, 1), declaration="d", source="s")
+def test_session__a_changed_tool(identity: dict[str, Any], what: str) -> None:
+    implementation = {"": "f", "self": "A", "self.url": "a", "self.id": "y"}
+    stored = recorded(("book", {}, 1), declaration="d", source="s", implementation=implementation)
+    identity = {"implementation": implementation, **identity}
     strict = Player(session("replay", stored), **identity)
     with pytest.raises(Unanswerable) as caught:
         strict.call("book", {})
@@ -254,6 +264,26 @@ def test_session__a_changed_tool(identity: dict[str, str], what: str) -> None:
     base = Player(session("replay", stored, stale="ignore"), **identity)
     assert base.call("book", {}) == 1
     assert base.tapes.changed == {}
+
+
+def test_session__two_agents_have_different_tools_of_one_name() -> None:
+    def ask(tapes: TapeSession, number: int, agent: str, source: str) -> Any:
+        asked = ToolAsked(turn=1, call=number, name="get", agent=agent, args={}, source=source)
+        return tapes.ask(asked).get("response")
+
+    live = session()
+    for number, (agent, source) in enumerate((("left", "a"), ("right", "b"))):
+        ask(live, number, agent, source)
+        live.ran(ToolRan(turn=1, call=number, response=source))
+    stored = tape(live)
+    replay = session("replay", stored)
+    assert [ask(replay, 1, "left", "a"), ask(replay, 2, "right", "b")] == ["a", "b"]
+    # An agent of another name with the same tool gets its answer, and no agent that of another tool.
+    assert ask(session("replay", stored), 1, "new", "a") == "a"
+    for agent in ("right", "left"):
+        with pytest.raises(Unanswerable) as caught:
+            ask(session("replay", stored), 1, agent, "b")
+        assert (caught.value.obstacle, caught.value.why) == (Obstacle.STALE, "the file that defines it")
 
 
 def test_session__a_changed_file_that_the_tool_depends_on() -> None:

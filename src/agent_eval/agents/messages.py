@@ -152,6 +152,8 @@ class ToolAsked(_Message):
     """Hash of the agent's own files that define the tool; empty if there are none."""
     files: list[str] = Field(default_factory=list)
     """The names of these files, relative to the root; empty if one of them is somewhere else."""
+    implementation: dict[str, str] = Field(default_factory=dict)
+    """The functions and classes behind the tool, and hashes of the values that they hold, by place."""
 
 
 class ToolError(_Message):

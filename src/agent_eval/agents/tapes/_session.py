@@ -140,8 +140,8 @@ class TapeSession:
         call = call.model_copy(update={"args": masked(call.args, policy)})
         if self.mode == "record":
             return self._run(call, occurrence)
-        changed = self._changed(call)
         answer = self.index.find(call.name, key, occurrence) if self.index is not None else None
+        changed = self._changed(call, answer)
         if self.mode == "record-missing":
             if answer is None or changed or not answer.replayable:
                 return self._run(call, occurrence)
@@ -178,15 +178,20 @@ class TapeSession:
             raise Unanswerable(Obstacle.MISSING, call)
         raise Unanswerable(Obstacle.NOT_RECORDED, call, nearest=self.index.nearest(call.name, call.args))
 
-    def _changed(self, call: ToolAsked) -> str:
-        """What changed in a tool since its answers were recorded; "" if nothing did."""
-        before = self.index.tape.hashes_of(call.name, call.agent) if self.index is not None else None
+    def _changed(self, call: ToolAsked, answer: RecordedCall | None) -> str:
+        """What changed in a tool since its answers were recorded; "" if nothing did.
+
+        The tool of the agent that got the answer counts: two agents may have different tools of one name.
+        """
+        agent = call.agent if answer is None else answer.agent
+        before = self.index.tape.hashes_of(call.name, agent) if self.index is not None else None
         if before is None or self.stale == "ignore":
             return ""
         now = self._hashes(call)
         parts = (
             "its declaration" if before.declaration != now.declaration else "",
             "the file that defines it" if before.source != now.source else "",
+            before.changed_implementation(now.implementation),
             before.changed_depends(now.depends),
         )
         changed = " and ".join(filter(None, parts))
@@ -200,6 +205,7 @@ class TapeSession:
             declaration=call.declaration,
             source=call.source,
             files=call.files,
+            implementation=call.implementation,
             depends=self.depends(depends) if depends else "",
         )
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, NonNegativeFloat, NonNegativeInt
 
 from agent_eval.agents.tapes._keys import equal
+from agent_eval.core.text import listed
 from agent_eval.core.wire import WireModel
 
 SCHEMA_VERSION: Literal["1"] = "1"
+NOT_COMPARED = "$"
+"""Stands for a value that is another one at each start of the agent or on each machine, and for a secret."""
 
 
 class ToolHashes(WireModel):
@@ -23,8 +27,27 @@ class ToolHashes(WireModel):
     """Hash of the files of the repository that define the tool; empty if there are none."""
     files: list[str] = Field(default_factory=list)
     """The names of these files, relative to the root; empty if one of them is installed somewhere else."""
+    implementation: dict[str, str] = Field(default_factory=dict)
+    """The functions and classes behind the tool, and hashes of the values that they hold, by place: `self.url`. A value
+    that is `$` is not compared."""
     depends: str = ""
     """Hash of the files that `depends` of `[[tool]]` names; empty without it."""
+
+    def changed_implementation(self, now: Mapping[str, str]) -> str:
+        """What is no longer as recorded, in words; "" if nothing is.
+
+        Args:
+            now: What `implementation` is today.
+        """
+        before = self.implementation
+        changed = [
+            place
+            for place in sorted(before.keys() | now.keys())
+            if before.get(place) != now.get(place) and NOT_COMPARED not in {before.get(place), now.get(place)}
+        ]
+        if "" in changed:
+            return f"the function or object behind it (it was {before.get('')}, it is {now.get('')})"
+        return f"a value that the function or object behind it holds ({listed(changed, 3)})" if changed else ""
 
     def changed_depends(self, now: str) -> str:
         """What is no longer as recorded, in words; "" if nothing is.
