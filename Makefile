@@ -74,7 +74,6 @@ bench: .venv/ready ## Compare the speed with `adk eval`: the figures of docs/per
 
 bench-errors: .venv/ready ## Measure the gate's error rates: the tables and pictures of docs/statistics.md
 	$(BIN)/python benchmarks/gate_error_rates.py
-	$(BIN)/python benchmarks/gate_error_rates.py --rule bayes --trials 500
 	$(BIN)/python benchmarks/draw_statistics.py
 
 bench-end-to-end: .venv/ready ## The same with real processes: 240 pull requests through the whole gate, 15 minutes

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from agent_eval.gate.stats.exact_tests import dealt, exact_p
-
 DOCS = Path(__file__).parents[1] / "docs"
 GREY, RED, GREEN, BLUE, INK = "#8c959f", "#cf222e", "#1a7f37", "#0969da", "#57606a"
 FONT = "font-family='-apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
@@ -90,36 +88,6 @@ def rules_picture(text: str) -> str:
     return svg(720, bottom + 28, "False alarms and caught regressions by rule", parts)
 
 
-def dealing_picture() -> str:
-    """The distribution of 7 failures if 15 runs of the head and 10 of the base branch are permuted."""
-    failures, head, base = 7, 15, 10
-    low, chances = dealt(failures, head, base)
-    left, top, height, step = 60, 60, 200, 66
-    parts = [
-        words(
-            20,
-            26,
-            f"{failures} of {head + base} runs failed. How many of them are the head's, if nothing changed?",
-            bold=True,
-        )
-    ]
-    for index, chance in enumerate(chances):
-        k = low + index
-        x, tall = left + index * step, height * chance / max(chances)
-        parts.append(box(x, top + height - tall, step - 14, tall, RED if k == failures else GREY))
-        parts.append(words(x + (step - 14) / 2, top + height + 18, str(k), anchor="middle"))
-        parts.append(
-            words(x + (step - 14) / 2, top + height - tall - 6, f"{100 * chance:.1f}%", size=12, anchor="middle")
-        )
-    parts.append(line(left - 10, top + height, left + len(chances) * step, top + height))
-    middle = left + len(chances) * step / 2
-    parts.append(words(middle, top + height + 38, f"failures among the head's {head} runs", anchor="middle"))
-    p_value = exact_p(failures, head, 0, base)
-    parts.append(words(left, top + 30, f"All {failures} on the head: {100 * p_value:.1f}%,", fill=RED, bold=True))
-    parts.append(words(left, top + 48, f"p = {p_value:.4f}", fill=RED, bold=True))
-    return svg(640, top + height + 54, "The exact test permutes the runs", parts)
-
-
 def frontier_picture(text: str) -> str:
     """Power against runs paid, by setting."""
     table = rows(text, "settings")
@@ -156,7 +124,6 @@ def pictures() -> dict[str, str]:
     text = (DOCS / "statistics.md").read_text(encoding="utf-8")
     return {
         "error-rates.svg": rules_picture(text),
-        "dealing.svg": dealing_picture(),
         "frontier.svg": frontier_picture(text),
     }
 

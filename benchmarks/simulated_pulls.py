@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -62,6 +62,16 @@ class World:
     """Cases that the pull request changed, so that they have no stored runs."""
     outage: float = 0.0
     """Share of the cases whose pass rate falls to three tenths today, on both sides, since a tool is down."""
+    files: int = 5
+    """Eval files: what the cases of one share, where cases share something."""
+    away: float = 0.0
+    """Share of all columns, of either side, in which the dependency of a file is away: all of its cases fail."""
+    copula: float = 0.0
+    """Correlation of the cases of a file in one column (of normal variables that decide who passes)."""
+    hiccup: int = 0
+    """Random cases that fail in the first screening run of the head, whatever their rate."""
+    hiccup_runs: int = 0
+    """How many fresh runs of these cases the same moment takes as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,9 +162,11 @@ class PullRequest:
             self.base[name], self.head[name] = changed(rates, cell.change)
         self.today = rng.normal(0, world.day_sd) if world.day_sd else 0.0
         self.down = rng.permutation(world.cases) < round(world.outage * world.cases)
+        self.file_of = np.arange(world.cases) * world.files // world.cases
+        self.hiccups = rng.permutation(world.cases) < world.hiccup
 
     def draw(self, name: str, rates: Floats, shift: float, runs: int) -> Floats:
-        """Runs of some cases."""
+        """Columns: runs of all cases."""
         world = self.world
         if name != PASS:
             noise = math.hypot(0.08, world.judge_sd)
@@ -164,14 +176,31 @@ class PullRequest:
             rates = np.where(rates < 1, odds / (1 + odds), 1.0)
         if world.flips:
             rates = rates * (1 - world.flips) + (1 - rates) * world.flips
-        return np.asarray(self.rng.random((len(rates), runs)) < rates[:, None], dtype=np.float64)
+        if world.copula:
+            shared = self.rng.normal(size=(world.files, runs))[self.file_of]
+            own = self.rng.normal(size=(len(rates), runs))
+            mixed = math.sqrt(world.copula) * shared + math.sqrt(1 - world.copula) * own
+            luck = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(mixed / math.sqrt(2)))
+        else:
+            luck = self.rng.random((len(rates), runs))
+        passed = luck < rates[:, None]
+        if world.away:
+            passed &= (self.rng.random((world.files, runs)) >= world.away)[self.file_of]
+        return np.asarray(passed, dtype=np.float64)
 
-    def runs(self, side: Mapping[str, Floats], runs: int, cases: slice = slice(None)) -> dict[str, Floats]:
-        """Runs of today, by metric."""
+    def runs(self, side: Mapping[str, Floats], runs: int) -> dict[str, Floats]:
+        """Runs of today, by metric. Those of one column share what the cases of a file share."""
         return {
-            name: self.draw(name, np.where(self.down, 0.3 * rates, rates)[cases], self.today, runs)
+            name: self.draw(name, np.where(self.down, 0.3 * rates, rates), self.today, runs)
             for name, rates in side.items()
         }
+
+    def screening(self, runs: int) -> dict[str, Floats]:
+        """The head's first runs of today, by metric."""
+        drawn = self.runs(self.head, runs)
+        if PASS in drawn and self.world.hiccup:
+            drawn[PASS][self.hiccups, :1] = 0.0
+        return drawn
 
     def stored(self) -> dict[str, Floats]:
         """The base's history by metric: a column a record, each of another day, the newest last."""
@@ -196,6 +225,8 @@ class Push:
     """Runs beyond the screening."""
     before: Mapping[str, Before]
     """What the next push looks at again, by case id."""
+    rounds: int = 0
+    """How often the gate waited for extra runs."""
     better: bool = False
     """Whether a case is called better than on the base."""
 
@@ -243,30 +274,34 @@ def our_gate(
         if not head[PASS][index].all()
     }
     budget = Budget(extra_runs=cell.allowed, can_run_base=world.rerun or world.base_can_run)
-    extra = 0
+    extra = rounds = 0
     while not isinstance(
         step := next_step(list(evidence.values()), cell.rules, budget, list(retrials.values())), Decision
     ):
+        now = pull.runs(pull.head, max(step.head.values(), default=0))
+        then = pull.runs(pull.base, max(step.base.values(), default=0))
         for case_id in sorted({*step.head, *step.base}):  # A set has another order in every process.
-            cases = slice(int(case_id), int(case_id) + 1)
-            now = pull.runs(pull.head, step.head.get(case_id, 0), cases)
-            then = pull.runs(pull.base, step.base.get(case_id, 0), cases)
-            extra += step.head.get(case_id, 0) + step.base.get(case_id, 0)
+            index, made, base_made = int(case_id), step.head.get(case_id, 0), step.base.get(case_id, 0)
+            extra += made + base_made
             if case_id in retrials:
                 retrial = retrials[case_id]
-                retrials[case_id] = replace(
-                    retrial, failed=(*retrial.failed, *(not value for value in now[PASS][0].tolist()))
-                )
+                failures = (not value for value in now[PASS][index, :made].tolist())
+                retrials[case_id] = replace(retrial, failed=(*retrial.failed, *failures))
                 continue
+            if pull.hiccups[index]:
+                before_now = len(evidence[case_id].metrics[PASS].head_confirm)
+                now[PASS][index, : max(world.hiccup_runs - before_now, 0)] = 0.0
             series = {
                 name: replace(
-                    retrial,
-                    head_confirm=(*retrial.head_confirm, *now[name][0].tolist()),
-                    base_confirm=(*retrial.base_confirm, *then[name][0].tolist()),
+                    values,
+                    head_confirm=(*values.head_confirm, *now[name][index, :made].tolist()),
+                    head_rounds=(*values.head_rounds, *[rounds] * made),
+                    base_confirm=(*values.base_confirm, *then[name][index, :base_made].tolist()),
                 )
-                for name, retrial in evidence[case_id].metrics.items()
+                for name, values in evidence[case_id].metrics.items()
             }
             evidence[case_id] = CaseEvidence(case_id=case_id, metrics=series)
+        rounds += 1
         budget = replace(budget, extra_runs=cell.allowed - extra)
     outcome: Outcome = step.outcome
     if "again" in step.retrials.values():
@@ -276,24 +311,10 @@ def our_gate(
     return Push(
         outcome=outcome,
         extra=extra,
+        rounds=rounds,
         before=held_against(step.cases),
         better=any(case.word in {"better", "fixed"} for case in step.cases),
     )
-
-
-class Rule(Protocol):
-    """Something that decides on a push: `our_gate`, or another rule to compare with."""
-
-    def __call__(
-        self,
-        pull: PullRequest,
-        cell: Cell,
-        *,
-        head: Mapping[str, Floats],
-        stored: Mapping[str, Floats],
-        again: Mapping[str, Floats],
-        before: Mapping[str, Before],
-    ) -> Push: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,6 +326,8 @@ class Trial:
     inconclusive: bool
     paid: float
     """Runs of the last push, relative to one run of everything."""
+    rounds: int
+    """How often the last push waited for extra runs."""
     first: Floats
     """The screening runs of the first push, pass or fail or the first metric."""
     second: Floats
@@ -313,7 +336,7 @@ class Trial:
     """The base's runs, of the same."""
 
 
-def play(cell: Cell, rng: Rng, rule: Rule) -> Trial:
+def play(cell: Cell, rng: Rng) -> Trial:
     """One pull request, with all its pushes."""
     pull = PullRequest(cell, rng)
     stored = pull.stored()
@@ -322,10 +345,10 @@ def play(cell: Cell, rng: Rng, rule: Rule) -> Trial:
     for push in range(cell.pushes):
         if cell.repaired and push == cell.pushes - 1:
             pull.head = pull.base
-        head = pull.runs(pull.head, cell.world.num_runs)
+        head = pull.screening(cell.world.num_runs)
         again = pull.runs(pull.base, cell.world.num_runs if cell.world.rerun else 0)
         first = next(iter(head.values())) if first is None else first
-        done = rule(pull, cell, head=head, stored=stored, again=again, before=before)
+        done = our_gate(pull, cell, head=head, stored=stored, again=again, before=before)
         before = done.before
         if cell.counts == "a green push" and done.outcome == "passed":
             break
@@ -342,6 +365,7 @@ def play(cell: Cell, rng: Rng, rule: Rule) -> Trial:
         hit=hit,
         inconclusive=done.outcome == "inconclusive",
         paid=screened + done.extra / cell.world.cases,
+        rounds=done.rounds,
         first=first,
         second=second,
         stored=next(iter(stored.values())),

@@ -306,12 +306,25 @@ def of_shop(report_: RunReport) -> RunReport:
 
 
 def word_of(
-    sample_case: CaseReport, word: CaseWord, head: tuple[int, int], base: tuple[int, int], *, blocking: bool = False
+    sample_case: CaseReport,
+    word: CaseWord,
+    head: tuple[int, int],
+    base: tuple[int, int],
+    *,
+    blocking: bool = False,
+    p_value: float | None = None,
 ) -> tuple[CaseDecisionReport, CaseRunsReport]:
     """What the statistics say of a case, and its passed and judged runs on both sides."""
     evidence = f"{head[0]} of {head[1]} now, {base[0]} of {base[1]} on base"
     return (
-        CaseDecisionReport(case_id=sample_case.case_id, metric="pass", word=word, blocking=blocking, evidence=evidence),
+        CaseDecisionReport(
+            case_id=sample_case.case_id,
+            metric="pass",
+            word=word,
+            blocking=blocking,
+            evidence=evidence,
+            p_value=p_value,
+        ),
         CaseRunsReport(
             case_id=sample_case.case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]
         ),
@@ -324,7 +337,7 @@ def tool_broken() -> Situation:
     words = [
         word_of(item, "broken", (0, 9), (10, 10), blocking=True)
         if n < 4
-        else word_of(item, "suspicious", (0, 6), (7, 7))
+        else word_of(item, "suspicious", (0, 6), (7, 7), p_value=0.001)
         for n, item in enumerate(head)
     ]
     decision = DecisionReport(
@@ -342,9 +355,9 @@ def tool_broken() -> Situation:
 
 
 def most_broken() -> Situation:
-    """40 of 46 cases, judged together after one run of each."""
+    """40 of 46 cases, judged together after three fresh runs of each."""
     head = [price(f"good_{n:02}", n, broken=n < 40) for n in range(46)]
-    words = [word_of(item, "suspicious", (0, 1), (10, 10)) for item in head[:40]]
+    words = [word_of(item, "suspicious", (0, 4), (10, 10), p_value=0.0029) for item in head[:40]]
     decision = DecisionReport(
         outcome="failed",
         alpha=0.05,

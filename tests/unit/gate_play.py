@@ -33,6 +33,8 @@ class Story:
     """The head's run."""
     more: Mapping[str, str] = field(default_factory=dict)
     """What extra runs of the head would do, repeated as often as needed; "1" if nothing is said."""
+    more_score: float | None = None
+    """The score of all extra runs of the head instead."""
     base_more: Mapping[str, str] | None = None
     """The same of the base; None: it can't be run."""
     heads: Sequence[CaseReport] = ()
@@ -65,14 +67,16 @@ class Played:
 class _Source:
     """Deals the runs of each case in their order."""
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts, self._made = texts, dict[str, int]()
+    def __init__(self, texts: Mapping[str, str], score: float | None = None) -> None:
+        self._texts, self._score, self._made = texts, score, dict[str, int]()
 
     def deal(self, case_id: str, count: int) -> CaseReport:
         name = case_id.removeprefix(f"{FILE}:")
         made = self._made.get(name, 0)
         text = self._texts.get(name, "1")
         self._made[name] = made + count
+        if self._score is not None:
+            return case(name, scores=[self._score] * count, first_run=1 + made)
         return case(name, "".join(text[(made + at) % len(text)] for at in range(count)), first_run=1 + made)
 
 
@@ -91,15 +95,20 @@ def play(story: Story) -> Played:
     history = history_of(story.base)
     heads = [*[case(name, outcomes) for name, outcomes in story.head.items()], *story.heads]
     cases = apply_policy(heads, policy, min_pass_rate=1.0)
-    sources = _Source(story.more), _Source(story.base_more or {})
+    sources = _Source(story.more, story.more_score), _Source(story.base_more or {})
     made: tuple[list[CaseReport], list[CaseReport]] = ([], [])
+    rounds: dict[tuple[str, int], int] = {}
     spent = 0
     compared = None
     rules = Rules(base_name=story.base_name)
-    for _ in range(MOST_STEPS if history is not None else 0):
-        gathered = gather(
-            cases, history, policy, num_runs=1, more=MoreEvidence(head=made[0], base=made[1]), rules=rules
-        )
+    for number in range(MOST_STEPS if history is not None else 0):
+        rounds |= {
+            (case.case_id, run.run): rounds.get((case.case_id, run.run), number)
+            for case in made[0]
+            for run in case.runs
+        }
+        more = MoreEvidence(head=made[0], rounds=rounds, base=made[1])
+        gathered = gather(cases, history, policy, num_runs=1, more=more, rules=rules)
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
         step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
         if isinstance(step, Decision):

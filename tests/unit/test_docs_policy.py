@@ -96,7 +96,7 @@ def test_numbers__are_those_of_the_code() -> None:
     assert f"{DEFAULT_ALPHA} for everything together" in PAGE
     assert f"max-quarantined = {DEFAULT_MAX_QUARANTINED}" in PAGE
     assert f"{NOTICE_DAYS} days before a quarantine ends" in PAGE
-    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 15 repositories in 20 merges; one case in a hundred"
+    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 12 repositories in 20 merges; one case in a hundred"
 
 
 def test_flaky__example_is_its_output() -> None:

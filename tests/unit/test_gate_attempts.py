@@ -24,7 +24,7 @@ def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Deci
     values = [float(run) for run in runs]
     odd = evidence["odd"].metrics[PASS]
     evidence["odd"] = CaseEvidence(case_id="odd", metrics={PASS: replace(odd, head_screen=(values[0],))})
-    total = 0
+    total = number = 0
     while not isinstance(step := next_step(list(evidence.values()), Rules(), Budget(can_run_base=True)), Decision):
         for case_id in {*step.head, *step.base}:
             series = evidence[case_id].metrics[PASS]
@@ -33,10 +33,12 @@ def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Deci
             series = replace(
                 series,
                 head_confirm=(*series.head_confirm, *more),
+                head_rounds=(*series.head_rounds, *[number] * len(more)),
                 base_confirm=(*series.base_confirm, *((1.0,) * step.base.get(case_id, 0))),
             )
             evidence[case_id] = CaseEvidence(case_id=case_id, metrics={PASS: series})
             total += count
+        number += 1
     return step, total
 
 
@@ -64,6 +66,6 @@ def test_attempts__a_push_that_repairs_the_case_passes_and_is_forgotten() -> Non
 
 @pytest.mark.parametrize(("before", "outcome"), [("", "passed"), ("suspicious", "passed"), ("blocked", "failed")])
 def test_attempts__a_blocked_case_is_not_picked_out_of_all_once_more(before: Before, outcome: str) -> None:
-    """4 failures of 15 against 20 passes are p = .026: enough for the whole error rate, not for half of it."""
-    decision, _ = push("0101101101101111", {"odd": before})
+    """2 failures of 4 against 20 passes pay 27: enough for the case alone, not with half of the stake on it."""
+    decision, _ = push("0101011111111111", {"odd": before})
     assert decision.outcome == outcome

@@ -29,7 +29,7 @@ def suite(broken: int) -> dict[str, CaseEvidence]:
 def play(evidence: dict[str, CaseEvidence], *, base_today: float, rules: Rules, budget: Budget) -> tuple[Decision, int]:
     """The decision where the head goes on failing and the base does the same every time today; and its runs today."""
     made = 0
-    for _ in range(60):
+    for number in range(60):
         step = next_step(list(evidence.values()), rules, budget)
         if isinstance(step, Decision):
             return step, made
@@ -40,6 +40,7 @@ def play(evidence: dict[str, CaseEvidence], *, base_today: float, rules: Rules, 
             series = replace(
                 series,
                 head_confirm=(*series.head_confirm, *((0.0 if case_id in BROKEN else 1.0,) * now)),
+                head_rounds=(*series.head_rounds, *[number] * now),
                 base_confirm=(*series.base_confirm, *((base_today if case_id in BROKEN else 1.0,) * then)),
             )
             evidence[case_id] = replace(evidence[case_id], metrics={PASS: series})
@@ -75,7 +76,7 @@ def test_base_today__never_means_never() -> None:
 def test_base_today__a_regression_beside_an_outage_blocks() -> None:
     """One case fails on the head alone, eleven on both sides."""
     evidence = suite(12)
-    for _ in range(80):
+    for number in range(80):
         step = next_step(list(evidence.values()), Rules(), RUNS_BASE)
         if isinstance(step, Decision):
             break
@@ -88,6 +89,7 @@ def test_base_today__a_regression_beside_an_outage_blocks() -> None:
                     *series.head_confirm,
                     *((0.0 if case_id in BROKEN else 1.0,) * step.head.get(case_id, 0)),
                 ),
+                head_rounds=(*series.head_rounds, *[number] * step.head.get(case_id, 0)),
                 base_confirm=(*series.base_confirm, *((0.0 if down else 1.0,) * step.base.get(case_id, 0))),
             )
             evidence[case_id] = replace(evidence[case_id], metrics={PASS: series})
@@ -96,8 +98,8 @@ def test_base_today__a_regression_beside_an_outage_blocks() -> None:
     assert [case.case_id for case in step.cases if case.blocking] == [BROKEN[0]]
 
 
-def test_base_today__where_nothing_may_be_run_the_stored_runs_decide() -> None:
+def test_base_today__where_nothing_may_be_run_nothing_is_decided() -> None:
     evidence = suite(12)
     decision = next_step(list(evidence.values()), Rules(), Budget(extra_runs=0, can_run_base=True))
     assert isinstance(decision, Decision)
-    assert decision.outcome == "failed"
+    assert decision.outcome == "inconclusive"

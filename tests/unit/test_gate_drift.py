@@ -81,7 +81,7 @@ def test_drift__a_base_that_gets_worse_is_reported() -> None:
     assert result.cases[0].p_value == pytest.approx(1 / 252)
     assert drift_notices(result) == [
         "The base branch got worse: 100.0% of its runs passed before 00000005, 60.0% since. Chance alone says so "
-        "within 20 merges in about 1 of 15 repositories",
+        "within 20 merges in about 1 of 12 repositories",
         "On the base branch 1 case passed less often lately: evals/home.test.json:a (0 of 5 lately, 5 of 5 before). "
         "Chance alone names 1 of 100 cases",
     ]
@@ -153,7 +153,7 @@ def test_drift__fires_with_several_runs_a_record(num_runs: int) -> None:
     notice = drift_notices(drift(history))[0]
     assert notice == (
         "The base branch got worse: 100.0% of its runs passed before 0000000a, 0.0% since. Chance alone says so "
-        "within 20 merges in about 1 of 15 repositories"
+        "within 20 merges in about 1 of 12 repositories"
     )
 
 

@@ -118,7 +118,7 @@ def test_evaluation__a_new_metric_that_fails_blocks() -> None:
     head.metrics += case("x", "0", metric="safety_v1").metrics
     head.status = "failed"
     new_metric = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
-    assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable"])
+    assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable", "case-worse"])
 
 
 def test_evaluation__a_new_metric_that_broke_blocks() -> None:
@@ -126,7 +126,7 @@ def test_evaluation__a_new_metric_that_broke_blocks() -> None:
     head.metrics += case("x", "?", metric="custom").metrics
     head.status = "failed"  # a metric that the pull request's own code broke
     new_metric = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
-    assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable"])
+    assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable", "case-worse"])
 
 
 def test_evaluation__an_error_of_the_agent_that_shows_again_blocks() -> None:
@@ -180,7 +180,7 @@ def test_constant_error__the_base_branch_had_errors_of_its_own() -> None:
 
 
 def test_evaluation__an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
-    flaky = story("1111x11111", "x", "1x1")
+    flaky = story("1111x11x11", "x", "11x1111")
     assert codes(play(flaky))[::2] == ("passed", ["flaky-as-before"])
     elsewhere = replace(flaky, base={**STEADY, "x": TEN, "ok1": "11111x1111"})
     assert codes(play(elsewhere))[0] == "passed"
@@ -274,7 +274,8 @@ def test_evaluation__advice_of_a_gate_that_was_broken_off_is_none() -> None:
 def test_a_score_that_falls_blocks_where_an_entry_names_it__and_informs_where_it_says_so() -> None:
     entry = '[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.05\n'
     base = {**STEADY}
-    head = Story(base=base, heads=[case(name, scores=[0.6]) for name in STEADY], policy=entry, more={})
+    head = Story(base=base, heads=[case(name, scores=[0.6]) for name in STEADY], policy=entry, more_score=0.6)
+    assert play(replace(head, more_score=None)).verdict.value == "passed", "the fresh runs are as good as before"
     assert play(head).verdict.value == "failed"
     informed = play(replace(head, policy=f"{entry}blocking = false\n"))
     assert informed.verdict.value == "passed"
@@ -409,5 +410,5 @@ def test_base_name__sentences_use_it_and_leave_ids_alone() -> None:
     evil = "on the base branch, on base"
     played = play(Story(base={**STEADY, evil: TEN}, head={**FINE, evil: "0"}, more={evil: "0"}, base_name="release-1"))
     assert played.verdict.reasons[0].message == (
-        f"1 case is worse than on release-1: {FILE}:{evil} (0 of 9 now, 10 of 10 on release-1)"
+        f"1 case is worse than on release-1: {FILE}:{evil} (0 of 3 now, 10 of 10 on release-1)"
     )

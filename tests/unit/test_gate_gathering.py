@@ -52,11 +52,17 @@ def test_gathering__extra_runs_are_kept_apart() -> None:
     base = base_of([case("a", "1")])
     more = [case("a", "10", first_run=1), case("a", "1", first_run=3)]
     fresh = [case("a", "11", first_run=1)]
+    rounds = {(f"{FILE}:a", 1): 1, (f"{FILE}:a", 2): 1, (f"{FILE}:a", 3): 2}
 
-    result = gathered([case("a", "0")], base, more=MoreEvidence(head=more, base=fresh))
+    result = gathered([case("a", "0")], base, more=MoreEvidence(head=more, rounds=rounds, base=fresh))
 
     assert series(result) == Series(
-        head_screen=(0.0,), head_confirm=(1.0, 0.0, 1.0), base=(1.0,), base_confirm=(1.0, 1.0), base_days=("0",)
+        head_screen=(0.0,),
+        head_confirm=(1.0, 0.0, 1.0),
+        head_rounds=(1, 1, 2),
+        base=(1.0,),
+        base_confirm=(1.0, 1.0),
+        base_days=("0",),
     )
 
 

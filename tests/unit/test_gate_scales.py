@@ -67,14 +67,17 @@ def decided(make: Make, base: Sequence[float], head: float | dict[str, float], t
     values = {name: head.get(name, base[-1]) if isinstance(head, dict) else head for name in NAMES}
     cases = apply_policy([make(name, value, 0) for name, value in values.items()], policy, min_pass_rate=1.0)
     more: list[CaseReport] = []
-    for _ in range(20):
-        gathered = gather(cases, stored, policy, num_runs=1, more=MoreEvidence(head=more))
+    rounds: dict[tuple[str, int], int] = {}
+    for number in range(20):
+        gathered = gather(cases, stored, policy, num_runs=1, more=MoreEvidence(head=more, rounds=rounds))
         step = next_step(gathered.evidence, gathered.rules, Budget(extra_runs=100 - len(more)))
         if isinstance(step, Decision):
             return decision_report(step, policy.alpha)
         for case_id, count in step.head.items():
             name = case_id.removeprefix(f"{FILE}:")
-            more += [make(name, values[name], len(more) + 1 + at) for at in range(count)]
+            made = [make(name, values[name], len(more) + 1 + at) for at in range(count)]
+            rounds |= {(case_id, run.run): number for case in made for run in case.runs}
+            more += made
     raise AssertionError("it never decides")
 
 
@@ -122,11 +125,11 @@ def test_scales__one_case_of_many_that_costs_more() -> None:
 
 
 def test_scales__one_case_of_many_whose_score_falls() -> None:
-    decision = decided(five, FIVES, {"c0": 1.5}, entry(FIVE, "max-drop = 0.5"))
+    decision = decided(five, FIVES, {"c0": 3.2}, entry(FIVE, "max-drop = 0.5"))
 
     [decided_case] = [result for result in decision.cases if result.metric == FIVE and result.blocking]
     assert (decided_case.case_id, decided_case.word) == (f"{FILE}:c0", "worse")
-    assert decided_case.evidence == "1.50 now (15 runs), 4.40 on the base branch (10 runs)"
+    assert decided_case.evidence == "3.20 now (6 runs), 4.40 on the base branch (10 runs)"
 
 
 def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:

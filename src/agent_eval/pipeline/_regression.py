@@ -111,6 +111,8 @@ class Confirmation:
     base: list[CaseReport] = field(default_factory=list)
     """The base's runs of today."""
     notices: list[str] = field(default_factory=list)
+    _rounds: dict[tuple[str, int], int] = field(default_factory=dict)
+    """When each extra run of the head was made, by case id and run number."""
     _spent: int = 0
     _stuck: bool = False
 
@@ -131,7 +133,7 @@ class Confirmation:
                 min_pass_rate=self.checkout.settings.min_pass_rate,
                 same_day=self.same_day,
                 rules=Rules(confirm_on_base=confirm_on_base, base_name=grouping.branch_name(self.report)),
-                more=MoreEvidence(head=self.head, base=self.base, before=self.before),
+                more=MoreEvidence(head=self.head, rounds=self._rounds, base=self.base, before=self.before),
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
             budget = Budget(extra_runs=left, can_run_base=self.base_checkout is not None, no_more=self.no_more)
@@ -167,6 +169,10 @@ class Confirmation:
         rate = self.checkout.settings.min_pass_rate
         self.head = merge([*self.head, *head], min_pass_rate=rate)
         self.base = merge([*self.base, *base], min_pass_rate=rate)
+        latest = max(self._rounds.values(), default=0) + 1
+        for case in self.head:
+            for run in case.runs:
+                self._rounds.setdefault((case.case_id, run.run), latest)
         over = self.checkout.context.stop.is_set() or time.monotonic() >= self.checkout.until
         # Without a new result the statistics would ask for the same runs forever.
         self._stuck = over or _count_scored(self.head) + _count_scored(self.base) == before

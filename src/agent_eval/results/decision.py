@@ -86,9 +86,9 @@ class SuiteTestReport(WireModel):
     p_value: float | None = None
     """p-value of the screening runs against the base branch."""
     p_again: float | None = None
-    """p-value after the second interim analysis, if the first was borderline."""
+    """p-value of the fresh runs of all cases alone, if the screening made every case run again."""
     p_confirm: float | None = None
-    """p-value of all confirmation runs of the suspected regressions."""
+    """Upper bound of the p-value of all fresh runs of the suspected regressions."""
     p_adjusted: float | None = None
     """Combined p-value adjusted for multiple testing."""
     minimum_detectable_drop: float | None = None

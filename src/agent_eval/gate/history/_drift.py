@@ -182,7 +182,7 @@ def drift_notices(trend: Drift) -> list[str]:
         where = _named(trend.since)
         notices.append(
             f"The base branch got worse: {trend.older:.1%} of its runs passed before {where}, {trend.newer:.1%} since. "
-            "Chance alone says so within 20 merges in about 1 of 15 repositories"
+            "Chance alone says so within 20 merges in about 1 of 12 repositories"
         )
     if trend.cases:
         names = [

@@ -14,7 +14,7 @@ from zlib import crc32
 from agent_eval.gate.stats import Family, FamilyResult
 from agent_eval.results import DecisionReasonReport
 
-CHECK_RUNS = 4
+CHECK_RUNS = 2
 """Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
 DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
@@ -32,17 +32,31 @@ def runs_to_check(results: Sequence[FamilyResult]) -> dict[str, int]:
     """Base runs that the check still needs, by case id."""
     missing: dict[str, int] = {}
     for result in _findings(results):
-        for index in result.named or [suspect.index for suspect in result.family.suspects] or _some(result.family):
-            series, case_id = result.family.series[index], result.family.case_ids[index]
-            count = CHECK_RUNS - len(series.base_confirm)
-            if series.base and count > 0:
-                missing[case_id] = max(count, missing.get(case_id, 0))
+        family = result.family
+        for index in result.named or got_worse(result) or _some(family):
+            if count := missing_runs(family, index):
+                missing[family.case_ids[index]] = max(count, missing.get(family.case_ids[index], 0))
     return missing
 
 
+def missing_runs(family: Family, index: int) -> int:
+    """Base runs of today that the check of one case still needs."""
+    series = family.series[index]
+    return max(CHECK_RUNS - len(series.base_confirm), 0) if series.base else 0
+
+
+def got_worse(result: FamilyResult) -> list[int]:
+    """The suspected regressions that a metric got worse by: the indices of those whose fresh runs say so."""
+    suspects = result.family.suspects
+    if not result.family.binary:
+        return [suspect.index for suspect in suspects]
+    return [suspect.index for suspect in suspects if suspect.e_value() > 1]
+
+
 def _some(family: Family) -> list[int]:
-    """A fixed sample of cases, for a metric that got worse without any suspected regression."""
-    return sorted(range(len(family.series)), key=lambda index: crc32(family.case_ids[index].encode()))[:CHECKED_CASES]
+    """A few suspected regressions or, without any, a fixed sample of cases."""
+    cases = [suspect.index for suspect in family.suspects] or list(range(len(family.series)))
+    return sorted(cases, key=lambda index: crc32(family.case_ids[index].encode()))[:CHECKED_CASES]
 
 
 def differs(results: Sequence[FamilyResult]) -> bool:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from math import fsum, sqrt
 
 from agent_eval.core.text import listed, plural, short_name
+from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.stats import (
+    BOTH_LEVEL,
     PASS,
+    WORTH_MORE,
     CaseDecision,
     CaseEvidence,
     Decision,
@@ -17,16 +20,18 @@ from agent_eval.gate.stats import (
     NoMoreRuns,
     Outcome,
     Suspect,
+    both_looks,
+    case_e,
     detectable_drop,
     detectable_shift,
     drop_of,
     exact_p,
     failed,
-    first_look,
     holm,
     is_red,
+    joint_e,
     mean_interval,
-    second_look,
+    p_of,
 )
 from agent_eval.results import DecisionReasonReport, SuiteTestReport
 from agent_eval.results.status import CaseWord
@@ -140,6 +145,7 @@ def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecision]:
                 by="threshold" if threshold else "comparison",
                 undecided=undecided is not None,
                 would_decide=undecided,
+                failed_again=not all(series.head_confirm) if family.binary else bool(series.head_confirm),
             )
         )
     return decisions
@@ -166,7 +172,7 @@ def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, ne
     """
     if suspect.always_fails_on_base:
         return "unchanged"
-    if undecided is not None or never_failed or (suspect.likelihood_ratio >= 1.0 and not suspect.base_underpowered):
+    if undecided is not None or never_failed or (suspect.worth >= WORTH_MORE and not suspect.base_underpowered):
         return "suspicious"
     return "flaky as before" if family.binary else "unchanged"
 
@@ -182,10 +188,10 @@ def _undecided(family: Family, suspect: Suspect | None, unpaid: Unpaid) -> str |
 
 def _missing_base_runs(family: Family, suspect: Suspect) -> int:
     """How many more base runs make the case significantly worse if all of them pass and the head's rate stays."""
-    trial = suspect.trial
-    failures = round(trial.planned * trial.failures / trial.made)
-    more = range(trial.base_planned + 1, 1000)
-    return next(runs for runs in more if exact_p(failures, trial.planned, 0, runs) <= family.level) - trial.base_planned
+    failures = round(suspect.planned * suspect.failures / suspect.made)
+    more = range(suspect.base_planned + 1, 1000)
+    enough = (runs for runs in more if p_of(joint_e([case_e(failures, suspect.planned, 0, runs)])) <= family.level)
+    return next(enough) - suspect.base_planned
 
 
 def _would_decide(family: Family, base_runs: int) -> str:
@@ -261,24 +267,20 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid
         message = f"{plural(len(thin), 'case')} with too few runs on {there} failed every run: {_names(thin)}"
         add("broken-case", message, thin)
     if result.rejected and not named:
-        confirmed = [suspect for suspect in family.suspects if suspect.trial.made]
-        confirmed = [suspect for suspect in confirmed if suspect.likelihood_ratio >= 1.0] or confirmed
         together = [
-            cases[suspect.index]
-            for suspect in confirmed
-            if drop_of(family, suspect.index) > family.drops[suspect.index]
+            cases[index] for index in base_today.got_worse(result) if drop_of(family, index) > family.drops[index]
         ]
-        confirm = family.confirm_p
-        if together and confirm is not None and confirm / family.shares[2] <= result.level:
+        if together and family.seen_twice and family.confirm_p is not None and family.confirm_p <= result.level:
             message = f"Taken together, these cases got worse by more than chance{of}: {_names(together)}"
             add("cases-worse-together", message, together)
         suite = _suite(result)
-        looks = zip((suite.p_value, suite.p_again), family.shares, strict=False)
-        if any(value is not None and value <= share * result.level for value, share in looks) and _beyond(
-            result, suite
-        ):
-            low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
+        if family.suite_p is not None and family.suite_p <= result.level and _beyond(result, suite):
+            low = [case for case in cases if case.word == "suspicious" and case.failed_again]
             add("suite-worse", f"The suite as a whole got worse{of}: {_suite_words(suite)}", low)
+    elif blocking and not result.rejected and family.columns == 0 and _looks_worse(result):
+        suite = _suite(result)
+        message = f"The suite as a whole looks worse{of}: {_suite_words(suite)}. {unpaid.remedy}"
+        add("recorded-answers" if unpaid.why == "recorded" else "budget", message, [])
     undecided = [case for case in cases if case.undecided]
     short = [case for case in undecided if case.would_decide == unpaid.remedy]
     history = [case for case in undecided if case not in short]
@@ -301,6 +303,12 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid
     return reasons
 
 
+def _looks_worse(result: FamilyResult) -> bool:
+    """Whether the screening runs alone would be enough, had the fresh runs of every case been possible."""
+    p_value = result.family.screening_p if result.family.trigger is not None else None
+    return p_value is not None and p_value <= BOTH_LEVEL * result.level and _beyond(result, _suite(result))
+
+
 def _beyond(result: FamilyResult, suite: SuiteTestReport) -> bool:
     drops = result.family.drops
     return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
@@ -320,8 +328,8 @@ def _names(cases: Sequence[CaseDecision]) -> str:
 
 def _suite(result: FamilyResult) -> SuiteTestReport:
     family = result.family
-    look = first_look if family.again_p is None else second_look
-    pairs = [look(series, fresh_only=family.fresh_only) for series in family.series]
+    looks = zip(family.series, family.fresh_columns, strict=True)
+    pairs = [both_looks(series, columns, fresh_only=family.fresh_only) for series, columns in looks]
     pairs = [(head, base) for head, base in pairs if head and base]
     drops = [fsum(base) / len(base) - fsum(head) / len(head) for head, base in pairs]
     return SuiteTestReport(
@@ -329,8 +337,8 @@ def _suite(result: FamilyResult) -> SuiteTestReport:
         cases=len(pairs),
         drop=fsum(drops) / len(drops) if drops else None,
         interval=mean_interval(drops),
-        p_value=family.suite_p,
-        p_again=family.again_p,
+        p_value=family.screening_p,
+        p_again=family.fresh_p,
         p_confirm=family.confirm_p,
         p_adjusted=result.adjusted,
         minimum_detectable_drop=_detectable(result, pairs),
@@ -340,8 +348,8 @@ def _suite(result: FamilyResult) -> SuiteTestReport:
 
 
 def _detectable(result: FamilyResult, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    level = result.level * max(result.family.shares[:2])
-    if not pairs or not level:
+    level = result.level * BOTH_LEVEL
+    if not pairs:
         return None
     if result.family.binary:
         groups = []

@@ -55,6 +55,8 @@ class MoreEvidence:
 
     head: Sequence[CaseReport] = ()
     """The head's extra runs, with the same case ids, in any number of parts."""
+    rounds: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """The round of each of them, by case id and run number; where it is unknown, all are of one."""
     base: Sequence[CaseReport] = ()
     """Today's extra runs of the base branch, with the case ids of either side."""
     before: Mapping[str, Before] = field(default_factory=dict)
@@ -164,8 +166,8 @@ def gather(
         renamed = base_extra.get(pair.base_id, ()) if pair.base_id != case.case_id else ()
         sides = _Sides(
             head=_runs([case], pair.rules, range(num_runs)),
-            head_more=_runs([case], pair.rules, range(num_runs, _ENDLESS))
-            + _runs(extra.get(case.case_id, ()), pair.rules, range(_ENDLESS)),
+            head_more=_runs([case], pair.rules, range(num_runs, _ENDLESS), more.rounds)
+            + _runs(extra.get(case.case_id, ()), pair.rules, range(_ENDLESS), more.rounds),
             base=rescored(base, base_cases[pair.base_id], pair.rules),
             base_more=_runs([*base_extra.get(case.case_id, ()), *renamed], pair.rules, range(_ENDLESS)),
             same_day=same_day,
@@ -264,8 +266,10 @@ def _by_id(cases: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
     return by_id
 
 
-def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list[StoredRun]:
-    """Today's runs with a result, in the order of their numbers."""
+def _runs(
+    parts: Sequence[CaseReport], rules: PassRules, numbers: range, rounds: Mapping[tuple[str, int], int] | None = None
+) -> list[StoredRun]:
+    """Today's runs with a result, in the order of their numbers; the record of each is its round."""
     by_number: dict[int, StoredRun] = {}
     for part in parts:
         scores = scores_by_run(part)
@@ -275,7 +279,9 @@ def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list
             outcome = outcome_of(run, own, None if as_judged else rules) if run.run in numbers else None
             if outcome is not None:
                 rounded = {key: stored(score) for key, score in own.items()}
-                by_number[run.run] = StoredRun(record=-1, outcome=outcome, scores=rounded)
+                by_number[run.run] = StoredRun(
+                    record=(rounds or {}).get((part.case_id, run.run), 0), outcome=outcome, scores=rounded
+                )
     return [by_number[number] for number in sorted(by_number)]
 
 
@@ -310,6 +316,7 @@ class _Sides:
         return Series(
             head_screen=_values(self.head, value),
             head_confirm=_values(self.head_more, value),
+            head_rounds=tuple(run.record for run in self.head_more if value(run) is not None),
             base=() if self.same_day else values,
             base_screen=values if self.same_day else (),
             base_confirm=_values(self.base_more, value),

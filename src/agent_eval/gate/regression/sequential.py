@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from zlib import crc32
 
 from agent_eval.core.text import plural
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.regression._decide import Unpaid, decide
 from agent_eval.gate.regression.retrial import Retrial, next_runs, outcomes
 from agent_eval.gate.stats import (
+    FRESH_COLUMNS,
     PASS,
     ROUND,
     Budget,
@@ -25,10 +27,14 @@ from agent_eval.gate.stats import (
     family_results,
 )
 
-_WORTH_A_LOOK, _WORTH_A_NAME = 4.0, 50.0
-"""Minimum likelihood ratio for the first and further runs of a case once the verdict is clear."""
-_MANY = 5
-"""With this many suspected regressions a clear verdict does not name cases: confirming each costs most of a suite."""
+_BATCHES = (2, 4, 7, 11)
+"""Fresh runs of a suspected regression after each round, up to `Rules.confirm_runs`."""
+_BASE_BATCH = 4
+"""Base runs beside each of these rounds, as far as the base has too few."""
+_SUITE_TRIGGER = 3.0
+"""Every case runs again if the p-value of the screening runs is at most this multiple of the error rate."""
+_ANOTHER_COLUMN = 0.3
+"""The p-value of the first fresh column up to which every case runs once more."""
 
 
 def next_step(
@@ -36,8 +42,8 @@ def next_step(
 ) -> Runs | Decision:
     """Returns the runs to make next, or the decision.
 
-    The function is stateless: the result depends only on the evidence, not on the order of runs and cases, nor on a
-    crash between calls. A caller may stop at any time by passing a budget of 0; that decision is valid.
+    The function is stateless: the result depends only on the evidence, not on the order of cases, nor on a crash
+    between calls. A caller may stop at any time by passing a budget of 0; that decision is valid.
 
     Args:
         evidence: All evaluated cases of the head.
@@ -119,30 +125,110 @@ def _base_runs_of_constant(
 def _step(
     evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], budget: Budget, constant: frozenset[str]
 ) -> Runs | Decision:
-    requests = _requested_runs(results, constant)
-    runs = _afforded(requests, budget)
-    if runs is None and not constant:
-        runs = _second_look(results, budget)
-    return runs or decide(evidence, results, Unpaid(case_ids=frozenset(requests), why=budget.no_more))
+    requests = {} if constant else _runs_to_see_it_again(results, budget)
+    if not requests and not constant and not any(map(_blocks, results)):
+        if runs := _runs_of_the_suite(results, budget):
+            return runs
+        requests = _runs_of_suspects(results)
+    return _afforded(requests, budget) or decide(
+        evidence, results, Unpaid(case_ids=frozenset(requests), why=budget.no_more)
+    )
 
 
-def _second_look(results: Sequence[FamilyResult], budget: Budget) -> Runs | None:
-    """More runs of every case for the second interim analysis, if the first was borderline and nothing else is due."""
-    if any(result.rejected and result.family.rule.blocking for result in results):
-        return None
-    head: dict[str, int] = {}
-    base: dict[str, int] = {}
+def _blocks(result: FamilyResult) -> bool:
+    """Whether the verdict is clear: this metric got worse, or a case with a short history always fails."""
+    family = result.family
+    return family.rule.blocking and (result.rejected or any(suspect.always_fails for suspect in family.suspects))
+
+
+_Rank = tuple[bool, float]
+_Requests = dict[str, tuple[_Rank, int, int]]
+"""By case id: its priority, and its next runs of head and base."""
+
+
+def _runs_to_see_it_again(results: Sequence[FamilyResult], budget: Budget) -> _Requests:
+    """One run of each case that the bets are won by, if all its fresh runs were made at one moment.
+
+    The base runs beside it, so that a bad moment shows on both sides.
+    """
+    requests: _Requests = {}
     for result in results:
-        if result.family.rule.blocking and result.family.again_due:
-            for case_id, (head_runs, base_runs) in result.family.missing().items():
-                if head_runs:
-                    head[case_id] = max(head_runs, head.get(case_id, 0))
-                if base_runs:
-                    base[case_id] = max(base_runs, base.get(case_id, 0))
-    count = sum(head.values()) + sum(base.values())
+        family = result.family
+        won = family.binary and family.confirm_p is not None and family.confirm_p <= result.level
+        for suspect in family.suspects if won and family.rule.blocking else ():
+            if suspect.e_value() > 1 and len(set(suspect.rounds)) == 1 and suspect.made < suspect.planned:
+                beside = budget.can_run_base and family.rules.confirm_on_base == "auto" and not family.today_only
+                base = base_today.missing_runs(family, suspect.index) if beside else 0
+                requests[family.case_ids[suspect.index]] = (True, suspect.worth), 1, base
+    return requests
+
+
+def _runs_of_the_suite(results: Sequence[FamilyResult], budget: Budget) -> Runs | None:
+    """A fresh run of half of the cases, if the suite as a whole looks worse.
+
+    Two halves, since a cause that many cases share is often gone a moment later.
+    """
+    missing: dict[str, tuple[int, int]] = {}
+    for result in results:
+        family = result.family
+        columns = _columns_due(result)
+        for case_id, (head, base) in family.missing(columns).items() if columns else ():
+            before = missing.get(case_id, (0, 0))
+            missing[case_id] = max(head, before[0]), max(base, before[1])
+    count = sum(head + base for head, base in missing.values())
     if not count or (budget.extra_runs is not None and budget.extra_runs < count):
         return None
-    return Runs(head=head, base=base, why=f"{plural(count, 'run')} of the whole suite for the second interim analysis")
+    half = {case_id: runs for case_id, runs in missing.items() if crc32(case_id.encode()) % 2} or missing
+    count = sum(head + base for head, base in half.values())
+    return Runs(
+        head={case_id: head for case_id, (head, _) in half.items() if head},
+        base={case_id: base for case_id, (_, base) in half.items() if base},
+        why=f"{plural(count, 'run')} of half of the suite to see whether it got worse as a whole",
+    )
+
+
+def _columns_due(result: FamilyResult) -> int:
+    """How many fresh columns a metric needs next; 0 if none is missing."""
+    family = result.family
+    if not family.rule.blocking or family.trigger is None or family.trigger > _SUITE_TRIGGER * result.level:
+        return 0
+    if any(suspect.active and suspect.made < min(_BATCHES[0], suspect.planned) for suspect in family.suspects):
+        return 0  # Their own runs come first: they count here, too.
+    if family.fresh_p is None:
+        return 1
+    return FRESH_COLUMNS if family.columns < FRESH_COLUMNS and family.fresh_p <= _ANOTHER_COLUMN else 0
+
+
+def _runs_of_suspects(results: Sequence[FamilyResult]) -> _Requests:
+    """The next runs of each suspected regression.
+
+    Pass or fail has priority over scores, which have no measured payoff; then the higher payoff.
+    """
+    requests: _Requests = {}
+    for result in results:
+        for suspect in result.family.suspects if result.family.rule.blocking else ():
+            if suspect.active:
+                case_id = result.family.case_ids[suspect.index]
+                head, base = _batch(suspect, today_only=result.family.fresh_only)
+                previous = requests.get(case_id, ((False, 0.0), 0, 0))
+                requests[case_id] = (
+                    max(previous[0], (result.family.metric == PASS, suspect.worth)),
+                    max(previous[1], head),
+                    max(previous[2], base),
+                )
+    return requests
+
+
+def _batch(suspect: Suspect, *, today_only: bool) -> tuple[int, int]:
+    """The next runs of head and base."""
+    missing_base = 0 if suspect.base_underpowered else max(suspect.base_planned - suspect.base_made, 0)
+    if not suspect.is_binary:
+        head = min(ROUND - suspect.made % ROUND, suspect.planned - suspect.made)
+        return head, min(ROUND, missing_base)
+    target = next((runs for runs in _BATCHES if runs > suspect.made), suspect.planned)
+    # Most suspected cases pass their first fresh runs: with stored runs, the base is not run for them.
+    base = min(missing_base, _BASE_BATCH) if suspect.made or today_only else 0
+    return min(target, suspect.planned) - suspect.made, base
 
 
 def _families(
@@ -166,48 +252,7 @@ def _families(
     return [families[key] for key in sorted(families, key=lambda key: (key[0] != PASS, key[0], key[1] or 0, *key[2:]))]
 
 
-_Rank = tuple[bool, float]
-
-
-def _requested_runs(results: Sequence[FamilyResult], constant: frozenset[str]) -> dict[str, tuple[_Rank, int, int]]:
-    """By case id: its priority, and its next runs of head and base; none for a constant error, which blocks.
-
-    Pass or fail has priority over scores, which have no measured likelihood ratio; then the higher ratio.
-    """
-    requests: dict[str, tuple[_Rank, int, int]] = {}
-    for result in results:
-        if not result.family.rule.blocking:
-            continue
-        for suspect in result.family.suspects:
-            case_id = result.family.case_ids[suspect.index]
-            if case_id in constant:
-                continue
-            if suspect.active and not ((result.rejected or constant) and _clear(result, suspect)):
-                head, base = _round(suspect)
-                previous = requests.get(case_id, ((False, 0.0), 0, 0))
-                requests[case_id] = (
-                    max(previous[0], (result.family.metric == PASS, suspect.likelihood_ratio)),
-                    max(previous[1], head),
-                    max(previous[2], base),
-                )
-    return requests
-
-
-def _clear(results: FamilyResult, suspect: Suspect) -> bool:
-    """Whether neither the verdict nor naming this case needs more of its runs."""
-    if results.named or len(results.family.suspects) >= _MANY:
-        return True
-    return suspect.likelihood_ratio < (_WORTH_A_NAME if suspect.trial.made else _WORTH_A_LOOK)
-
-
-def _round(suspect: Suspect) -> tuple[int, int]:
-    trial = suspect.trial
-    head = min(ROUND - trial.made % ROUND, trial.planned - trial.made)
-    base = 0 if suspect.base_underpowered else min(ROUND, trial.base_planned - trial.base_made)
-    return head, base
-
-
-def _afforded(requests: dict[str, tuple[_Rank, int, int]], budget: Budget) -> Runs | None:
+def _afforded(requests: _Requests, budget: Budget) -> Runs | None:
     remaining = budget.extra_runs
     head: dict[str, int] = {}
     base: dict[str, int] = {}

@@ -1,5 +1,6 @@
-"""Statistics, independent of the pipeline: exact tests, families of cases, interim analyses. Pure."""
+"""Statistics, independent of the pipeline: exact tests, bets, families of cases. Pure."""
 
+from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import (
     NO_NAME,
     Budget,
@@ -14,19 +15,22 @@ from agent_eval.gate.stats.decision import (
     usual_extra_runs,
 )
 from agent_eval.gate.stats.exact_tests import exact_p, holm, wilson
-from agent_eval.gate.stats.families import ROUND, Family, failed, is_red
-from agent_eval.gate.stats.looks import first_look, second_look
+from agent_eval.gate.stats.families import BOTH_LEVEL, ROUND, Family, failed, is_red
+from agent_eval.gate.stats.looks import FRESH_COLUMNS, both_looks, first_look
 from agent_eval.gate.stats.multiplicity import FamilyResult, drop_of, family_results
 from agent_eval.gate.stats.precision import detectable_drop, detectable_shift, mean_interval
 from agent_eval.gate.stats.repeats import pass_rates, pass_rates_notices
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
-from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, Suspect
+from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, WORTH_MORE, Suspect
 
 __all__ = [
+    "BOTH_LEVEL",
+    "FRESH_COLUMNS",
     "NO_NAME",
     "PASS",
     "ROUND",
     "THRESHOLD_RUNS",
+    "WORTH_MORE",
     "Budget",
     "CaseDecision",
     "CaseEvidence",
@@ -41,6 +45,8 @@ __all__ = [
     "Runs",
     "Series",
     "Suspect",
+    "both_looks",
+    "case_e",
     "detectable_drop",
     "detectable_shift",
     "drop_of",
@@ -50,10 +56,11 @@ __all__ = [
     "first_look",
     "holm",
     "is_red",
+    "joint_e",
     "mean_interval",
+    "p_of",
     "pass_rates",
     "pass_rates_notices",
-    "second_look",
     "usual_extra_runs",
     "wilson",
 ]

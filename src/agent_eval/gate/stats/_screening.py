@@ -1,4 +1,4 @@
-"""The test of the suite: all cases of one metric together, based on screening runs. Pure.
+"""The tests of the suite: all cases of one metric together. Pure.
 
 Every case is a stratum: runs are permuted between head and base within a case, never across cases. The statistic is the
 weighted sum of the head's failures. A failure has more weight in a case that never failed on the base than in one that
@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_eval.gate.stats.exact_tests import dealt, sequential_p, upper_tails
+from agent_eval.gate.stats.exact_tests import dealt, permutation_p, sequential_p, upper_tails
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,3 +160,69 @@ def suite_scores_p(
     number = sum(len(values) for _, values in pools)
     width = sum(values.size for _, values in pools)
     return sequential_p(exceed, draws=draws or (9_999 if number <= 2_000 else 1_999), width=width)
+
+
+class Columns(NamedTuple):
+    """Values of one case, aligned with those of the other cases."""
+
+    head: tuple[float, ...]
+    """A value a column."""
+    base: tuple[float, ...]
+    """Stored runs."""
+    records: tuple[str, ...]
+    """The record of each stored run; empty if unknown."""
+
+
+_LEAST_COLUMNS = 4
+"""With fewer stored columns, the test of whole columns could show nothing."""
+
+
+def run_level_p(cases: Sequence[Columns], rng: np.random.Generator, *, binary: bool) -> float:
+    """One-sided p-value that the head's columns are worse than the stored ones, each taken as a whole.
+
+    A column is one run of every case, and is reduced to one number: its weighted failures, with the weights of the
+    suite's test, or its standardized scores. These numbers are permuted between the sides (`permutation_p`). The test
+    is exact whatever makes the cases of one run fail together, and weak, since a few columns are all that it has.
+
+    Args:
+        cases: The values. Stored columns that most cases lack are left out, and then the cases that lack one.
+        rng: Used only if there are too many columns to enumerate.
+        binary: Whether the values are zeros and ones.
+
+    Returns:
+        0 to 1; 0.0 if that leaves fewer than four stored columns or half of the cases.
+    """
+    rows = [(case.head, _by_column(case)) for case in cases if case.head and case.base]
+    width = min((len(head) for head, _ in rows), default=0)
+    counts = Counter(name for _, base in rows for name in base)
+    names = sorted(name for name, count in counts.items() if 2 * count > len(rows))
+    whole = [(head, base) for head, base in rows if all(name in base for name in names)]
+    if len(names) < _LEAST_COLUMNS or 2 * len(whole) < len(rows) or not width:
+        return 0.0
+    head_sums, base_sums = [0.0] * width, [0.0] * len(names)
+    for head, base in whole:
+        stored = [base[name] for name in names]
+        factor = _factor((*head[:width], *stored), binary=binary)
+        head_sums = [total + factor * value for total, value in zip(head_sums, head, strict=False)]
+        base_sums = [total + factor * value for total, value in zip(base_sums, stored, strict=True)]
+    return permutation_p(head_sums, base_sums, rng)
+
+
+def _by_column(case: Columns) -> dict[tuple[str, int], float]:
+    """The stored values by record and number within it."""
+    seen: Counter[str] = Counter()
+    values = {}
+    for record, value in zip(case.records, case.base, strict=False):
+        values[record, seen[record]] = value
+        seen[record] += 1
+    return values
+
+
+def _factor(values: Sequence[float], *, binary: bool) -> float:
+    """What a case's values are multiplied with before columns are added up."""
+    if binary:
+        failures = sum(not value for value in values)
+        return _weight(failures, len(values)) if 0 < failures < len(values) else 0.0
+    mean = math.fsum(values) / len(values)
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return 1 / (spread + _LEAST_NOISE)

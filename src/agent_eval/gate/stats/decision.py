@@ -92,7 +92,7 @@ class Budget:
     """What keeps a case from running again once `extra_runs` is 0."""
 
 
-_SUITES = {"never": 3, "auto": 8, "always": 10}
+_SUITES = {"never": 5, "auto": 8, "always": 10}
 """Default limit of extra runs, as a multiple of the whole suite. Few pull requests use that many: a small drop of all
 cases, or a day on which everything fails, needs them (docs/statistics.md)."""
 _LEAST_EXTRA = 100
@@ -147,6 +147,8 @@ class CaseDecision:
     """The case fails most runs, and neither history nor budget are sufficient to decide whether that is new."""
     would_decide: str | None = None
     """Which runs would decide, if the data is insufficient, e.g. "1 more run of main would decide if it passes"."""
+    failed_again: bool = False
+    """Whether an extra run of the head failed; of scores, whether there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
 """One metric over all cases: its suspected regressions, the runs they need, and p-values. Pure.
 
-A *family* shares an error rate: all cases of one metric under the same rule. Its p-value combines two tests, each with
-its share of the error rate. The suite test uses the screening runs of all cases and detects many small drops. The case
-test uses the confirmation runs of the suspected regressions and detects few large drops. If the suite test is
-borderline, every case runs once more for a second interim analysis with its own share.
+A *family* shares an error rate: all cases of one metric under the same rule. Two tests look for a regression, and each
+rests on fresh runs of the head. The test of the suspected regressions uses only the runs made since they are suspected,
+and detects few large drops. The suite test detects many small drops: if the screening of all cases looks worse, every
+case runs again, once or twice, and these runs alone must show it too.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import comb, fsum
 from typing import TYPE_CHECKING
 
-from agent_eval.gate.stats._confirmation import Trial, likelihood_ratio, pooled_p
-from agent_eval.gate.stats._screening import Table, suite_p, suite_scores_p
+from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_p, suite_scores_p
+from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
-from agent_eval.gate.stats.exact_tests import exact_p, holm, permutation_p
-from agent_eval.gate.stats.looks import Pair, first_look, missing, second_look
+from agent_eval.gate.stats.exact_tests import holm, permutation_p
+from agent_eval.gate.stats.looks import FRESH_COLUMNS, Pair, both_looks, first_look, fresh_look, later_runs
 from agent_eval.gate.stats.samples import Series
-from agent_eval.gate.stats.suspect import Suspect
+from agent_eval.gate.stats.suspect import WORTH_MORE, Suspect
 
 if TYPE_CHECKING:
     import numpy as np
 
-SUITE_SHARE, AGAIN_SHARE, CONFIRM_SHARE = _SHARES = (0.3, 0.2, 0.5)
-"""Shares of a family's error rate: first and second interim analysis of the suite, and the suspected regressions.
-Chosen with benchmarks/gate_error_rates.py: a larger share for the suite detects smaller drops of all cases, a larger
-share for suspected regressions detects smaller drops of a few cases."""
-AGAIN_BELOW = 0.2
-"""Maximum p-value of the first interim analysis for a second one."""
+BOTH_LEVEL = 0.6
+"""The level of the test of screening and fresh columns together, as a share of the error rate. This and the other
+constants were chosen with benchmarks/gate_error_rates.py."""
+SEEN_AGAIN = 2.0
+"""What the bets must pay without the runs of any one round."""
+SCORES_SHARE = 0.5
+"""The share of the error rate of the test of suspected scores."""
 ROUND = 3
-"""Confirmation runs of a case between two interim analyses."""
+"""Fresh runs of a suspected score between two interim analyses."""
 FULL_BASE = 10
 """Base runs of a suspected regression, if the base branch can be run."""
 LOOKS = {1: 0.2, 2: 0.3}
@@ -78,9 +79,52 @@ class Family:
         return (self.today_only or self.rules.confirm_on_base == "always") and self.budget.can_run_base
 
     @cached_property
-    def suite_p(self) -> float | None:
-        """p-value of the screening runs of all cases; None if no case has runs on both sides."""
+    def screening_p(self) -> float | None:
+        """p-value of the screening runs of all cases; None if no case has comparable runs on both sides."""
         return self.suite_test([first_look(series, fresh_only=self.fresh_only) for series in self.series])
+
+    @cached_property
+    def trigger(self) -> float | None:
+        """The p-value for which every case may run again: of the screening runs, if need be against stored runs."""
+        if self.today_only:
+            return None
+        if self.screening_p is not None or not self.fresh_only:
+            return self.screening_p
+        return self.suite_test([first_look(series, fresh_only=False) for series in self.series])
+
+    @cached_property
+    def columns(self) -> int:
+        """Complete fresh columns: runs of all cases after the screening (`looks`)."""
+        if self.trigger is None:
+            return 0
+        return max((count for count in range(1, FRESH_COLUMNS + 1) if not self.missing(count)), default=0)
+
+    @cached_property
+    def fresh_p(self) -> float | None:
+        """p-value of the fresh columns alone; None without any."""
+        if self.trigger is None or not self.columns:
+            return None
+        looks = zip(self.series, self.fresh_columns, strict=True)
+        return self.suite_test([fresh_look(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
+
+    @cached_property
+    def suite_p(self) -> float | None:
+        """p-value that the suite got worse; None unless the head's fresh runs were tested.
+
+        A metric that only informs gets no fresh runs: its screening runs decide.
+
+        The largest p-value of three tests, each of which must show it: the fresh columns alone; the screening and the
+        fresh columns, at a smaller level; and the columns as wholes (`run_level_p`), which bounds a cause that many
+        cases of one run share.
+        """
+        if self.fresh_p is None:
+            informs = not self.rule.blocking and self.screening_p is not None
+            return min(1.0, (self.screening_p or 0.0) / BOTH_LEVEL) if informs else None
+        looks = zip(self.series, self.fresh_columns, strict=True)
+        both = self.suite_test([both_looks(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
+        assert both is not None
+        p_value = max(self.fresh_p, min(1.0, both / BOTH_LEVEL))
+        return max(p_value, self._run_level_p()) if p_value < 1.0 else 1.0
 
     def suite_test(self, pairs: Sequence[Pair]) -> float | None:
         """One-sided p-value that the head's values are lower; None if no case has values on both sides."""
@@ -97,22 +141,50 @@ class Family:
         ]
         return suite_scores_p(shifted, rng) if shifted else None
 
+    def _run_level_p(self) -> float:
+        """p-value of the head's columns against the stored columns; 0.0 if there are too few to tell."""
+        if self.fresh_only:
+            return 0.0  # Base runs of the same day share the moment with the head's.
+        rows = [
+            Columns(
+                head=tuple(value + drop for value in (*series.head_screen, *columns)),
+                base=series.base,
+                records=series.base_days or (),
+            )
+            for series, columns, drop in zip(self.series, self.fresh_columns, self.drops, strict=True)
+        ]
+        return run_level_p(rows, self._rng("columns"), binary=self.binary)
+
     @cached_property
     def suspects(self) -> list[Suspect]:
         """The suspected regressions, in the order of the family."""
-        indices = [index for index, series in enumerate(self.series) if self._suspicious(index, series)]
-        below_threshold = sum(self._below(self.series[index]) for index in indices)
-        return [self._suspect(index, len(indices), below_threshold) for index in indices]
+        fresh_from = {
+            index: start for index, series in enumerate(self.series) if (start := self._suspected(index)) is not None
+        }
+        below_threshold = sum(self._below(self.series[index]) for index in fresh_from)
+        return [self._suspect(index, start, len(fresh_from), below_threshold) for index, start in fresh_from.items()]
 
     @cached_property
     def confirm_p(self) -> float | None:
-        """p-value of the confirmation runs of all suspected regressions together; None without any."""
-        tested = [suspect for suspect in self.suspects if suspect.trial.base_planned]
-        if not any(suspect.trial.made for suspect in tested):
+        """p-value of the fresh runs of all suspected regressions together; None without any."""
+        tested = [suspect for suspect in self.suspects if suspect.base_planned and not suspect.always_fails_on_base]
+        if not any(suspect.made for suspect in tested):
             return None
         if self.binary:
-            return pooled_p(suspect.trial for suspect in tested)
-        return min(1.0, *(suspect.p_value / suspect.weight for suspect in tested))
+            return p_of(joint_e(suspect.e_value() for suspect in tested))
+        return min(1.0, *(suspect.p_value / suspect.weight / SCORES_SHARE for suspect in tested))
+
+    @cached_property
+    def seen_twice(self) -> bool:
+        """Whether the fresh runs of the suspected regressions say so without those of any one round as well.
+
+        A bad moment makes many runs of one round fail. Only for pass or fail: scores are compared over several rounds.
+        """
+        if not self.binary:
+            return True
+        tested = [suspect for suspect in self.suspects if suspect.base_planned and not suspect.always_fails_on_base]
+        rounds = {number for suspect in tested for number in suspect.rounds}
+        return all(joint_e(suspect.e_value(number) for suspect in tested) >= SEEN_AGAIN for number in rounds)
 
     @cached_property
     def repeated(self) -> dict[int, float]:
@@ -124,52 +196,50 @@ class Family:
         blocked = [
             suspect
             for suspect in self.suspects
-            if self.series[suspect.index].before == "blocked" and suspect.trial.made
+            if self.series[suspect.index].before == "blocked" and self.may_be_named(suspect)
         ]
         return dict(
             zip((suspect.index for suspect in blocked), holm([suspect.p_value for suspect in blocked]), strict=True)
         )
 
-    @property
-    def shares(self) -> tuple[float, float, float]:
-        """Shares of the error rate: first and second interim analysis of the suite, suspected regressions."""
-        if self.suite_p is not None:
-            return _SHARES
-        again = SUITE_SHARE + AGAIN_SHARE if self._trigger is not None else 0.0
-        return 0.0, again, 1.0 - again
+    def may_be_named(self, suspect: Suspect) -> bool:
+        """Whether a suspected regression may be named: more than one bad moment made it fail."""
+        return suspect.failed_rounds > 1 if self.binary else suspect.made > 0
 
     @property
     def p_value(self) -> float:
-        """The combined p-value of all tests (weighted Bonferroni)."""
-        tests = zip((self.suite_p, self.again_p, self.confirm_p), self.shares, strict=True)
-        return min(1.0, *(value / share for value, share in tests if value is not None and share), 1.0)
+        """The p-value of the metric: the smaller one of suite and suspected regressions."""
+        tests = (self.suite_p, self.confirm_p if self.seen_twice else None)
+        return min((value for value in tests if value is not None), default=1.0)
+
+    def missing(self, columns: int) -> dict[str, tuple[int, int]]:
+        """Runs of head and base that this many fresh columns still need, by case id."""
+        needed: dict[str, tuple[int, int]] = {}
+        for case_id, series, runs in zip(self.case_ids, self.series, self._later_runs, strict=True):
+            if series.head_screen and (series.base or series.base_screen):
+                base = columns - len(series.base_confirm) if self.fresh_only else 0
+                needed[case_id] = max(columns - len(runs), 0), max(base, 0)
+        return {case_id: runs for case_id, runs in needed.items() if any(runs)}
 
     @cached_property
-    def _trigger(self) -> float | None:
-        """The p-value that triggers the second interim analysis: of the first one, or of a test of stored runs."""
-        if self.suite_p is not None or not self.fresh_only or self.today_only:
-            return self.suite_p
-        return self.suite_test([first_look(series, fresh_only=False) for series in self.series])
+    def fresh_columns(self) -> list[tuple[float, ...]]:
+        """The fresh columns of each case."""
+        return [runs[: self.columns] for runs in self._later_runs]
 
     @cached_property
-    def again_due(self) -> bool:
-        """Whether the second interim analysis needs more runs of every case."""
-        return self._trigger is not None and self._trigger <= AGAIN_BELOW and self.again_p is None
+    def _later_runs(self) -> list[tuple[float, ...]]:
+        return [
+            later_runs(series, confirmed=self._confirmed_first(index, series))
+            for index, series in enumerate(self.series)
+        ]
 
-    @cached_property
-    def again_p(self) -> float | None:
-        """p-value of the second interim analysis; None until all cases have their runs."""
-        if not self.series or self._trigger is None or any(any(runs) for runs in self.missing().values()):
-            return None
-        return self.suite_test([second_look(series, fresh_only=self.fresh_only) for series in self.series])
-
-    def missing(self) -> dict[str, tuple[int, int]]:
-        """Missing runs of head and base for the second interim analysis, by case id."""
-        return {
-            case_id: missing(series, fresh_only=self.fresh_only)
-            for case_id, series in zip(self.case_ids, self.series, strict=True)
-            if series.head_screen and (series.base or series.base_screen)
-        }
+    def _confirmed_first(self, index: int, series: Series) -> bool:
+        """Whether the first fresh runs of a case were made because its screening looked worse."""
+        if not self._suspicious(index, series) or not self.binary:
+            return self._suspicious(index, series) and self._low(index, series)
+        _, base = first_look(series, fresh_only=self.fresh_only)
+        screened = failed(series.head_screen) + bool(series.before), len(series.head_screen) + bool(series.before)
+        return case_e(*screened, failed(base), len(base)) >= WORTH_MORE
 
     def base_of(self, series: Series) -> tuple[float, ...]:
         """The base runs that confirmation runs are compared with."""
@@ -183,20 +253,35 @@ class Family:
             return failed(series.head_screen) > 0
         return series.threshold is not None and any(value < series.threshold for value in series.head_screen)
 
+    def _suspected(self, index: int) -> int | None:
+        """From which extra run on the runs of a case are fresh, as they did not select it; None if not suspected."""
+        series = self.series[index]
+        if self._suspicious(index, series):
+            return 0
+        if not self.binary or not series.head_screen or self._always_fails_on_base(series):
+            return None
+        return next((number for number, value in enumerate(series.head_confirm, start=1) if not value), None)
+
     def _suspicious(self, index: int, series: Series) -> bool:
+        """Whether the screening runs look worse."""
         if not series.head_screen:
             return False
         if self.binary and series.before:
             return True
         if self._below(series):
-            # Stored base runs that the test does not use may select the cases.
-            stored = likelihood_ratio(failed(series.head_screen), 0, 0, failed(series.base), len(series.base))
-            return not (self.fresh_only and self.binary and series.base and stored < 1.0)
+            if not (self.fresh_only and self.binary and series.base):
+                return True
+            # The test does not use these base runs: they may select the cases.
+            screened = failed(series.head_screen), len(series.head_screen)
+            return case_e(*screened, failed(series.base), len(series.base)) >= 1.0
         if self.binary:
             return False
         base = (*series.base, *series.base_screen)
         mean = fsum(series.head_screen) / len(series.head_screen)
         return bool(base) and mean + max(self.drops[index], _MARGIN) < min(base)
+
+    def _always_fails_on_base(self, series: Series) -> bool:
+        return is_red(self.base_of(series) or series.base)
 
     def _low(self, index: int, series: Series) -> bool:
         """Whether the screening scores are lower than most base scores; only for selecting runs."""
@@ -204,45 +289,49 @@ class Family:
         mean = fsum(series.head_screen) / len(series.head_screen)
         return not base or mean + self.drops[index] < base[len(base) // 5]
 
-    def _likelihood_ratio(self, series: Series) -> float:
-        base, confirm = self.base_of(series), series.head_confirm
-        screened = failed(series.head_screen) + bool(series.before)
-        return likelihood_ratio(screened, failed(confirm), len(confirm), failed(base), len(base))
-
     def _base_planned(self, series: Series) -> int:
         have = len(series.base_screen) if self.fresh_only else len(series.base) + len(series.base_screen)
         fresh = self.budget.can_run_base and self.rules.confirm_on_base != "never"
         return max(have, FULL_BASE) if fresh else have
 
-    def _suspect(self, index: int, count: int, below_threshold: int) -> Suspect:
+    def _suspect(self, index: int, start: int, count: int, below_threshold: int) -> Suspect:
         series = self.series[index]
         planned, base_planned = self.rules.confirm_runs, self._base_planned(series)
-        head, base = series.head_confirm[:planned], self.base_of(series)[:base_planned]
-        if self.binary:
-            trial = Trial(failed(head), len(head), planned, failed(base), len(base), base_planned)
-            underpowered = exact_p(planned, planned, 0, base_planned) > self.level
-            hopeless = not underpowered and trial.best_p_value > self.rules.alpha
-            return Suspect(
-                index=index,
-                trial=trial,
-                always_fails_on_base=is_red(self.base_of(series) or series.base),
-                is_binary=True,
-                likelihood_ratio=0.0 if hopeless else self._likelihood_ratio(series),
-                base_underpowered=underpowered,
-                p_value=trial.p_value,
-                weight=1 / count,
-            )
-        trial = Trial(0, len(head), planned, 0, len(base), base_planned)
-        shifted = [value + self.drops[index] for value in head]
-        share = look_share(len(head), planned) if len(base) >= max(base_planned, 1) else 0.0
-        raw = permutation_p(shifted, base, self._rng(self.case_ids[index])) if share else 1.0
-        return Suspect(
+        base = self.base_of(series)
+        suspect = Suspect(
             index=index,
-            trial=trial,
-            always_fails_on_base=False,
-            is_binary=False,
-            likelihood_ratio=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
-            base_underpowered=1 / comb(planned + base_planned, planned) > self.level,
+            fresh=series.head_confirm[start : start + planned],
+            rounds=series.head_rounds[start : start + planned],
+            planned=planned,
+            base_failures=failed(base) if self.binary else 0,
+            base_made=len(base),
+            base_planned=base_planned,
+            worth=0.0,
+            always_fails_on_base=self.binary and self._always_fails_on_base(series),
+            is_binary=self.binary,
+            base_underpowered=False,
+            p_value=1.0,
+            weight=1 / count,
+        )
+        if self.binary:
+            selected = (*series.head_screen, *series.head_confirm[:start])
+            screened = failed(selected) + bool(series.before)
+            made = len(selected) + bool(series.before) + suspect.made
+            return replace(
+                suspect,
+                worth=case_e(screened + suspect.failures, made, suspect.base_failures, len(base)),
+                base_underpowered=p_of(joint_e([case_e(planned, planned, 0, base_planned)])) > self.level,
+                p_value=p_of(suspect.e_value()),
+            )
+        base = base[:base_planned]
+        shifted = [value + self.drops[index] for value in suspect.fresh]
+        share = look_share(suspect.made, planned) if len(base) >= max(base_planned, 1) else 0.0
+        raw = permutation_p(shifted, base, self._rng(self.case_ids[index])) if share else 1.0
+        return replace(
+            suspect,
+            base_made=len(base),
+            worth=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
+            base_underpowered=1 / comb(planned + base_planned, planned) > self.level * SCORES_SHARE,
             p_value=min(1.0, raw / share) if share else 1.0,
             weight=self._weight(series, count, below_threshold),
         )
@@ -261,9 +350,8 @@ class Family:
 
     @cached_property
     def level(self) -> float:
-        """The error rate of the suspected regressions if there is no other family."""
-        alpha = self.rule.alpha if self.rule.alpha is not None else self.rules.alpha
-        return alpha * CONFIRM_SHARE
+        """The error rate of the family if there is no other one."""
+        return self.rule.alpha if self.rule.alpha is not None else self.rules.alpha
 
     def _rng(self, name: str) -> np.random.Generator:
         import numpy as np

@@ -1,18 +1,21 @@
-"""The runs that the interim analyses of the whole suite compare. Pure.
+"""The runs that the test of the whole suite compares. Pure.
 
-The first interim analysis uses the screening runs. If it is borderline, a second one adds one more run of each case.
-If only runs of the same day count and the base was not screened today, a test of stored runs decides whether two fresh
-runs of every case on both sides are worth their cost; the analysis then compares only these.
+A *column* is one run of every case. The screening has `num_runs` columns of the head. If it looks worse, each case gets
+a fresh run, and if that looks worse too, another one. A suspected case has run again by then. Of these runs, only those
+of a later round count as its fresh columns: a bad moment that made it fail may have lasted into the first round. If
+only runs of the same day count, the base runs beside each fresh column.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from agent_eval.gate.stats.samples import Series
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 """Values of head and base."""
-_ALONE = 2
-"""Runs per side of an analysis without screening runs."""
+FRESH_COLUMNS = 2
+"""At most."""
 
 
 def first_look(series: Series, *, fresh_only: bool) -> Pair:
@@ -20,16 +23,26 @@ def first_look(series: Series, *, fresh_only: bool) -> Pair:
     return series.head_screen, series.base_screen if fresh_only else (*series.base, *series.base_screen)
 
 
-def second_look(series: Series, *, fresh_only: bool) -> Pair:
-    """The runs of the first analysis and those that `missing` requested."""
-    if fresh_only and not series.base_screen:
-        return series.head_confirm[:_ALONE], series.base_confirm[:_ALONE]
-    head, base = first_look(series, fresh_only=fresh_only)
-    return (*head, *series.head_confirm[:1]), (*base, *series.base_confirm[:1]) if fresh_only else base
+def fresh_look(series: Series, columns: Sequence[float], *, fresh_only: bool) -> Pair:
+    """The head's fresh columns alone, and the comparable base runs."""
+    _, base = first_look(series, fresh_only=fresh_only)
+    return tuple(columns), (*base, *series.base_confirm[: len(columns)]) if fresh_only else base
 
 
-def missing(series: Series, *, fresh_only: bool) -> tuple[int, int]:
-    """How many more runs of head and base the second interim analysis needs."""
-    if fresh_only and not series.base_screen:
-        return max(0, _ALONE - len(series.head_confirm)), max(0, _ALONE - len(series.base_confirm))
-    return max(0, 1 - len(series.head_confirm)), max(0, 1 - len(series.base_confirm)) if fresh_only else 0
+def both_looks(series: Series, columns: Sequence[float], *, fresh_only: bool) -> Pair:
+    """The head's screening runs and fresh columns, and the comparable base runs."""
+    head, base = fresh_look(series, columns, fresh_only=fresh_only)
+    return (*series.head_screen, *head), base
+
+
+def later_runs(series: Series, *, confirmed: bool) -> tuple[float, ...]:
+    """The head's fresh runs that can be columns.
+
+    Args:
+        series: The runs of one case.
+        confirmed: Whether the first of them were made since the screening looked worse.
+    """
+    first = series.head_rounds[0] if confirmed and series.head_rounds else None
+    return tuple(
+        value for value, number in zip(series.head_confirm, series.head_rounds, strict=True) if number != first
+    )

@@ -51,10 +51,11 @@ def family_results(families: Sequence[Family], rules: Rules) -> list[FamilyResul
             p_value = min(p_value, *family.repeated.values(), 1.0)
             case_p = {index: max(p_value, min(1.0, len(group) * value)) for index, value in _cases(family).items()}
             case_p |= {index: min(value, case_p[index]) for index, value in family.repeated.items()}
+            seen = {suspect.index for suspect in family.suspects if family.may_be_named(suspect)}
             named = (
                 index
                 for index, value in case_p.items()
-                if value <= alpha and drop_of(family, index) > family.drops[index]
+                if value <= alpha and index in seen and drop_of(family, index) > family.drops[index]
             )
             results[id(family)] = FamilyResult(
                 family=family,
@@ -68,7 +69,7 @@ def family_results(families: Sequence[Family], rules: Rules) -> list[FamilyResul
 
 
 def _cases(family: Family) -> dict[int, float]:
-    suspects = [suspect for suspect in family.suspects if suspect.trial.made and suspect.trial.base_planned]
+    suspects = [suspect for suspect in family.suspects if suspect.made and suspect.base_planned]
     if family.binary:
         values = holm([suspect.p_value for suspect in suspects])
         return {suspect.index: value for suspect, value in zip(suspects, values, strict=True)}

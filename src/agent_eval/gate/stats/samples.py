@@ -1,8 +1,8 @@
 """Samples: the runs of each case on both sides, as plain numbers. Pure.
 
 There are four kinds of runs with different uses. *Screening* runs of the head select the suspected regressions.
-*Confirmation* runs of the head, made afterwards for these cases only, decide whether they got worse. *Stored* runs of
-the base branch are from earlier days; *fresh* ones run beside the head's confirmation runs.
+*Confirmation* runs of the head, made afterwards, decide whether they got worse. *Stored* runs of the base branch are
+from earlier days; *fresh* ones run beside the head's confirmation runs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ class Series:
     """The head's ordinary runs (`num_runs`). Higher is better: costs are negated."""
     head_confirm: tuple[float, ...] = ()
     """The head's extra runs, in chronological order."""
+    head_rounds: tuple[int, ...] = ()
+    """The round of each value of `head_confirm`; as long as it. Runs of one round are made at the same time, so one bad
+    moment can make all of them fail."""
     base: tuple[float, ...] = ()
     """The base branch's stored runs, newest last."""
     base_screen: tuple[float, ...] = ()
@@ -40,8 +43,10 @@ class Series:
         """Checks the lengths.
 
         Raises:
-            ValueError: `base_days` is not as long as `base`.
+            ValueError: `base_days` is not as long as `base`, or `head_rounds` not as long as `head_confirm`.
         """
+        if len(self.head_rounds) != len(self.head_confirm):
+            raise ValueError(f"head_rounds has {len(self.head_rounds)} entries for {len(self.head_confirm)} runs")
         if self.base_days is not None and len(self.base_days) != len(self.base):
             raise ValueError(f"base_days has {len(self.base_days)} entries for {len(self.base)} runs")
 

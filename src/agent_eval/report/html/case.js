@@ -134,7 +134,7 @@ function findingElement(finding, everything) {
 /** @param {any} decision */
 function decisionElement(decision) {
   const word = WORD_TEXTS[decision.word] ?? decision.word;
-  const p = typeof decision.p_value === "number" ? ` (p ${decision.p_value < 0.001 ? "< 0.001" : `= ${decision.p_value.toFixed(3)}`})` : "";
+  const p = typeof decision.p_value === "number" ? ` (p ${decision.p_value < 0.001 ? "< 0.001" : `≤ ${decision.p_value.toFixed(3)}`})` : "";
   return h("li", null, foreign(decision.metric === "pass" ? "status" : decision.metric), ": ", h("strong", { text: word }), decision.evidence ? [", ", foreign(decision.evidence)] : null, p, decision.would_decide ? [". What would decide: ", foreign(decision.would_decide)] : null);
 }
 

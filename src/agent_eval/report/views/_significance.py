@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import every, plural
-from agent_eval.gate.stats import exact_p
 from agent_eval.report.views.numbers import percent_text, score_text
 from agent_eval.results import (
     CaseDecisionReport,
@@ -31,8 +30,6 @@ _WEIGHT: Sequence[status.CaseWord] = (
     "flaky as before",
     "unchanged",
 )
-_CERTAIN = 500
-"""Runs of a side up to which an exact test is computed here. No gate makes more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,22 +99,13 @@ def _kind(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: Dec
 
 
 def _is_plain(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> bool:
-    """Whether a case is an obvious regression, although its runs ended before the statistics were certain.
+    """Whether a case is an obvious regression, although it has no name of its own among all suspected ones.
 
-    It is one if it fails every time and never failed on the base branch. Once the gate has failed anyway, a single run
-    is enough for that, and so is the case's own exact test.
+    Its fresh runs alone must say so: nothing that the screening alone shows is called a regression.
     """
-    failed = decision.outcome == "failed"
-    if failed and metric.p_value is not None and metric.p_value <= decision.alpha:
-        return True
-    if runs is None or not runs.head_runs or not runs.base_runs or metric.metric != "pass":
+    if metric.p_value is None or metric.p_value > decision.alpha:
         return False
-    if runs.head_passed == 0 and runs.base_passed == runs.base_runs:
-        return failed or runs.head_runs > 1
-    if not failed or max(runs.head_runs, runs.base_runs) > _CERTAIN:
-        return False
-    failures = runs.head_runs - runs.head_passed, runs.base_runs - runs.base_passed
-    return exact_p(failures[0], runs.head_runs, failures[1], runs.base_runs) <= decision.alpha
+    return decision.outcome == "failed" or (runs is not None and runs.head_passed == 0)
 
 
 def _label(metric: CaseDecisionReport, kind: ChangeKind, *, always: bool) -> str:
@@ -145,11 +133,8 @@ def _line(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: Dec
     parts = [_evidence(metric, runs, branch)]
     if metric.flakiness is not None:
         parts.append(_history(metric.flakiness, branch))
-    if metric.p_value is not None:
-        adjusted = "" if metric.p_adjusted is None else f", Holm-adjusted {_p(metric.p_adjusted)}"
-        parts.append(
-            f"chance alone does this to {_share(metric.p_value)} of unchanged cases ({_p(metric.p_value)}{adjusted})"
-        )
+    if metric.p_value is not None and metric.p_value <= decision.alpha:
+        parts.append(f"chance alone does this to at most {_share(max(metric.p_value, 0.0001))} of unchanged cases")
     if metric.would_decide:
         parts.append(metric.would_decide)
     return "; ".join(part for part in parts if part)
@@ -160,11 +145,6 @@ def _history(flakiness: FlakinessReport, branch: str) -> str:
     since = f", the first at {flakiness.since[:7]}" if flakiness.since else ""
     counts = f"{flakiness.failures:,} of its {plural(flakiness.runs, 'run')} on {branch} failed"
     return f"{counts} (a rate of {flakiness.low:.0%} to {flakiness.high:.0%}){since}"
-
-
-def _p(value: float) -> str:
-    """A p-value with two significant digits, e.g. `p = 0.012`, `p < 0.0001`."""
-    return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
 
 def _share(value: float) -> str:
@@ -196,21 +176,22 @@ def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str) -> Itera
         return
     if suite.drop is not None:
         yield f"{_moved(suite)} than on {branch}."
-    tests: Mapping[str, float | None] = {
-        "A difference like that": suite.p_value,
-        "In the second interim analysis, it": suite.p_again,
-        "The result of the cases that were run again": suite.p_confirm,
-    }
-    if suite.drop is not None and suite.drop <= 0:
-        tests = {}  # The suite is not worse: there is nothing to test.
-    for what, value in tests.items():
-        if value is not None:
-            yield f"{what} happens by chance in {_share(value)} of unchanged pull requests ({_p(value)})."
-    if suite.p_adjusted is not None and tests:
-        yield f"All of it together: {_share(suite.p_adjusted)}; the gate fails at {percent_text(alpha)} or less."
+    if suite.drop is not None and suite.drop > 0:
+        # Said of what the gate used: the screening decides whether every case runs again, and these runs then decide.
+        if suite.p_again is not None:
+            yield f"In the fresh runs of all cases alone, such a difference {_by_chance(suite.p_again)}."
+        elif suite.p_value is not None and suite.p_value < 0.5:
+            yield f"A difference like that {_by_chance(suite.p_value)}."
+        if suite.p_adjusted is not None and suite.p_adjusted <= alpha:
+            together = _share(max(suite.p_adjusted, 0.0001))
+            yield f"All of it together: at most {together}; the gate fails at {percent_text(alpha)}."
     if suite.minimum_detectable_drop is not None:
         way = "Rises" if suite.direction == "lower" else "Drops"
         yield f"{way} of the whole suite below about {_size(suite, suite.minimum_detectable_drop)} can go unseen."
+
+
+def _by_chance(value: float) -> str:
+    return f"happens by chance in {_share(value)} of unchanged pull requests"
 
 
 def _moved(suite: SuiteTestReport) -> str:
@@ -227,5 +208,5 @@ def _moved(suite: SuiteTestReport) -> str:
 def _size(suite: SuiteTestReport, value: float) -> str:
     if suite.metric != "pass":
         return score_text(value) if value >= 0.01 else f"{value:.2g}"
-    points = f"{100 * value:.0f}" if value >= 0.0095 else f"{100 * value:.1g}"
+    points = f"{100 * value:.1f}".removesuffix(".0") if value >= 0.0095 else f"{100 * value:.1g}"
     return f"{points} {'point' if points == '1' else 'points'}"
