@@ -50,7 +50,8 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_reported__and_so_is_it
     assert report.comparison is not None and [case.eval_id for case in report.comparison.cases] == ["door"]
     assert report.decision is not None and [case.word for case in report.decision.cases] == ["broken"]
     [comment] = ours(lab)
-    assert "door" in comment and "No idea." in comment and "| 10/10 |" in comment
+    assert "door" in comment and "No idea." in comment, comment
+    assert "| 0/5 | 5/5 |" in comment, comment
     _both_sides_are_stored(broken)
 
     repaired = lab.pull_request(7, {})
