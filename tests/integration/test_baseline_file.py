@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from base_repos import Repo, new_repo
+from gate_runs import Repository
+from recorded_evals import AGENT, write_evals
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from baseline_samples import case, results, wire
@@ -166,3 +168,38 @@ async def test_file__a_directory_is_no_baseline(repo: Repo) -> None:
         assert "regular file" in baseline.message
         assert baseline.hint is not None
         assert "`file:DIRECTORY/results.json`" in baseline.hint
+
+
+def test_file__a_named_file_that_is_missing_is_an_error_if_the_gate_depends_on_it(repo: Repo) -> None:
+    write_evals(repo.root, "home.test.json", {"on": ["lamp"]})
+    gitignore = {".gitignore": "agent-eval-results/\n"}
+    repo.commit(gitignore)
+    repo.branch("feature")
+    gate = Repository(root=repo.root).gate
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = gate("run", "--agent", AGENT, *arguments, python=False)
+        return done.code, " ".join((done.out + done.err).split())
+
+    said = {
+        (mode, ref): run("--gate", mode, "--baseline", f"file:{PATH}", *ref)
+        for mode in ("regressions", "both")
+        for ref in ((), ("--base-ref", "main"))
+    }
+
+    assert {code for code, _ in said.values()} == {2}, said
+    assert all(f"[baseline-not-found] There is no {PATH} in the checkout" in text for _, text in said.values()), said
+    assert f"{PATH} in the checkout, nor on main at {repo.head[:7]}" in said["both", ("--base-ref", "main")][1]
+    assert "`gate: regressions` has nothing to compare with" in said["regressions", ()][1]
+    assert "--baseline none" in said["regressions", ()][1]
+    # Not asked for, or another source may have one.
+    assert run("--baseline", f"file:{PATH}")[0] == 0
+    assert run("--gate", "regressions", "--baseline", f"file:{PATH},artifact")[0] == 0
+    assert run("--gate", "regressions", "--baseline", "none")[0] == 0
+    # A pull request that adds the file, and one that moves it away.
+    repo.commit({PATH: wire(GOOD)})
+    assert run("--gate", "both", "--baseline", f"file:{PATH}", "--base-ref", "main")[0] == 0
+    repo.branch("main")
+    repo.branch("moves")
+    repo.commit({PATH: None})
+    assert run("--gate", "both", "--baseline", f"file:{PATH}", "--base-ref", "main")[0] == 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
+from agent_eval.baseline.git import ORIGIN, Entry, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.baseline.recordings import NOT_KEPT, StoredRecordings
@@ -43,13 +44,35 @@ class FileSource:
         """Reads the file from the requested commit on a pull request, else from the working tree."""
         return await asyncio.to_thread(self._committed if request.is_pull_request else self._in_working_tree, request)
 
+    def where_missing(self, request: BaselineRequest | None) -> str | None:
+        """Where there is no such file; None if there is one, or if that is unknown.
+
+        A file of the checkout counts on a pull request too: it may be the one that adds it.
+        """
+        if os.path.lexists(self.root / self.path):
+            return None
+        where = f"{self.path} in the checkout"
+        if request is None or not request.is_pull_request:
+            return where
+        if isinstance(self.git, GitError):
+            return None
+        try:
+            missing = self._entry(self.git, request) is None
+        except GitError:
+            return None
+        return f"{where}, nor on {harmless(request.base_ref)} at {short(request.commit)}" if missing else None
+
+    def _entry(self, git: Git, request: BaselineRequest) -> Entry | None:
+        """The file in the requested commit, which is fetched if necessary."""
+        git.need(request.commit, self.remote)
+        return git.entry(request.commit, git.prefix / PurePosixPath(self.path))
+
     def _committed(self, request: BaselineRequest) -> Baseline:
         where = f"{self.path} on {harmless(request.base_ref)} at {short(request.commit)}"
         if isinstance(self.git, GitError):
             return FetchFailed(message=f"{where} could not be read: {self.git.message}", hint=self.git.hint)
         try:
-            self.git.need(request.commit, self.remote)
-            entry = self.git.entry(request.commit, self.git.prefix / PurePosixPath(self.path))
+            entry = self._entry(self.git, request)
             if entry is None:
                 return NoneYet(message=f"There is no {where}.", hint=_RECORD)
             if entry.mode not in _REGULAR or entry.size is None:

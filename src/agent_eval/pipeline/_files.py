@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent_eval.evalset.models import Suite
     from agent_eval.gate.policy_checks import KnownCase
     from agent_eval.models.pool import ModelPool
+    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import MissingModels, Plan
     from agent_eval.settings import Settings
 
@@ -74,6 +75,34 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
     chosen = bool(settings.paths or settings.include or settings.exclude)
     today = datetime.now(UTC).date()
     return check_policy(settings.policy, known_cases(suite), today=today, everything=everything if chosen else None)
+
+
+def baseline_problems(settings: Settings, ci: CIContext) -> list[Problem]:
+    """The error that `gate` is to compare with files that don't exist: the thresholds alone would decide, unasked."""
+    if settings.gate not in {"regressions", "both"} or (ci.activity.kind == "compare" and ci.baseline_request is None):
+        return []
+    from agent_eval.baseline.file import FileSource
+    from agent_eval.settings import parse_order
+
+    nowhere = []
+    for choice in parse_order(settings.baseline):
+        if choice.path is None:
+            return []  # Another source may have one.
+        source = FileSource(path=choice.path, root=settings.root, git=ci.git, remote=ci.remote)
+        if (where := source.where_missing(ci.baseline_request)) is None:
+            return []
+        nowhere.append(where)
+    if not nowhere:
+        return []
+    return [
+        Problem(
+            severity=Severity.ERROR,
+            code="baseline-not-found",
+            message=f"There is no {'; no '.join(nowhere)}: `gate: {settings.gate}` has nothing to compare with.",
+            hint="Correct the path in `baseline`, which is relative to the repository's root. To record the first one, "
+            "run with --baseline none on the base branch, and commit its results.json there.",
+        )
+    ]
 
 
 def plan_runs(

@@ -22,7 +22,7 @@ from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._beside import LoopThreads
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
-from agent_eval.pipeline._files import find, plan_runs, policy_problems
+from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
 from agent_eval.pipeline._loading import load_meanwhile
 from agent_eval.pipeline._part import empty_part, plan_part, read_shard_plan, run_part, with_durations
 from agent_eval.pipeline._spending import limit_models, spending
@@ -96,7 +96,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
         plan = with_durations(plan_tapes(plan, tapes), recorded)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
-        problems += [*tapes_unsupported(settings, choices), *unreadable]
+        problems += [*baseline_problems(settings, context.ci), *tapes_unsupported(settings, choices), *unreadable]
         draft = Draft(
             settings=settings,
             context=context,
