@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +15,8 @@ import pytest
 from adk_envs import adk_python
 from agents_open_dir import as_root, python_for, remove
 from base_repos import Repo
-from gate_runs import Repository, repository_in
+from dead_or_alive import ECHO, EVALS, suite
+from gate_runs import Done, Repository, patience, repository_in
 
 SECRET = "abcdefgh-12345"
 
@@ -207,3 +211,34 @@ def test_agent_cwd__that_the_base_does_not_have(repository: Repository) -> None:
     assert baseline is not None
     assert baseline.status == "none-yet"
     assert "The base has no directory data, which `agent-cwd` names." in baseline.message
+
+
+def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
+    repository = suite(tmp_path / "repo")  # `bot` repeats what it is asked.
+    shutil.copytree(repository.root / "bot", repository.root / "broken")
+    (repository.root / "broken" / "agent.py").write_text(ECHO.replace("text=text", "text='No.'"), "utf-8")
+    arguments = ("broken", f"{EVALS}:lamp_on")
+
+    def agent_of(done: Done) -> str:
+        return done.report.files[0].agent
+
+    done = repository.gate("run", *arguments)
+    listed = repository.gate("agents", "broken/agent.py", EVALS, python=False)
+    from_python = subprocess.run(
+        [sys.executable, "-c", f"import agent_eval as a; print(a.run({arguments}, check=False).report.files[0].agent)"],
+        cwd=repository.root,
+        env={**repository.environment(), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=90 * patience(),
+        check=False,
+    )
+
+    assert (done.code, agent_of(done), len(done.report.cases)) == (1, "broken", 1), done.out + done.err
+    assert listed.out.startswith("broken\n  evals/bot.evalset.json"), listed.out
+    assert from_python.stdout.splitlines()[-1:] == ["broken"], from_python.stdout + from_python.stderr
+    # An agent with eval files may be meant as a place to search: it is, with a notice.
+    repository.evals("broken/own.test.json", {"own": "Hello."}, expect={"own": "No."})
+    both = repository.gate("run", *arguments, "--agent-python", "nowhere/python", python=False)
+    assert "[agent-as-path]" in both.out + both.err
+    assert {file.file for file in both.report.files} == {EVALS, "broken/own.test.json"}

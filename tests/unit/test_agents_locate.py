@@ -16,6 +16,7 @@ from agent_eval.agents.discovery.locate import (
     _choose,
     agent_as_path,
     choose_agents,
+    in_adk_order,
     render_choices,
 )
 from agent_eval.core.problem import Severity
@@ -333,6 +334,8 @@ def test_agent_as_path__notice(tmp_path: Path) -> None:
         assert "`agent-eval run --agent 'my bot' evals/a.test.json:one,two evals/b.test.json`" in notice.hint
     for other in ([], ["my bot"], ["evals", files[1]], [files[1], "my bot"], ["my bot", "evals"], ["gone", files[1]]):
         assert agent_as_path(tmp_path, other) == []
+        assert in_adk_order(tmp_path, other) is None
+    assert in_adk_order(tmp_path, ["my bot/agent.py", *files]) == ("my bot", files)
 
 
 def test_render_choices__indents_every_line_of_a_hint(tmp_path: Path) -> None:

@@ -33,7 +33,12 @@ def settings_of(
         for setting in SETTINGS
         if (value := getattr(arguments, setting.field, None)) is not None and value != []
     }
-    return read_settings(Path.cwd(), flags=flags, environ=inputs, secrets=io.environ, text=text)
+    settings, problems = read_settings(Path.cwd(), flags=flags, environ=inputs, secrets=io.environ, text=text)
+    if len(settings.paths) < 2:
+        return settings, problems
+    from agent_eval.pipeline import with_agent_of_paths
+
+    return with_agent_of_paths(settings), problems
 
 
 def log_start_directory(io: CliIO) -> None:

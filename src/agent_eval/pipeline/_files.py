@@ -38,6 +38,20 @@ def load(settings: Settings) -> Suite:
     )
 
 
+def with_agent_of_paths(settings: Settings) -> Settings:
+    """`AGENT FILE ...`, the order of `adk eval`: a directory with an agent and no eval file means nothing else."""
+    from agent_eval.agents.discovery import in_adk_order
+    from agent_eval.evalset.discovery import discover
+
+    in_order = in_adk_order(settings.root, settings.paths) if settings.agent is None else None
+    if in_order is None:
+        return settings
+    agent, files = in_order
+    if discover(settings.root, [agent], exclude=settings.exclude, skip=[settings.output]).files:
+        return settings
+    return dataclasses.replace(settings, agent=agent, paths=tuple(files))
+
+
 def find(settings: Settings) -> tuple[Suite, AgentChoices]:
     """Reads the eval files and finds the agent of each; both results carry their problems."""
     from agent_eval.agents.discovery import agent_as_path, choose_agents

@@ -1,7 +1,7 @@
 """Selects the agent of each eval file: by a setting, or by a search of the repository."""
 
 from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, AgentChoice, find_agents, is_agent
-from agent_eval.agents.discovery.locate import AgentChoices, agent_as_path, choose_agents, render_choices
+from agent_eval.agents.discovery.locate import AgentChoices, agent_as_path, choose_agents, in_adk_order, render_choices
 
 __all__ = [
     "WHAT_IS_AN_AGENT",
@@ -10,6 +10,7 @@ __all__ = [
     "agent_as_path",
     "choose_agents",
     "find_agents",
+    "in_adk_order",
     "is_agent",
     "render_choices",
 ]

@@ -76,28 +76,40 @@ def choose_agents(
     return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *agent_problems, *lost_states))
 
 
-def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
-    """A notice if the paths look like the arguments of `adk eval AGENT FILE ...`, where the first is the agent.
+def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The agent's directory and the eval files of arguments in the order of `adk eval AGENT FILE ...`.
 
     Args:
         root: The repository's root.
         targets: The paths from the command line.
+
+    Returns:
+        None unless the first path is an agent and all others are files.
     """
     if len(targets) < 2:
-        return []
+        return None
     agent, *files = targets
     directory = root / agent
     if directory.name in {"agent.py", "__init__.py"}:
         directory = directory.parent
     selected = (parse_selector(file, lambda path: (root / path).exists()).path for file in files)
     if not directory.is_dir() or not is_agent(directory) or not all((root / file).is_file() for file in selected):
+        return None
+    return os.path.relpath(directory, root), files
+
+
+def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
+    """A notice if the paths look like the arguments of `adk eval AGENT FILE ...`, where the first is the agent."""
+    in_order = in_adk_order(root, targets)
+    if in_order is None:
         return []
-    command = shlex.join(["agent-eval", "run", "--agent", os.path.relpath(directory, root), *files])
+    agent, files = in_order
+    command = shlex.join(["agent-eval", "run", "--agent", agent, *files])
     return [
         Problem(
             severity=Severity.NOTICE,
             code="agent-as-path",
-            message=f"`{plain(agent)}` is an agent. As a path, it selects the eval files inside it, which run, too. "
+            message=f"`{plain(targets[0])}` is an agent with eval files inside it, which run, too. "
             "The agent of each file is selected as usual.",
             hint=f"In `adk eval`, the first argument is the agent. Here, use `{plain(command)}`.",
         )
