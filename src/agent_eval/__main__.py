@@ -47,7 +47,7 @@ def run_engine() -> NoReturn:
     settings = {
         field: value if isinstance(value, str) else tuple(value) for field, value in json.load(sys.stdin).items()
     }
-    arguments = argparse.Namespace(from_inputs=False, **settings)
+    arguments = argparse.Namespace(from_inputs=False, from_python=True, **settings)
     prepare_streams()
     gc.set_threshold(*_COLLECTOR)
     _exit(supervised(lambda: run_command("run", arguments), ends_with_parent=True))

@@ -169,10 +169,38 @@ def test_output_dir__a_second_run_replaces_the_first(repository: Repository) -> 
         "results.json",
         "summary.md",
     ]
-    third = run(repository, "--num-runs", "none")
+    third = run(repository, "--num-runs", "none", environment={"CI": "true"})
     assert third.code == 2
     assert third.results["cases"] == []
     assert len(third.recordings) == 2, "an invalid run destroys nothing that was paid for"
+
+
+def test_output_dir__an_invalid_run_leaves_the_results_of_the_run_before(repository: Repository) -> None:
+    def files(done: Done) -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in done.output.rglob("*") if path.is_file()}
+
+    record(repository, "bad.json", {"good": "no", "long": "no"})
+    first = run(repository, recording="bad.json")
+    log = first.output / "logs" / "agent" / "agent-1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("of the first run", encoding="utf-8")
+    kept = files(first)
+    for arguments, code in (
+        (("--num-runs", "0", "--details", "all"), "setting-invalid"),
+        (("evalz",), "path-not-found"),
+        (("--agent-setup", "exit 1", "--agent", "agents/nowhere"), "agent-not-found"),
+    ):
+        invalid = run(repository, *arguments, environment={"CI": ""})
+        assert invalid.code == 2, invalid.out + invalid.err
+        assert code in invalid.out
+        assert "agent-eval-results keeps the results of the run before" in invalid.err
+        assert "turn 1" not in invalid.out, "no case of the run before is shown as one of this run"
+        assert files(first) == kept
+    assert "good" in repository.gate("show").out
+
+    # A later step of a job reads the files, and must not take the earlier run for this one.
+    assert run(repository, "--num-runs", "0", environment={"CI": "true"}).results["verdict"] == "invalid"
+    assert not log.exists()
 
 
 def test_run__a_recorded_run_has_the_same_scores(repository: Repository, tmp_path: Path) -> None:

@@ -190,6 +190,8 @@ def test_run__stays_out_of_the_job_of_github_actions(tmp_path: Path, monkeypatch
     assert result.output == tmp_path / "out"
     assert (tmp_path / "out/junit.xml").exists()
     assert not summary.exists()
+    with pytest.raises(agent_eval.EvalInvalid, match="nowhere"):
+        agent_eval.run("nowhere.test.json", root=tmp_path, agent=AGENT, output_dir="out")
     (tmp_path / "out").rename(tmp_path / "other")
     (tmp_path / "out").symlink_to(tmp_path / "other")
     with pytest.raises(RuntimeError, match=r"no results, so there is no verdict(.|\n)*symbolic link"):

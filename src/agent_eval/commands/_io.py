@@ -26,6 +26,11 @@ class CliIO:
         return self.environ.get("GITHUB_ACTIONS") == "true"
 
     @property
+    def in_ci(self) -> bool:
+        """Whether this is a job of a CI system, by the variable that all of them set."""
+        return self.environ.get("CI", "").strip().lower() not in {"", "0", "false"}
+
+    @property
     def width(self) -> int:
         """Columns to use for the result."""
         return min(self.terminal_width or 110, 160)

@@ -59,10 +59,13 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if not arguments.from_inputs:
         log_start_directory(io)
     inputs = io.environ if arguments.from_inputs else None
-    return _gate(functools.partial(settings_of, arguments, io, inputs=inputs), io, yes=getattr(arguments, "yes", False))
+    # A job's later steps and a caller in Python read the files of this run, and must not find those of the one before.
+    files_are_read = io.in_ci or io.on_github or getattr(arguments, "from_python", False)
+    read = functools.partial(settings_of, arguments, io, inputs=inputs)
+    return _gate(read, io, yes=getattr(arguments, "yes", False), files_are_read=files_are_read)
 
 
-def _gate(read: _ReadSettings, io: CliIO, *, yes: bool) -> int:
+def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, files_are_read: bool) -> int:
     settings, problems = read()
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
@@ -74,9 +77,9 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool) -> int:
     settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
     if settings.mode == "link":
         return _link(settings, ci, problems, warnings, io)
-    problems += [] if yes else recording_refused(settings, ci, io.environ)
+    problems += [] if yes else recording_refused(settings, ci, in_ci=io.in_ci)
     ci = for_artifact(ci, settings.artifact_name)
-    context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings))
+    context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings), files_are_read=files_are_read)
     with _exclusive_output(settings) as (settings, output_problems):
         problems += output_problems
         if has_error(problems):
@@ -217,7 +220,7 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
     files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
     text = console(outcome.report, width=io.width, color=io.color, files=labels)
-    if settings.details == "all":
+    if settings.details == "all" and files:
         text = _all_cases(settings, io) + text
     if not io.on_github:
         io.print_result(text)

@@ -12,6 +12,7 @@ from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import every, plural
 from agent_eval.pipeline.output import Outcome, Recorded, write
+from agent_eval.results import remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.evalset.models import LoadedFile
@@ -219,4 +220,5 @@ def empty_part(settings: Settings, context: RunContext, part: PartPlan, report: 
     """The outcome of a part without cases: there are more parts than cases."""
     verdict = part_verdict(part.shard, report)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    remove_logs(settings.output)
     return write(settings, context, report, Recorded(runs=(), cases=()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,9 +185,8 @@ def _readable(settings: Settings, stored: StoredTape) -> Tape | None:
         return None
 
 
-def recording_refused(settings: Settings, ci: CIContext, environ: Mapping[str, str]) -> list[Problem]:
+def recording_refused(settings: Settings, ci: CIContext, *, in_ci: bool) -> list[Problem]:
     """An error where recording would write tapes that are lost, or that a pull request made."""
-    in_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false"}
     if settings.tools not in {"record", "record-missing"} or not (in_ci or ci.activity.pull_request is not None):
         return []
     return [

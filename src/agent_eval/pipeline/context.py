@@ -55,6 +55,8 @@ class RunContext:
     """Shown above everything else, e.g. that the pull request changes the gate's own rules."""
     ci: CIContext = LOCAL
     """The event that started the run, and the commit it is compared with."""
+    files_are_read: bool = True
+    """Whether a program reads the result files of this run, even if it is invalid."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from agent_eval.core.files import remove_unfinished
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.pipeline._beside import beside
-from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative
+from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -70,21 +70,9 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         report: The report; its exit code is set here.
         recorded: None if nothing ran.
     """
-    from agent_eval.gate.verdict import exit_code, unjudged_runs
-    from agent_eval.results import NOT_COMPARED, Reason
     from agent_eval.runner import case_lines, write_lines
 
-    if report.verdict == "invalid":
-        errors = sum(problem.severity == "error" for problem in report.problems)
-        message = f"{plural(errors, 'error')} in the eval files or the configuration"
-        report.reasons = [Reason(code="invalid", message=message)]
-    if report.shard is not None and report.verdict != "invalid":
-        report.exit_code = 3 if unjudged_runs(report.cases) else 0
-    else:
-        missing = len(report.merged_from.missing) if report.merged_from is not None else 0
-        stopped = any(reason.code == NOT_COMPARED for reason in report.reasons)
-        not_run = report.totals.not_run + _unusable(report) + missing + stopped
-        report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=not_run)
+    _finish(settings, report)
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / file for name, file in FILES.items()}
@@ -106,6 +94,39 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     if settings.judge_cache != "off":
         give_to_owner(settings.root / settings.judge_cache, settings.root)
     return Outcome(report=report, files=files)
+
+
+def _finish(settings: Settings, report: RunReport) -> None:
+    """Sets the exit code, and the reason of an invalid run."""
+    from agent_eval.gate.verdict import exit_code, unjudged_runs
+    from agent_eval.results import NOT_COMPARED, Reason
+
+    if report.verdict == "invalid":
+        errors = sum(problem.severity == "error" for problem in report.problems)
+        message = f"{plural(errors, 'error')} in the eval files or the configuration"
+        report.reasons = [Reason(code="invalid", message=message)]
+    if report.shard is not None and report.verdict != "invalid":
+        report.exit_code = 3 if unjudged_runs(report.cases) else 0
+    else:
+        missing = len(report.merged_from.missing) if report.merged_from is not None else 0
+        stopped = any(reason.code == NOT_COMPARED for reason in report.reasons)
+        not_run = report.totals.not_run + _unusable(report) + missing + stopped
+        report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=not_run)
+
+
+def write_refusal(settings: Settings, context: RunContext, report: RunReport) -> Outcome:
+    """The outcome of a run that was refused before anything ran.
+
+    Its files replace those of an earlier run only if a program reads them: on a desk, a typo must not cost the
+    results that `show` and `accept` read.
+    """
+    recordings = settings.output / FILES["recordings-file"]
+    if context.files_are_read or not recordings.exists():
+        remove_logs(settings.output)
+        return write(settings, context, report)
+    context.log(f"agent-eval: {relative(settings.output, settings.root)} keeps the results of the run before")
+    _finish(settings, report)
+    return Outcome(report=report, files={})
 
 
 def output_refused(settings: Settings) -> Problem | None:
@@ -233,8 +254,9 @@ def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links
 
 
 def remove_results(settings: Settings, choices: AgentChoices) -> None:
-    """Deletes the result files of an earlier run, except recordings that this run reads."""
+    """Deletes the files of an earlier run, except recordings that this run reads."""
     output = settings.output
+    remove_logs(output)
     recordings = {
         (settings.root / choice.source).resolve() for choice in choices.by_file.values() if choice.driver.reads_file
     }

@@ -30,7 +30,7 @@ from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
-from agent_eval.pipeline.output import Recorded, remove_results, write
+from agent_eval.pipeline.output import Recorded, remove_results, write, write_refusal
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     """
     begun, threads = Begun(), LoopThreads()
     suite, choices = find(settings)
-    remove_logs(settings.output)
     affected = limit_to_affected(settings, context.ci, suite, choices)
     if affected.nothing_left:
         return _nothing_affected(settings, context, affected, draft_report(settings, context, begun, [], []))
@@ -109,7 +108,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         parts, refused = _find_parts(settings, plan, draft)
         problems += refused
         if has_error(problems):
-            return write(settings, context, draft.report)
+            return write_refusal(settings, context, draft.report)
         part = plan_part(settings, ruled.files, plan, recorded is not None)
         if part is not None:
             context.log(f"agent-eval: {part.first_line}")
@@ -161,6 +160,7 @@ def _nothing_affected(settings: Settings, context: RunContext, affected: Affecte
     report.unaffected = list(affected.unaffected)
     report.verdict = "passed"
     report.reasons = [Reason(code=UNAFFECTED, message=affected.notice)]
+    remove_logs(settings.output)
     return write(settings, context, report)
 
 
@@ -205,8 +205,7 @@ def _log_plan(settings: Settings, context: RunContext, suite: Suite, silent: Col
 
 def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]) -> Outcome:
     """The outcome for invalid settings."""
-    remove_logs(settings.output)
-    return write(settings, context, draft_report(settings, context, Begun(), problems, []))
+    return write_refusal(settings, context, draft_report(settings, context, Begun(), problems, []))
 
 
 async def _run(settings: Settings, context: RunContext, planned: _Planned, draft: Draft) -> Outcome:
@@ -222,11 +221,12 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         try:
             isolation = apart.enter_context(open_isolation(settings, context, choices))
         except NotIsolated as refused:
-            return write(settings, context, with_problems(draft.report, refused.problems))
+            return write_refusal(settings, context, with_problems(draft.report, refused.problems))
         prepared = await prepare(settings, context, choices, isolation, until=until)
         if prepared.problems:
             apart.close()
-            return write(settings, context, with_problems(draft.report, [*isolation.problems, *prepared.problems]))
+            problems = [*isolation.problems, *prepared.problems]
+            return write_refusal(settings, context, with_problems(draft.report, problems))
 
         @functools.cache
         def drafted() -> RunReport:
