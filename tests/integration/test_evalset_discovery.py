@@ -62,6 +62,22 @@ def test_discovery__nothing_found_is_an_error(tmp_path: Path) -> None:
     assert "exclude" in str(result.problems[0].hint)
 
 
+def test_discovery__nothing_found_names_what_was_missed(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    make(tmp_path, [".gitignore"], "# local\nevals/\n")
+    make(tmp_path, ["evals/bot.evalset.json", "venv/x.test.json", "a.schema.json"])
+    hint = str(discover(tmp_path).problems[0].hint)
+    assert hint.startswith("Git ignores `evals/bot.evalset.json` (.gitignore:2:evals/). Eval files are named"), hint
+    assert "agent-eval record evals/NAME.evalset.json" in hint
+    assert "adk web" not in hint
+    make(tmp_path, ["bot/evals.json", "bot/old.json"], '{"eval_set_id": "a", "eval_cases": []}')
+    [problem] = discover(tmp_path, ["bot"]).problems
+    assert str(problem.hint).startswith(
+        "`bot/evals.json`, `bot/old.json` look like eval files: rename them, e.g. to `evals.evalset.json`. Eval files"
+    )
+    assert names(discover(tmp_path, ["bot/evals.json"])) == ["bot/evals.json"]
+
+
 def test_discovery__missing_path_lists_its_neighbours(tmp_path: Path) -> None:
     make(tmp_path, ["evals/home.test.json"])
     result = discover(tmp_path, ["evals/hom.test.json", "gs://b/x.json"])

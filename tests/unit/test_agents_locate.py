@@ -284,6 +284,7 @@ def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
     (tmp_path / "evals").mkdir()
     text = only_problem(choose_agents(tmp_path / "evals", [loaded("a.test.json")]))
     assert f"nor anywhere in `evals/` of the repository {tmp_path}, where agent-eval was started" in text
+    assert f"Start agent-eval in {tmp_path}, which has bot." in text
 
 
 def test_render_choices__output(tmp_path: Path) -> None:

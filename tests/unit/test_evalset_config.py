@@ -235,6 +235,24 @@ def test_config_finder__two_configs_in_a_directory(tmp_path: Path) -> None:
     ]
 
 
+def test_config_finder__name_is_almost_right(tmp_path: Path) -> None:
+    criteria = {"criteria": {"response_match_score": 0.1}}
+    for number, place in enumerate(("a", "a/b", "c", "d")):
+        write(tmp_path / place / "x.test.json", {**eval_set(case()), "eval_set_id": str(number)})
+    for name in ("a/test-config.json", "a/b/Config.json", "c/test_configs.json", "c/eval_config.json", "d/agent.json"):
+        write(tmp_path / name, criteria)
+    write(tmp_path / "d" / "tsconfig.json", {"compilerOptions": {}})
+    (tmp_path / "d" / "test_config.jsonc").mkdir()
+    suite = load_suite(tmp_path)
+    assert [(problem.code, problem.severity, problem.file) for problem in suite.problems] == [
+        ("config-misnamed", Severity.WARNING, "a/b/Config.json"),
+        ("config-misnamed", Severity.WARNING, "a/test-config.json"),
+    ]
+    assert not load_suite(tmp_path, config=Path("a/test-config.json")).problems
+    write(tmp_path / "test_config.json", criteria)
+    assert len(load_suite(tmp_path).problems) == 2, "a config further up applies instead"
+
+
 def test_config_finder__override(tmp_path: Path) -> None:
     write(tmp_path / "a" / "x.test.json", eval_set(case()))
     write(tmp_path / "a" / "test_config.json", {"criteria": {}})

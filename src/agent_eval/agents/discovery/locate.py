@@ -10,14 +10,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, is_agent, plain, sub_agent_in
+from agent_eval.agents.discovery.finder import (
+    WHAT_IS_AN_AGENT,
+    Finder,
+    NoChoice,
+    find_agents,
+    is_agent,
+    plain,
+    sub_agent_in,
+)
 from agent_eval.agents.discovery.finder import AgentChoice as AgentChoice
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import parse_selector
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import LoadedFile
-from agent_eval.evalset.paths import searched
+from agent_eval.evalset.paths import repository_of, searched
 
 CONFIG_FILE = "agent-eval.toml"
 
@@ -268,11 +276,16 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
     else:
         lacking = "".join(f"; {finder.lacking(source)}" for source in finder.without_agent[:3])
         where = searched(finder.root)
+        top = repository_of(finder.root) or finder.root
+        others = [] if top == finder.root else find_agents(top)[0]
+        hint = f"{WHAT_IS_AN_AGENT}\nIf it is elsewhere, set `--agent DIRECTORY` or `--agent package.module`."
+        if others:
+            hint = f"Start agent-eval in {plain(str(top))}, which has {_listed(others)}."
         return Problem(
             severity=Severity.ERROR,
             code=failure.code,
             message=f"no agent was found for {who}, nor anywhere in {where}{lacking}",
-            hint=f"{WHAT_IS_AN_AGENT}\nIf it is elsewhere, set `--agent DIRECTORY` or `--agent package.module`.",
+            hint=hint,
             file=paths[0],
         )
     # A TOML string has the same escapes as a JSON one.

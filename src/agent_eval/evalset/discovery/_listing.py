@@ -117,6 +117,20 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
             listing.add_file(name)
 
 
+def ignored_by(path: Path) -> str | None:
+    """The rule because of which git ignores an absolute path, e.g. `.gitignore:4:evals/`; None if it does not."""
+    real = Path(os.path.realpath(path.parent), path.name)
+    top = next((folder for folder in real.parents if (folder / ".git").exists()), None)
+    if top is None:
+        return None
+    inside = real.relative_to(top).as_posix()
+    try:
+        lines = _git_with_rules(top, real.parent, "check-ignore", "-v", "--", f"./{inside}", ok=(0, 1), literal="0")
+    except (GitError, OSError):
+        return None
+    return lines[0].partition("\t")[0] if lines else None
+
+
 def _git_with_rules(
     top: Path, directory: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = "1"
 ) -> list[str]:

@@ -89,7 +89,7 @@ def discover(
     )
     discovery.problems += [*search.problems, *search.notices()]
     if not discovery.files and not any(problem.severity is Severity.ERROR for problem in discovery.problems):
-        discovery.problems.append(_nothing_found(root, targets, include, exclude))
+        discovery.problems.append(_nothing_found(root, targets, bool(include or exclude), search.skip))
     return discovery
 
 
@@ -123,15 +123,23 @@ def _patterns(option: str, lines: Sequence[str], problems: list[Problem]) -> Pat
         return PathPatterns([])
 
 
-def _nothing_found(root: Path, targets: Sequence[str], include: Sequence[str], exclude: Sequence[str]) -> Problem:
+def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: frozenset[Path]) -> Problem:
+    from agent_eval.evalset.discovery._missed import reasons
+
     where = ", ".join(f"`{target}`" for target in targets) or searched(root)
-    filters = " Check the include and exclude patterns too." if include or exclude else ""
+    paths = [absolute(root / selector.path) for selector in selectors_of(root, targets)]
+    hints = [
+        *reasons(root, [path for path in paths if path.is_dir()], skip),
+        "Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file with "
+        "another name, pass its path.",
+        *(["Check the include and exclude patterns too."] if filtered else []),
+        "To create one of a conversation with the agent: `agent-eval record evals/NAME.evalset.json`.",
+    ]
     return Problem(
         severity=Severity.ERROR,
         code="no-eval-files",
         message=f"No eval file was found in {where}.",
-        hint="Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file "
-        f"with another name, pass its path.{filters} To create one, save a session as a case in `adk web` (tab Eval).",
+        hint=" ".join(hints),
     )
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, has_error
+from agent_eval.core.selectors import nearby
 from agent_eval.evalset.json import Document, JsonPath, read_document
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
 from agent_eval.evalset.parse.criteria import criterion, read_criteria
@@ -20,6 +22,8 @@ from agent_eval.evalset.paths import dangling_link, name_of
 
 CONFIG_NAMES = ("test_config.json", "eval_config.json")
 """File names of configs of ADK and of Google's agent-starter-pack. The first one has precedence."""
+_ALIKE = 0.75
+"""How alike a config's name and that of a file must be for a warning: `config.json` and `test-config.jsonc` are."""
 
 
 def default_config() -> EvalConfig:
@@ -124,6 +128,8 @@ class ConfigFinder:
             configs = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
             if len(configs) > 1:
                 self._warn_of_two(configs)
+            if not configs:
+                self.problems += _misnamed(directory, self.root)
             inside = directory != self.root and directory.is_relative_to(self.root)
             self._nearest[directory] = configs[0] if configs else self._find(directory.parent) if inside else None
         return self._nearest[directory]
@@ -138,6 +144,33 @@ class ConfigFinder:
                 file=name_of(configs[1], self.root),
             )
         )
+
+
+def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
+    """Warnings for files with criteria in a directory without a config, whose names are almost that of one.
+
+    Their criteria don't apply, so the gate requires less than their author believes.
+    """
+    try:
+        names = sorted(os.listdir(directory))  # noqa: PTH208
+    except OSError:
+        return  # Discovery warns of it.
+    for name in names:
+        if nearby(name, CONFIG_NAMES, cutoff=_ALIKE) and _has_criteria(directory / name):
+            yield Problem(
+                severity=Severity.WARNING,
+                code="config-misnamed",
+                message="The file has criteria but is not read, because of its name.",
+                hint=f"Rename it to `{CONFIG_NAMES[0]}`, or set `config` to its path.",
+                file=name_of(directory / name, root),
+            )
+
+
+def _has_criteria(path: Path) -> bool:
+    try:
+        return b'"criteria"' in read_regular(path, MAX_SETTINGS)
+    except OSError:
+        return False  # A directory, for example. Nothing depends on it but a warning.
 
 
 def _unknown_keys(document: Document) -> Iterator[Problem]:
