@@ -44,7 +44,9 @@ SAMPLES = {
         ),
     ),
     "no remote": Sample(
-        files={"home/agent.py": AGENT}, changed=frozenset({CONFIG, IGNORE}), out=("no CI system was recognised",)
+        files={"home/agent.py": AGENT},
+        changed=frozenset({CONFIG, IGNORE}),
+        out=("jobs for GitHub, GitLab and Jenkins: https://",),
     ),
     "src layout": Sample(
         files={"src/bot/__init__.py": "from . import agent", "src/bot/agent.py": AGENT, ".github/x": ""},
@@ -85,18 +87,52 @@ SAMPLES = {
         changed=frozenset({IGNORE}),
         out=(r"kept +criteria +ADK's defaults",),
     ),
-    "other names of keys": Sample(
+    "variables that the source reads": Sample(
         files={
-            "home/agent.py": AGENT + "import os\nos.environ['OPENAI_API_KEY'], os.environ['CRM_API_KEY']",
+            "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\nos.environ['SET_HERE'] = ''\n",
+            "home/tools.py": "from os import environ, getenv\nprint(\n    getenv('PLACES_KEY', ''),\n"
+            "    environ.get('OPENAI_API_KEY'), environ['HOME'], getenv('GOOGLE_CLOUD_PROJECT'))\n"
+            "TOKEN = environ.get('CRM_TOKEN'), environ.get('GITHUB_TOKEN')\n",
+            "home/old.py": "print getenv('PYTHON_2')\n",
             ".github/x": "",
         },
         changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
-        out=("secret OPENAI_API_KEY",),
+        out=(
+            "secret GOOGLE_API_KEY and OPENAI_API_KEY",
+            r"to do +CRM_TOKEN +read at home/agent\.py:4, home/tools\.py:5; not passed to the agent",
+            r"to do +PLACES_KEY +read at home/tools\.py:3; not passed",
+            r"to do +GOOGLE_CLOUD_PROJECT +read at home/tools\.py:4; not passed",
+            r"to do +GITHUB_TOKEN +read at home/tools\.py:5; `GITHUB_TOKEN` can't be forwarded",
+            r'variables +set those that the agent needs in the job, with `agent-env: "\+CRM_TOKEN,PLACES_KEY"`\n',
+        ),
+    ),
+    "no model of Google's": Sample(
+        files={"home/agent.py": AGENT.replace("gemini-2.5-flash", "openai/gpt-4.1"), ".github/x": ""},
+        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
+        out=("secret OPENAI_API_KEY ",),
+    ),
+    "variables that the workflow passes": Sample(
+        files={
+            "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\n",
+            WORKFLOW: "jobs: {e: {steps: [{uses: org/agent-eval-action@v1, with: {agent-env: +CRM_TOKEN}}]}}",
+        },
+        changed=frozenset({CONFIG, IGNORE}),
+        out=(r"^(?!(?s:.*)CRM_TOKEN)",),
+    ),
+    "misnamed config": Sample(
+        files={"home/agent.py": AGENT, "evals/test-config.json": '{"criteria": {"response_match_score": 1}}'},
+        changed=frozenset({IGNORE}),
+        out=(r"to do +evals/test-config\.json +The file has criteria but is not read",),
     ),
     "GitLab": Sample(
         files={"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
         changed=frozenset({CONFIG, IGNORE}),
         out=(r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
+    ),
+    "GitLab's address": Sample(
+        files={"home/agent.py": AGENT, ".git/config": GITHUB.replace("github", "gitlab")},
+        changed=frozenset({CONFIG, IGNORE}),
+        out=(r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system", "    evals:\n"),
     ),
     "Jenkins": Sample(
         files={"home/agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
@@ -165,13 +201,13 @@ def test_init__the_workflow_is_the_readmes_and_passes_linters(tmp_path: Path) ->
     assert f"```groovy\n{_ci.JENKINS}```" in recipes
     assert _ci.jenkins(["OPENAI_API_KEY"]).count("OPENAI_API_KEY = credentials('openai-api-key')") == 1
     (tmp_path / "zizmor.yml").write_text(ZIZMOR, "utf-8")
-    for number, variables in enumerate(([], ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])):
+    for number, variables in enumerate((["GOOGLE_API_KEY"], ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])):
         path = tmp_path / ".github" / "workflows" / f"evals{number}.yml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_ci.workflow(variables, "main"), "utf-8")
         lint("actionlint", "-no-color", path)
         lint("zizmor", "--offline", "--quiet", "--config", tmp_path / "zizmor.yml", path)
-    assert _ci.workflow([], "main") == _ci.WORKFLOW
+    assert _ci.workflow(["GOOGLE_API_KEY"], "main") == _ci.WORKFLOW
 
 
 def test_init__refuses(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from agent_eval.agents.sandbox.ending import AgentNotEnded
 from agent_eval.agents.sandbox.forwarding import (
+    BASE_VARIABLES,
     MODEL_VARIABLES,
     allow_list,
     child_environment,
@@ -27,6 +28,7 @@ from agent_eval.agents.sandbox.uids import STATE_DIR, missing_capabilities
 
 __all__ = [
     "AGENT_USER",
+    "BASE_VARIABLES",
     "MODEL_VARIABLES",
     "NO_PROCESS",
     "STATE_DIR",

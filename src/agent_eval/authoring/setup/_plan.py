@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_eval.agents.discovery import WHAT_IS_AN_AGENT, find_agents
+from agent_eval.agents.sandbox import allow_list
 from agent_eval.authoring.setup import _ci
+from agent_eval.authoring.setup._variables import Variables, find_variables, is_passed
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.evalset.json import write_text
 from agent_eval.evalset.parse import ConfigFinder
 from agent_eval.evalset.paths import absolute, name_of, repository_of
@@ -36,6 +38,8 @@ _CONFIG = {
 _IGNORED = (f"{DEFAULT}/", ".adk/")
 _SETTINGS = "agent-eval.toml"
 _GATE = "agent-eval"
+_GITLAB, _JENKINS = ".gitlab-ci.yml", "Jenkinsfile"
+_RECIPES = "https://github.com/org/agent-eval-action/blob/v1/docs/recipes.md"
 _SECONDS = 10.0
 _BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*")
 
@@ -98,10 +102,11 @@ def plan_setup(root: Path, *, with_workflow: bool = True) -> Setup:
         *_mapping(root, files, len(agents)),
     ]
     snippet = ""
+    variables = find_variables(root, [root / agent for agent in agents])
     if with_workflow:
-        directories = [root / agent for agent in agents]
-        ci, snippet = _workflow(root, _ci.key_variables(directories))
+        ci, snippet = _workflow(root, variables.keys)
         steps += ci
+    steps += _not_passed(root, variables)
     unwritable = next((step for step in steps if step.path is not None and not _can_write(step.path, root)), None)
     if unwritable is not None:
         hint = "It must be a regular file, or missing, in a writable directory of the repository."
@@ -160,17 +165,21 @@ def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
     path = root / _EVALS / "test_config.json"
     finder = ConfigFinder(root=root)
     config = finder.for_file(path)
+    found = dict.fromkeys((*suite.problems, *finder.problems))
+    misnamed = [problem for problem in found if problem.code == "config-misnamed"]
+    for problem in misnamed:
+        yield Step(status="to do", what=problem.location, note=f"{problem.message} ({problem.hint})")
     if config is None or config.source is not None:
         if config is not None and config.source not in configs:
             yield Step(status="kept", what=str(config.source), note="criteria")
-    elif needed:
+    elif needed and not misnamed:
         note = (
             "tool_trajectory_avg_score 1.0, IN_ORDER: the agent makes the expected calls in this order, and may make "
             "others between them. response_match_score 0.5: the answer shares half of its words with the expected one"
         )
         text = json.dumps(_CONFIG, indent=2) + "\n"
         yield Step(status="create", what=name_of(path, root), note=note, path=path, text=text)
-    elif not configs:
+    elif not configs and not misnamed:
         yield Step(status="kept", what="criteria", note="ADK's defaults, because there is no test_config.json")
 
 
@@ -218,20 +227,24 @@ def _mapping(root: Path, files: dict[str, str], agents: int) -> Iterator[Step]:
     yield Step(status=status, what=_SETTINGS, note="[agents]: the agent of each eval file", path=path, text=after)
 
 
-def _workflow(root: Path, variables: Sequence[str]) -> tuple[list[Step], str]:
+def _workflow(root: Path, keys: Sequence[str]) -> tuple[list[Step], str]:
     """The steps for CI, and a snippet to add by hand."""
     top = repository_of(root) or root
-    if (name := _existing_workflow(top)) is not None:
-        return [Step(status="kept", what=name, note="runs the evals")], ""
-    for file, snippet in ((".gitlab-ci.yml", _ci.gitlab(variables)), ("Jenkinsfile", _ci.jenkins(variables))):
+    if (path := _existing_workflow(top)) is not None:
+        return [Step(status="kept", what=name_of(path, top), note="runs the evals")], ""
+    remotes = _git(["config", "--get-regexp", r"^remote\..*\.url$"], top)
+    secrets = " and ".join(keys)
+    for file, snippet, is_used in (
+        (_GITLAB, _ci.GITLAB, "gitlab" in remotes),
+        (_JENKINS, _ci.jenkins(keys), False),
+    ):
         text = _read(top / file)
         if text is not None and _GATE in text:
             return [Step(status="kept", what=file, note="runs the evals")], ""
-        if text is not None:
-            secrets = ", ".join(variables or ("GOOGLE_API_KEY",))
+        if text is not None or is_used:
             return [Step(status="to do", what=file, note=f"add the job below; set {secrets} in the CI system")], snippet
-    if not (top / ".github").is_dir() and not _is_on_github(top):
-        note = "no CI system was recognised; docs/recipes.md has jobs for GitHub, GitLab and Jenkins"
+    if not (top / ".github").is_dir() and "github." not in remotes:
+        note = f"no CI system was recognised; jobs for GitHub, GitLab and Jenkins: {_RECIPES}"
         return [Step(status="to do", what="CI", note=note)], ""
     if top != root:
         note = f"start `agent-eval init` in {top}, where the workflow belongs"
@@ -239,23 +252,39 @@ def _workflow(root: Path, variables: Sequence[str]) -> tuple[list[Step], str]:
     path = root / ".github" / "workflows" / "evals.yml"
     if path.exists():
         return [Step(status="kept", what=name_of(path, root), note="another workflow; add the gate to it")], ""
-    secrets = " and ".join(variables or ("GOOGLE_API_KEY",))
-    text = _ci.workflow(variables, _main_branch(root))
+    text = _ci.workflow(keys, _main_branch(root))
     return [
         Step(status="create", what=name_of(path, root), note="runs the evals of pull requests", path=path, text=text),
         Step(status="to do", what=f"secret {secrets}", note="Settings, Secrets and variables, Actions"),
     ], ""
 
 
-def _existing_workflow(top: Path) -> str | None:
+def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:
+    """The variables that the agents read and that CI does not pass to them: only a person knows which they need."""
+    top = repository_of(root) or root
+    jobs = [path for path in (_existing_workflow(top), top / _GITLAB, top / _JENKINS) if path is not None]
+    ci = "\n".join(_read(path) or "" for path in jobs)
+    left = {name: places for name, places in variables.reads.items() if not re.search(rf"\b{name}\b", ci)}
+    added = []
+    for name, places in left.items():
+        status = "not passed to the agent"
+        if not is_passed(name):
+            try:
+                allow_list(f"+{name}")
+                added.append(name)
+            except ValueError as error:
+                status = str(error)
+        yield Step(status="to do", what=name, note=f"read at {listed(places, 3)}; {status}")
+    if left:
+        option = f', with `agent-env: "+{",".join(added)}"`' if added else ""
+        yield Step(status="to do", what="variables", note=f"set those that the agent needs in the job{option}")
+
+
+def _existing_workflow(top: Path) -> Path | None:
     for path in sorted((top / ".github" / "workflows").glob("*.y*ml")):
         if "agent-eval" in (_read(path) or ""):
-            return name_of(path, top)
+            return path
     return None
-
-
-def _is_on_github(top: Path) -> bool:
-    return "github." in _git(["config", "--get-regexp", r"^remote\..*\.url$"], top)
 
 
 def _main_branch(root: Path) -> str:
