@@ -6,15 +6,26 @@ import functools
 import gc
 import hashlib
 import importlib
-import inspect
+import itertools
 import os
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import PurePath
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 from agent_eval_host.frames import agent_places
@@ -22,33 +33,56 @@ from agent_eval_host.tool_sources import is_of_agent, server_of
 
 _NOT_COMPARED = "$"
 """Stands for a value that is another one on each machine or at each start, and for a secret."""
-_SECRET = re.compile(r"api_?key|token|secret|passw|credential|authori[sz]ation|cookie", re.IGNORECASE)
-_RANDOM = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
-"""An id of `uuid`."""
+_SECRET = re.compile(
+    r"(api|access|auth|encryption|private|signing)_?key|token|secret|passw|pwd|credential|\bauth|cookie|\bdsn\b",
+    re.IGNORECASE,
+)
+"""Names of values that are not looked at."""
+_LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@")
+_RANDOM = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|\bat 0x[0-9a-f]+", re.IGNORECASE)
+"""An id of `uuid`, an address in memory."""
 _SHORTEST_VARIABLE = 5
-"""Characters. A shorter value of a variable, e.g. `1`, is in too many texts."""
+_SHORTEST_INSIDE = 8
+"""Characters. A shorter value of a variable, e.g. `1` or `agent`, is in too many texts."""
 _DAY = 86_400
 _MOST = 60
 """Places of one tool."""
+_MOST_ITEMS = 200
+"""Of a list or dict. Of a longer one the first ones and the number of all are compared."""
 _DEEPEST = 5
-_PLAIN = (type(None), bool, int, float, str, bytes, PurePath, tuple, list, set, frozenset, dict)
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    PurePath,
+    Decimal,
+    timedelta,
+    tuple,
+    list,
+    set,
+    frozenset,
+    dict,
+)
+_CALLABLE = (FunctionType, MethodType, BuiltinFunctionType, MethodDescriptorType, functools.partial)
 
 
 class ToolObjects:
-    """Names functions and objects, and remembers what they held when the agent was loaded.
+    """Names functions and objects, and remembers what they held when it saw them first.
 
     Later, a call of a tool may have changed it: a counter, a list of bookings.
     """
 
     def __init__(self) -> None:
-        self._held: dict[int, tuple[Any, dict[str, Any]]] = {}  # with the objects: their ids must not be used again
-        self._is_loading = True
+        self._held: dict[int, tuple[Callable[[], Any], dict[str, Any]]] = {}
 
     def remember(self) -> None:
         """Looks at the tools of all agents, when they have been loaded and nothing has been called."""
         for tool in _tools_of_agents():
             self.of(tool)
-        self._is_loading = False
 
     def of(self, tool: Any) -> dict[str, str]:
         """What is behind a tool, by place: names of functions and classes, hashes of values, or `$`."""
@@ -59,27 +93,33 @@ class ToolObjects:
         for place, value in waiting:
             if len(found) >= _MOST:
                 break
-            if isinstance(value, str):
+            if type(value) is str:
                 found[place] = value
                 continue
             found[place] = _name_of(value)
             if id(value) not in seen and place.count(".") < _DEEPEST:
                 seen.add(id(value))
-                waiting += [(f"{place}.{name}" if place else name, held) for name, held in self._of(value).items()]
+                dot = "." if place else ""
+                held = self._of(value).items()
+                waiting += [(f"{place}{'' if name[:1] == '[' else dot}{name}", part) for name, part in held]
         return {**found, **{place: _text_of(value) for place, value in server_of(tool)}}
 
     def _of(self, value: Any) -> dict[str, Any]:
         """What a function or object holds, by name: functions and own objects, of all others a text."""
-        if id(value) in self._held:
-            return self._held[id(value)][1]
-        held: dict[str, Any] = {}
+        known, held = self._held.get(id(value), (None, {}))
+        if known is not None and known() is value:
+            return held
+        held = {}
         for name, part in _parts(value):
-            if inspect.isroutine(part) or isinstance(part, functools.partial) or is_of_agent(type(part)):
-                held[name] = part
-            elif self._is_loading or isinstance(part, type):
-                held[name] = _NOT_COMPARED if _SECRET.search(name) else _text_of(part)
-        if self._is_loading:
-            self._held[id(value)] = (value, held)
+            if name == _NOT_COMPARED or _SECRET.search(name):
+                held[name] = _NOT_COMPARED
+            else:
+                held[name] = part if _has_objects(part, 0) else _text_of(part)
+        key = id(value)
+        try:  # not kept alive: a toolset may make a tool with a connection for each request
+            self._held[key] = (weakref.ref(value, lambda _: self._held.pop(key, None)), held)
+        except TypeError:  # it can't be referenced weakly
+            self._held[key] = (lambda: value, held)
         return held
 
 
@@ -93,20 +133,45 @@ def _tools_of_agents() -> Iterator[Any]:
     wanted = {cls for cls, bases in classes.items() if {agent, tool, toolset}.intersection(bases)}
     for each in objects:
         if type(each) in wanted:
-            tools = getattr(each, "tools", None) if agent in classes[type(each)] else [each]
+            # A property of that name would be code of the agent.
+            tools = vars(each).get("tools") if agent in classes[type(each)] else [each]
             yield from tools if isinstance(tools, list) else ()
+
+
+def _has_objects(value: Any, depth: int) -> bool:
+    """Whether a value is a function or an object of the agent, or a list or dict with one in it.
+
+    It is told by the type alone: a proxy that is asked for its class may connect to a service.
+    """
+    if issubclass(type(value), _CALLABLE) or is_of_agent(type(value)):
+        return True
+    return depth < _DEEPEST and any(_has_objects(item, depth + 1) for _, item in _items(value))
+
+
+def _items(value: Any) -> Iterator[tuple[str, Any]]:
+    """The items of a list, tuple or dict with their places."""
+    kind = next((each for each in (dict, list, tuple) if issubclass(type(value), each)), None)
+    if kind is dict:
+        pairs = itertools.islice(list(dict.items(value)), _MOST_ITEMS)
+        for key, item in pairs:
+            shown = _shown(key, 0)
+            place = f"['{key}']" if type(key) is str else f"[{shown}]"
+            yield (shown if shown == _NOT_COMPARED else place), item
+    elif kind is not None:
+        yield from ((f"[{number}]", each) for number, each in enumerate(kind.__getitem__(value, slice(_MOST_ITEMS))))
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The values that a function or an object of the agent holds, with their names. Runs no code of the agent."""
-    if isinstance(value, functools.partial):
+    kind = type(value)
+    if issubclass(kind, functools.partial):
         yield "func", value.func
         yield from ((f"args[{number}]", each) for number, each in enumerate(value.args))
         yield from value.keywords.items()
-    elif isinstance(value, MethodType):
+    elif kind is MethodType:
         yield "self", value.__self__
         yield from _parts(value.__func__)
-    elif isinstance(value, FunctionType):
+    elif kind is FunctionType:
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
             try:
                 yield name, cell.cell_contents
@@ -115,8 +180,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"defaults[{number}]", each) for number, each in enumerate(value.__defaults__ or ()))
         yield from (value.__kwdefaults__ or {}).items()
         yield from ((name, each) for name, each in vars(value).items() if name == "__wrapped__")
-    elif is_of_agent(type(value)):
-        for cls in type(value).__mro__:
+    elif is_of_agent(kind):
+        for cls in kind.__mro__:
             for name, member in list(vars(cls).items()):
                 if isinstance(member, GetSetDescriptorType) and name == "__dict__":
                     yield from dict(member.__get__(value)).items()
@@ -125,13 +190,32 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
                         yield name, member.__get__(value)
                     except AttributeError:  # not set
                         continue
+        if issubclass(kind, _PLAIN):  # a NamedTuple, a class of dicts
+            yield "value", _plain(value)
+    else:
+        yield from _items(value)
+
+
+def _plain(value: Any) -> Any:
+    """An object of a subclass of a plain class as one of the plain class, or as a text. Runs no code of the agent."""
+    kind = _plain_class(value)
+    if kind is dict:
+        return dict(dict.items(value))
+    if kind in (tuple, list, set, frozenset):
+        return kind(kind.__iter__(value))
+    return kind.__str__(value) if kind in (str, PurePath) else kind.__repr__(value)
+
+
+def _plain_class(value: Any) -> Any:
+    return next(each for each in _PLAIN if issubclass(type(value), each))
 
 
 def _name_of(value: Any) -> str:
     """The qualified name of a function, a class or a module; of an object, that of its class."""
-    if isinstance(value, ModuleType):
-        return value.__name__
-    named = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
+    if issubclass(type(value), ModuleType):
+        return str(value.__name__)
+    is_named = issubclass(type(value), (type, *_CALLABLE)) and not issubclass(type(value), functools.partial)
+    named = value if is_named else type(value)
     return f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', type(value).__qualname__)}"
 
 
@@ -147,20 +231,22 @@ def _shown(value: Any, depth: int) -> str:
     """A value as a text that is the same at each start and on each machine; `$` if there is none."""
     if not issubclass(type(value), _PLAIN) or depth > _DEEPEST:
         return _name_of(value)
-    if isinstance(value, (tuple, list, set, frozenset, dict)):
-        if isinstance(value, dict):
-            pairs = [(_shown(key, depth + 1), item) for key, item in list(value.items())]
-            items = [text for key, item in pairs for text in (key, _shown(item, depth + 1)) if not _SECRET.search(key)]
-        else:
-            items = [_shown(item, depth + 1) for item in list(value)]
-        if _NOT_COMPARED in items:
-            return _NOT_COMPARED
-        return f"{type(value).__name__}:{sorted(items) if isinstance(value, (set, frozenset)) else items}"
-    if isinstance(value, (int, float)) and _is_now(value):
+    kind = _plain_class(value)
+    if kind in (set, frozenset):
+        items = [("", _shown(item, depth + 1)) for item in list(kind.__iter__(value))]
+    elif kind in (tuple, list, dict):
+        items = [(place, _shown(item, depth + 1)) for place, item in _items(value) if not _SECRET.search(place)]
+    elif kind in (int, float) and _is_now(value):
         return _NOT_COMPARED
-    text = str(value) if isinstance(value, (str, PurePath)) else repr(value)
-    text = text.replace(agent_places[-1], "").replace(agent_places[-1].rstrip("/"), "")
-    return _NOT_COMPARED if _differs_elsewhere(text) else f"{type(value).__name__}:{text}"
+    else:
+        text = (kind.__str__ if kind in (str, PurePath) else kind.__repr__)(value)
+        text = text.replace(agent_places[-1], "").replace(agent_places[-1].rstrip("/"), "")
+        return _NOT_COMPARED if _differs_elsewhere(text) else f"{type(value).__name__}:{text}"
+    if any(_NOT_COMPARED in (place, shown) for place, shown in items):
+        return _NOT_COMPARED
+    if kind not in (tuple, list):  # their order may be another one at each start
+        items.sort()
+    return f"{type(value).__name__}:{kind.__len__(value)}:{items}"
 
 
 def _is_now(value: float) -> bool:
@@ -169,6 +255,12 @@ def _is_now(value: float) -> bool:
 
 
 def _differs_elsewhere(text: str) -> bool:
-    """Whether a text has a value of the environment, a place of this machine or a random id in it."""
-    elsewhere = (each for each in (sys.prefix, tempfile.gettempdir(), *os.environ.values()))
-    return any(len(each) >= _SHORTEST_VARIABLE and each in text for each in elsewhere) or bool(_RANDOM.search(text))
+    """Whether a text has a value of the environment, a place of this machine, a random id or a password in it."""
+    if _RANDOM.search(text) or _LOGIN.search(text):
+        return True
+    if any(f"{place}/" in f"{text}/" for place in (sys.prefix, tempfile.gettempdir())):
+        return True
+    return any(
+        (len(each) >= _SHORTEST_VARIABLE and each == text) or (len(each) >= _SHORTEST_INSIDE and each in text)
+        for each in os.environ.values()
+    )

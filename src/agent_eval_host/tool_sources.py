@@ -53,6 +53,8 @@ def _is_of_agent(file: str) -> bool:
 def server_of(tool: Any) -> Iterable[tuple[str, Any]]:
     """How the MCP server of a tool is started or reached, without what may be a secret: variables and headers."""
     parameters = _server_parameters(tool)
+    if (command := getattr(parameters, "command", None)) is not None:
+        yield "server.command", command
     yield from ((f"server.args[{number}]", each) for number, each in enumerate(getattr(parameters, "args", None) or ()))
     if (address := getattr(parameters, "url", None)) is not None:
         yield "server.url", str(address)

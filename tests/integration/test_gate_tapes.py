@@ -203,10 +203,15 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
 
 
 OBJECTS = '''
+import collections
 import functools
 import os
+import sqlite3
+import threading
 import time
+import typing
 import uuid
+from decimal import Decimal
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
@@ -220,16 +225,30 @@ class Client:
         self.address = os.environ.get("RUNS_FILE", "nowhere")
         self.api_key = os.environ.get("JOB_SECRET")
         self.calls = 0
+        self.memory, self.shown = {}, str(object())
+        self.login = f"db://me:{uuid.uuid4().hex[:9]}@db.example"
+
+
+class Proxy:
+    """What it stands for, it fetches when somebody asks for its class."""
+
+    @property
+    def __class__(self):
+        raise ConnectionError("there is no service yet")
 
 
 class V1:
     def __init__(self, client):
         self.client = client
+        self.lock, self.service = threading.Lock(), Proxy()
+        self.database = sqlite3.connect(":memory:", check_same_thread=False)
         self.here = os.path.dirname(os.path.abspath(__file__))
 
     def switch(self, room: str) -> dict:
         """Switches the lamp."""
-        self.client.calls += 1
+        with self.lock:
+            self.client.calls += 1
+            self.client.memory[room] = self.database.execute("select 1").fetchone()
         return {"now": self.client.answer}
 
 
@@ -250,6 +269,20 @@ def make(answer):
     return switch
 
 
+def make_at_least(least):
+    def switch(room: str) -> dict:
+        """Switches the lamp."""
+        return {"now": "on" if least < Decimal("1.6") else "off"}
+    return switch
+
+
+def make_of(config):
+    def switch(room: str) -> dict:
+        """Switches the lamp."""
+        return {"now": config.answer}
+    return switch
+
+
 def make_other(answer):
     def switch(room: str) -> dict:
         """Switches the lamp."""
@@ -262,6 +295,15 @@ def logged(body):
     def around(room: str) -> dict:
         return body(room)
     return around
+
+
+class Config(typing.NamedTuple):
+    answer: str
+
+
+class Answers(dict):
+    def items(self):
+        raise RuntimeError("the gate runs the agent's code")
 
 
 class Switch(BaseTool):
@@ -292,6 +334,11 @@ class Switches(BaseToolset):
 
     async def close(self):
         pass
+
+
+class Fresh(Switches):
+    async def get_tools(self, readonly_context=None):
+        return [Switch({"now": self.answer})]
 '''
 OBJECTS_AGENT = """
 from google.adk.agents.base_agent import BaseAgent
@@ -325,6 +372,15 @@ OBJECT_MUTATIONS: Mapping[str, tuple[str, str, str]] = {
     "factory": ('make("on")', 'make_other("on")', "it was home.tools:make.<locals>.switch, it is"),
     "captured": ('make("on")', 'make("off")', "behind it holds (answer)"),
     "below_decorator": ('logged(make("on"))', 'logged(make("off"))', "behind it holds (body.answer)"),
+    "named_tuple": ('make_of(Config("on"))', 'make_of(Config("off"))', "behind it holds (config.value)"),
+    "own_dict": ('Switch(Answers(now="on"))', 'Switch(Answers(now="off"))', "behind it holds (answers.value)"),
+    "listed": (
+        'Switch({"now": "on", "from": [Client("1")]})',
+        'Switch({"now": "on", "from": [Client("2")]})',
+        "behind it holds (answers['from'][0].answer)",
+    ),
+    "decimal": ('make_at_least(Decimal("1.5"))', 'make_at_least(Decimal("1.7"))', "behind it holds (least)"),
+    "made_at_each_request": ('Fresh("on")', 'Fresh("off")', "behind it holds (answers)"),
     "tool_class": ('Switch({"now": "on"})', 'Switch({"now": "off"})', "behind it holds (answers)"),
     "toolset": ('Switches("on")', 'Switches("off")', "behind it holds (self.answer)"),
 }
