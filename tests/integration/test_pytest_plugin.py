@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -211,6 +212,49 @@ def test_no_eval_file__is_not_green_if_evals_were_asked_for(pytester: pytest.Pyt
     assert in_file.ret == pytest.ExitCode.OK
     assert empty.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     empty.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("mark", ["skip", "xfail(run=False)"])
+def test_items_that_the_project_skips__are_not_green_if_all_are(
+    pytester: pytest.Pytester, root: Path, mark: str
+) -> None:
+    write_evals(root, "home.test.json", {"one": ["heater"], "two": ["lamp"]})
+    pytester.makepyfile("def test_other(): pass")
+    hook = "import pytest\n\ndef pytest_collection_modifyitems(items):\n    for item in items:\n"
+    pytester.makeconftest(f"{hook}        if 'adk_eval' in item.keywords: item.add_marker(pytest.mark.{mark})\n")
+    sessions = {
+        "alone": pytester.runpytest_inprocess(*EVALS),
+        "always": pytester.runpytest_inprocess(*EVALS[1:], "-o", "adk_evals=true"),
+        "workers": pytester.runpytest_subprocess(*EVALS, "-n", "2"),
+    }
+    pytester.makeconftest(f"{hook}        if 'one' in item.name: item.add_marker(pytest.mark.{mark})\n")
+    one = pytester.runpytest_inprocess(*EVALS, "-k", "two")
+    listed = pytester.runpytest_inprocess(*EVALS, "--collect-only", "-q")
+    planned = pytester.runpytest_inprocess(*EVALS, "--setup-plan")
+
+    for name, session in sessions.items():
+        assert session.ret == pytest.ExitCode.NO_TESTS_COLLECTED, name
+        session.stdout.fnmatch_lines(["*ADK evals*", "None of 2 eval cases was run, so nothing was evaluated*"])
+    assert [session.ret for session in (one, listed, planned)] == [pytest.ExitCode.OK] * 3
+
+
+def test_last_failed__runs_a_case_with_any_id_alone(pytester: pytest.Pytester, root: Path) -> None:
+    ids = ["a[b]", "a[b]c", "[x]", "a]b", "a b", "x[1]:y"]
+    write_evals(root, "home.test.json", {**{name: ["heater"] for name in ids}, "good": ["lamp"]})
+    stored = root / ".pytest_cache/v/cache/lastfailed"
+
+    def collected() -> list[str]:
+        listed = pytester.runpytest_inprocess(*EVALS[:2], "--lf", "--collect-only", "-q")
+        return [line for line in listed.outlines if "::" in line]
+
+    first = pytester.runpytest_inprocess(*EVALS[:2])
+
+    assert first.ret == pytest.ExitCode.TESTS_FAILED
+    names = [f"home.test.json::{name}" for name in ids]
+    assert collected() == names
+    for name in names:
+        stored.write_text(json.dumps({name: True}), "utf-8")
+        assert collected() == [name]
 
 
 def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytester, root: Path) -> None:

@@ -155,7 +155,9 @@ def test_veadk_evaluator__with_and_without_await(
     evaluator = agent_eval.ADKEvaluator(AGENT)
 
     async def awaited() -> tuple[object, list[str]]:
-        return await evaluator.evaluate(eval_set_file_path=os.path.join("data", "home.test.json"), num_runs=1)
+        return await evaluator.evaluate(
+            eval_set_file_path=os.path.join("data", "home.test.json"), num_runs=1, check=False
+        )
 
     results, failures = asyncio.run(awaited())
 
@@ -167,7 +169,27 @@ def test_veadk_evaluator__with_and_without_await(
     eval_set = {"eval_set_id": "set", "eval_cases": [case("good")]}
     assert evaluator.evaluate(eval_set=eval_set, num_runs=1, print_detailed_results=False)[1] == []
     with pytest.raises(agent_eval.EvalInvalid):
-        evaluator.evaluate(eval_set={"eval_set_id": "set", "eval_cases": 5})
+        evaluator.evaluate(eval_set={"eval_set_id": "set", "eval_cases": 5}, check=False)
+
+
+def test_veadk_evaluator__a_test_without_an_assertion_fails_with_its_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_evals(tmp_path, "tests/simple.test.json", {"bad": ["heater"]})
+
+    async def as_in_the_documentation_of_veadk() -> None:
+        evaluator = agent_eval.ADKEvaluator(agent=AGENT)
+        await evaluator.evaluate(
+            eval_set_file_path="tests/simple.test.json",
+            response_match_score_threshold=1,
+            tool_score_threshold=0.5,
+            num_runs=1,
+            print_detailed_results=True,
+        )
+
+    with pytest.raises(agent_eval.EvalFailed, match="missing: lamp"):
+        asyncio.run(as_in_the_documentation_of_veadk())
 
 
 def test_run__stays_out_of_the_job_of_github_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

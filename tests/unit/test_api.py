@@ -38,6 +38,15 @@ def result() -> EvalResult:
     return EvalResult(report=SAMPLES["passed"]())
 
 
+@pytest.mark.parametrize(("name", "code"), [("passed", 0), ("failed", 1), ("inconclusive", 3), ("inconclusive", 0)])
+def test_result__is_true_if_the_run_is_green(name: str, code: int) -> None:
+    result = EvalResult(report=SAMPLES[name]().model_copy(update={"exit_code": code}))
+
+    assert bool(result) is (code == 0)
+    assert repr(result) == f"EvalResult(verdict='{name}', exit_code={code})"
+    assert all(bool(case) is case.passed for case in result.cases.values())
+
+
 def test_result__is_the_same_with_and_without_await(result: EvalResult) -> None:
     async def awaited() -> EvalResult:
         return await result

@@ -73,6 +73,10 @@ class CaseResult:
         """Whether every gating metric reached its threshold in enough runs."""
         return self.status == "passed"
 
+    def __bool__(self) -> bool:
+        """Whether it passed, for `assert`."""
+        return self.passed
+
     @property
     def reason(self) -> str:
         """Why it did not pass; "" if it passed."""
@@ -146,6 +150,14 @@ class EvalResult(Finished["EvalResult"]):
 
     def _awaited(self) -> Self:
         return self
+
+    def __bool__(self) -> bool:
+        """Whether the run is green, as `check` decides, for `assert`."""
+        return self.exit_code == 0
+
+    def __repr__(self) -> str:
+        """Without the report, which pytest would show of a failed assertion."""
+        return f"EvalResult(verdict={self.verdict!r}, exit_code={self.exit_code})"
 
     @property
     def verdict(self) -> VerdictValue:

@@ -66,11 +66,12 @@ class ADKEvaluator:
         response_match_score_threshold: float = 0.8,
         num_runs: int = 2,
         print_detailed_results: bool = True,
+        check: bool = True,
     ) -> _Outcome:
         """Evaluates the agent by tool trajectory (exact) and ROUGE-1 response match.
 
         `test_config.json` is ignored, as in VeADK. Runs at once; the result can be awaited. Unlike VeADK, it runs each
-        case `num_runs` times, and raises if a case could not be evaluated.
+        case `num_runs` times, and raises if the agent does not pass: a test without an assertion would be green.
 
         Args:
             eval_set: An eval set as a pydantic model of ADK or as a mapping; has precedence over the file.
@@ -80,6 +81,7 @@ class ADKEvaluator:
             response_match_score_threshold: Threshold of `response_match_score`, 0..1.
             num_runs: Runs of each case.
             print_detailed_results: Whether to print the report.
+            check: Whether to raise if a case failed. False: look at the failures.
 
         Returns:
             `(results, failures)`: for each eval file the scores of its cases, and a sentence for each failed case and
@@ -87,6 +89,7 @@ class ADKEvaluator:
 
         Raises:
             ValueError: Neither an eval set nor a file is given.
+            EvalFailed: A case failed.
             EvalInconclusive: Nothing failed, but not everything could be evaluated.
             EvalInvalid: An eval file is wrong. Nothing was run.
         """
@@ -114,7 +117,7 @@ class ADKEvaluator:
             )
         if print_detailed_results:
             print(result.text)  # noqa: T201 - as in VeADK
-        if result.verdict != "failed":
+        if check or result.verdict != "failed":
             result.check()
         return _Outcome(_results_and_failures(result))
 

@@ -70,7 +70,7 @@ class _Report:
             tw.line(line)
 
 
-class _EvalItem(pytest.Item):
+class EvalItem(pytest.Item):
     """An item with a place in an eval file."""
 
     line: int | None = None
@@ -87,7 +87,7 @@ class _EvalItem(pytest.Item):
         return _Report(details or summary, _Place(str(self.path), self.line or 1, summary))
 
 
-class CaseItem(_EvalItem):
+class CaseItem(EvalItem):
     """An eval case."""
 
     def __init__(self, *, evals: Evals, eval_id: str, file: str, **keywords: Any) -> None:
@@ -149,7 +149,7 @@ class CaseItem(_EvalItem):
             report.longrepr = (str(self.path), self.line or 1, f"Skipped: {self.outcome.reason}")
 
 
-class InvalidItem(_EvalItem):
+class InvalidItem(EvalItem):
     """An eval file with errors. It fails with all of them; the other files are run."""
 
     def __init__(self, *, problems: Sequence[Problem], **keywords: Any) -> None:
@@ -191,7 +191,11 @@ class EvalFile(pytest.File):
     def _item(self, file: str, selected: SelectedCase) -> CaseItem:
         eval_id = selected.case.eval_id
         name = " ".join(harmless(eval_id.replace("::", ":")).split())  # pytest splits an argument at `::`.
-        item: CaseItem = CaseItem.from_parent(self, name=name, evals=self.evals, eval_id=eval_id, file=file)
+        # As a text: what pytest reads back (`--lf`) is parsed, and pytest 9 takes a bracket for parameters.
+        node_id = f"{self.nodeid}::{name}"
+        item: CaseItem = CaseItem.from_parent(
+            self, name=name, nodeid=node_id, evals=self.evals, eval_id=eval_id, file=file
+        )
         item.line = selected.line
         tags = (selected.case.model_extra or {}).get("tags")
         item.extra_keyword_matches.update(tag for tag in tags or () if isinstance(tag, str))

@@ -15,12 +15,13 @@ import pytest
 from agent_eval.api import EngineOutcome, InvalidOptions, default_options, engine_request, run_engine
 from agent_eval.core.problem import Severity
 from agent_eval.core.selectors import select
+from agent_eval.core.text import plural
 from agent_eval.evalset.discovery import SUFFIXES, discover
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import LoadedFile, Suite
 from agent_eval.evalset.paths import absolute
 from agent_eval.pytest_plugin._config import flags_of, root_of
-from agent_eval.pytest_plugin._items import NO_CASES, CaseItem, EvalFile
+from agent_eval.pytest_plugin._items import NO_CASES, CaseItem, EvalFile, EvalItem
 from agent_eval.pytest_plugin._selection import selectors
 from agent_eval.pytest_plugin._shared_run import SharedRun
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _SHARED = "adk_evals_directory"
 _FILES = "adk_evals_files"
+_SELECTED = "adk_evals_selected"
+_GREEN = frozenset({pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED})
+"""No item has failed."""
 
 
 class EvalSession:
@@ -53,6 +57,8 @@ class EvalSession:
         self.items: list[CaseItem] = []
         self.files = 0
         """Number of collected eval files, without those that have no case."""
+        self.selected = 0
+        """Number of items of eval files that were not deselected."""
         if self.worker is None:
             config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
@@ -105,6 +111,7 @@ class EvalSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remembers the cases that were not deselected: the engine runs them together."""
         self.items = [item for item in session.items if isinstance(item, CaseItem)]
+        self.selected = sum(isinstance(item, EvalItem) for item in session.items)
 
     # Execution
 
@@ -166,14 +173,15 @@ class EvalSession:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Fails a session whose verdict is not green though no item failed, and one that has nothing to evaluate."""
         if self.worker is not None:
-            session.config.workeroutput[_FILES] = self.files  # type: ignore[attr-defined]
+            counts = {_FILES: self.files, _SELECTED: self.selected}
+            session.config.workeroutput.update(counts)  # type: ignore[attr-defined]
             return
-        if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        if exitstatus not in _GREEN:
             return
         outcome = self.shared.stored()
         if outcome is not None and self._fails(outcome):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        elif self._found_nothing:
+        elif self._nothing_evaluated:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
     def _fails(self, outcome: EngineOutcome) -> bool:
@@ -182,11 +190,26 @@ class EvalSession:
         return session_fails(outcome, self.shared.passed_again())
 
     @property
-    def _found_nothing(self) -> bool:
-        """Whether --adk-evals was given, and there is no eval file with a case."""
-        return bool(self.config.getoption("adk_evals")) and self.files == 0
+    def _nothing_evaluated(self) -> str:
+        """Why a session that was to evaluate something has evaluated nothing; "" if it has, or was only to list."""
+        if self.shared.stored() is not None:
+            return ""
+        if self.selected:
+            options = self.config.option
+            if options.collectonly or getattr(options, "setuponly", False):
+                return ""
+            return (
+                f"None of {plural(self.selected, 'eval case')} was run, so nothing was evaluated: marks of the "
+                "project skip all of them. To leave evals out of a session, deselect them: -m 'not adk_eval'."
+            )
+        if self.config.getoption("adk_evals") and self.files == 0:
+            return (
+                "No eval case was collected, so nothing was evaluated. --adk-evals collects *.test.json and "
+                f"*.evalset.json below pytest's arguments (or testpaths), in {self.root}."
+            )
+        return ""
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
         """Writes the verdict."""
         outcome = self.shared.stored()
         if outcome is not None:
@@ -195,13 +218,9 @@ class EvalSession:
 
             output = relative(outcome.output, self.root)
             write_summary(terminalreporter, outcome, output, self.shared.passed_again())
-        elif self._found_nothing:
+        elif exitstatus in _GREEN and (reason := self._nothing_evaluated):
             terminalreporter.section("ADK evals")
-            terminalreporter.line(
-                "No eval case was collected, so nothing was evaluated. --adk-evals collects *.test.json and "
-                f"*.evalset.json below pytest's arguments (or testpaths), in {self.root}.",
-                red=True,
-            )
+            terminalreporter.line(reason, red=True)
 
     # pytest-xdist
 
@@ -212,5 +231,7 @@ class EvalSession:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Takes over a worker's number of eval files."""
-        self.files = max(self.files, (getattr(node, "workeroutput", None) or {}).get(_FILES, 0))
+        """Takes over a worker's numbers of eval files and items."""
+        counts = getattr(node, "workeroutput", None) or {}
+        self.files = max(self.files, counts.get(_FILES, 0))
+        self.selected = max(self.selected, counts.get(_SELECTED, 0))
