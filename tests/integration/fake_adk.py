@@ -24,6 +24,7 @@ from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
 Turn = Callable[[Request, Answer], Awaitable[None]]
+_SESSIONS = re.compile(r"/apps/weather/users/([^/]+)/sessions")
 RUN_FIELDS = {"appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta"}
 
 
@@ -66,15 +67,8 @@ class FakeAdk:
             await (self.apps_answer(request, answer) if self.apps_answer else answer.json(self.apps))
         elif path == "/version" and self.version is not None:
             await answer.json(self.version)
-        elif match := re.fullmatch(r"/apps/weather/users/([^/]+)/sessions", path):
-            if self.session_answer:
-                await self.session_answer(request, answer)
-                return
-            assert request.json.keys() <= {"state"}
-            state = {} if self.ignores_state else request.json["state"]
-            name = f"s{len(self.sessions) + 1}"
-            self.sessions[name] = {"id": name, "appName": "weather", "userId": match[1], "state": state}
-            await answer.json(self.sessions[name])
+        elif _SESSIONS.fullmatch(path):
+            await (self.session_answer or self.create_session)(request, answer)
         elif match := re.fullmatch(r"/apps/weather/users/([^/]+)/sessions/(\w+)", path):
             assert request.method == "DELETE" and self.sessions[match[2]]["userId"] == match[1]
             self.deleted.append(match[2])
@@ -90,6 +84,15 @@ class FakeAdk:
                 await self.turn(request, answer)
         else:
             await answer.send(404, b"not here")
+
+    async def create_session(self, request: Request, answer: Answer) -> None:
+        assert request.json.keys() <= {"state"}
+        match = _SESSIONS.fullmatch(request.target.removeprefix(self.prefix))
+        assert match is not None
+        state = {} if self.ignores_state else request.json["state"]
+        name = f"s{len(self.sessions) + 1}"
+        self.sessions[name] = {"id": name, "appName": "weather", "userId": match[1], "state": state}
+        await answer.json(self.sessions[name])
 
 
 def context(directory: Path, **remote: Any) -> DriverContext:

@@ -238,6 +238,18 @@ async def test_deadline__while_polling(words: Words) -> None:
     assert fake.calls[-1][0] == "CancelTask"
 
 
+async def test_deadline__after_the_stream_broke_off_says_so(words: Words) -> None:
+    """As a2a-sdk 0.3.26 does if the executor raises: the connection ends, and the task stays for ever."""
+    script: dict[str, list[Any]] = {
+        "SendStreamingMessage": [breaks(words.task("submitted"))],
+        "GetTask": [words.task("submitted")],
+    }
+    async with fake_a2a(words, **script) as fake:
+        late = await failure(await started(fake), "Roll!", timeout=0.3)
+    assert "answer had ended before, while the task was `submitted`" in late.message
+    assert late.hint == "Probably the agent raised an exception: see the server's log."
+
+
 async def test_cancelled_turn__cancels_the_task(words: Words) -> None:
     script: dict[str, list[Any]] = {
         "SendStreamingMessage": [hangs(words.task("submitted"))],

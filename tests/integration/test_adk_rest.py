@@ -78,8 +78,10 @@ async def test_session__own_user_and_deleted_unless_set_otherwise(tmp_path: Path
     async with agent_of(fake, tmp_path) as agent:
         await say(agent, "hello", "again")
         await say(agent, "hello", user_id="user")
-    users = [session["userId"] for session in fake.sessions.values()]
+        await say(agent, "hello", user_id="users/123")
+    *users, slashed = [session["userId"] for session in fake.sessions.values()]
     assert len(set(users)) == 2 and all(user.startswith("user-") and len(user) == 13 for user in users)
+    assert slashed.startswith("users_123-"), "Python's servers answer 404 for a slash, even as %2F"
     fake = FakeAdk(turn=says(event("Hi.")))
     async with agent_of(fake, tmp_path, user_ids="as-given", keep_sessions=True) as agent:
         await say(agent, "hello", user_id="a/b c")
@@ -131,10 +133,15 @@ def answers(status: int, body: bytes = b"", **headers: str) -> Any:
         (FakeAdk(turn=hang, apps=[]), "", "has 0 apps: none"),
         (FakeAdk(turn=hang, apps=["a", "b"]), "weather", "has no app `weather`. Its apps: a, b"),
         (FakeAdk(turn=hang, apps_answer=answers(404, b"<html>")), "", "does not serve ADK's REST interface: HTTP 404"),
-        (FakeAdk(turn=hang, apps_answer=answers(307, location="http://x")), "", "ADK's REST interface: HTTP 307"),
+        (FakeAdk(turn=hang, apps_answer=answers(307)), "", "ADK's REST interface: HTTP 307"),
         (FakeAdk(turn=hang, apps_answer=answers(200, b'{"apps": []}')), "", "does not serve ADK's REST interface"),
         (FakeAdk(turn=hang, apps_answer=answers(401, b"no s3cret-token")), "", "refuses access (HTTP 401: no ***)"),
         (FakeAdk(turn=hang, apps_answer=answers(403)), "", "refuses access (HTTP 403)"),
+        (
+            FakeAdk(turn=hang, apps_answer=answers(302, location="https://login.invalid/")),
+            "",
+            "redirects to https://login.invalid/ (HTTP 302)",
+        ),
     ],
 )
 async def test_start__wrong_configuration_ends_the_run(fake: FakeAdk, app: str, message: str, tmp_path: Path) -> None:
@@ -167,7 +174,7 @@ async def test_start__nothing_listens_is_the_agents_failure_and_a_busy_server_is
         with pytest.raises(AgentFailure, match="can't be reached: no connection") as caught:
             await agent.start()
         assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
-    busy = itertools.chain([503, 429], itertools.repeat(200))
+    busy = itertools.chain([503, 429, 500], itertools.repeat(200))
 
     async def starting(request: Request, answer: Answer) -> None:
         await answer.send(next(busy), b'["weather"]', retry_after="0")
@@ -189,6 +196,7 @@ def error_line(kind: str, message: str, **more: str) -> dict[str, Any]:
     return {"error": f"{kind}: {message}", "error_details": {"error_type": kind, "error_message": message, **more}}
 
 
+LOCKED = b'{"detail": "database is locked"}'
 QUOTA = error_line("_ResourceExhaustedError", "429 RESOURCE_EXHAUSTED")
 VALUE = error_line("ValueError", "no such city", stacktrace="Traceback ...")
 AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
@@ -202,6 +210,10 @@ AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
         (answers(500, b"Internal Server Error"), FailureKind.EXCEPTION, AGENT, "HTTP 500: Internal Server Error"),
         (answers(520, b"error code: 520"), FailureKind.SERVER, PROVIDER, "HTTP 520: error code: 520"),
         (answers(408), FailureKind.SERVER, PROVIDER, "HTTP 408"),
+        (answers(500, LOCKED), FailureKind.SERVER, PROVIDER, "was overloaded: HTTP 500: "),
+        (says(error_line("OperationalError", "database is locked")), FailureKind.SERVER, PROVIDER, "overloaded: Op"),
+        (says({"error": "(sqlite3.OperationalError) database is locked"}), FailureKind.SERVER, PROVIDER, "overloaded"),
+        (says({"error": "QueuePool limit of size 5 overflow 10"}), FailureKind.SERVER, PROVIDER, "overloaded"),
         (says(event("a"), VALUE), FailureKind.EXCEPTION, AGENT, "raised ValueError: no such city"),
         (says(QUOTA), FailureKind.PROVIDER, PROVIDER, "model provider failed: "),
         (says(event(errorCode="RESOURCE_EXHAUSTED"), VALUE), FailureKind.PROVIDER, PROVIDER, "no such city"),
@@ -230,7 +242,7 @@ async def test_turn__failures(turn: Any, kind: FailureKind, owner: Owner, messag
     assert (error.kind, error.owner) == (kind, owner), error.message
     assert message in error.message
     assert error.traceback == ("Traceback ..." if "no such city" in error.message else None)
-    assert not error.collateral
+    assert error.collateral == ("overloaded" in error.message), "an overloaded server is asked once more"
 
 
 async def test_turn__ends_within_its_time_and_closes_the_connection(tmp_path: Path) -> None:
@@ -286,9 +298,27 @@ async def test_session__lost_between_turns_and_not_created(tmp_path: Path) -> No
     async with agent_of(fake, tmp_path) as agent:
         error = await failure(agent, "hello", "again")
     assert error.kind is FailureKind.CRASH and "lost the session" in error.message
-    async with agent_of(FakeAdk(turn=hang, session_answer=answers(500, b"null")), tmp_path) as agent:
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message", "again"),
+    [
+        (500, b"null", "answered HTTP 500 when a session was created: null", True),
+        (500, LOCKED, "overloaded: HTTP 500 when a session was created: ", True),
+        (404, b"", "answered HTTP 404 when a session was created", False),
+    ],
+)
+async def test_session__not_created_is_no_failure_of_an_agent_that_was_not_asked(
+    status: int, body: bytes, message: str, again: bool, tmp_path: Path
+) -> None:
+    fake = FakeAdk(turn=hang, session_answer=answers(status, body))
+    async with agent_of(fake, tmp_path) as agent:
         error = await failure(agent)
-    assert error.kind is FailureKind.EXCEPTION and "HTTP 500 when a session was created" in error.message
+    assert (error.kind, error.owner, error.collateral) == (FailureKind.SERVER, PROVIDER, again)
+    assert message in error.message
+    async with agent_of(fake, tmp_path, process=Crashed()) as agent:  # a server of the repository
+        error = await failure(agent)
+    assert error.owner is (PROVIDER if body == LOCKED else AGENT)
 
 
 class Crashed:

@@ -64,6 +64,31 @@ async def test_client__never_connects_to_metadata_addresses(host: str, proxied: 
     assert caught.value.reason == "address" and not proxy.requests
 
 
+async def test_client__a_proxy_that_fails_is_named_with_its_variable() -> None:
+    async def refuses(request: Request, answer: Answer) -> None:
+        await answer.send(502 if "down" in request.target else 407, b"")
+
+    async with loopback(refuses) as proxy:
+        tried = [
+            (
+                {"HTTP_PROXY": "http://me:secret@127.0.0.1:1"},
+                "http://agent.invalid",
+                "proxy-down",
+                "(HTTP_PROXY) can't be",
+            ),
+            ({"all_proxy": "127.0.0.1:1"}, "https://agent.invalid", "proxy-down", "http://127.0.0.1:1 (all_proxy)"),
+            ({"HTTPS_PROXY": proxy.url}, "https://down.invalid", "proxy-down", "(HTTPS_PROXY) answered 502"),
+            ({"HTTPS_PROXY": proxy.url}, "https://agent.invalid", "proxy", "(HTTPS_PROXY) answered 407"),
+        ]
+        for environ, url, reason, message in tried:
+            client = HttpClient(parse_url(url), environ=environ)
+            with pytest.raises(HttpFailure) as caught:
+                await client.request("GET", f"{url}/run")
+            await client.close()
+            assert caught.value.reason == reason and message in caught.value.message, caught.value.message
+            assert "secret" not in caught.value.message
+
+
 async def test_client__proxy_for_other_hosts_but_not_for_loopback() -> None:
     async with loopback(echo) as proxy, loopback(echo) as own:
         environ = {"http_proxy": proxy.url, "HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "direct.invalid"}

@@ -128,6 +128,38 @@ async def test_run__an_overloaded_server_is_inconclusive(repository: Path) -> No
     assert "server-unavailable" in out
 
 
+async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(repository: Path) -> None:
+    """As `adk api_server` answers, which keeps sessions in SQLite: with more than five sessions, one can't write."""
+    [case] = CASE["eval_cases"]
+    cases = [{**case, "eval_id": f"oslo-{number}"} for number in range(30)]  # type: ignore[dict-item]
+    (repository / "weather.evalset.json").write_text(json.dumps({**CASE, "eval_cases": cases}), encoding="utf-8")
+    allowed, locked = 5, b'{"detail":"database is locked"}'
+    details = {"error_type": "OperationalError", "error_message": "database is locked"}
+    refused = {"session": 0, "turn": 0}
+
+    async def turn(request: Request, answer: Answer) -> None:
+        if len(fake.sessions) - len(fake.deleted) > allowed - 1 and refused["turn"] < refused["session"]:
+            refused["turn"] += 1
+            await answer.events(event("3"), {"error": "OperationalError: database is locked", "error_details": details})
+            return
+        await asyncio.sleep(0.02)
+        await answer.events(event("3 degrees"))
+
+    async def session(request: Request, answer: Answer) -> None:
+        if len(fake.sessions) - len(fake.deleted) >= allowed:
+            refused["session"] += 1
+            await answer.send(500, locked)
+        else:
+            await fake.create_session(request, answer)
+
+    fake = FakeAdk(turn=turn, session_answer=session)
+    async with served(fake):
+        code, out, results = await run(repository, "--agent", f"adk:{fake.url}")
+    assert (code, results["verdict"]) == (0, "passed"), out
+    assert refused["session"] and refused["turn"], "it tried more than the server holds"
+    assert max(run["attempts"] for case in results["cases"] for run in case["runs"]) == 2
+
+
 async def test_run__a_fork_without_secrets_is_errored_not_failed(repository: Path) -> None:
     async def unauthorized(request: Request, answer: Answer) -> None:
         await answer.send(401 if "authorization" not in request.headers else 200, b'["weather"]')

@@ -200,6 +200,11 @@ def test_not_reached__a_wrong_address_ends_the_run(reason: str) -> None:
     assert isinstance(error, AgentRefused) and error.problem.code == "remote-agent-refused"
 
 
+def test_not_reached__a_dead_proxy_is_nobodys_mistake() -> None:
+    error = failures.not_reached(HttpFailure("the proxy http://p:1 (ALL_PROXY) ...", reason="proxy-down"), "http://h")
+    assert isinstance(error, AgentFailure) and error.owner is Owner.PROVIDER and "ALL_PROXY" in error.message
+
+
 def test_not_reached__a_server_that_does_not_run_is_the_agents_failure() -> None:
     error = failures.not_reached(HttpFailure("no connection", reason="refused"), "http://h")
     assert isinstance(error, AgentFailure)

@@ -165,7 +165,7 @@ class FailureKind(enum.StrEnum):
     PROVIDER = "provider-unavailable"
     """Its model provider refused or was unreachable, after retries."""
     SERVER = "server-unavailable"
-    """The server of a remote agent refused or broke off, and we did not start it."""
+    """The server of a remote agent refused, was overloaded or broke off."""
     NOT_RECORDED = "tool-not-recorded"
     """A tool call is not on the case's tape."""
     TAPE_MISSING = "tool-tape-missing"
@@ -244,8 +244,8 @@ class AgentFailure(_Failure):
             traceback: The agent's own traceback.
             log_tail: The last lines of its process's log.
             hint: What to do next.
-            collateral: The process ended with several sessions in flight, or together with another process, so this
-                session may be innocent. Try it once more with `isolated=True`.
+            collateral: The other sessions in flight may have caused it: the process ended with several of them, or
+                together with another process, or a server was overloaded. Try it once more with `isolated=True`.
         """
         super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
         self.kind = kind

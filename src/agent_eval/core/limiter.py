@@ -18,6 +18,9 @@ _FLOOR = 4
 """The size never falls below the first one divided by this: one refusal in three is no reason to queue up."""
 AUTO_START, AUTO_MAXIMUM = 8, 64
 """First and largest size of an adaptive limiter: `concurrency: auto`."""
+AUTO_START_REMOTE = 4
+"""First size if an agent answers through a server. `adk api_server` keeps sessions in SQLite, which has one writer at a
+time: it held 4 and 8 runs at once, and neither 24 nor 62."""
 _SEARCH_STEP = 0.5
 """Growth for each answer until the first refusal: the size grows by half while all places are answered once. It then
 exceeds what the provider allows by at most half; doubling, as TCP does, would refuse up to every second request."""
@@ -165,9 +168,16 @@ class Limiter:
         """How many requests the provider refused."""
 
     @classmethod
-    def of(cls, setting: int | None) -> Limiter:
-        """The limiter for the setting `concurrency`: a fixed number, or None for `auto`."""
-        return cls(AUTO_MAXIMUM, start=AUTO_START) if setting is None else cls(setting)
+    def of(cls, setting: int | None, *, remote: bool = False) -> Limiter:
+        """The limiter for the setting `concurrency`: a fixed number, or None for `auto`.
+
+        Args:
+            setting: The setting.
+            remote: Whether an agent answers through a server.
+        """
+        if setting is not None:
+            return cls(setting)
+        return cls(AUTO_MAXIMUM, start=AUTO_START_REMOTE if remote else AUTO_START)
 
     @property
     def size(self) -> int:

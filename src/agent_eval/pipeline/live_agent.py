@@ -52,7 +52,7 @@ async def open_live_agent(settings: Settings, context: RunContext, choices: Agen
         prepared = await prepare(settings, context, choices, isolation, until=time.monotonic() + settings.run_timeout)
         if prepared.problems:
             raise AgentUnavailable(prepared.problems)
-        limiter = Limiter.of(settings.concurrency)
+        limiter = Limiter.of(settings.concurrency, remote=choices.remote)
         async with open_agents(settings, context, choices, isolation, limiter, prepared) as agents:
             try:
                 await agents[path].start()

@@ -239,9 +239,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         loading = asyncio.create_task(
             load_meanwhile(settings, compares=compares, waits=waits, starts=waits and choices.runs_here)
         )
-        resources = Resources(
-            journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
-        )
+        limiter = Limiter.of(settings.concurrency, remote=choices.remote)
+        resources = Resources(journal=journal, limiter=limiter, models=models, until=until, tapes=planned.tapes)
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
             open_base_checkout(checkout, plan, choices, planned.plan_of) as base_checkout,

@@ -217,7 +217,7 @@ class Execution:
     async def _record(
         self, planned: PlannedCase, run: int, place: Place | None = None, *, error: RunError | None = None
     ) -> Recording:
-        """Makes one run. Repeats it once in its own process if another run may have ended the shared process.
+        """Makes one run. Repeats it once, in its own process, if other runs may have made it fail.
 
         Args:
             planned: The case.
@@ -253,6 +253,11 @@ class Execution:
                 break
             except AgentFailure as caught:
                 failure, error = caught, run_error(caught, len(transcript.turns))
+                if failure.kind is FailureKind.SERVER and failure.collateral:
+                    # An overloaded server. The run is repeated when there is a place among fewer runs.
+                    self.limiter.asked().refused()
+                    if place is not None:
+                        place.lend()
             if attempts == 2:
                 break
         if transcript.tools is not None:

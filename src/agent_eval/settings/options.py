@@ -379,8 +379,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="concurrency",
         group=RUNS,
-        help="Number of concurrent runs, or auto: 8 at first, up to 64 while the model provider neither refuses "
-        "requests nor becomes slower. Reduced temporarily when it answers 429 or 503.",
+        help="Number of concurrent runs, or auto: 8 at first (4 if an agent answers through a server), up to 64 while "
+        "the model provider neither refuses requests nor becomes slower. Reduced temporarily when it answers 429 or "
+        "503.",
         default="auto",
         parse=_auto(_count(1)),
         metavar="N",

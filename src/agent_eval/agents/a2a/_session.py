@@ -57,7 +57,7 @@ class A2aSession:
                 await self._exchange(message, reader, until)
         except TimeoutError:
             await self._cancel(reader)
-            raise self._unavailable or failures.too_late(timeout) from None
+            raise self._unavailable or failures.too_late(timeout, _unfinished(reader)) from None
         except asyncio.CancelledError:
             self._server.in_background(self._cancel(reader))
             raise
@@ -106,6 +106,7 @@ class A2aSession:
             if not reader.state or reader.task_id is None:
                 raise await server.lost(error) from error
         if not reader.ended:
+            reader.cut_short = True
             await self._poll(reader)
 
     async def _ask(self, message: Json, reader: TaskReader, until: float, *, streaming: bool) -> None:
@@ -202,6 +203,15 @@ def _invocation(reader: TaskReader, content: Content, facts: TurnFacts) -> Invoc
         return to_invocation(events, content, facts)
     except (MalformedEvent, ValidationError) as error:
         raise _rpc.unreadable(str(error)) from error
+
+
+def _unfinished(reader: TaskReader) -> str:
+    """What happened to a turn without an end: a server whose agent raises often breaks off, and leaves the task."""
+    if not reader.cut_short:
+        return ""
+    return (
+        f"The server's answer had ended before, while the task was `{first_line(reader.state, 50)}`, and so it stayed."
+    )
 
 
 def _failed(reader: TaskReader) -> AgentFailure:

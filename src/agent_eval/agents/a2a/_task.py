@@ -77,6 +77,8 @@ class TaskReader:
         self.context_id: str | None = None
         self.state = ""
         """The task's; `completed` for a message instead of a task; empty before the first result."""
+        self.cut_short = False
+        """Whether the answer ended before the turn, so that the task is polled."""
         self.wants_tool_response = False
         """ADK's newer executor: a waiting task takes only the response of the tool that it waits for."""
         self._status_text = ""

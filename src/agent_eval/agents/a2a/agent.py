@@ -9,21 +9,9 @@ from agent_eval.agents.a2a._card import CARD_PATHS, AgentCard, BadCard, read_car
 from agent_eval.agents.a2a._server import A2aServer
 from agent_eval.agents.a2a._session import A2aSession
 from agent_eval.agents.driver import AgentSpec
-from agent_eval.agents.http import (
-    HttpClient,
-    HttpFailure,
-    Reply,
-    TooLarge,
-    failures,
-    origin_of,
-    parse_url,
-    pause_before_retry,
-)
-from agent_eval.agents.http.failures import RETRIED, ServerProcess
+from agent_eval.agents.http import HttpClient, TooLarge, failures, first_reply, origin_of, parse_url
+from agent_eval.agents.http.failures import ServerProcess
 from agent_eval.agents.protocol import Session, SessionRequest
-
-_CARD_SECONDS = 60.0
-"""Time for the agent card, with the retries of a server that has no capacity."""
 
 
 class A2aAgent:
@@ -90,7 +78,12 @@ class A2aAgent:
     async def _read_card(self) -> AgentCard:
         url = self._url.base
         for path in CARD_PATHS:
-            reply = await self._get(self._url.join(path))
+            try:
+                reply = await first_reply(
+                    self._client, path, server=self._process, secrets_withheld=self._context.remote.secrets_withheld
+                )
+            except TooLarge as error:
+                raise failures.refused(f"The agent card of {url} can't be used: {error}.") from None
             if reply.status != 404:
                 break
         else:
@@ -98,11 +91,6 @@ class A2aAgent:
                 f"The agent at {url} has no agent card at {CARD_PATHS[0]} (HTTP 404).",
                 "Name the URL above the card, e.g. `a2a:http://127.0.0.1:8000/a2a/APP` for `adk api_server --a2a`.",
             )
-        problem = failures.not_admitted(
-            reply, url, has_headers=self._client.has_headers, secrets_withheld=self._context.remote.secrets_withheld
-        )
-        if problem is not None:
-            raise problem
         if reply.status != 200:
             raise failures.unexpected_status(reply, self._process)
         try:
@@ -117,29 +105,6 @@ class A2aAgent:
                 "Name that server in `agent`, or correct the URL in the agent card.",
             )
         return card
-
-    async def _get(self, url: str) -> Reply:
-        """GETs the card, again while the server has no capacity."""
-        clock = asyncio.get_running_loop().time
-        begun, attempt = clock(), 0
-        try:
-            async with asyncio.timeout(_CARD_SECONDS):
-                while True:
-                    attempt += 1
-                    reply = await self._client.request("GET", url, headers={"Accept": "application/json"})
-                    pause = pause_before_retry(reply, attempt)
-                    if reply.status not in RETRIED:
-                        return reply
-                    if clock() - begun + pause >= _CARD_SECONDS:
-                        raise failures.overloaded(reply, clock() - begun, attempt)
-                    await asyncio.sleep(pause)
-        except HttpFailure as error:
-            raise failures.not_reached(error, self._url.base, self._process) from error
-        except TimeoutError:
-            silent = HttpFailure(f"no agent card within {_CARD_SECONDS:g} s", reason="refused")
-            raise failures.not_reached(silent, self._url.base, self._process) from None
-        except TooLarge as error:
-            raise failures.refused(f"The agent card of {self._url.base} can't be used: {error}.") from None
 
     async def open(self, request: SessionRequest) -> Session:
         """Opens a session. The server makes the conversation with the first message."""

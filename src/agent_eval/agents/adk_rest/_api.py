@@ -28,10 +28,6 @@ class RestApi:
         self.client = client
         self._limiter = limiter
 
-    def apps(self) -> AbstractAsyncContextManager[Stream]:
-        """`GET /list-apps`."""
-        return self.client.stream("GET", self._url("/list-apps"))
-
     async def version(self) -> dict[str, str]:
         """What `GET /version` says; empty for servers without it. Never raises."""
         answer = await self._optional("/version")

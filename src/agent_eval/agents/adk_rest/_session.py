@@ -16,7 +16,7 @@ from agent_eval.agents.http import HttpFailure, Stream, TooLarge, failures, read
 from agent_eval.agents.messages import AgentRequest, TurnFacts
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, SessionRequest
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import shorten
+from agent_eval.core.text import first_line, shorten
 
 if TYPE_CHECKING:
     from agent_eval.agents.adk_rest._api import RestApi
@@ -100,6 +100,8 @@ class RestSession:
         )
         if refused is not None:  # The list of apps is open on some servers.
             raise refused
+        if reply.status == 404 and "/" in self._user:
+            raise _not_in_a_path(client.url.base, self._user)
         if not 200 <= reply.status < 300:
             raise failures.unexpected_status(reply, app.server, "when a session was created")
         session = reply.json()
@@ -214,6 +216,14 @@ def _object(data: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _unreadable(f"an event that is not a JSON object: {shorten(data, 200)}")
     return value
+
+
+def _not_in_a_path(server: str, user: str) -> AgentRefused:
+    return failures.refused(
+        f"The server at {server} can't create a session of the user `{first_line(user, 100)}` (HTTP 404), because of "
+        "the `/` in the user id.",
+        "Change `session_input.user_id`, or remove `remote-user-id: as-given`.",
+    )
 
 
 def _state_ignored(server: str, keys: list[str], case: str) -> AgentRefused:

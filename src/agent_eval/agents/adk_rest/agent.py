@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from agent_eval.agents.adk_rest._api import RestApi
 from agent_eval.agents.adk_rest._session import RestApp, RestSession
 from agent_eval.agents.driver import AgentSpec
-from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, failures, parse_url, pause_before_retry
+from agent_eval.agents.http import HttpClient, TooLarge, failures, first_reply, parse_url
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Session, SessionRequest
 from agent_eval.core.text import first_line
-
-_START_SECONDS = 60.0
-"""For the first answer: a deployment that scales to zero has to start."""
 
 
 class AdkRestAgent:
@@ -84,34 +81,13 @@ class AdkRestAgent:
         )
 
     async def _apps(self) -> list[str]:
-        """The apps that the server lists. Waits while it has no capacity."""
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                async with asyncio.timeout_at(begun + _START_SECONDS), self._api.apps() as stream:
-                    reply = await stream.reply()
-            except HttpFailure as error:
-                raise failures.not_reached(error, self._url.base, self._server) from error
-            except TimeoutError:
-                silent = HttpFailure(f"no answer within {_START_SECONDS:g} s", reason="refused")
-                raise failures.not_reached(silent, self._url.base, self._server) from None
-            except TooLarge as error:
-                raise self._not_adk(str(error)) from error
-            if reply.status not in failures.RETRIED:
-                break
-            pause = pause_before_retry(reply, attempt)
-            if loop.time() - begun + pause >= _START_SECONDS:
-                raise failures.overloaded(reply, loop.time() - begun, attempt)
-            await asyncio.sleep(pause)
-        options = self._options
-        refused = failures.not_admitted(
-            reply, self._url.base, has_headers=self._client.has_headers, secrets_withheld=options.secrets_withheld
-        )
-        if refused is not None:
-            raise refused
+        """The apps that the server lists."""
+        try:
+            reply = await first_reply(
+                self._client, "/list-apps", server=self._server, secrets_withheld=self._options.secrets_withheld
+            )
+        except TooLarge as error:
+            raise self._not_adk(str(error)) from error
         apps = reply.json()
         if reply.status != 200 or not isinstance(apps, list) or not all(isinstance(app, str) for app in apps):
             raise self._not_adk(f"HTTP {reply.status} and no list of names for GET /list-apps")
@@ -142,7 +118,8 @@ class AdkRestAgent:
             raise AgentFailure("The agent was not started.", kind=FailureKind.ENVIRONMENT)
         as_given = self._options.user_ids == "as-given"
         # State with the prefixes `user:` and `app:` is shared by the sessions of a user.
-        user = request.user_id if as_given else f"{request.user_id}-{secrets.token_hex(4)}"
+        # A slash would end the segment of the path, even as %2F, for servers that decode the path first (Python's).
+        user = request.user_id if as_given else f"{request.user_id.replace('/', '_')}-{secrets.token_hex(4)}"
         return RestSession(self._app, request, user)
 
     async def close(self) -> None:

@@ -43,6 +43,11 @@ class AgentChoices:
         """Whether the code of any of the agents runs on this machine."""
         return any(choice.runs_here for choice in self.by_file.values())
 
+    @property
+    def remote(self) -> bool:
+        """Whether any of the agents answers through a server."""
+        return any(choice.driver.remote for choice in self.by_file.values())
+
 
 def choose_agents(
     root: Path,

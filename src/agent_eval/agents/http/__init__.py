@@ -1,7 +1,7 @@
 """What the drivers of remote agents share: URLs, headers, requests, server-sent events, and the owners of failures.
 
 A driver parses its URL with `parse_url` and creates one `HttpClient` for its agent. `Agent.start` checks the server
-with `failures.not_reached` and `failures.not_admitted`. Turns are sent with `stream_with_retries`. Their failures are
+with `first_reply`. Turns are sent with `stream_with_retries`. Their failures are
 described by `failures.lost`, `agent_error`, `unexpected_status` and `too_late`. `HttpFailure` and `TooLarge` never
 leave a driver.
 """
@@ -9,7 +9,7 @@ leave a driver.
 from agent_eval.agents.http import failures
 from agent_eval.agents.http._address import RemoteUrl, is_metadata, origin_of, parse_url
 from agent_eval.agents.http._json import read_json
-from agent_eval.agents.http._retries import pause_before_retry, stream_with_retries
+from agent_eval.agents.http._retries import first_reply, pause_before_retry, stream_with_retries
 from agent_eval.agents.http._sse import MAX_EVENT, ServerSentEvent, SseParser, TooLarge
 from agent_eval.agents.http.client import HttpClient, HttpFailure, Reply, Stream
 from agent_eval.agents.http.headers import header_secrets, parse_headers
@@ -25,6 +25,7 @@ __all__ = [
     "Stream",
     "TooLarge",
     "failures",
+    "first_reply",
     "header_secrets",
     "is_metadata",
     "origin_of",

@@ -1,4 +1,4 @@
-"""Sends a turn again while the server says that it has no capacity."""
+"""Asks a server again while it says that it has no capacity."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from agent_eval.agents.http.client import HttpClient, Reply, Stream
-from agent_eval.agents.http.failures import RETRIED, overloaded
+from agent_eval.agents.http.client import HttpClient, HttpFailure, Reply, Stream
+from agent_eval.agents.http.failures import (
+    RETRIED,
+    ServerProcess,
+    not_admitted,
+    not_reached,
+    overloaded,
+    redirected,
+)
 from agent_eval.core.limiter import Limiter, Place
 
+_START_SECONDS = 60.0
+"""For the first answer: a deployment that scales to zero has to start."""
 _LONGEST_PAUSE = 60.0
 _FIRST_PAUSE = 1.0
 _BACKOFF_LIMIT = 15.0
@@ -39,6 +48,44 @@ def pause_before_retry(reply: Reply, attempt: int, *, now: float | None = None) 
         date = email.utils.parsedate_to_datetime(value).timestamp()
         return min(max(date - (time.time() if now is None else now), shortest), _LONGEST_PAUSE)
     return float(min(_FIRST_PAUSE * 2 ** min(attempt - 1, 10), _BACKOFF_LIMIT))
+
+
+async def first_reply(client: HttpClient, path: str, *, server: ServerProcess | None, secrets_withheld: bool) -> Reply:
+    """GETs what a run begins with, for at most a minute, and again while the server fails before the agent's code runs.
+
+    Args:
+        client: The agent's client.
+        path: Below the agent's URL.
+        server: The server's process, if the gate started it: it was ready, so that 500 is an answer.
+        secrets_withheld: See `RemoteOptions`.
+
+    Raises:
+        AgentFailure: The server does not run, or is unavailable.
+        AgentRefused: The URL or the credentials are wrong.
+        TooLarge: The answer is larger than 64 MB.
+    """
+    clock = asyncio.get_running_loop().time
+    begun, attempt = clock(), 0
+    try:
+        async with asyncio.timeout_at(begun + _START_SECONDS):
+            while True:
+                attempt += 1
+                reply = await client.request("GET", client.url.join(path), headers={"Accept": "application/json"})
+                if reply.status not in RETRIED and (reply.status < 500 or server is not None):
+                    break
+                pause = pause_before_retry(reply, attempt)
+                if clock() - begun + pause >= _START_SECONDS:
+                    raise overloaded(reply, clock() - begun, attempt)
+                await asyncio.sleep(pause)
+    except HttpFailure as error:
+        raise not_reached(error, client.url.base, server) from error
+    except TimeoutError:
+        silent = HttpFailure(f"no answer within {_START_SECONDS:g} s", reason="refused")
+        raise not_reached(silent, client.url.base, server) from None
+    refused = not_admitted(reply, client.url.base, has_headers=client.has_headers, secrets_withheld=secrets_withheld)
+    if refused := refused or redirected(reply, client.url.base):
+        raise refused
+    return reply
 
 
 @contextlib.asynccontextmanager

@@ -44,7 +44,7 @@ _CONNECT_SECONDS = 10.0
 _KEEPALIVE_SECONDS = 2.0
 """Less than the 5 s after which uvicorn and Node.js close an idle connection, so that no request meets a closed one."""
 
-Reason = Literal["refused", "dns", "tls", "address", "proxy", "broken"]
+Reason = Literal["refused", "dns", "tls", "address", "proxy", "proxy-down", "broken"]
 
 
 class HttpFailure(Exception):
@@ -57,7 +57,8 @@ class HttpFailure(Exception):
             message: What happened.
             reason: `refused`: no connection (nothing listens, no route, no answer within 10 s). `dns`: the host name
                 has no address. `tls`: no secure connection. `address`: a metadata address. `proxy`: the proxy refused.
-                `broken`: the connection ended, or sent something that is not HTTP, before the answer was complete.
+                `proxy-down`: no connection to the proxy, or it has none to the server. `broken`: the connection ended,
+                or sent something that is not HTTP, before the answer was complete.
         """
         super().__init__(message)
         self.message = message
@@ -238,7 +239,7 @@ def _transport(origin: str, environ: Mapping[str, str]) -> httpx2.AsyncBaseTrans
     import httpx2
 
     limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_SECONDS)
-    proxy = _proxy_of(origin, environ)
+    proxy, variable = _proxy_of(origin, environ)
     inner = httpx2.AsyncHTTPTransport(
         verify=_certificates(origin, environ), trust_env=False, limits=limits, proxy=proxy or None
     )
@@ -255,7 +256,8 @@ def _transport(origin: str, environ: Mapping[str, str]) -> httpx2.AsyncBaseTrans
                     raise
                 addresses = []
             if proxy:  # It connects, and resolves the name itself.
-                return await inner.handle_async_request(request)
+                with _proxy_failures(f"the proxy {_without_credentials(proxy)} ({variable})"):
+                    return await inner.handle_async_request(request)
             request.extensions = {**request.extensions, "sni_hostname": host}
             for address in addresses[:-1]:
                 with contextlib.suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
@@ -283,19 +285,49 @@ def _certificates(origin: str, environ: Mapping[str, str]) -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-def _proxy_of(origin: str, environ: Mapping[str, str]) -> str:
-    """The proxy for an origin by the usual variables, "" for none. Lower-case names have precedence, as in curl."""
+def _proxy_of(origin: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The proxy for an origin, and the variable that names it; "" for none.
+
+    Lower-case names have precedence, as in curl.
+    """
     parts = urllib.parse.urlsplit(origin)
     if is_loopback(parts.hostname or ""):
-        return ""
+        return "", ""
     proxies: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, value in sorted(environ.items()):  # Upper case sorts first.
         if name.lower().endswith("_proxy"):
             proxies[name.lower().removesuffix("_proxy")] = value.strip()
+            variables[name.lower().removesuffix("_proxy")] = name
     if urllib.request.proxy_bypass_environment(parts.netloc, proxies):  # type: ignore[attr-defined]
-        return ""
-    address = proxies.get(parts.scheme) or proxies.get("all") or ""
-    return address if not address or "://" in address else f"http://{address}"
+        return "", ""
+    kind = parts.scheme if proxies.get(parts.scheme) else "all"
+    address = proxies.get(kind) or ""
+    return address if not address or "://" in address else f"http://{address}", variables.get(kind, "")
+
+
+def _without_credentials(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+@contextlib.contextmanager
+def _proxy_failures(proxy: str) -> Iterator[None]:
+    """Converts exceptions of a request through a proxy. Later ones, while the answer is read, are the connection's."""
+    import httpx2
+
+    try:
+        yield
+    except httpx2.ProxyError as error:
+        # Of an answer to CONNECT, the text begins with the status.
+        reason: Reason = "proxy-down" if str(error).startswith("5") else "proxy"
+        raise HttpFailure(f"{proxy} answered {_text(error)}", reason=reason) from error
+    except (httpx2.ConnectTimeout, httpx2.ConnectError) as error:
+        if isinstance(_cause(error), ssl.SSLError):  # of the server, through the proxy
+            raise
+        late = f"no connection within {_CONNECT_SECONDS:g} s"
+        what = late if isinstance(error, httpx2.ConnectTimeout) else _text(error)
+        raise HttpFailure(f"{proxy} can't be reached: {what}", reason="proxy-down") from error
 
 
 @contextlib.contextmanager
@@ -309,8 +341,6 @@ def _failures() -> Iterator[None]:
         raise HttpFailure(str(error), reason="address") from error
     except NameNotResolved as error:
         raise HttpFailure(str(error), reason="dns") from error
-    except httpx2.ProxyError as error:
-        raise HttpFailure(f"the proxy failed: {_text(error)}", reason="proxy") from error
     except httpx2.ConnectTimeout as error:
         raise HttpFailure(f"no connection within {_CONNECT_SECONDS:g} s", reason="refused") from error
     except httpx2.ConnectError as error:

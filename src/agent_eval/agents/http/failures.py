@@ -16,8 +16,11 @@ _INFRASTRUCTURE = frozenset({408, 425, *range(520, 531)})
 """Further statuses of servers and proxies (Cloudflare's 520 to 530) that say nothing about the agent. They are not sent
 again: the agent may have got the request."""
 _REFUSED = frozenset({401, 403})
+_PROXY = "Check the proxy, and HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job."
 _PROVIDER_CODES = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "_ResourceExhaustedError"})
 _PROVIDER_STATUS = re.compile(r"429|5\d\d")
+_OVERLOADED_WORDS = re.compile(r"\bdatabase( table)? is locked\b|\bQueuePool limit\b")
+"""What SQLite says, in which `adk api_server` keeps its sessions, and SQLAlchemy's pool of connections."""
 _PROVIDER_WORDS = re.compile(r"\b429\b|\b(?i:quota)\b|RESOURCE_EXHAUSTED|\bUNAVAILABLE\b")
 
 
@@ -59,7 +62,14 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
         case "address":
             hint = "Such addresses hand out the machine's credentials. Use another address of the agent."
         case "proxy":
-            hint = "Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job."
+            hint = _PROXY
+        case "proxy-down":
+            return AgentFailure(
+                f"The agent's server at {url} can't be reached: {error.message}.",
+                kind=FailureKind.SERVER,
+                owner=Owner.PROVIDER,
+                hint=_PROXY,
+            )
         case "broken" if server is None:
             return lost(error.message)  # Something listens, as in a turn.
         case _:
@@ -94,6 +104,16 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
         )
     hint = "Check the credentials in `agent-headers`." if has_headers else "Give it credentials: input `agent-headers`."
     return refused(message, hint)
+
+
+def redirected(reply: Reply, url: str) -> AgentRefused | None:
+    """A redirect before the first case, e.g. to https or to a login page; None for any other answer."""
+    if not 300 <= reply.status < 400 or not (location := reply.headers.get("location")):
+        return None
+    return refused(
+        f"The server at {url} redirects to {first_line(location, 200)} (HTTP {reply.status}), which is not followed.",
+        "Name the agent's final URL. If that is a login page, give credentials: input `agent-headers`.",
+    )
 
 
 def lost(what: str, server: ServerProcess | None = None) -> AgentFailure:
@@ -136,23 +156,47 @@ def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
     )
 
 
-def unexpected_status(reply: Reply, server: ServerProcess | None = None, when: str = "") -> AgentFailure:
-    """An answer that is an error of the agent (500, 404, 422 ...), or one of a proxy in front of it.
+def unexpected_status(reply: Reply, server: ServerProcess | None = None, before: str = "") -> AgentFailure:
+    """An answer that is an error of the agent (500, 404, 422 ...), of its server, or of a proxy in front of it.
 
     Args:
         reply: The answer.
         server: Its process, if the gate started it.
-        when: What was requested: `when a session was created`.
+        before: What was requested before the agent's code ran: `when a session was created`. Then the server has
+            failed, and it is not the pull request's unless the gate started it.
     """
-    message = f"The agent's server answered HTTP {reply.status}{f' {when}' if when else ''}{_said(reply)}."
+    what = f"HTTP {reply.status}{f' {before}' if before else ''}{_said(reply)}"
+    message = f"The agent's server answered {what}."
+    if reply.status >= 500 and _OVERLOADED_WORDS.search(reply.text):
+        return _without_capacity(what)
     if reply.status in _INFRASTRUCTURE:
         hint = "See the log of the proxy or load balancer in front of the server, and run the job again."
         return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
+    if before and server is None:
+        return AgentFailure(
+            message,
+            kind=FailureKind.SERVER,
+            owner=Owner.PROVIDER,
+            hint="The agent was not asked. See the server's log.",
+            collateral=reply.status >= 500,
+        )
     return AgentFailure(
         message,
         kind=FailureKind.EXCEPTION,
         log_tail=server.log_tail() if server is not None else None,
         hint="The exception is in the server's log." if reply.status >= 500 else None,
+    )
+
+
+def _without_capacity(what: str) -> AgentFailure:
+    """The server says that it can't do so much at once. The run is repeated once, with fewer runs at once."""
+    return AgentFailure(
+        f"The agent's server was overloaded: {what}.",
+        kind=FailureKind.SERVER,
+        owner=Owner.PROVIDER,
+        hint="Lower `--concurrency`, or give the server a session service that allows more at once: `adk api_server` "
+        "keeps its sessions in SQLite unless it is started with `--session_service_uri memory://`.",
+        collateral=True,
     )
 
 
@@ -164,7 +208,7 @@ def agent_error(
     server: ServerProcess | None = None,
     by_words: bool = False,
 ) -> AgentFailure:
-    """An error that the agent reports in its answer: its own exception, or that of its model's provider.
+    """An error in the answer: the agent's own exception, that of its model's provider, or an overloaded server.
 
     Args:
         message: The error's text.
@@ -177,6 +221,8 @@ def agent_error(
     provider = provider or (by_words and _PROVIDER_WORDS.search(message) is not None)
     text = first_line(message, 500).rstrip(".") or "no message"
     text = next((f"{name}: {text}" for name in names if name and name not in text), text)
+    if _OVERLOADED_WORDS.search(message):
+        return _without_capacity(text)
     if provider:
         return AgentFailure(
             f"The agent's model provider failed: {text}.",
@@ -193,12 +239,18 @@ def agent_error(
     )
 
 
-def too_late(timeout: float) -> AgentFailure:
-    """The turn's time is up."""
+def too_late(timeout: float, after: str = "") -> AgentFailure:
+    """The turn's time is up.
+
+    Args:
+        timeout: Seconds that the turn had.
+        after: What had happened before, if the server had stopped answering: a sentence.
+    """
+    slow = "If the agent is slow but correct, give turns more time (`--turn-timeout`)."
     return AgentFailure(
-        f"The turn did not end within {timeout:g} s.",
+        f"The turn did not end within {timeout:g} s.{f' {after}' if after else ''}",
         kind=FailureKind.DEADLINE,
-        hint="If the agent is slow but correct, give turns more time (`--turn-timeout`).",
+        hint="Probably the agent raised an exception: see the server's log." if after else slow,
     )
 
 
