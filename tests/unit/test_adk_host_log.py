@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.agents.host._log import HostLog
@@ -40,6 +40,18 @@ def test_host_log__a_secret_is_masked_wherever_the_chunks_end(cuts: list[int], b
         log = fed(Path(directory) / "log", chunks)
         assert log.path.read_bytes() == b"x" * before + b"a *** b\n******\n"
         assert log.tail() == "x" * before + "a *** b\n******"
+
+
+@given(st.lists(st.integers(0, 120), max_size=6))
+@example([19])
+def test_host_log__a_secret_that_begins_with_another_is_masked_wherever_the_chunks_end(cuts: list[int]) -> None:
+    secrets = ("hunter2-prod", "hunter2-prod-EU-0123456789abcdef", "abcdef, and more")
+    data = b"token=hunter2-prod-EU-0123456789abcdef, and more...\nhunter2-prod hunter2-prod-EU-0123456789abcdef\n"
+    ends = sorted({0, *(min(cut, len(data)) for cut in cuts), len(data)})
+    chunks = [data[start:end] for start, end in itertools.pairwise(ends)]
+    with tempfile.TemporaryDirectory() as directory:
+        log = fed(Path(directory) / "log", chunks, secrets=secrets)
+        assert log.path.read_bytes() == b"token=***...\n*** ***\n"
 
 
 def test_host_log__the_first_and_the_last_half_are_kept(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import base64
 import urllib.parse
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from agent_eval.core.masking import MASK, Masker
+from agent_eval.core.masking import MASK, Masker, first_line, shorten
 
 
 def test_masker__a_secret_that_contains_another_goes_as_a_whole() -> None:
@@ -15,6 +17,24 @@ def test_masker__a_secret_that_contains_another_goes_as_a_whole() -> None:
     masker = Masker(["token-1", "token-1-and-its-tail"])
     assert masker.text("use token-1-and-its-tail now") == f"use {MASK} now"
     assert masker.data(b"use token-1-and-its-tail now") == f"use {MASK} now".encode()
+
+
+def test_masker__secrets_that_overlap_go_as_a_whole() -> None:
+    masker = Masker(["s3cret-of-the-job", "of-the-job-and-more"])
+    assert masker.text("use s3cret-of-the-job-and-more now") == f"use {MASK} now"
+    assert masker.data(b"use s3cret-of-the-job-and-more now") == f"use {MASK} now".encode()
+    assert masker.text("s3cret-of-the-jobs3cret-of-the-job") == MASK * 2
+
+
+@given(before=st.integers(0, 500), after=st.integers(0, 500), limit=st.integers(60, 400))
+@example(before=66, after=200, limit=200)
+def test_shorten__takes_masked_text_alone_and_leaves_no_part_of_a_secret(before: int, after: int, limit: int) -> None:
+    secret = "S" * 3 + "".join(chr(ord("A") + number % 26) for number in range(61))
+    masked = Masker([secret]).text("x" * before + secret + "y" * after)
+    for text in (shorten(masked, limit), first_line(masked, limit)):
+        assert not any(letter in text.replace("more characters", "") for letter in "ABCDEF")
+    # mypy checks that this comment is needed: a text that nobody has masked can't be shortened here.
+    assert shorten("no Masker has read this", 60)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("secret", ["s3cret/with+signs?", "p\u00e4ssword-long"])
@@ -54,6 +74,12 @@ def test_masker__base64_of_a_text_around_a_secret(before: str, after: str) -> No
 
 def test_masker__base64__ordinary_text_stays() -> None:
     assert Masker(["abcdef"]).text("VGhpcyBpcyBub3QgYSBzZWNyZXQ=") == "VGhpcyBpcyBub3QgYSBzZWNyZXQ="
+
+
+def test_masker__json_of_other_languages() -> None:
+    assert (
+        Masker(["key/with<&more"]).text(r'"key\/with<&more" and "key/with\u003c\u0026more"') == f'"{MASK}" and "{MASK}"'
+    )
 
 
 def test_masker__form_encoding() -> None:

@@ -11,7 +11,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agent_eval.core.text import first_line, harmless
+from agent_eval.core.masking import Masked, Masker, first_line
+from agent_eval.core.text import harmless
 
 KEPT = (
     "PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK",
@@ -139,8 +140,5 @@ def authorization(url: str, token: str) -> list[tuple[str, str]]:
     return [(key, ""), (key, f"AUTHORIZATION: basic {basic}"), ("http.followRedirects", "false")]
 
 
-def _mask(text: str, config: Sequence[tuple[str, str]]) -> str:
-    for key, value in config:
-        if key.endswith(".extraheader") and value:
-            text = text.replace(value.rpartition(" ")[2], "***")
-    return text
+def _mask(text: str, config: Sequence[tuple[str, str]]) -> Masked:
+    return Masker(value.rpartition(" ")[2] for key, value in config if key.endswith(".extraheader")).text(text)

@@ -74,12 +74,14 @@ def shorten(value: str, limit: int) -> str:
     return value[:head] + note + value[len(value) - (room - head) :]
 
 
+def whole_line(value: str) -> str:
+    """The first non-blank line in full; "" for blank text."""
+    return next((line.strip() for line in value.splitlines() if line.strip()), "")
+
+
 def first_line(value: str, limit: int = 200) -> str:
     """The first non-blank line, for a one-line message; "" for blank text."""
-    for line in value.splitlines():
-        if line.strip():
-            return shorten(line.strip(), limit)
-    return ""
+    return shorten(whole_line(value), limit)
 
 
 _NAME, _ITEM = 400, 500

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
 
 _CHUNK = 1 << 16
-_LARGEST_ERROR = 100_000
+LARGEST_ERROR = 100_000
 """Bytes that are read of an unsuccessful response."""
 
 
@@ -153,7 +153,7 @@ def receive(
 def _body(response: Response, max_bytes: int, expired: Callable[[], bool]) -> bytes | NoAnswer:
     if response.status_code >= 300:
         # The status is what matters; messages of APIs are short.
-        return _read(response, _LARGEST_ERROR, expired)
+        return _read(response, LARGEST_ERROR, expired)
     too_large = NoAnswer(kind="too-large", message=f"the response is larger than {max_bytes:,} bytes")
     declared = response.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:

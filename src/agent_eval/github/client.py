@@ -324,7 +324,7 @@ class GitHubClient:
 
     def _refusal(self, answer: Answer, operation: str, *, write: bool) -> GitHubError:
         try:
-            value = json.loads(self._masker.data(answer.body[:100_000]))
+            value = json.loads(self._masker.data(answer.body))
         except (ValueError, RecursionError):
             value = {}
         body = value if isinstance(value, dict) else {}

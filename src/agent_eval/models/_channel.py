@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import Masker
-from agent_eval.core.text import shorten
+from agent_eval.core.masking import Masker, shorten
 from agent_eval.models._budget import UNKNOWN, Estimate, Meter, Reservation
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._provider import Client, ProviderError, ProviderReply, ProviderRequest, unreadable_reply
@@ -190,7 +189,10 @@ class ModelChannel:
             raise
         except Exception as error:
             raise unreadable_reply(error) from error
-        return replace(reply, note=self._shown(reply.note)) if reply.note else reply
+        # A gateway may quote the key in an answer, too.
+        mask = self._masker.text
+        version = None if reply.model_version is None else mask(reply.model_version)
+        return replace(reply, text=mask(reply.text), note=self._shown(reply.note), model_version=version)
 
     def _estimate(self, request: ProviderRequest) -> Estimate:
         """Estimates an attempt: output of average length so far, at most twice the longest."""

@@ -8,7 +8,7 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import first_line
+from agent_eval.core.text import whole_line
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._generation import split_system
 from agent_eval.models._provider import (
@@ -137,7 +137,7 @@ def _word(value: Any) -> str:
 
 def _api_error(error: errors.APIError) -> ProviderError:
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    message = first_line(str(error.message or ""))
+    message = whole_line(str(error.message or ""))
     return status_error(error.code or 0, message, headers, wait=retry_info_delay(error.details))
 
 

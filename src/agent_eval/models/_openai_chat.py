@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import first_line
+from agent_eval.core.text import whole_line
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._generation import SENT_TO_OPENAI, split_system
 from agent_eval.models._provider import (
@@ -122,7 +122,7 @@ def _parse(response: ChatCompletion) -> ProviderReply:
     if choice.finish_reason == "content_filter":
         return reply.refused("the content filter stopped the reply")
     if message.refusal:
-        return reply.refused(f"the model refused: {first_line(message.refusal)}")
+        return reply.refused(f"the model refused: {whole_line(message.refusal)}")
     return reply
 
 
@@ -153,7 +153,7 @@ def _usage(usage: CompletionUsage | None) -> ModelUsage:
 def _message_of(error: Any) -> str:
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
-    return first_line(str(message or error.message))
+    return whole_line(str(message or error.message))
 
 
 def _is_filter(body: Any) -> bool:

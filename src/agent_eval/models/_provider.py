@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from agent_eval.core.text import first_line, shorten
+from agent_eval.core.text import whole_line
 from agent_eval.models.protocol import FailureKind, ModelUsage
 
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Retryable statuses. ADK retries 408, 429, 500, 502, 503 and 504; some gateways answer 529 when overloaded."""
 
+_LONGEST_VERSION = 200
 _MOST_TOKENS = 100_000_000
 """Upper bound for a plausible token count, including the prompt."""
 
@@ -76,7 +77,7 @@ class ProviderError(Exception):
         """Creates the error.
 
         Args:
-            message: One sentence.
+            message: One sentence. What the provider said is in it in full: the channel masks and then shortens it.
             kind: The kind of the failure if no attempt succeeds.
             then: What to do next.
             retry_after: Seconds that the provider asks us to wait.
@@ -188,8 +189,8 @@ def retry_info_delay(details: Any) -> float | None:
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the first line of an exception's message, in full: mask secrets before shortening it."""
-    return first_line(str(error)) or type(error).__name__
+    """Returns the first line of an exception's message, in full: the channel masks and then shortens it."""
+    return whole_line(str(error)) or type(error).__name__
 
 
 def unreadable_reply(error: BaseException) -> ProviderError:
@@ -214,8 +215,8 @@ def timeout_error(seconds: float) -> ProviderError:
 
 
 def version_name(value: Any) -> str | None:
-    """Returns the reported model version, if any."""
-    return shorten(value, 200) if isinstance(value, str) else None
+    """Returns the reported model version; None if it is missing or implausible."""
+    return value if isinstance(value, str) and len(value) <= _LONGEST_VERSION else None
 
 
 def token_count(value: Any) -> int | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.core.text import first_line, shorten
+from agent_eval.core.masking import Masked, first_line
 
 REMINDER = (
     "\n\nYour last reply could not be read. Reply with a single JSON value that fits the schema you were given, and "
@@ -39,7 +39,7 @@ def parse_reply(text: str, schema: Mapping[str, Any]) -> Any:
     if mismatch is not None:
         where = "".join(f"[{part!r}]" for part in mismatch.absolute_path)
         raise ValueError(
-            f"it does not fit the schema{f' at {where}' if where else ''}: {shorten(first_line(mismatch.message), 200)}"
+            f"it does not fit the schema{f' at {where}' if where else ''}: {first_line(Masked(mismatch.message))}"
         )
     return value
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import first_line
+from agent_eval.core.text import whole_line
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._gemini import google_credentials
 from agent_eval.models._provider import (
@@ -239,7 +239,7 @@ def _result(answer: Any) -> dict[str, Any]:
         raise _result_error(error)
     score = result.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        explanation = first_line(str(result.get("explanation") or ""))
+        explanation = whole_line(str(result.get("explanation") or ""))
         raise ProviderError(f"the service gave no score{f': {explanation}' if explanation else ''}", kind="malformed")
     verdicts = result.get("rubricVerdicts")
     return {
@@ -269,7 +269,7 @@ def _rubric(number: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
 
 def _result_error(error: Mapping[str, Any]) -> ProviderError:
     code = error["code"]
-    message = f"the service returned an error ({code}: {first_line(str(error.get('message', '')))})"
+    message = f"the service returned an error ({code}: {whole_line(str(error.get('message', '')))})"
     if code in _RETRIED_CODES:
         return ProviderError(message, then="slow-down" if _RETRIED_CODES[code] else "retry")
     if code in _NOT_ALLOWED:
@@ -284,7 +284,7 @@ def _refusal(response: Response) -> ProviderError:
         details = {}
     error = details.get("error") if isinstance(details, dict) else None
     message = str(error.get("message", "")) if isinstance(error, dict) else ""
-    return status_error(response.status_code, first_line(message), response.headers, wait=retry_info_delay(details))
+    return status_error(response.status_code, whole_line(message), response.headers, wait=retry_info_delay(details))
 
 
 def open_vertex_eval(endpoint: Endpoint, *, connections: int) -> VertexEvalClient:

@@ -48,11 +48,10 @@ class HostLog:
 
     def feed(self, chunk: bytes) -> None:
         """Logs a chunk of output. The end of a line is kept back, because it may be the beginning of a secret."""
-        data = self._masker.data(self._pending + chunk)
-        # The masker treats each line of a secret separately, so complete lines can be logged.
-        pending = min(max(self._masker.longest - 1, 0), len(data) - data.rfind(b"\n") - 1)
-        self._pending = data[len(data) - pending :]
-        self._keep(data[: len(data) - pending])
+        raw = self._pending + chunk
+        complete = self._masker.complete(raw)
+        self._pending = raw[complete:]
+        self._keep(self._masker.data(raw[:complete]))
 
     def _keep(self, data: bytes) -> None:
         if self._written < self._half:

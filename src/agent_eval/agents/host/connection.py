@@ -14,8 +14,8 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from agent_eval.core.masking import Masker
-from agent_eval.core.text import carriable, shorten
+from agent_eval.core.masking import Masked, Masker, shorten
+from agent_eval.core.text import carriable
 
 VERSION = 1
 MAX_LINE = 64 * 1024 * 1024
@@ -77,7 +77,7 @@ def decode(line: bytes, masker: Masker) -> dict[str, Any]:
 
 
 def _shown(line: bytes, masker: Masker) -> str:
-    return shorten(carriable(masker.data(line).decode("utf-8", "replace")), 400)
+    return shorten(Masked(carriable(masker.decoded(line))), 400)
 
 
 def _clean(value: Any, masker: Masker) -> Any:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent_eval.core.masking import Masker
-from agent_eval.core.text import first_line, harmless
-from agent_eval.core.transfer import Answer, NoAnswer, NoAuth, Request, new_session, receive
+from agent_eval.core.masking import Masker, first_line
+from agent_eval.core.text import harmless
+from agent_eval.core.transfer import LARGEST_ERROR, Answer, NoAnswer, NoAuth, Request, new_session, receive
 
 _TEMPORARY = {429, 502, 503, 504}
 """OTLP's retryable statuses (https://opentelemetry.io/docs/specs/otlp/#failures-1)."""
@@ -140,7 +140,9 @@ class Client:
         return content
 
     def _reason(self, body: bytes) -> str:
-        reason = self.safe(first_line(body.decode("utf-8", "replace")))
+        # A body that was cut may end with the first half of a secret.
+        whole = self._masker.beginning(body) if len(body) >= LARGEST_ERROR else body
+        reason = self.safe(whole.decode("utf-8", "replace"))
         return f": {reason.rstrip('.')}" if reason else ""
 
     def safe(self, text: str) -> str:
