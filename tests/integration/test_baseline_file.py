@@ -159,6 +159,22 @@ async def test_file__a_link_is_no_baseline(repo: Repo, target: str, is_pull_requ
     assert re.search(message, baseline.message)
 
 
+async def test_file__a_link_is_as_old_as_the_base_commit(repo: Repo) -> None:
+    repo.write({"stored/good.json": wire(GOOD)})
+    (repo.root / "evals").symlink_to("links")
+    (repo.root / "links").mkdir()
+    (repo.root / "links/baseline.json").symlink_to("../stored/good.json")
+    base = repo.commit({})
+    repo.branch("feature")
+    repo.commit({"stored/good.json": wire(WORSE)})
+
+    baseline = await ask(repo, base)
+    own = await ask(repo, base, is_pull_request=False)
+
+    assert isinstance(baseline, Found) and isinstance(own, Found)
+    assert (baseline.report, own.report) == (GOOD, WORSE)
+
+
 async def test_file__a_directory_is_no_baseline(repo: Repo) -> None:
     base = repo.commit({f"{PATH}/x": "{}"})
 

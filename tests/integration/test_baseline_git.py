@@ -117,21 +117,35 @@ def test_git__only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
 
 def test_git__entries_distinguish_files_from_what_only_looks_like_one(repo: Repo) -> None:
     repo.write({"a b/ü.json": "{}", "*": "star"})
-    (repo.root / "link").symlink_to("/etc/passwd")
+    links = {
+        "link": "a b/ü.json",
+        "folder": "a b",
+        "chain": "folder/ü.json",
+        "outside": "/etc/passwd",
+        "above": "../x",
+        "nowhere": "x",
+        "loop": "loop",
+    }
+    for name, target in links.items():
+        (repo.root / name).symlink_to(target)
     commit = repo.commit({})
     git = repo.opened()
 
     baseline = git.entry(commit, PurePosixPath("a b/ü.json"))
     assert baseline is not None
-    assert (baseline.mode, baseline.size, git.blob(baseline.blob)) == ("100644", 2, b"{}")
-    star, link, folder = (git.entry(commit, PurePosixPath(name)) for name in ("*", "link", "a b"))
+    assert (baseline.size, git.blob(baseline.blob)) == (2, b"{}")
+    star = git.entry(commit, PurePosixPath("*"))
     assert star is not None
     assert git.blob(star.blob) == b"star"
-    assert link is not None
-    assert link.mode == "120000"
-    assert folder is not None
-    assert (folder.mode, folder.size) == ("040000", None)
-    assert git.entry(commit, PurePosixPath("ü.json")) is None
+    for name in ("link", "chain", "folder/ü.json"):
+        assert git.entry(commit, PurePosixPath(name)) == baseline, name
+    for name in ("a b", "folder", "outside", "above", "nowhere", "loop"):
+        entry = git.entry(commit, PurePosixPath(name))
+        assert entry is not None and entry.size is None, name
+    for name in ("ü.json", "x missing", "*/x"):
+        assert git.entry(commit, PurePosixPath(name)) is None, name
+    with pytest.raises(GitError, match="has a line break"):
+        git.entry(commit, PurePosixPath("a\nb"))
     with pytest.raises(GitError, match="is outside repository"):
         git.entry(commit, PurePosixPath("../a"))
 

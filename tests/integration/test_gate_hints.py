@@ -239,6 +239,7 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
     assert from_python.stdout.splitlines()[-1:] == ["broken"], from_python.stdout + from_python.stderr
     # An agent with eval files may be meant as a place to search: it is, with a notice.
     repository.evals("broken/own.test.json", {"own": "Hello."}, expect={"own": "No."})
-    both = repository.gate("run", *arguments, "--agent-python", "nowhere/python", python=False)
+    both = repository.gate("agents", *arguments, python=False)
     assert "[agent-as-path]" in both.out + both.err
-    assert {file.file for file in both.report.files} == {EVALS, "broken/own.test.json"}
+    assert both.out.startswith("broken\n  broken/own.test.json"), both.out
+    assert f"{EVALS}: error [agent-ambiguous]" in both.out, both.out

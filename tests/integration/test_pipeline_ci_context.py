@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from base_repos import ENVIRON, Repo, new_repo
 from fake_github import FakeGitHub, Fault
+from gate_runs import Repository
+from recorded_evals import AGENT, write_evals
 
 from agent_eval.pipeline.ci_context import CIContext, detect_ci_context, gating_files_changed, rules
 from agent_eval.settings.settings import Settings, read_settings
@@ -126,6 +128,65 @@ def test_ci_context__a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo,
 
     result = rules(ci, repo.root, NAME)
     assert (result.text, "changes" in result.notice) == ('comment-key = "nightly"\n', True)
+
+
+@pytest.mark.parametrize("name", ["main", "origin/main"])
+def test_rules__base_ref_names_the_branch_whose_tip_decides(repo: Repo, tmp_path: Path, name: str) -> None:
+    """As in GitLab. Where the branch was made does not choose the rules, nor does a stale local branch."""
+    repo.commit({"a": "1"})
+    clone = tmp_path / "clone"
+    repo.git("clone", "-q", str(repo.root), str(clone))
+    repo.commit({NAME: "min-pass-rate = 1.0\n"})
+    change = Repo(clone)
+    change.branch("change")
+    change.commit({NAME: "min-pass-rate = 0.0\n"})
+    change.git("fetch", "-q", "origin")
+
+    ci, _ = surveyed(change, ENVIRON, base_ref=name)
+    without, _ = surveyed(change, ENVIRON)
+    compared, _ = surveyed(change, ENVIRON, baseline="rerun")
+
+    result = rules(ci, clone, NAME)
+    assert result.text == "min-pass-rate = 1.0\n"
+    assert result.notice == (
+        f"This checkout changes {NAME}, the gate's own rules. The rules of the base branch were applied."
+    )
+    assert rules(without, clone, NAME).text == rules(compared, clone, NAME).text == "min-pass-rate = 0.0\n"
+
+
+def test_rules__a_link_is_resolved_at_the_base_commit(repo: Repo, github: FakeGitHub) -> None:
+    (repo.root / NAME).symlink_to("cfg/e.toml")
+    base = repo.commit({"cfg/e.toml": "num-runs = 3\n"})
+    repo.branch("change")
+    head = repo.commit({"cfg/e.toml": "num-runs = 1\n"})
+    repo.merge("change", "main")
+    github.faults.append(Fault(status=503, body=b"{}", times=1_000))
+
+    for environ, flags in ((pull_request(repo, github, head=head, base=base), {}), (ENVIRON, {"base_ref": "main"})):
+        ci, _ = surveyed(repo, environ, **flags)
+        result = rules(ci, repo.root, NAME)
+        assert result.text == "num-runs = 3\n", flags
+        assert f"changes {NAME}" in result.notice
+
+
+def test_run__base_ref_does_not_let_a_branch_loosen_its_gate(repo: Repo) -> None:
+    write_evals(repo.root, "home.test.json", {"on": ["lamp"], "off": ["heater"]})
+    repo.commit({".gitignore": "agent-eval-results/\n", NAME: "min-pass-rate = 1.0\n"})
+    repo.branch("change")
+    repo.commit({NAME: '[[policy]]\ncases = ":*"\nblocking = false\n'})
+    gate = Repository(root=repo.root).gate
+    command = ("run", "--agent", AGENT, "--baseline", "none")
+
+    own = gate(*command, python=False)
+    held = gate(*command, "--base-ref", "main", python=False)
+
+    assert own.code == 0 and "Nothing was gated" in own.out, own.out + own.err
+    assert held.code == 1, held.out + held.err
+    said = "This checkout changes agent-eval.toml, the gate's own rules. The rules of the base branch were applied."
+    assert said in " ".join(held.err.split()) and said in (held.output / "summary.md").read_text("utf-8")
+    repo.commit({NAME: "num-runs = 'many'\n"})
+    wrong = gate(*command, "--base-ref", "main", python=False)
+    assert wrong.code == 2 and "num-runs" in wrong.out, "the checkout's own file is checked"
 
 
 def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **flags: str) -> list[str]:

@@ -16,7 +16,6 @@ from agent_eval.core.text import harmless
 from agent_eval.results import BaselineSource, RunReport
 
 MAX_BYTES = 64 * 1024 * 1024
-_REGULAR = {"100644", "100755"}
 _NAME_FILE = "Name the results.json of a run itself, not its directory: `file:DIRECTORY/results.json`."
 _RECORD = "To record one, commit the results.json of a run of the base branch there."
 
@@ -75,7 +74,7 @@ class FileSource:
             entry = self._entry(self.git, request)
             if entry is None:
                 return NoneYet(message=f"There is no {where}.", hint=_RECORD)
-            if entry.mode not in _REGULAR or entry.size is None:
+            if entry.size is None:
                 return FetchFailed(message=f"{where} is not used: it is not a regular file.", hint=_NAME_FILE)
             if entry.size > self.max_bytes:
                 return self._too_large(where)

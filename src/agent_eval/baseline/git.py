@@ -36,13 +36,11 @@ ORIGIN = Remote()
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A tree entry of a commit."""
+    """What a commit has at a path, behind symbolic links."""
 
-    mode: str
-    """Octal, e.g. `100644`, `120000` for a symbolic link, `160000` for a submodule."""
     blob: str
     size: int | None
-    """Bytes; None if it is not a file."""
+    """Bytes; None if it is not a regular file of the commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +65,7 @@ class Git:
         config: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
         cwd: Path | None = None,
+        stdin: bytes = b"",
     ) -> bytes:
         """Runs `git ARGUMENTS` and returns its output; see `run_git`.
 
@@ -76,6 +75,7 @@ class Git:
             config: Additional configuration.
             timeout: Seconds; None for `self.timeout`.
             cwd: Working directory; None for `top`.
+            stdin: What git reads from its standard input.
 
         Raises:
             GitError: git failed, timed out, or is missing.
@@ -88,6 +88,7 @@ class Git:
             owner=self.owner,
             timeout=timeout or self.timeout,
             ok=ok,
+            stdin=stdin,
         )
 
     def commit(self, name: str) -> str | None:
@@ -135,14 +136,20 @@ class Git:
         return [os.fsdecode(path) for path in out.split(b"\0") if path]
 
     def entry(self, commit: str, path: PurePosixPath) -> Entry | None:
-        """Returns the entry of a commit at a path relative to `top`; None if there is none."""
-        out = self.run("ls-tree", "-z", "-l", "--full-tree", checked(commit), "--", path.as_posix())
-        for line in out.split(b"\0"):
-            facts, _, name = line.partition(b"\t")
-            if os.fsdecode(name) == path.as_posix():
-                mode, _, blob, size = facts.decode().split()
-                return Entry(mode=mode, blob=blob, size=int(size) if size.isdigit() else None)
-        return None
+        """Returns what a commit has at a path relative to `top`; None if there is nothing.
+
+        Symbolic links are followed inside the commit, so that what a link leads to is as old as the link.
+        """
+        name = path.as_posix()
+        if "\n" in name:
+            raise GitError(f"{harmless(name)!r} has a line break.")
+        asked = os.fsencode(f"{checked(commit)}:{name}\n")
+        show = "--batch-check=%(objecttype) %(objectname) %(objectsize)"
+        out = self.run("cat-file", "--follow-symlinks", show, stdin=asked)
+        if out == asked[:-1] + b" missing\n" or out.startswith(b"notdir "):
+            return None
+        kind, blob, size = (out.split() + [b""] * 3)[:3]
+        return Entry(blob=blob.decode(), size=int(size)) if kind == b"blob" else Entry(blob="", size=None)
 
     def blob(self, sha: str) -> bytes:
         """Returns the content of a file. Check its size first."""

@@ -59,6 +59,7 @@ def find_request(
     """
     try:
         branch, commit, how = _find(event, activity, git, forge, base_ref)
+        tip = "" if base_ref is None else _tip(base_ref, base_ref, git) or base_ref
     except _Unknown as unknown:
         return replace(unknown.failure, by_name=base_ref is not None)
     except GitError as error:
@@ -71,6 +72,7 @@ def find_request(
         commit=commit,
         how=how,
         is_pull_request=activity.kind == "compare" or base_ref is not None,
+        tip=tip,
         workflow=event.workflow_path or "",
         artifact=artifact,
         own_run=event.run_id,
@@ -153,8 +155,7 @@ def _with_branch(
 ) -> tuple[str, str, str]:
     names = [name for name in (named or event.default_branch,) if name] or list(_BRANCHES)
     for name in names:
-        tips = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] + [name] * (name == named)
-        tip = next((tip for tip in tips if isinstance(git, Git) and git.commit(tip) is not None), None)
+        tip = _tip(name, named, git)
         if tip is None and (forge is None or event.default_branch is None):
             continue
         base = _merge_base(tip or name, tested, name, git, forge)
@@ -165,6 +166,14 @@ def _with_branch(
         f"This clone has no branch {listed} to compare with.",
         f"{first} In CI, check out with `fetch-depth: 0`.",
     )
+
+
+def _tip(name: str, named: str | None, git: Git | GitError) -> str | None:
+    """The commit of a branch, as the remote has it where that is known; None if the clone lacks it."""
+    if isinstance(git, GitError):
+        return None
+    refs = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] + [name] * (name == named)
+    return next((commit for ref in refs if (commit := git.commit(ref)) is not None), None)
 
 
 def _suggestion(name: str, git: Git | GitError) -> str:

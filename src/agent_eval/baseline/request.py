@@ -19,6 +19,8 @@ class BaselineRequest:
     """How that commit was determined, e.g. "the first parent of the tested merge commit"."""
     is_pull_request: bool
     """Whether the checkout is a pull request; a committed file is then read from the base branch."""
+    tip: str = ""
+    """The tip of the branch that `base-ref` names, or that name where the clone lacks it; "" without `base-ref`."""
     workflow: str = ""
     """Path of the workflow file, e.g. `.github/workflows/evals.yml`; only its runs are considered."""
     artifact: str = "agent-eval-results"

@@ -75,6 +75,8 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, files_are_read: bool) ->
     if ci.activity.kind == "publish" and settings.mode != "link" and not has_error(problems):
         return _publish(settings, ci, io)
     settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
+    for warning in warnings:
+        io.log(f"agent-eval: {warning}")
     if settings.mode == "link":
         return _link(settings, ci, problems, warnings, io)
     problems += [] if yes else recording_refused(settings, ci, in_ci=io.in_ci)
@@ -101,8 +103,10 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, files_are_read: bool) ->
 def _with_base_rules(
     read: _ReadSettings, settings: Settings, problems: list[Problem], ci: CIContext
 ) -> tuple[Settings, list[Problem], list[str]]:
-    """For a pull request, the settings with the base branch's agent-eval.toml, the problems, and warnings."""
-    if ci.activity.kind != "compare":
+    """For a pull request and with `base-ref`, the settings with the base branch's agent-eval.toml, the problems, and
+    warnings.
+    """
+    if not ci.held_to_base:
         return settings, problems, []
     warnings = []
     base = rules(ci, settings.root, CONFIG_FILE)
@@ -114,7 +118,9 @@ def _with_base_rules(
             settings = base_settings
         elif has_error(base_problems):
             # The pull request may fix the base branch's file.
-            warnings = [f"{CONFIG_FILE} of the base branch can't be used, so that of this pull request was applied."]
+            warnings = [
+                f"{CONFIG_FILE} of the base branch can't be used, so that of {ci.checkout_name.lower()} was applied."
+            ]
         else:
             today = datetime.now(UTC).date()
             policy = base_settings.policy.instead_of(settings.policy, today)

@@ -73,6 +73,7 @@ def run_git(
     owner: tuple[int, int] | None,
     timeout: float,
     ok: Sequence[int] = (0,),
+    stdin: bytes = b"",
 ) -> bytes:
     """Runs `git ARGUMENTS` and returns its standard output.
 
@@ -85,6 +86,7 @@ def run_git(
         owner: Run as this (uid, gid); None for the current user.
         timeout: Seconds.
         ok: Exit codes that are not errors.
+        stdin: What git reads from its standard input.
 
     Raises:
         GitTimeout: Git took too long.
@@ -96,7 +98,7 @@ def run_git(
             ["git", *arguments],
             cwd=cwd,
             env={**environment, **config_environment(config)},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -110,7 +112,7 @@ def run_git(
         raise GitError(f"git could not be started: {error}.", hint=hint) from None
     with process:
         try:
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # with its helpers, which hold the pipes
                 os.killpg(process.pid, signal.SIGKILL)

@@ -59,6 +59,19 @@ class CIContext:
         return self.activity.kind == "compare" or (self.activity.kind != "record" and self.baseline_request is not None)
 
     @property
+    def held_to_base(self) -> bool:
+        """Whether the base branch's agent-eval.toml applies: the checkout is a change to a branch that is not its own
+        choice. GitHub or `base-ref` names that branch.
+        """
+        request = self.baseline_request
+        return self.activity.kind == "compare" or (request is not None and request.is_pull_request)
+
+    @property
+    def checkout_name(self) -> str:
+        """The subject of a sentence about a checkout that is held to the base branch's rules."""
+        return "This pull request" if self.activity.kind == "compare" else "This checkout"
+
+    @property
     def source_url(self) -> str | None:
         """Where the tested files can be browsed."""
         commit = self.origin.head_commit or self.origin.commit
@@ -212,7 +225,8 @@ class Rules:
 
 
 def rules(ci: CIContext, root: Path, name: str) -> Rules:
-    """The base branch's rules on a pull request, else those of the checkout: a pull request doesn't choose its rules.
+    """The base branch's rules on a pull request and with `base-ref`, else those of the checkout: a pull request doesn't
+    choose its rules.
 
     Args:
         ci: The run's CI context.
@@ -220,21 +234,22 @@ def rules(ci: CIContext, root: Path, name: str) -> Rules:
         name: The file's name.
     """
     own = _own_text(root / name)
-    if ci.activity.kind != "compare":
+    if not ci.held_to_base:
         return Rules(text=own)
     try:
         data = _file_at(ci, _ruling_commit(ci), name)
         text = None if data is None else data.decode("utf-8")
     except (GitError, ForgeError, UnicodeDecodeError) as error:
         why = getattr(error, "message", "it is not UTF-8.")
-        applied = f"{name} of this pull request itself was applied" if own is not None else "The gate's defaults apply"
+        checkout = ci.checkout_name.lower()
+        applied = f"{name} of {checkout} itself was applied" if own is not None else "The gate's defaults apply"
         return Rules(text=own, notice=f"{applied}, since the base branch's can't be read: {why}")
     exists = (root / name).exists()
     if text == own and (exists or own is None):
         return Rules(text=own)
     what = "adds" if text is None else "changes" if exists else "removes"
     applied = "The gate's defaults" if text is None else "The rules of the base branch"
-    return Rules(text=text, notice=f"This pull request {what} {name}, the gate's own rules. {applied} were applied.")
+    return Rules(text=text, notice=f"{ci.checkout_name} {what} {name}, the gate's own rules. {applied} were applied.")
 
 
 def _own_text(path: Path) -> str | None:
@@ -252,6 +267,8 @@ def _ruling_commit(ci: CIContext) -> str:
         GitError: It is unknown.
     """
     about, request = ci.activity, ci.baseline_request
+    if request is not None and request.tip:
+        return request.tip
     head_itself = about.pull_request is not None and ci.origin.commit == about.pull_request.head_sha
     if request is not None and not head_itself:
         return request.commit
@@ -268,7 +285,7 @@ def _file_at(ci: CIContext, commit: str, name: str) -> bytes | None:
             entry = git.entry(commit, git.prefix / PurePosixPath(name))
             if entry is None:
                 return None
-            if entry.size is None or entry.size > _SMALL or not entry.mode.startswith("100"):
+            if entry.size is None or entry.size > _SMALL:
                 raise GitError(f"{name} is not a small regular file there.")
             return git.blob(entry.blob)
         except GitError:
