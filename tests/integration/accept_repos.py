@@ -9,7 +9,7 @@ from typing import Any
 
 from gate_runs import Done, Repository
 
-from agent_eval.core.content import FunctionCall, model_message, user_message
+from agent_eval.core.content import FunctionCall, FunctionResponse, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.results import Recording, RunError
 
@@ -48,19 +48,33 @@ def write_file(root: Path, *cases: Mapping[str, Any], path: str = FILE, config: 
     return file
 
 
-def invocation(turn: Turn) -> Invocation:
-    """A turn as it was recorded."""
+def invocation(turn: Turn, responses: Sequence[dict[str, Any]] = ()) -> Invocation:
+    """A turn as it was recorded, with what its calls returned."""
     said, calls, answer = turn
     uses = [FunctionCall(id=f"call-{place}", name=name, args=dict(args)) for place, (name, args) in enumerate(calls)]
     return Invocation(
         user_content=user_message(said),
         final_response=model_message(answer),
-        intermediate_data=IntermediateData(tool_uses=uses),
+        intermediate_data=IntermediateData(
+            tool_uses=uses,
+            tool_responses=[
+                FunctionResponse(id=use.id, name=use.name, response=response)
+                for use, response in zip(uses, responses, strict=False)
+            ],
+        ),
     )
 
 
-def record(root: Path, runs: Mapping[str, Sequence[Sequence[Turn] | None]], path: str = FILE) -> None:
-    """Writes what the agent did: by eval id and run its turns, or None for a run that ended with an exception."""
+def record(
+    root: Path,
+    runs: Mapping[str, Sequence[Sequence[Turn] | None]],
+    path: str = FILE,
+    responses: Mapping[str, Sequence[dict[str, Any]]] | None = None,
+) -> None:
+    """Writes what the agent did: by eval id and run its turns, or None for a run that ended with an exception; and by
+    eval id what the calls of each turn returned.
+    """
+    returned = responses or {}
     boom = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
     recordings = [
         Recording(
@@ -71,7 +85,7 @@ def record(root: Path, runs: Mapping[str, Sequence[Sequence[Turn] | None]], path
             eval_id=eval_id,
             run=number,
             fingerprint="recorded",
-            invocations=[invocation(turn) for turn in turns or ()],
+            invocations=[invocation(turn, returned.get(eval_id, ())) for turn in turns or ()],
             error=None if turns is not None else boom,
             started_at=1_700_000_000.0,
             duration=1.0,

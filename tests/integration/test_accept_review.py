@@ -74,14 +74,15 @@ def test_review__every_key(repository: Repository) -> None:
         assert "tool_trajectory_avg_score 0.00 → 1.00 (needs 1)" in shown
         assert "[-The-]" in shown or "- The lamp is off." in shown
         assert "whole diff of the case" in terminal.ask("?", PROMPT)
-        assert "Enter   accept" in terminal.ask("日", PROMPT), "any other key shows the help"
-        assert "Enter   accept" in terminal.ask("\x1b[A", PROMPT), "an arrow key is not the key A"
+        assert "nothing is written" in terminal.ask("日", PROMPT), "any other key shows the help"
+        assert "nothing is written" in terminal.ask("\x1b[A", PROMPT), "an arrow key is not the key A"
+        assert "nothing is written" in terminal.ask("\r", PROMPT), "Enter accepts nothing"
         diff = terminal.ask("d", PROMPT)
         assert re.search(r'^\+ +"name": "find"', diff, re.MULTILINE)
         assert "@@" in diff
         assert "tool_trajectory_avg_score 0.00, needs" in terminal.ask("i", PROMPT)
         assert "There is one complete run." in terminal.ask("r", PROMPT)
-        assert "[2/10]" in terminal.ask("\r", PROMPT)
+        assert "[2/10]" in terminal.ask("a", PROMPT)
         assert "[3/10]" in terminal.ask("c", PROMPT)
         assert "[4/10]" in terminal.ask("t", PROMPT)
         assert "[5/10]" in terminal.ask(" ", PROMPT)
@@ -104,6 +105,27 @@ def test_review__every_key(repository: Repository) -> None:
     expected["edited"] = case("edited", (LAMP[0], FOUND[1], FOUND[2].replace("bedroom", "bathroom")))
     expected |= {name: case(name, MAIN_ONLY) for name in ("alike", "like_it")}
     assert cases(file) == expected
+
+
+def test_review__what_the_tools_returned(repository: Repository) -> None:
+    write_file(repository.root, case("lamp", LAMP), case("door", LAMP), case("fan", LAMP))
+    no_call: Turn = (LAMP[0], [FIND], "I found nothing.")
+    errors: dict[str, Any] = {"lamp": {"error": "no data"}, "door": {"devices": []}, "fan": {"error": "no data"}}
+    record(repository.root, {name: [[no_call]] for name in errors}, responses={name: [errors[name]] for name in errors})
+    assert run(repository).code == 1
+    with review(repository) as terminal:
+        shown = terminal.expect(PROMPT)
+        assert 'returned\n      find: {"error": "no data"}' in shown
+        assert "A tool returned an error in turn 1." in shown
+        assert "No longer expects a call of switch." in shown
+        shown = terminal.ask("A", PROMPT)
+        assert 'find: {"devices": []}' in shown, "without an error it is another kind of change"
+        assert "A tool returned" not in shown
+        terminal.press("s")
+        assert terminal.code() == 0
+        assert "accepted evals/home.test.json:fan: the same kind of change" in terminal.text
+        assert "lamp: calls, answer (tool_trajectory_avg_score 0.00 → 1.00;" in terminal.text
+        assert "a tool returned an error)" in terminal.text
 
 
 def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repository) -> None:

@@ -14,7 +14,7 @@ from agent_eval.authoring.expectation import Field
 from agent_eval.authoring.proposals import Proposal, rescored, with_value
 from agent_eval.authoring.prospects import Prospect
 from agent_eval.authoring.refusals import CaseRefused
-from agent_eval.authoring.review_text import body, header, painter, safe
+from agent_eval.authoring.review_text import body, error_turns, header, painter, safe
 from agent_eval.authoring.terminal import Terminal
 from agent_eval.authoring.writing import case_text, unified
 from agent_eval.core.invocation import tool_calls
@@ -23,14 +23,15 @@ from agent_eval.evalset.json import PatchError
 from agent_eval.report.views import visible
 
 _HELP = """\
-  a, Enter   accept the case             A   accept it and all that remain with the same kind of change
+  a          accept the case             A   accept it and all that remain with the same kind of change
   c          accept only the calls       t   accept only the texts
   s, Space   skip the case               S   skip it and all that remain
   r          take the next run           m   take the calls that all runs made
   e          edit the new value          d   whole diff of the case
   i          reason, scores, votes       q   stop; what was accepted is written
+  Ctrl-C     stop; nothing is written
 """
-_PROMPT = "accept? [a c t · s · r m e d i · A S · q · ?] "
+_PROMPT = "accept? [a yes, s skip, e edit, d diff, i why, q stop, ? all keys] "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ class Review:
         while True:
             key = self.terminal.read_key(_PROMPT)
             self.terminal.write(f"{safe(key)}\n" if key.isprintable() else "\n")
-            if key in {"a", "A", "\n", "\r"}:
+            if key in {"a", "A"}:
                 if key == "A":
                     self._alike.add(kind(proposal))
                 self.decisions.accepted.append(proposal)
@@ -211,8 +212,10 @@ class Review:
 
 
 def kind(proposal: Proposal) -> str:
-    """Equal for changes of the same kind: the same fields, and of the calls the same ones added and removed."""
-    parts: list[str] = [*proposal.fields]
+    """Equal for changes of the same kind: the same fields, of the calls the same ones added and removed, and whether a
+    tool returned an error.
+    """
+    parts: list[str] = [*proposal.fields, *(["a tool returned an error"] if error_turns(proposal) else [])]
     if "calls" in proposal.fields:
         before = set(_keys(proposal.prospect.case.conversation or ()))
         after = set(_keys(proposal.case.conversation or ()))

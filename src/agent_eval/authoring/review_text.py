@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from agent_eval.authoring.choosing import call_key
 from agent_eval.authoring.proposals import MetricScores, Proposal, what_would_hold
-from agent_eval.core.content import FunctionCall, text_of
-from agent_eval.core.invocation import Invocation, intermediate_responses, tool_calls
-from agent_eval.core.text import shorten, without_commands
+from agent_eval.core.content import FunctionCall, FunctionResponse, text_of
+from agent_eval.core.invocation import Invocation, intermediate_responses, tool_calls, tool_responses
+from agent_eval.core.text import listed, shorten, without_commands
 from agent_eval.criteria import literal, render_call
 from agent_eval.report.views import folded
 
@@ -45,6 +46,7 @@ def body(proposal: Proposal, paint: Paint) -> Iterator[str]:
     for number, (old, new) in enumerate(zip(before, after, strict=False)):
         lines = [*_turn(old, new, paint)]
         if lines:
+            lines += _responses(proposal, number, paint)
             yield paint("dim", f"  turn {number + 1}: " if several else "  user: ") + safe(
                 shorten(text_of(old.user_content), _USER)
             )
@@ -52,6 +54,7 @@ def body(proposal: Proposal, paint: Paint) -> Iterator[str]:
     if len(before) != len(after):
         yield f"  {len(before)} turns → {len(after)} turns"
     yield from scores(proposal, paint)
+    yield from (paint("yellow", f"  {remark}") for remark in _remarks(proposal))
 
 
 def scores(proposal: Proposal, paint: Paint) -> Iterator[str]:
@@ -80,8 +83,48 @@ def summary(proposal: Proposal) -> str:
     ]
     if runs > 1 and proposal.after:
         changes.append(f"{proposal.passing} of {runs} runs pass")
+    if error_turns(proposal):
+        changes.append("a tool returned an error")
     fields = ", ".join(_NAMES[name] for name in proposal.fields)
     return f"{safe(proposal.prospect.report.case_id)}: {fields}" + (f" ({'; '.join(changes)})" if changes else "")
+
+
+def error_turns(proposal: Proposal) -> list[int]:
+    """The changed turns, 1-based, in which a tool of the run returned an error."""
+    return [
+        number + 1
+        for number in sorted(proposal.turns)
+        if any(map(_is_error, tool_responses(proposal.run.invocations[number].intermediate_data)))
+    ]
+
+
+def _is_error(response: FunctionResponse) -> bool:
+    """As ADK (`error`), MCP (`isError`) and its tools' own habit (`status`) say it."""
+    value = response.response or {}
+    return bool(value.get("error") or value.get("isError")) or value.get("status") == "error"
+
+
+def _remarks(proposal: Proposal) -> Iterator[str]:
+    """What a quick look may miss, before a key makes it the expectation."""
+    if turns := error_turns(proposal):
+        yield f"A tool returned an error in turn {listed([str(turn) for turn in turns], 5)}."
+    before, after = (
+        Counter(call.name for turn in case.conversation or () for call in tool_calls(turn.intermediate_data))
+        for case in (proposal.prospect.case, proposal.case)
+    )
+    if removed := sorted(safe(name or "") for name in before - after):
+        yield f"No longer expects a call of {listed(removed, 5)}."
+
+
+def _responses(proposal: Proposal, number: int, paint: Paint) -> Iterator[str]:
+    """What the tools returned in a turn of the run: it often explains the new answer."""
+    turns = proposal.run.invocations
+    responses = tool_responses(turns[number].intermediate_data) if number < len(turns) else []
+    if responses:
+        yield paint("dim", "    returned")
+    for response in responses:
+        text = shorten(literal(response.response), _USER)
+        yield paint("dim", f"      {safe(response.name or '')}: {safe(text)}")
 
 
 def safe(text: str) -> str:
