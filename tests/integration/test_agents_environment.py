@@ -19,6 +19,7 @@ from agent_eval.agents.sandbox.ending import end_processes
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
 from agent_eval.agents.sandbox.uids import claim, free_uids
 from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
+from agent_eval.agents.venv._installer import KILLED_HINT
 from agent_eval.agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
@@ -248,6 +249,24 @@ async def test_environment__an_index_that_cannot_be_reached_is_no_ones_fault(ben
     failed = await bench.failure(installer=nowhere)
     assert failed.owner is Owner.PROVIDER
     assert failed.hint is not None and "could not be reached" in failed.hint
+
+
+async def test_environment__a_killed_installation_is_no_ones_fault(bench: Bench) -> None:
+    """As the kernel does when memory runs out: the build's process, and agent-setup."""
+    package = bench.root / "large"
+    package.mkdir()
+    (package / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "large"\nversion = "1"\n'
+    )
+    (package / "backend.py").write_text("import os; os.kill(os.getpid(), 9)\n")
+    (bench.bot / "requirements.txt").write_text("../large\n")
+    failed = await bench.failure()
+    assert (failed.owner, failed.hint) == (Owner.PROVIDER, KILLED_HINT), failed.log_tail
+    with pytest.raises(AgentFailure, match="`agent-setup` was killed by SIGKILL") as caught:
+        path = Sandbox(environment={"PATH": "/usr/bin:/bin"})
+        await run_setup("kill -9 $$", sandbox=path, root=bench.root, masker=Masker(), log=print, timeout=30)
+    assert caught.value.owner is Owner.PROVIDER
 
 
 async def test_environment__an_installation_that_takes_too_long_is_stopped(bench: Bench) -> None:

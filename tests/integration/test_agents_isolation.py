@@ -136,6 +136,52 @@ def test_isolation__two_runs_at_once_have_two_users(job: Job) -> None:
 
 
 @as_root
+def test_isolation__files_in_shared_directories_end_with_the_run(job: Job, tmp_path: Path) -> None:
+    """The next agent has the same uid, and would own them."""
+    options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None), "state_dir": job.state_dir}
+    ours = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    places = [Path(folder) / f"left-{ours.name}" for folder in ("/tmp", "/var/tmp", "/dev/shm")]
+    try:
+        (ours / "kept").write_text("")
+        with isolated(job.environ, **options) as isolation:  # type: ignore[arg-type]
+            user = isolation.sandbox.user
+            assert user is not None
+            leave = (
+                "import os, sys\n"
+                "for place in sys.argv[2:]:\n"
+                "    os.makedirs(place + '/a'), os.symlink(sys.argv[1], place + '/a/link'), os.chmod(place, 0)\n"
+            )
+            argv = [python_for(user), "-c", leave, str(ours), *map(str, places)]
+            subprocess.run(argv, user=user.uid, group=user.gid, extra_groups=[], cwd="/", check=True)
+            assert all(place.is_dir() for place in places)
+        assert not any(place.exists() for place in places)
+        assert (ours / "kept").exists(), "links are not followed"
+        for place in places:  # A gate that was killed has left them.
+            place.mkdir()
+            os.chown(place, user.uid, user.gid)
+        with isolated(job.environ, **options) as later:  # type: ignore[arg-type]
+            assert later.sandbox.user is not None and later.sandbox.user.uid == user.uid
+            assert not any(place.exists() for place in places)
+    finally:
+        for place in (ours, *places):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@as_root
+def test_isolation__a_container_has_other_uids_than_its_host() -> None:
+    """The host's `kill(-1)` reaches a container's processes, and the two don't see each other's locks."""
+    code = "from agent_eval.agents.sandbox.uids import free_uids; print(*free_uids())"
+    own = {int(uid) for uid in subprocess.check_output([sys.executable, "-c", code], text=True).split()}
+    unshare = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code]
+    done = subprocess.run(unshare, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no namespaces here: {done.stderr}")
+    inner = {int(uid) for uid in done.stdout.split()}
+    in_container = Path("/proc/self/ns/pid").stat().st_ino != 0xEFFFFFFC
+    assert len(inner) > 1_000 and (inner == own if in_container else not inner & own)
+
+
+@as_root
 def test_isolation__two_state_directories_do_not_share_a_user(job: Job, tmp_path: Path) -> None:
     # All processes of a run's uid are killed at its end: a run elsewhere on the machine must have another.
     other = tmp_path / "other state"

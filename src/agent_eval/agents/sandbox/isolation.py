@@ -16,7 +16,7 @@ from agent_eval.agents.sandbox.ending import Killer, end_processes
 from agent_eval.agents.sandbox.forwarding import child_environment, lend_credentials, secrets_in, withheld
 from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, seal_targets, sealed
 from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Sandbox, agent_account, known_uid
-from agent_eval.agents.sandbox.uids import STATE_DIR, claim, free_uids, missing_capabilities
+from agent_eval.agents.sandbox.uids import STATE_DIR, claim, free_uids, missing_capabilities, remove_files_of
 from agent_eval.core.problem import Problem, Severity
 
 
@@ -89,7 +89,7 @@ def isolated(
             needed = [account.home, lent, *reachable]
             seals = seal_targets(environ, root, output_dir, reachable=needed)
             closed = tuple(seal.path for seal in seals)
-            stack.enter_context(sealed(seals, account.uid, partial(end_processes, account.uid, killer)))
+            stack.enter_context(sealed(seals, account.uid, partial(_end, account, killer)))
         problems += open_sockets(account)
         yield Isolation(
             sandbox=Sandbox(environment=environment, user=account, withheld=not_passed),
@@ -109,6 +109,8 @@ def _account(name: str, state_dir: Path, stack: contextlib.ExitStack) -> tuple[A
     recover()
     account_uid = known_uid(name)
     uid = claim(stack, free_uids() if account_uid is None else (account_uid, *free_uids()))
+    if uid != account_uid:
+        remove_files_of(uid)  # of an earlier agent, if its gate was killed
     home = state_dir / f"home-{uid}"
     if home.is_dir() and not home.is_symlink():
         shutil.rmtree(home)  # an earlier agent may have left files there
@@ -116,6 +118,12 @@ def _account(name: str, state_dir: Path, stack: contextlib.ExitStack) -> tuple[A
     killer = Killer(uid)
     stack.callback(killer.close)
     return account, killer
+
+
+def _end(account: Account, killer: Killer | None) -> None:
+    end_processes(account.uid, killer)
+    if account.uid != known_uid(account.name):  # An account may have files that are not an agent's.
+        remove_files_of(account.uid)
 
 
 def _not_isolated(why: str, hint: str) -> Problem:

@@ -1,9 +1,11 @@
-"""User ids (uids) for agents: free ones, their locks, and the processes that run with a uid."""
+"""User ids (uids) for agents: free ones, their locks, and the processes and files that a uid has."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +14,10 @@ STATE_DIR = Path("/var/lib/agent-eval")
 _FIRST_UID, _LAST_UID = 61_184, 65_519
 """The range that systemd uses for running services and never for accounts (systemd.io/UIDS-GIDS). A uid that has a
 process is not used."""
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC
+"""The inode of /proc/self/ns/pid outside of containers (PROC_PID_INIT_INO, linux/proc_ns.h)."""
+_SHARED_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - to clean them
+"""Where every user of a machine can leave files."""
 
 _CAPABILITIES = {"CAP_CHOWN": 0, "CAP_FOWNER": 3, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
 """Capabilities that are needed to run and end processes of another user, with their bits (linux/capability.h)."""
@@ -29,11 +35,24 @@ def missing_capabilities() -> list[str]:
 
 
 def free_uids() -> Iterator[int]:
-    """Uids that no account of the machine has, always in the same order."""
+    """Uids that no account of the machine has, always in the same order.
+
+    A container and its host have different ones. Without a user namespace, the host's `kill(-1)` reaches a container's
+    processes, and the two may not see each other's locks.
+    """
     import pwd
 
     taken = {entry.pw_uid for entry in pwd.getpwall()}
-    return (uid for uid in range(_LAST_UID, _FIRST_UID, -1) if uid not in taken)
+    middle = (_FIRST_UID + _LAST_UID) // 2
+    uids = range(middle, _FIRST_UID, -1) if _in_container() else range(_LAST_UID, middle, -1)
+    return (uid for uid in uids if uid not in taken)
+
+
+def _in_container() -> bool:
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino != _INITIAL_PID_NAMESPACE
+    except OSError:
+        return False
 
 
 def lock_directory() -> Path:
@@ -99,3 +118,20 @@ def _state(task: Path) -> bytes:
         return (task / "stat").read_bytes().rpartition(b")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return b"X"
+
+
+def remove_files_of(uid: int) -> None:
+    """Removes what a uid left in the directories that all users share, so that the next agent with it owns nothing.
+
+    Call it when the uid has no process. Never raises: what can't be removed stays.
+    """
+    for directory in {*map(Path, _SHARED_DIRECTORIES), Path(tempfile.gettempdir())}:
+        with contextlib.suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_uid != uid:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path, ignore_errors=True)  # It does not follow links.
+                    else:
+                        Path(entry.path).unlink()

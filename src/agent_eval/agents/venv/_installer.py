@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,11 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 
+_KILLED = re.compile(r"signal: 9 \(SIGKILL\)")
+"""How uv reports a build that was killed."""
+KILLED_HINT = (
+    "The gate did not kill it. The machine may have run out of memory: run the job again, or on a larger runner."
+)
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|os error (28|122)\b")
 
 
@@ -50,6 +56,16 @@ class Finished:
     """Exit code; negative is the number of the signal that ended it."""
     output: str
     """The end of stdout and stderr, masked."""
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether it, or a process that it reports, was killed by SIGKILL, as the kernel does when memory runs out."""
+        return self.code in {-signal.SIGKILL, 128 + signal.SIGKILL} or _KILLED.search(self.output) is not None
+
+    @property
+    def end(self) -> str:
+        """How it ended: `ended with exit code 2`, `was killed by SIGKILL`."""
+        return "was killed by SIGKILL" if self.code == -signal.SIGKILL else f"ended with exit code {self.code}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,11 +201,11 @@ class Installer:
         if result.code != 0:
             text = self.masker.text(command)
             raise AgentFailure(
-                f"The agent's environment can't be made: `{text}` ended with exit code {result.code}",
+                f"The agent's environment can't be made: `{text}` {result.end}",
                 kind=FailureKind.ENVIRONMENT,
-                owner=Owner.PROVIDER if _is_outage(result.output) else Owner.AGENT,
+                owner=Owner.PROVIDER if result.was_killed or _is_outage(result.output) else Owner.AGENT,
                 log_tail=result.output[-_SHOWN_CHARS:],
-                hint=_hint(result.output),
+                hint=KILLED_HINT if result.was_killed else _hint(result.output),
             )
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox import STATE_DIR, Account, Sandbox, blocked_at
 from agent_eval.agents.venv._dependencies import (
     Dependencies,
@@ -31,7 +31,7 @@ from agent_eval.agents.venv._dependencies import (
     find_dependencies,
     fingerprint,
 )
-from agent_eval.agents.venv._installer import Installer, Interpreter, find_uv, probe, run
+from agent_eval.agents.venv._installer import KILLED_HINT, Installer, Interpreter, find_uv, probe, run
 from agent_eval.agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune, take_over
 from agent_eval.core.masking import Masker
 
@@ -229,10 +229,13 @@ async def run_setup(
         raise AgentFailure(message, kind=FailureKind.ENVIRONMENT) from error
     if result.code != 0:
         raise AgentFailure(
-            f"`agent-setup` ended with exit code {result.code}",
+            f"`agent-setup` {result.end}",
             kind=FailureKind.ENVIRONMENT,
+            owner=Owner.PROVIDER if result.was_killed else Owner.AGENT,
             log_tail=result.output[-4_000:],
-            hint="It runs in a shell at the repository's root, with the agent's variables only.",
+            hint=KILLED_HINT
+            if result.was_killed
+            else "It runs in a shell at the repository's root, with the agent's variables only.",
         )
 
 
