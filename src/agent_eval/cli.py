@@ -63,6 +63,18 @@ _ERROR_HINTS = {
     errno.EMFILE: ". Raise the limit on open files (ulimit -n), or lower --concurrency.",
 }
 """Appended to the message of the operating system, by errno."""
+_FEATURES = "Set the variable ADK_{}_NAME=1: variables that begin with ADK_ reach the agent"
+_OF_OTHER_TOOLS = {
+    # adk eval
+    "--eval_storage_uri": "Only local files are read and written: download the eval sets first",
+    "--enable_features": _FEATURES.format("ENABLE"),
+    "--disable_features": _FEATURES.format("DISABLE"),
+    "--log_level": "What the agent logs is in `logs/` of the output directory",
+    # veadk
+    "--file": "Give the files without a flag",
+    "--cozeloop-api-key": "Set the variable OBSERVABILITY_OPENTELEMETRY_COZELOOP_API_KEY",
+}
+"""What to do instead of a flag of `adk eval` or `veadk` that no command has."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed, rest = parser.parse_known_args(typed)
     words = next((getattr(parsed, name) for name in ("paths", "words", "shards") if hasattr(parsed, name)), None)
     if rest and (words is None or any(word.startswith("-") for word in rest)):
-        commands[typed[0]].error(_unrecognized(rest, typed[0], commands))
+        command, own = _with_subcommand(typed, commands)
+        own.error(_unrecognized(rest, command, own, commands))
     elif rest and words is not None:  # argparse accepts only the first group of paths: `PATH --flag PATH` has two.
         words += rest
     return run_command(parsed.module, parsed)
@@ -169,7 +182,24 @@ def _unknown_command(word: str, commands: Mapping[str, argparse.ArgumentParser])
     return f"there is no command `{word}`. " + (f"Did you mean `{near[0]}`?" if near else listed)
 
 
-def _unrecognized(rest: Sequence[str], command: str, commands: Mapping[str, argparse.ArgumentParser]) -> str:
+def _with_subcommand(
+    typed: Sequence[str], commands: Mapping[str, argparse.ArgumentParser]
+) -> tuple[str, argparse.ArgumentParser]:
+    """The command of a command line and its parser, e.g. of `export cozeloop`."""
+    command, parser = typed[0], commands[typed[0]]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            name = next((word for word in typed[1:] if word in action.choices), None)
+            return (command, parser) if name is None else (f"{command} {name}", action.choices[name])
+    return command, parser
+
+
+def _unrecognized(
+    rest: Sequence[str],
+    command: str,
+    own: argparse.ArgumentParser,
+    commands: Mapping[str, argparse.ArgumentParser],
+) -> str:
     """The error message for unknown arguments of a command."""
     word = next((argument for argument in rest if argument.startswith("-")), None)
     if word is None:
@@ -181,7 +211,9 @@ def _unrecognized(rest: Sequence[str], command: str, commands: Mapping[str, argp
             f"{flag} is not a flag, because other users of the machine could read it. Set the variable {setting.secret}"
         )
     message = f"`{command}` has no flag {flag}"
-    if near := difflib.get_close_matches(flag, commands[command]._option_string_actions, n=1):
+    if other := _OF_OTHER_TOOLS.get(flag):
+        return f"{message}. {other}"
+    if near := difflib.get_close_matches(flag, own._option_string_actions, n=1):
         return f"{message}. Did you mean {near[0]}?"
     others = [f"`{name}`" for name, parser in commands.items() if flag in parser._option_string_actions]
     return f"{message}. It is a flag of {', '.join(others)}." if others else message

@@ -232,6 +232,7 @@ NO_RECORDING = {
     "trace.json": (b'{"resourceSpans": []}', "It is a trace"),
     "spans.json": (b'[{"name": "call_llm", "span_id": 1, "trace_id": 2}]', "It is a trace"),
     "session.json": (b'{"id": "s", "appName": "a", "userId": "u", "events": []}', "recorded session of ADK"),
+    "table.json": (b'{"on": "The lamp is on."}', "is not a recording"),
     "config.json": (b'{"criteria": {"response_match_score": 1}}', "looks like a config file"),
 }
 

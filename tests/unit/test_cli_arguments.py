@@ -33,6 +33,18 @@ from agent_eval.settings.options import GROUPS
         (["run", "evals", "--xyzzy"], "agent-eval run [options]", "`run` has no flag --xyzzy\n"),
         (["validate", "--gate", "both"], "agent-eval validate [options]", "It is a flag of `run`, `plan`, `merge`."),
         (["compare", "a", "b", "c"], "agent-eval compare [-h]", "`compare` takes no argument c"),
+        (["run", "--eval_storage_uri", "gs://b"], "agent-eval run [options]", "download the eval sets first"),
+        (["run", "--enable_features=X"], "agent-eval run [options]", "Set the variable ADK_ENABLE_NAME=1"),
+        (["run", "--log_level", "debug"], "agent-eval run [options]", "`logs/` of the output directory"),
+        (["export", "cozeloop", "--file", "f"], "agent-eval export cozeloop", "Give the files without a flag"),
+        (
+            ["export", "cozeloop", "f", "--cozeloop-workspace-id", "3"],
+            "agent-eval export cozeloop",
+            "`export cozeloop` has no flag --cozeloop-workspace-id. Did you mean --workspace-id?",
+        ),
+        (["export", "cozeloop", "f", "--cozeloop-evalset-id=3"], "agent-eval export", "Did you mean --evalset-id?"),
+        (["export", "cozeloop", "f", "--cozeloop-api-key", "x"], "agent-eval export", "COZELOOP_API_KEY"),
+        (["export", "xyzzy", "--abc"], "agent-eval export", "xyzzy"),
         (["run", "--judge-api-key", "x"], "agent-eval run [options]", "Set the variable AGENT_EVAL_JUDGE_API_KEY"),
     ],
 )

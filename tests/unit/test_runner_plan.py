@@ -80,16 +80,12 @@ def test_plan__what_cannot_be_run_is_refused_and_not_left_out() -> None:
     result = plan(
         loaded("a.test.json", case(), criteria=(RESPONSE, judge)),
         loaded("b.test.json", case("fine"), scenario, user_simulator_config={"type": "llm_audio"}),
-        loaded("c.test.json", case(), live_model_config={}),
     )
     assert [
         (problem.code, problem.file, problem.line) for problem in result.problems if problem.severity is Severity.ERROR
     ] == [
         ("metric-unsupported", "test_config.json", None),
         ("scenario-unsupported", "b.test.json", 4),
-    ]
-    assert [problem.code for problem in result.problems if problem.severity is Severity.WARNING] == [
-        "live-mode-ignored"
     ]
     assert all(problem.hint for problem in result.problems)
 

@@ -152,6 +152,8 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
     if document is not None:
         file, problems = read_eval_file(document, session=None)
     error = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
+    if error is not None and error.code == "not-an-eval-set":
+        raise UnusableRecording("it is not a recording", f"{_HINT} {error.hint or ''}")
     if error is not None:
         line = f" (line {error.line})" if error.line is not None else ""
         raise UnusableRecording(f"{error.message.rstrip('.')}{line}", error.hint)

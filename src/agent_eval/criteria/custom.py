@@ -22,7 +22,7 @@ NOT_EVALUATED = "custom-metric-not-evaluated"
 """The code if the function itself reports that it could not evaluate."""
 _MESSAGE, _LOG = 2_000, 4_000
 """Maximum length of a message, and of a traceback or log tail, in characters."""
-_RUBRICS, _RATIONALE = 20, 300
+_RUBRICS, _RATIONALE = 20, 600
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -251,16 +251,6 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
                     file=config,
                 )
             )
-    if file.config.live_model_config is not None:
-        problems.append(
-            Problem(
-                severity=Severity.WARNING,
-                code="live-mode-ignored",
-                message="`live_model_config` is set, but this version runs agents in the ordinary mode only.",
-                hint="Scores may differ from those of `adk eval`.",
-                file=config,
-            )
-        )
     is_audio = (file.config.user_simulator_config or {}).get("type") == "llm_audio"
     problems += [
         Problem(

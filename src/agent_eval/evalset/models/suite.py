@@ -49,7 +49,6 @@ class EvalConfig:
     custom_metrics: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the criterion."""
     user_simulator_config: Mapping[str, Any] | None = None
-    live_model_config: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.evalset.json import Document, JsonPath, read_document
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
-from agent_eval.evalset.parse.criteria import criterion, read_criteria
+from agent_eval.evalset.parse.criteria import criterion, hint_for_key, read_criteria
 from agent_eval.evalset.parse.scenarios import check_simulator
 from agent_eval.evalset.parse.shape import did_you_mean, keys_of, shape_problems, spellings
 from agent_eval.evalset.paths import dangling_link, name_of
@@ -70,17 +70,17 @@ def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfi
     except ValidationError as error:
         problems += shape_problems(document, error, ConfigFile, ())
     problems += check_simulator(document)
+    problems += _ignored_live_mode(document)
     criteria, criteria_problems = read_criteria(document)
     problems += criteria_problems
     if parsed is None or has_error(problems):
         return None, problems
-    simulator, live = parsed.user_simulator_config, parsed.live_model_config
+    simulator = parsed.user_simulator_config
     return EvalConfig(
         source=document.file,
         criteria=tuple(criteria),
         custom_metrics={name: metric.model_dump() for name, metric in (parsed.custom_metrics or {}).items()},
         user_simulator_config=None if simulator is None else simulator.model_dump(),
-        live_model_config=None if live is None else live.model_dump(),
     ), problems
 
 
@@ -173,6 +173,18 @@ def _has_criteria(path: Path) -> bool:
         return False  # A directory, for example. Nothing depends on it but a warning.
 
 
+def _ignored_live_mode(document: Document) -> Iterator[Problem]:
+    for key in spellings(["live_model_config"]):
+        if document.value.get(key) is not None:
+            yield document.warning(
+                "live-mode-ignored",
+                f"`{key}` is set, but this version runs agents in the ordinary mode only.",
+                path=(key,),
+                key=True,
+                hint="Scores may differ from those of `adk eval`.",
+            )
+
+
 def _unknown_keys(document: Document) -> Iterator[Problem]:
     """Warnings for unknown keys, which are ignored."""
     yield from _unknown_keys_in(document, (), keys_of(ConfigFile), "a config file")
@@ -192,5 +204,5 @@ def _unknown_keys_in(document: Document, path: JsonPath, keys: list[str], owner:
                 f"`{key}` is not a key of {owner} and is ignored.",
                 path=(*path, key),
                 key=True,
-                hint=did_you_mean(key, keys),
+                hint=(None if path else hint_for_key(key)) or did_you_mean(key, keys),
             )

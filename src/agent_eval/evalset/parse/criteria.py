@@ -126,6 +126,12 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
     return f"Known metrics: {', '.join(f'`{name}`' for name in names)}."
 
 
+def hint_for_key(key: str) -> str | None:
+    """What to write instead of a criterion that stands beside `criteria`; None if the key is not one."""
+    name = f"`{key}`" if key in METRICS else equivalent_of(key)
+    return None if name is None else f'Criteria are keys of "criteria": {{...}}. Write {name} there.'
+
+
 def _name_taken(document: Document, metric: str, path: JsonPath) -> Problem:
     return document.error(
         "custom-metric-name-taken",
