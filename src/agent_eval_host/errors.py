@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable
 from typing import Any
 
-from agent_eval_host.frames import is_framework, is_ours, trimmed
+from agent_eval_host.frames import is_framework, is_ours, is_own, trimmed
 from agent_eval_host.turns import Turn
 from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
 
@@ -75,7 +75,8 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
     while getattr(main, "exceptions", ()):  # an exception group
         main = main.exceptions[0]  # type: ignore[attr-defined]
     model_errors = {id(model_error) for model_error in turn.model_errors} if turn is not None else set()
-    culprit = next((cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause)), None)
+    of_models = (cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause))
+    culprit = next((cause for cause in of_models if not _is_made_up(cause)), None)
     shown = main if culprit is None else culprit
     return {
         "type": type(shown).__name__,
@@ -92,6 +93,19 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
 def _is_api_error(error: BaseException) -> bool:
     module = sys.modules.get("google.genai.errors")
     return module is not None and isinstance(error, module.APIError)
+
+
+def _is_made_up(error: BaseException) -> bool:
+    """Whether the repository's own code raised an error with the status of an answer, and no request was made.
+
+    After a request the error or one of its causes holds the response or is the system's, or a library has raised it.
+    """
+    if http_status(error) is None:
+        return False
+    if any(isinstance(cause, OSError) or getattr(cause, "response", None) is not None for cause in causes(error)):
+        return False
+    raised_in = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(raised_in) and is_own(raised_in[-1])
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -126,16 +126,28 @@ def test_gate__refuses_invalid_files_before_anything_runs(runner: Runner, worksp
 UNAVAILABLE = '''
 """An agent whose model provider has an outage."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm
-from google.genai import errors
+
+
+class Overloaded(BaseHTTPRequestHandler):
+    """Answers 503."""
+
+    def do_GET(self):
+        self.send_error(503)
 
 
 class Unavailable(BaseLlm):
-    """Fails as Gemini does."""
+    """Asks a server that is overloaded."""
 
     async def generate_content_async(self, llm_request, stream=False):
-        raise errors.ServerError(503, {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}})
+        server = HTTPServer(("127.0.0.1", 0), Overloaded)
+        threading.Thread(target=server.handle_request).start()
+        httpx.get(f"http://127.0.0.1:{server.server_port}", trust_env=False).raise_for_status()
         yield
 
 

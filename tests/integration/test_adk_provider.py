@@ -194,6 +194,24 @@ async def test_blame__connection_error_of_a_tool(tmp_path: Path) -> None:
     assert "ConnectionRefusedError" in error.message
 
 
+@pytest.mark.parametrize("version", [MATRIX[0], MATRIX[-1]])
+async def test_blame__error_of_a_model_counts_only_after_a_request(tmp_path: Path, version: str) -> None:
+    ours, theirs = (FailureKind.EXCEPTION, Owner.AGENT), (FailureKind.PROVIDER, Owner.PROVIDER)
+    expected = {
+        **{f"{place}: made up": ours for place in ("tool", "callback", "model")},
+        **{f"{place}: with genai": theirs for place in ("tool", "callback", "model")},
+        "model: with httpx": theirs,
+        "model: again": theirs,
+        "tool: with httpx": ours,  # whatever a tool opens is the agent's, unless it asks a model
+    }
+    with FakeGemini(lambda _: Fault(kind=503)) as server:
+        python = host_forks.command(adk_python(version))
+        async with gemini_agent(tmp_path / "logs", server, name="api_errors", python=python) as agent:
+            errors = {message: await failure(agent, message) for message in expected}
+    assert {message: (error.kind, error.owner) for message, error in errors.items()} == expected
+    assert "raised ServerError: 503 UNAVAILABLE" in errors["tool: made up"].message
+
+
 async def test_blame__agent_that_hides_errors_has_answered(tmp_path: Path) -> None:
     with serving(*[Fault(kind="reset")] * 50) as server:
         environment = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any", "HIDES_ERRORS": "1"}
