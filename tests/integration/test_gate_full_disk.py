@@ -45,6 +45,32 @@ def test_a_log_that_fills_the_disk__is_exit_2_with_the_path_and_what_to_do(repos
     assert repository.left_behind() == []
 
 
+@pytest.mark.parametrize("free", [24_000, 64_000])
+def test_a_disk_that_becomes_full__loses_no_finished_run(repository: Repository, free: int) -> None:
+    """With little room the journal is what does not fit, with more the results."""
+    repository.evals("evals/a.test.json", {f"case-{number}": "say hello" for number in range(30)})
+    output = repository.root / "agent-eval-results"
+    subprocess.run(["mount", "-o", "remount,size=1m", str(output)], check=True)
+    (output / "ballast").write_bytes(b"x" * (os.statvfs(output).f_bavail * os.statvfs(output).f_bsize - free))
+
+    done = repository.gate("run", "--report", "off", "--concurrency", "1")
+
+    assert done.code == 2, done.out + done.err
+    assert "No space left on device" in done.out and "--resume" in done.out
+    assert "Invalid: the disk is full, so the run ended early" in done.out
+    assert ("journal.jsonl" if free < 30_000 else "results.json") in "".join(done.out.split())
+    finished = (output / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    assert finished and all(line.endswith(b"\n") for line in finished)
+    assert not (output / "recordings.jsonl.gz").exists()
+    (output / "ballast").unlink()
+
+    later = repository.gate("run", "--report", "off", "--resume")
+
+    assert later.code == 0, later.out + later.err
+    assert f"{len(finished)} run{'s' if len(finished) > 1 else ''} taken from the journal" in later.out + later.err
+    assert not list(output.glob("journal*"))
+
+
 def test_a_full_disk_and_a_signal__end_in_time(repository: Repository) -> None:
     repository.evals("evals/a.test.json", {"floods": "flood:1000000", "hangs": "sleep:600"})
     (repository.root / "agent-eval-results" / "ballast").write_bytes(b"x" * 20_000)

@@ -79,8 +79,13 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     if recorded is None:
         del files["recordings-file"], files["cases-file"]  # Keep the recordings that an earlier run paid for.
     else:
-        write_lines(files["recordings-file"], recorded.runs)
-        write_lines(files["cases-file"], case_lines(recorded.cases))
+        try:
+            write_lines(files["recordings-file"], recorded.runs)
+            write_lines(files["cases-file"], case_lines(recorded.cases))
+        except OSError:
+            for name in ("recordings-file", "cases-file"):  # The journal has the runs; half a file helps no one.
+                files[name].unlink(missing_ok=True)
+            raise
     page = files["report-file"]
     if settings.report == "off" or report.shard is not None:  # The merge writes one for all parts.
         page.unlink(missing_ok=True)  # That of an earlier run.
@@ -127,6 +132,16 @@ def write_refusal(settings: Settings, context: RunContext, report: RunReport) ->
     context.log(f"agent-eval: {relative(settings.output, settings.root)} keeps the results of the run before")
     _finish(settings, report)
     return Outcome(report=report, files={})
+
+
+def write_if_possible(settings: Settings, context: RunContext, report: RunReport) -> Outcome:
+    """As `write`, for a disk that is full: the verdict is printed even if it can't be written."""
+    try:
+        return write(settings, context, report)
+    except OSError as error:
+        context.log(f"agent-eval: {error}")
+        _finish(settings, report)
+        return Outcome(report=report, files={})
 
 
 def output_refused(settings: Settings) -> Problem | None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import errno
 import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from agent_eval.core.disk import FULL
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
@@ -30,7 +30,7 @@ from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
-from agent_eval.pipeline.output import Recorded, remove_results, write, write_refusal
+from agent_eval.pipeline.output import Recorded, remove_results, write, write_if_possible, write_refusal
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         except AgentRefused as refused:
             return write(settings, context, with_problems(draft.report, [refused.problem]))
         except OSError as error:
-            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            if error.errno not in FULL:
                 raise
-            return write(settings, context, with_problems(draft.report, [_disk_full(error)]))
+            return write_if_possible(settings, context, with_problems(draft.report, [_disk_full(error)]))
 
 
 def _nothing_affected(settings: Settings, context: RunContext, affected: Affected, report: RunReport) -> Outcome:
@@ -189,7 +189,8 @@ def _disk_full(error: OSError) -> Problem:
         severity=Severity.ERROR,
         code="disk-full",
         message=f"The run ended early: {error}",
-        hint="Free space there, or name another --output-dir. The agent may have filled it: look at what it writes.",
+        hint="Free space there and run again with --resume, which continues after the finished runs; or name another "
+        "--output-dir. The agent may have filled it: look at what it writes.",
     )
 
 
@@ -292,6 +293,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         apart.close()
         recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=plan.cases)
         planned.threads.end_idle()
+        journal.release_reserve()
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)
     return outcome

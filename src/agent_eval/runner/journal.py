@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agent_eval.core.disk import naming
+from agent_eval.core.disk import FULL, Reserve, naming
 from agent_eval.core.files import LONGEST_LINE
 from agent_eval.results import Recording
 
@@ -25,6 +25,7 @@ class Journal:
     """A file of recordings in the order in which the runs ended.
 
     One process writes it, line by line and without a buffer, so a killed process loses at most the line it was writing.
+    If the disk becomes full, the last recording and the run's results go into room that was reserved for them.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
@@ -39,6 +40,7 @@ class Journal:
         self._file = path.open("r+b" if end else "w+b", buffering=0)
         self._file.truncate(end)
         self._file.seek(end)
+        self._reserve = Reserve(path.with_suffix(".reserve"))
 
     def _read(self) -> int:
         """Indexes the reusable recordings; returns the end of the last intact line."""
@@ -82,7 +84,8 @@ class Journal:
         """Writes a recording.
 
         Raises:
-            OSError: The disk is full. The partial line is removed, because it would damage the next one.
+            OSError: The disk is full. The recording was written into the reserve, unless that is too small: then
+                the partial line is removed, because it would damage the next one.
         """
         line = recording.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
         self._write(line, recording)
@@ -101,6 +104,19 @@ class Journal:
 
     def _write(self, line: bytes, recording: Recording) -> None:
         start = self._file.seek(0, 2)
+        full: OSError | None = None
+        try:
+            self._append(line, start)
+        except OSError as error:
+            if error.errno not in FULL or not self._reserve.release():
+                raise
+            full = error
+            self._append(line, start)
+        self._entries[recording.run_id] = (start, len(line), recording.fingerprint)
+        if full is not None:
+            raise full
+
+    def _append(self, line: bytes, start: int) -> None:
         written = 0
         try:
             with naming(self._path):
@@ -108,8 +124,8 @@ class Journal:
                     written += self._file.write(line[written:])
         except OSError:
             self._file.truncate(start)
+            self._file.seek(start)
             raise
-        self._entries[recording.run_id] = (start, len(line), recording.fingerprint)
 
     def _line(self, entry: _Entry) -> bytes:
         self._file.seek(entry[0])
@@ -124,8 +140,13 @@ class Journal:
         entry = self._entries.get(run_id)
         return None if entry is None else Recording.model_validate_json(self._line(entry))
 
+    def release_reserve(self) -> None:
+        """Gives the reserved room to the results: nothing more is added."""
+        self._reserve.release()
+
     def close(self, *, remove: bool = False) -> None:
         """Closes the file, and removes it if there is nothing left to resume."""
+        self.release_reserve()
         self._file.close()
         if remove:
             self._path.unlink(missing_ok=True)

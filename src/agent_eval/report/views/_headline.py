@@ -28,6 +28,11 @@ _OF_A_RUN: Mapping[str, str] = {"failed": "Failed", "inconclusive": "Inconclusiv
 
 _WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise", SHARD_MISSING, NOT_COMPARED})
 """Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
+_ENDED_EARLY: Mapping[str, str] = {
+    "disk-full": "the disk is full",
+    "agent-not-ended": "processes of the agent could not be ended",
+}
+"""By code of a problem: why no result of a run counts, although it began."""
 _NO_KEY = "no-key"
 """The agent's model refused the key or got none."""
 _REMEDIES: Mapping[str, str] = {
@@ -77,6 +82,9 @@ def _decision(report: RunReport, base: BaseComparison) -> str:
         reason = _reason(report)
         return f"{leads[report.verdict]}: {reason[:1].lower()}{reason[1:]}"
     if report.verdict == "invalid":
+        codes = {problem.code for problem in report.problems}
+        if (early := next((text for code, text in _ENDED_EARLY.items() if code in codes), None)) is not None:
+            return f"{leads['invalid']}: {early}, so the run ended early"
         errors = sum(problem.severity == "error" for problem in report.problems)
         cause = plural(errors, "error") + " in the eval files or the configuration" if errors else _reason(report)
         return f"{leads['invalid']}: {cause}; nothing was run"
