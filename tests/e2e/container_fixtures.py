@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from container_engine import REPOSITORY, Engine, NoEngine, base_image, find_engine
+from container_pull_requests import Project, reachable
+from fake_github import FakeGitHub
+from git_server import GitServer
 from github_runner import Runner
 
 IMAGE = "agent-eval-action:test"
@@ -81,3 +84,27 @@ def workspace(tmp_path: Path, runner: Runner) -> Callable[..., Path]:
         return runner.workspace(tmp_path / "workspace", examples, files or {})
 
     return make
+
+
+@pytest.fixture
+def github(engine: Engine) -> Iterator[FakeGitHub]:
+    """Of octo/agent, where containers reach it."""
+    address, name = reachable(engine)
+    with FakeGitHub(repository="octo/agent", address=address, name=name) as fake:
+        yield fake
+
+
+@pytest.fixture
+def forge(engine: Engine, github: FakeGitHub, tmp_path: Path) -> Iterator[GitServer]:
+    """Git's server, for that repository and its token."""
+    address, name = reachable(engine)
+    with GitServer(
+        tmp_path / "forge", repository=github.state.repository, token=github.token, address=address, name=name
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+def project(tmp_path: Path, github: FakeGitHub, forge: GitServer, runner: Runner) -> Project:
+    """octo/agent, still empty."""
+    return Project.make(tmp_path, github, forge, runner)

@@ -29,6 +29,11 @@ from base_repos import new_repo as new_repo
 from fake_github import FakeGitHub, Run
 
 WORKFLOW = ".github/workflows/evals.yml"
+TOOLS = "home_automation/tools.py"
+AS_GOOD = 'not wanted or device["room"].casefold() == wanted'
+"""Of that file."""
+BROKEN = 'not room or device["room"] == room'
+"""The same line in examples/home_automation_broken."""
 
 
 def reachable(engine: Engine) -> tuple[str, str]:

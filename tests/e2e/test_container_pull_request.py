@@ -8,48 +8,17 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from container_engine import Engine
-from container_pull_requests import Project, git_in, new_repo, reachable, strangers
-from container_workflows import copied, run_act
-from fake_github import FakeGitHub
-from git_server import GitServer
-from github_runner import SECRETS, Finished, Runner, eval_set
+from container_pull_requests import AS_GOOD, BROKEN, TOOLS, Project, git_in, strangers
+from github_runner import SECRETS, Finished, eval_set
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
 
-AS_GOOD = 'not wanted or device["room"].casefold() == wanted'
-BROKEN = 'not room or device["room"] == room'
-"""As in examples/home_automation_broken."""
 SCHEDULED = '    return {"job": len(jobs), **device, "device_id": device_id, "status": status, "time": time}\n'
 DOWN = '    return {"error": "the scheduler is down"}\n'
-TOOLS = "home_automation/tools.py"
-
-
-@pytest.fixture
-def github(engine: Engine) -> Iterator[FakeGitHub]:
-    address, name = reachable(engine)
-    with FakeGitHub(repository="octo/agent", address=address, name=name) as fake:
-        yield fake
-
-
-@pytest.fixture
-def forge(engine: Engine, github: FakeGitHub, tmp_path: Path) -> Iterator[GitServer]:
-    address, name = reachable(engine)
-    with GitServer(
-        tmp_path / "forge", repository=github.state.repository, token=github.token, address=address, name=name
-    ) as server:
-        yield server
-
-
-@pytest.fixture
-def project(tmp_path: Path, github: FakeGitHub, forge: GitServer, runner: Runner) -> Project:
-    return Project.make(tmp_path, github, forge, runner)
 
 
 def ours(project: Project, number: int = 7) -> list[str]:
@@ -151,84 +120,3 @@ def test_container_pull_request__neither_side_gets_at_the_other_or_at_the_token(
     assert done.exit_code == 0, done.log[-4000:]
     assert list(done.workspace.rglob("planted")) == []
     check_left(project, done)
-
-
-WORKFLOW = """
-name: Evals
-on: [push, pull_request]
-permissions: {}
-jobs:
-  evals:
-    runs-on: ubuntu-24.04
-    steps:
-      - id: gate
-        uses: ./gate
-        with:
-          paths: examples/home_automation
-      - if: always()
-        env:
-          VERDICT: ${{ steps.gate.outputs.verdict }}
-          URL: ${{ steps.gate.outputs.comment-url }}
-        run: 'echo "verdict: $VERDICT, comment: $URL"'
-"""
-
-
-def act(engine: Engine, root: Path, runner_image: str, github: FakeGitHub, event: str, payload: object) -> list[str]:
-    """Runs the workflow; what its steps said."""
-    file = root.parent / f"{event}.json"
-    file.write_text(json.dumps(payload), "utf-8")
-    path = ".github/workflows/evals.yml"
-    variables = {
-        "GITHUB_API_URL": github.api_url,
-        "GITHUB_SERVER_URL": github.server_url,
-        "GITHUB_REPOSITORY": github.state.repository,
-        "GITHUB_RUN_ID": str(max(github.state.runs)),
-        "GITHUB_WORKFLOW_REF": f"{github.state.repository}/{path}@refs/heads/main",
-    }
-    given = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
-    done = run_act(
-        event, "--bind", "--pull=false", "-P", f"ubuntu-24.04={runner_image}", "-e", str(file),
-        "-W", path, "-s", f"GITHUB_TOKEN={github.token}", "--container-daemon-socket", "-", "--json", *given,
-        cwd=root,
-        environment={**engine.environment(), "HOME": str(root.parent)},
-    )  # fmt: skip
-    log = done.stdout.decode("utf-8", "replace")
-    assert github.token not in log
-    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    return [line["msg"].strip() for line in lines]
-
-
-def test_container_pull_request__a_workflow_s_run_comments(
-    engine: Engine, base: str, image: str, runner_image: str, github: FakeGitHub, tmp_path: Path
-) -> None:
-    """By `uses:`, with the token that gate/action.yml takes by itself; on GitHub's merge of the pull request."""
-    root = copied(tmp_path / "repository", base)
-    shutil.rmtree(root / ".github/workflows")
-    repo = new_repo(root)
-    tools = (root / "examples" / TOOLS).read_text("utf-8")
-    sha = repo.commit({".github/workflows/evals.yml": WORKFLOW})
-    run = github.state.run(sha)
-    named = {"default_branch": "main", "full_name": github.state.repository}
-
-    said = act(
-        engine, root, runner_image, github, "push", {"ref": "refs/heads/main", "repository": named, "after": sha}
-    )
-
-    assert "verdict: passed, comment:" in said, said[-40:]
-    github.state.upload(run, root / "agent-eval-results")
-    repo.branch("change")
-    head = repo.commit({f"examples/{TOOLS}": tools.replace(AS_GOOD, BROKEN)})
-    repo.merge("change", "main")
-    github.state.take_git(root)
-    github.state.pull(7, head_sha=head, head_ref="change")
-    github.state.run(head, event="pull_request", branch="change", pulls=(7,))
-
-    said = act(engine, root, runner_image, github, "pull_request", github.state.event_of(7))
-
-    [comment] = github.state.comments_of(7)
-    url = f"{github.server_url}/{github.state.repository}/pull/7#issuecomment-{comment.id}"
-    assert f"verdict: failed, comment: {url}" in said, said[-40:]
-    assert comment.body.splitlines()[1] == "## ❌ Blocks the merge: 12 regressions vs. main in 22 cases", comment.body[
-        :2000
-    ]
-    assert "`tool_trajectory_avg_score` 1.00 → **" in comment.body, comment.body[:4000]
