@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from base_repos import new_repo
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from gate_runs import Repository, patience, repository_in
 
@@ -51,6 +52,39 @@ def test_an_outage__that_ends_costs_no_case(repository: Repository) -> None:
         done = repository.gate("run", environment=_environment(server))
     assert done.code == 0, done.out + done.err
     assert done.statuses == dict.fromkeys(CASES, "passed")
+
+
+@pytest.mark.parametrize("kind", [503, 401])
+def test_an_outage__of_the_fresh_runs_is_the_reason_that_nothing_is_decided(repository: Repository, kind: int) -> None:
+    """The first runs work, one case got worse, and the provider is away when it is run again."""
+    cases = dict(list(CASES.items())[:8])
+    repository.evals("evals/hello.test.json", {**cases, "case 0": "good day"})
+    served = 0
+
+    def answer(request: GenerateRequest) -> Answer | Fault:
+        nonlocal served
+        served += 1
+        if served > 8 * 5 + 8:
+            return Fault(kind=kind)
+        said = request.user_texts[-1]
+        return Answer.text("No." if said == "good day" and served > 8 * 5 else said)
+
+    with FakeGemini(answer) as server:
+        environment = _environment(server)
+        base = repository.gate("run", "--num-runs", "5", environment=environment, output=repository.root / "base")
+        assert base.code == 0, base.out + base.err
+        repo = new_repo(repository.root)
+        repo.commit({}, "The base branch, and what it did")
+        repo.branch("pull-request")
+        repo.commit({"notes.md": "Nothing of the agent.\n"}, "The pull request")
+        flags = ("--baseline", "file:base/results.json", "--base-ref", "main", "--turn-timeout", "6")
+        done = repository.gate("run", *flags, environment=environment)
+    assert done.code == 3, done.out + done.err
+    assert [reason.code for reason in done.report.reasons] == ["provider-unavailable"]
+    headline = done.out.strip().splitlines()[-1]
+    assert headline.startswith("Inconclusive: 1 suspected regression (case 0); start the job again"), done.out
+    (notice,) = [text for text in done.report.notices if "to confirm" in text]
+    assert "gemini-2.5-flash" in notice
 
 
 def _environment(server: FakeGemini) -> dict[str, str]:

@@ -19,10 +19,18 @@ from dataclasses import replace
 
 from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
-from agent_eval.gate.failures import BaseErrors, Compared, FailedCases, are_broken_alike, errors_again, sort_failed_case
+from agent_eval.gate.failures import (
+    BaseErrors,
+    Compared,
+    FailedCases,
+    are_broken_alike,
+    errors_again,
+    outage,
+    sort_failed_case,
+)
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
-from agent_eval.gate.regression import quarantine_notices
+from agent_eval.gate.regression import OUTAGE, quarantine_notices
 from agent_eval.gate.stats import PASS, CaseDecision, Rules
 from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results import (
@@ -144,7 +152,10 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
         _reason("metric-not-comparable", sorted_out.new_metrics, f"failed by a metric that {base} has no score of"),
     ]
     reasons = [reason for reason in own if reason is not None]
-    undecided = _reason("budget", sorted_out.open, f"failed, can't be compared with {base} and could not be run again")
+    code, why = "budget", "could not be run again"
+    if outage(compared.confirmations):
+        code, why = OUTAGE, "had no result in fresh runs"
+    undecided = _reason(code, sorted_out.open, f"failed, can't be compared with {base} and {why}")
     by_comparison = {case.case_id for case in decision.cases if case.blocking}
     blocking = by_comparison | {case.case_id for case in sorted_out.blocking}
     failed = bool(reasons) or decision.outcome == "failed"

@@ -9,6 +9,11 @@ from agent_eval.gate.regression import Gathered, Outcome
 from agent_eval.gate.stats import CaseDecision, Decision
 from agent_eval.results import BROKE, CaseReport, HistoryReport, MetricReport
 
+_OF_A_SERVICE = frozenset(
+    f"{who}-{what}" for who in ("judge", "simulator") for what in ("unavailable", "deadline", "malformed")
+)
+"""Codes of metrics whose model failed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
@@ -183,3 +188,17 @@ def errors_again(confirmations: Iterable[CaseReport]) -> dict[str, tuple[int, in
             runs += run.status in {"passed", "failed"}
         counts[case.case_id] = errors, runs
     return counts
+
+
+def outage(confirmations: Iterable[CaseReport]) -> str:
+    """Why most extra runs have no result, if it is a service that failed; "" if most were judged."""
+    judged, lost = 0, []
+    for case in confirmations:
+        unscored = next((metric.reason for metric in case.metrics if metric.status == "not_evaluated"), None)
+        for run in case.runs:
+            judged += run.status in {"passed", "failed"}
+            if run.error is not None and run.error.owner == "provider":
+                lost.append(run.error.message)
+            elif run.error is None and run.status == "errored" and unscored and unscored.code in _OF_A_SERVICE:
+                lost.append(unscored.message)
+    return lost[0] if len(lost) > judged else ""

@@ -118,6 +118,7 @@ class Confirmation:
 
     async def decide(self) -> tuple[Decision, Gathered]:
         """Makes the runs that the statistics ask for until they have an answer."""
+        from agent_eval.gate.failures import outage
         from agent_eval.gate.regression import MoreEvidence, gather, next_step
         from agent_eval.gate.stats import Budget, Decision, Rules
         from agent_eval.report.views import grouping
@@ -136,10 +137,17 @@ class Confirmation:
                 more=MoreEvidence(head=self.head, rounds=self._rounds, base=self.base, before=self.before),
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
-            budget = Budget(extra_runs=left, can_run_base=self.base_checkout is not None, no_more=self.no_more)
+            away = outage([*self.head, *self.base]) if left == 0 else ""
+            budget = Budget(
+                extra_runs=left,
+                can_run_base=self.base_checkout is not None,
+                no_more="outage" if away else self.no_more,
+            )
             retrials = gathered.retrials if self.no_more == "limit" else ()
             step = next_step(gathered.evidence, gathered.rules, budget, retrials)
             if isinstance(step, Decision):
+                if away and step.outcome == "inconclusive":
+                    self.notices.append(f"The runs to confirm suspected regressions have no result: {away}")
                 return step, gathered
             await self._make(step, {case_id: pair.base_id for case_id, pair in gathered.comparable.items()})
 

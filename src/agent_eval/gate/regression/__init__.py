@@ -1,5 +1,6 @@
 """Regression detection: collect the runs of each case, request more runs, and decide which cases got worse."""
 
+from agent_eval.gate.regression._decide import OUTAGE
 from agent_eval.gate.regression.attempts import Before, held_against
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notices
@@ -7,6 +8,7 @@ from agent_eval.gate.regression.retrial import Outcome
 from agent_eval.gate.regression.sequential import next_step
 
 __all__ = [
+    "OUTAGE",
     "Before",
     "Gathered",
     "MoreEvidence",

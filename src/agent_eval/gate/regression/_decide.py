@@ -37,9 +37,12 @@ from agent_eval.results import DecisionReasonReport, SuiteTestReport
 from agent_eval.results.status import CaseWord
 
 _MOST_NAMES = 5
+OUTAGE = "provider-unavailable"
+"""Code of the reason that nothing is decided, if the fresh runs met an outage."""
 _REMEDIES: Mapping[NoMoreRuns, str] = {
     "limit": "More runs may decide it, but no more could be made: raise `max-extra-runs` or `run-timeout`, or start "
     "the job again",
+    "outage": "Its fresh runs have no result, since a service that they need failed: start the job again",
     "recorded": "A recorded answer can't be run again: record the answers again, or use `gate: thresholds`",
     "thresholds": "Nothing is run again, since the thresholds decide",
 }
@@ -56,6 +59,11 @@ class Unpaid:
     def remedy(self) -> str:
         """What can be done instead."""
         return _REMEDIES[self.why]
+
+    @property
+    def code(self) -> str:
+        """Of the reason that it is undecided."""
+        return {"outage": OUTAGE, "recorded": "recorded-answers"}.get(self.why, "budget")
 
 
 def decide(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], unpaid: Unpaid) -> Decision:
@@ -103,8 +111,9 @@ _WEIGHT = {
     "thin-base": 4,
     "budget": 5,
     "recorded-answers": 5,
+    "provider-unavailable": 5,
 }
-_UNDECIDED = {"thin-base", "budget", "recorded-answers"}
+_UNDECIDED = {"thin-base", "budget", "recorded-answers", OUTAGE}
 
 
 def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecision]:
@@ -280,7 +289,7 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid
     elif blocking and not result.rejected and family.columns == 0 and _looks_worse(result):
         suite = _suite(result)
         message = f"The suite as a whole looks worse{of}: {_suite_words(suite)}. {unpaid.remedy}"
-        add("recorded-answers" if unpaid.why == "recorded" else "budget", message, [])
+        add(unpaid.code, message, [])
     undecided = [case for case in cases if case.undecided]
     short = [case for case in undecided if case.would_decide == unpaid.remedy]
     history = [case for case in undecided if case not in short]
@@ -299,7 +308,7 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid
             f"{plural(len(short), 'suspected regression is', 'suspected regressions are')} undecided: {_names(short)}. "
             f"{unpaid.remedy}"
         )
-        add("recorded-answers" if unpaid.why == "recorded" else "budget", message, short)
+        add(unpaid.code, message, short)
     return reasons
 
 

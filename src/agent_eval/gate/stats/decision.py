@@ -22,9 +22,9 @@ ConfirmOnBase = Literal["auto", "always", "never"]
 
 Outcome = Literal["passed", "failed", "inconclusive"]
 
-NoMoreRuns = Literal["limit", "recorded", "thresholds"]
-"""Why a case can't run again: the limit of extra runs or of time, recorded answers, which never vary, or a gate that
-decides by thresholds only."""
+NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds"]
+"""Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
+which never vary, or a gate that decides by thresholds only."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -179,6 +179,8 @@ def _remedy(report: RunReport) -> str:
     undecided = [reason.code for reason in report.reasons]
     if "recorded-answers" in undecided:
         return "record the answers again, or use `gate: thresholds`"
+    if "provider-unavailable" in undecided:
+        return "start the job again"
     if "budget" in undecided:
         return "allow more extra runs"
     return "run the base branch more often" if "thin-base" in undecided else ""
