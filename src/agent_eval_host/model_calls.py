@@ -161,7 +161,7 @@ class ModelWatch:
         self._report(call, "asked")
         try:
             response = await attempt
-            _check_body(response, stream)
+            _check_body(response, stream, url)
         except Exception as error:
             self._attempt_failed(call, error)
             raise
@@ -290,12 +290,19 @@ class ModelWatch:
             call.go_on.set()
 
 
-def _check_body(response: Any, stream: bool) -> None:
+def _check_body(response: Any, stream: bool, url: str) -> None:
+    """Refuses what no model has said.
+
+    A prompt that the provider blocks has no candidates either, but feedback. A candidate without content is an answer.
+    """
     body = getattr(response, "response_stream", None)
     if stream or not isinstance(body, list) or not body or not isinstance(body[0], str) or not body[0].strip():
         return
     try:
-        json.loads(body[0])
+        content = json.loads(body[0])
     except ValueError as error:
         what = "a page of HTML" if body[0].lstrip().startswith("<") else "a body that is not JSON, or was cut off"
         raise UnreadableAnswer(f"the answer was {what}") from error
+    generated = url.partition("?")[0].endswith(":generateContent") and isinstance(content, dict)
+    if generated and not content.get("candidates") and not content.get("promptFeedback"):
+        raise UnreadableAnswer("the answer had neither candidates nor feedback on the prompt")

@@ -35,7 +35,7 @@ _ERRNO = {
 
 
 class UnreadableAnswer(ConnectionError):
-    """The response to a model call is not JSON: it is truncated, or the page of a proxy."""
+    """The response to a model call is not JSON (truncated, or the page of a proxy), or has nothing of a model in it."""
 
 
 class SilentAttempt(TimeoutError):

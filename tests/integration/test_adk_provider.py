@@ -99,10 +99,11 @@ async def _is_blamed_by_status(agent: AdkAgent, server: FakeGemini) -> None:
     assert errors["400"].hint is None
 
 
-TRANSPORT: dict[Literal["garbage", "cut", "cut-json", "reset"], str] = {
+TRANSPORT: dict[Literal["garbage", "cut", "cut-json", "empty", "reset"], str] = {
     "garbage": "the answer was a page of HTML",
     "cut-json": "the answer was a body that is not JSON, or was cut off",
     "cut": "the answer was cut off",
+    "empty": "the answer had neither candidates nor feedback on the prompt",
     "reset": "connection",
 }
 

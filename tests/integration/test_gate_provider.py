@@ -22,7 +22,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
-@pytest.mark.parametrize("kind", ["refused", "hang", 503])
+@pytest.mark.parametrize("kind", ["refused", "hang", "empty", 503])
 def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository, kind: Any) -> None:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(FakeGemini(lambda _: Fault(kind=503 if kind == "refused" else kind)))
