@@ -17,7 +17,7 @@ from container_workflows import run_act
 from root_action import ACTION, ADDRESS, replaced_actions, stand_in
 
 from agent_eval.report.renderers.outputs import OUTPUTS
-from agent_eval.settings.options import SETTINGS
+from agent_eval.settings import SETTINGS
 
 pytestmark = pytest.mark.container
 

@@ -17,7 +17,7 @@ from container_engine import REPOSITORY
 from container_workflows import run_act
 from root_action import ADDRESS, replaced_actions, stand_in
 
-from agent_eval.settings.options import SETTINGS
+from agent_eval.settings import SETTINGS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 

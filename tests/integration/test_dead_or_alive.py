@@ -40,7 +40,7 @@ from agent_eval.report.views.grouping import base_comparison
 from agent_eval.results.report import RunReport
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
-from agent_eval.settings.settings import read_settings
+from agent_eval.settings import read_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "verdict.md"
 HEAD = "| what happened | on the base branch | `gate` | exit code | first line |\n|---|---|---|---|---|\n"

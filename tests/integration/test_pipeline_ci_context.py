@@ -14,7 +14,7 @@ from gate_runs import Repository
 from recorded_evals import AGENT, write_evals
 
 from agent_eval.pipeline.ci_context import CIContext, detect_ci_context, gating_files_changed, rules
-from agent_eval.settings.settings import Settings, read_settings
+from agent_eval.settings import Settings, read_settings
 
 NAME = "agent-eval.toml"
 

@@ -27,7 +27,7 @@ from agent_eval.commands.publish import Published, publish
 from agent_eval.pipeline.ci_context import CIContext, detect_ci_context
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport
-from agent_eval.settings.settings import Settings, read_settings
+from agent_eval.settings import Settings, read_settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 

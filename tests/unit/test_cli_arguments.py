@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli import _parser, main
-from agent_eval.settings.options import GROUPS
+from agent_eval.settings import GROUPS
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli import main
-from agent_eval.settings import CONFIG_FILE, Settings, read_settings
-from agent_eval.settings.options import SETTINGS, Setting
+from agent_eval.settings import CONFIG_FILE, SETTINGS, Setting, Settings, read_settings
 
 PATH = Path(__file__).parents[2] / "docs" / "configuration.md"
 PAGE = PATH.read_text(encoding="utf-8")

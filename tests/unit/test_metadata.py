@@ -16,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from agent_eval.report.renderers.outputs import OUTPUTS
-from agent_eval.settings.options import BY_INPUT, SETTINGS
+from agent_eval.settings import BY_INPUT, SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "gate/action.yml")

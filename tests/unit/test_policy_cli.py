@@ -35,7 +35,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ('[[policy]]\nmetric = "safety_v1"\ntreshold = 1', 3, "[policy-unknown-key] There is no `treshold`"),
+        ('[[policy]]\nmetric = "safety_v1"\ntreshold = 1', 3, "[policy-invalid] There is no `treshold`"),
         ('[[policy]]\nmetric = "response_match_score"\nthreshold = true', 3, "must be a number, not true"),
         ("[[policy]]\nalpha = 1.5", 2, "[policy-invalid] `alpha` must be an error rate above 0 and below 1, not 1.5"),
         ("[[policy]]\nalpha = 0.1\nalpha = 0.2\n", 3, "[settings-file-unreadable]"),

@@ -10,8 +10,7 @@ import pytest
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import PolicyReader
-from agent_eval.settings.options import SETTINGS
-from agent_eval.settings.settings import Settings, read_settings
+from agent_eval.settings import SETTINGS, Settings, read_settings
 from agent_eval.settings.toml_file import CONFIG_FILE
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.agents.driver import ServerSpec
-from agent_eval.settings.settings import read_settings
+from agent_eval.settings import read_settings
 
 
 def read(tmp_path: Path, text: str, **flags: str) -> tuple[dict[str, ServerSpec], list[str]]:
@@ -59,11 +59,11 @@ command = ["./serve"]
         ('url = "http://127.0.0.1:1{port}"', "can't be used: it is not a URL (Port out of range"),
         ('url = "http://127.0.0.1:8000/{port}"', "must have {port} as its port"),
         ('ready = "/is it ready"', "contains a space"),
-        ('protocol = "grpc"', "`protocol` of [servers.x] must be adk or a2a"),
+        ('protocol = "grpc"', '`protocol` of [servers.x] must be "adk" or "a2a"'),
         ('ready = "health"', "begins with a slash"),
         ("ready_timeout = 0", "must be a number of seconds"),
         ("ready_timeout = true", "must be a number of seconds"),
-        ("app = 1", "must be a text"),
+        ("app = 1", "must be a non-empty text, not 1"),
         ('app = "x"\nprotocol = "a2a"', "`app` of [servers.x] is only for `protocol = "),
     ],
 )

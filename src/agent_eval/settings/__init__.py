@@ -1,8 +1,9 @@
 """Everything that can be configured: declared once, read from flags, inputs and agent-eval.toml."""
 
 from agent_eval.settings.baseline_sources import parse_order
-from agent_eval.settings.options import BY_INPUT, GROUPS, SETTINGS, Setting
-from agent_eval.settings.settings import Settings, read_settings
+from agent_eval.settings.options import GROUPS, Setting
+from agent_eval.settings.reading import read_settings
+from agent_eval.settings.settings import BY_INPUT, SETTINGS, Settings
 from agent_eval.settings.toml_file import CONFIG_FILE
 
 __all__ = ["BY_INPUT", "CONFIG_FILE", "GROUPS", "SETTINGS", "Setting", "Settings", "parse_order", "read_settings"]

@@ -10,7 +10,8 @@ from typing import Any
 from agent_eval.agents.driver import READY_PATHS, ServerSpec
 from agent_eval.core.problem import Problem
 from agent_eval.core.toml_lines import Path as KeyPath
-from agent_eval.settings._tables import Fields, TableReader
+from agent_eval.settings._tables import Fields, TableReader, number, one_of, text
+from agent_eval.settings.parsers import ExpectedError
 
 _EXAMPLE = (
     '[servers.weather]\n    command = ["go", "run", ".", "web", "--port", "{port}", "api"]\n    directory = "weather"'
@@ -40,7 +41,7 @@ def read_servers(tables: Any, lines: Mapping[KeyPath, int], file: str) -> tuple[
         before = len(reader.problems)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
             reader.error(f"The name `{name}` of a server must be letters, digits, dashes and underscores.", at)
-        reader.check_fields(table, _FIELDS, f"[servers.{name}]", at)
+        values = reader.table(table, _FIELDS, f"[servers.{name}]", at)
         if "command" not in table:
             reader.error(
                 f"[servers.{name}] has no `command`. For a server that runs already, write `adk:URL` or `a2a:URL`.", at
@@ -48,71 +49,62 @@ def read_servers(tables: Any, lines: Mapping[KeyPath, int], file: str) -> tuple[
         if table.get("protocol") == "a2a" and "app" in table:
             hint = "A server of several agents has one below each path: write it into `url`, e.g. `/a2a/APP`."
             reader.error(f'`app` of [servers.{name}] is only for `protocol = "adk"`.', (*at, "app"), hint)
-        if len(reader.problems) == before:
-            servers[name] = ServerSpec(name=name, **{**table, "command": tuple(table["command"])})
+        if values is not None and len(reader.problems) == before:
+            servers[name] = ServerSpec(name=name, **values)
     return servers, reader.problems
-
-
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) and "\0" not in value else "must be a text"
 
 
 def _directory(value: Any) -> str:
     # Anything else would start the pull request's server as that of the base branch, which has a worktree of its own.
-    if _text(value) or value.startswith("/") or os.path.normpath(value).split("/")[0] == "..":
-        return "must be a directory below the root, relative to it"
-    return ""
+    if not isinstance(value, str) or value.startswith("/") or os.path.normpath(value).split("/")[0] == "..":
+        raise ExpectedError("a directory below the root, relative to it")
+    return text(value)
 
 
-def _command(value: Any) -> str:
-    valid = isinstance(value, list) and value and all(isinstance(word, str) and "\0" not in word for word in value)
-    return "" if valid and value[0] else "must be a list of texts: the program and its arguments"
-
-
-def _protocol(value: Any) -> str:
-    return "" if value in READY_PATHS else f"must be {' or '.join(READY_PATHS)}"
+def _command(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) and "\0" not in word for word in value):
+        raise ExpectedError("a list of texts: the program and its arguments")
+    if not value or not value[0]:
+        raise ValueError("must be a list that begins with the program")
+    return tuple(value)
 
 
 def _url(value: Any) -> str:
     from agent_eval.agents.http import parse_url
 
+    example = f"e.g. http://127.0.0.1:{_PORT}/api"
     if not isinstance(value, str) or _PORT not in value:
-        return f"must be an address with {_PORT}, e.g. http://127.0.0.1:{_PORT}/api"
+        raise ExpectedError(f"an address with {_PORT}, {example}")
     try:
         url = parse_url(value.replace(_PORT, _LARGEST_PORT))
     except ValueError as error:
-        return f"can't be used: {error}"
+        raise ValueError(f"can't be used: {error}") from error
     if not url.origin.endswith(f":{_LARGEST_PORT}"):
-        return f"must have {_PORT} as its port, e.g. http://127.0.0.1:{_PORT}/api"
+        raise ValueError(f"must have {_PORT} as its port, {example}")
     if not url.is_loopback or url.fragment:
-        return "must be an address of this machine, e.g. 127.0.0.1, without `#` (see `app`)"
-    return ""
+        raise ExpectedError("an address of this machine, e.g. 127.0.0.1, without `#` (see `app`)")
+    return value
 
 
 def _path(value: Any) -> str:
     from agent_eval.agents.http import origin_of
 
     if not isinstance(value, str) or not value.startswith("/"):
-        return "must be a path that begins with a slash"
+        raise ExpectedError("a path that begins with a slash")
     try:
         origin_of(f"http://localhost{value}")
     except ValueError as error:
-        return f"can't be used: {error}"
-    return ""
-
-
-def _seconds(value: Any) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return "" if number and 0 < value <= 86_400 else "must be a number of seconds above 0"
+        raise ValueError(f"can't be used: {error}") from error
+    return value
 
 
 _FIELDS: Fields = {
     "command": _command,
     "directory": _directory,
-    "protocol": _protocol,
+    "protocol": one_of(*READY_PATHS),
     "url": _url,
-    "app": _text,
+    "app": text,
     "ready": _path,
-    "ready_timeout": _seconds,
-    "version": _text,
+    "ready_timeout": number(0.001, 86_400, "a number of seconds above 0"),
+    "version": text,
 }

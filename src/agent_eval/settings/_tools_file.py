@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.tape_rules import ToolRule
-from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem
 from agent_eval.core.toml_lines import Path as KeyPath
-from agent_eval.settings._tables import Fields, TableReader
-
-_EXAMPLE = '[[tool]]\n    name = "search_*"\n    ignore = ["request_id"]'
+from agent_eval.settings._tables import Fields, TableReader, file_patterns, flag, one_of, text
+from agent_eval.settings.parsers import ExpectedError
 
 
 def read_tool_rules(
@@ -27,63 +25,33 @@ def read_tool_rules(
     Returns:
         The valid entries in order, and all problems.
     """
-    reader = TableReader(code="tool-rule-invalid", example=_EXAMPLE, lines=lines, file=file)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        message = "`tool` must be a list of tables, each below a line `[[tool]]`. How tools run is `tools`."
-        reader.error(message, ("tool",))
-        return (), reader.problems
+    example = '[[tool]]\n    name = "search_*"\n    ignore = ["request_id"]'
+    reader = TableReader(code="tool-rule-invalid", example=example, lines=lines, file=file)
     rules = []
-    for number, entry in enumerate(entries):
-        at: KeyPath = ("tool", number)
-        before = len(reader.problems)
-        reader.check_fields(entry, _FIELDS, "[[tool]]", at)
-        if "name" not in entry:
+    for at, values in reader.array(entries, "tool", _FIELDS):
+        if "name" not in values:
             reader.error("This [[tool]] has no `name`, a glob of tool names.", at)
-        elif len(entry) == 1:
+        elif len(values) == 1:
             reader.error("This [[tool]] sets nothing.", at, f"Set {', '.join(list(_FIELDS)[1:])}, or remove the entry.")
-        if "match" in entry and "ignore" in entry:
+        elif "match" in values and "ignore" in values:
             reader.error("This [[tool]] has both `match` and `ignore`.", at, "`match` names all arguments that decide.")
-        if len(reader.problems) == before:
-            values: dict[str, Any] = {
-                key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
-            }
+        else:
             rules.append(ToolRule(**values, line=lines.get(at)))
     return tuple(rules), reader.problems
 
 
-def _name(value: Any) -> str:
-    return "" if isinstance(value, str) and value.strip() else "must be the name of a tool, or a glob of names"
-
-
-def _paths(value: Any) -> str:
-    valid = isinstance(value, list) and all(isinstance(path, str) and all(path.split(".")) for path in value)
-    return "" if valid else 'must be a list of arguments, e.g. ["city", "customer.email"]'
-
-
-def _patterns(value: Any) -> str:
-    if not isinstance(value, list) or not value or not all(isinstance(pattern, str) for pattern in value):
-        return "must be a list of patterns of files"
-    try:
-        PathPatterns(value)
-    except ValueError as invalid:
-        return f"has an invalid pattern: {invalid}"
-    return ""
-
-
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "must be true or false"
-
-
-def _miss(value: Any) -> str:
-    return "" if value in {"error", "live"} else 'must be "error" or "live"'
+def _arguments(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(path, str) and all(path.split(".")) for path in value):
+        raise ExpectedError('a list of arguments, e.g. ["city", "customer.email"]')
+    return tuple(value)
 
 
 _FIELDS: Fields = {
-    "name": _name,
-    "match": _paths,
-    "ignore": _paths,
-    "mask": _paths,
-    "replay": _flag,
-    "miss": _miss,
-    "depends": _patterns,
+    "name": text,
+    "match": _arguments,
+    "ignore": _arguments,
+    "mask": _arguments,
+    "replay": flag,
+    "miss": one_of("error", "live"),
+    "depends": file_patterns,
 }

@@ -1,117 +1,467 @@
-"""The settings of one run, read from flags, action inputs and agent-eval.toml.
+"""The settings of one run: each is declared once, as a field of `Settings`."""
 
-Precedence: a flag, an action input (`INPUT_*`), agent-eval.toml, the default. All mistakes are reported at once.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_eval.agents.driver import ServerSpec
 from agent_eval.agents.tape_rules import Miss, Mode, ToolRule
-from agent_eval.core.files import MAX_SETTINGS, read_regular
-from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy
-from agent_eval.settings.options import BY_INPUT, SETTINGS, Setting
-from agent_eval.settings.toml_file import CONFIG_FILE, FileSettings, nearest, read_settings_file, unknown, unreadable
+from agent_eval.settings import parsers
+from agent_eval.settings.options import (
+    AGENT,
+    BASELINE,
+    CI,
+    FILES,
+    JUDGES,
+    RESULTS,
+    RUNS,
+    VERDICT,
+    Setting,
+    declare,
+    option,
+)
 
 if TYPE_CHECKING:
     from agent_eval.runner import Part
 
 
-def _option(name: str) -> Any:
-    """The field of a row of SETTINGS. It takes the row's default."""
-    setting = BY_INPUT[name]
-    return field(default_factory=setting.parsed_default, repr=setting.secret is None)
-
-
 @dataclass(frozen=True, kw_only=True)
+@declare
 class Settings:
-    """The settings of one run. Each row of SETTINGS has a field, which adds the type of the parsed value."""
+    """The settings of one run, with their parsed values."""
 
     root: Path
     """The repository: the current directory. Paths are relative to it."""
-    paths: tuple[str, ...] = _option("paths")
-    include: tuple[str, ...] = _option("include")
-    exclude: tuple[str, ...] = _option("exclude")
-    config: Path | None = _option("config")
-    initial_session: Path | None = _option("initial-session")
-    agent: str | None = _option("agent")
+    paths: tuple[str, ...] = option(
+        FILES,
+        "Eval files, directories or globs, separated by spaces or newlines; `file.json:case1,case2` selects "
+        "cases. Default: every *.test.json and *.evalset.json in the repository.",
+        metavar="PATH",
+    )
+    include: tuple[str, ...] = option(
+        FILES,
+        "Only eval files that match one of these patterns (.gitignore syntax). Separate patterns with spaces "
+        "in the input; repeat the flag.",
+        metavar="PATTERN",
+    )
+    exclude: tuple[str, ...] = option(
+        FILES,
+        "Skip files and directories that match one of these patterns (.gitignore syntax). Separate patterns "
+        "with spaces in the input; repeat the flag.",
+        metavar="PATTERN",
+    )
+    config: Path | None = option(
+        FILES, "A test_config.json for all eval files, instead of the nearest one to each file.", metavar="FILE"
+    )
+    initial_session: Path | None = option(
+        FILES, "A JSON file with the initial session for legacy test files (lists of turns).", metavar="FILE"
+    )
+    agent: str | None = option(
+        AGENT,
+        "The agent for all eval files: a directory, a dotted module name, adk:URL for a server with ADK's REST "
+        "interface, a2a:URL for an agent behind A2A, or recorded:FILE to score a recording. Default: selected for each "
+        "file.",
+        metavar="AGENT",
+    )
+    agent_python: str | None = option(
+        AGENT,
+        "The Python interpreter for the agent, if its environment already exists. Default: uv creates an environment.",
+        metavar="PYTHON",
+    )
+    agent_requirements: Path | None = option(
+        AGENT,
+        "The requirements.txt, pyproject.toml or uv.lock to create the agent's environment from. Default: the "
+        "one nearest to the agent.",
+        metavar="FILE",
+    )
+    agent_cwd: str = option(
+        AGENT,
+        "Working directory of the agent's process: project (the nearest directory above the agent with a "
+        "pyproject.toml, requirements.txt, setup.py or setup.cfg, else the root), root, agent (its own "
+        "directory), or a path.",
+        default="project",
+        parse=parsers.directory_name,
+        metavar="DIR",
+    )
+    agent_setup: str | None = option(
+        AGENT,
+        "A shell command to run first, e.g. to install system packages. Runs as the gate's user (root in the "
+        "image), outside the agent's sandbox.",
+        metavar="COMMAND",
+        in_file=False,
+    )
+    agent_env: str | None = option(
+        AGENT,
+        "Names or globs of environment variables to pass to the agent, separated by commas. A leading + adds "
+        "to the default list (model credentials and base URLs).",
+        parse=parsers.variables,
+        metavar="NAMES",
+        in_file=False,
+    )
+    agent_headers: Mapping[str, str] = option(
+        AGENT,
+        "Headers for the server of a remote agent (`adk:URL`), one `Name: value` on each line. They go only to "
+        "the origin of the URL in `agent`. On the command line: the variable AGENT_EVAL_AGENT_HEADERS.",
+        parse=parsers.headers,
+        metavar="HEADERS",
+        in_file=False,
+        secret="AGENT_EVAL_AGENT_HEADERS",  # noqa: S106 - a variable's name
+    )
+    remote_user_id: Literal["unique", "as-given"] = option(
+        AGENT,
+        "User ids of sessions on the server of a remote agent: unique (a random suffix, because state with the "
+        "prefix `user:` is shared by all sessions of a user) or as-given (as in the case, for servers that know their "
+        "users).",
+        default="unique",
+    )
+    keep_sessions: bool = option(
+        AGENT, "Keep the sessions on the server of a remote agent, instead of deleting each after its run."
+    )
+    a2a_ignore_state: bool = option(
+        AGENT,
+        "For agents behind A2A (`a2a:URL`), which can't begin with the state of `session_input`: run such cases "
+        "without it instead of refusing them.",
+    )
+    workers: int | None = option(
+        AGENT,
+        "Processes per agent, or auto: one, a second one if the agent loads quickly and has several sessions, and "
+        "further ones up to the number of cores while it keeps them busy. Each serves many sessions concurrently.",
+        default="auto",
+        parse=parsers.auto,
+        metavar="N",
+    )
+    num_runs: int = option(RUNS, "Number of runs of each case.", default="1", parse=parsers.count(1), metavar="N")
+    min_pass_rate: float = option(
+        RUNS,
+        "Minimum share of a case's runs that must pass, from 0 to 1, in addition to its mean scores.",
+        default="1.0",
+        parse=parsers.rate,
+        metavar="RATE",
+    )
+    concurrency: int | None = option(
+        RUNS,
+        "Number of concurrent runs, or auto: 8 at first (4 if an agent answers through a server), up to 64 while "
+        "the model provider neither refuses requests nor becomes slower. Reduced temporarily when it answers 429 or "
+        "503.",
+        default="auto",
+        parse=parsers.auto,
+        metavar="N",
+    )
+    """None: `auto`; also for `workers`."""
+    turn_timeout: float = option(
+        RUNS, "Maximum time for one turn, in seconds.", default="180", parse=parsers.seconds, metavar="SECONDS"
+    )
+    case_timeout: float = option(
+        RUNS,
+        "Maximum time for all turns of one run of a case, in seconds.",
+        default="900",
+        parse=parsers.seconds,
+        metavar="SECONDS",
+    )
+    run_timeout: float = option(
+        RUNS,
+        "Maximum time for the whole run, in seconds; the remaining cases are reported as not run.",
+        default="3600",
+        parse=parsers.seconds,
+        metavar="SECONDS",
+    )
+    fail_fast: bool = option(RUNS, "Stop at the first failed case.")
+    only_affected: bool = option(
+        RUNS,
+        "On a pull request, run only the eval files of agents that its changed files can affect; the others are "
+        "reported as unchanged.",
+    )
+    tools: Mode = option(
+        RUNS,
+        "How tool calls are answered: live (tools run), replay (from the tapes beside the eval files; no tool "
+        "runs), record (tools run, and each case's tape is written again), or record-missing (replay, and record what "
+        "is missing).",
+        default="live",
+    )
+    tools_miss: Miss = option(
+        RUNS,
+        "With `tools: replay`, a call that is not on the tape: error (the run says nothing), or live (the tool runs).",
+        default="error",
+    )
+    tools_stale: Literal["error", "warn"] = option(
+        RUNS,
+        "With `tools: replay`, a tool that was changed after its answers were recorded: error (the run says "
+        "nothing), or warn.",
+        default="error",
+    )
+    shard: "Part | None" = option(
+        RUNS,
+        "Run only part I of N of the cases, e.g. 2/5. `agent-eval merge` (`mode: merge`) makes one verdict of all "
+        "parts. The exit code of a part is 0 if all of its runs were judged, passed or not, and 3 if it is incomplete.",
+        parse=parsers.part,
+        metavar="I/N",
+        in_file=False,
+    )
+    shard_plan: Path | None = option(
+        RUNS,
+        "The output of `agent-eval plan --durations RESULTS --format json`: parts are balanced by the recorded "
+        "durations of the cases instead of their turns. Every part needs the same file.",
+        metavar="FILE",
+        in_file=False,
+    )
+    shards: tuple[str, ...] = option(
+        RUNS,
+        "With `mode: merge`, the directories that contain the results of the parts, separated by spaces. They are "
+        "searched two levels deep.",
+        default="shards",
+        metavar="DIR",
+        in_file=False,
+    )
+    run_missing: bool = option(
+        RUNS,
+        "With `mode: merge`, run the cases of parts without results here, instead of reporting them as not run.",
+        in_file=False,
+    )
+    judge_model: str | None = option(
+        JUDGES,
+        "The judge model for criteria that don't name one: a Gemini model, a full Vertex AI name, or "
+        "provider/model. Default: gemini-2.5-flash, as in ADK.",
+        metavar="MODEL",
+    )
+    judge_api_key: str | None = option(
+        JUDGES,
+        "API key for the judge model, so that the agent doesn't need it. On the command line: the variable "
+        "AGENT_EVAL_JUDGE_API_KEY. Default: the provider's own variable, e.g. GOOGLE_API_KEY.",
+        metavar="KEY",
+        in_file=False,
+        secret="AGENT_EVAL_JUDGE_API_KEY",  # noqa: S106 - a variable's name
+    )
+    judge_base_url: str | None = option(
+        JUDGES,
+        "Base URL of the judge model's API, e.g. for a gateway or your own server.",
+        metavar="URL",
+        in_file=False,
+    )
+    judge: str = option(
+        JUDGES,
+        "live, or replay:DIR to take every judge reply from a cache directory instead of a model; criteria "
+        "whose reply is missing are not evaluated.",
+        default="live",
+        parse=parsers.judge,
+        metavar="live|replay:DIR",
+        in_file=False,
+    )
+    judge_cache: str = option(
+        JUDGES,
+        "Directory that caches the judge's replies, so that the same question is paid for once; off disables it.",
+        default="off",
+        parse=parsers.text,
+        metavar="DIR",
+        in_file=False,
+    )
+    max_judge_calls: int | None = option(
+        JUDGES,
+        "Maximum number of judge and simulator calls; remaining criteria are reported as not evaluated.",
+        parse=parsers.optional(parsers.count(1)),
+        metavar="N",
+    )
+    max_tokens: int | None = option(
+        JUDGES,
+        "Maximum number of tokens for judge and simulator calls; remaining criteria are reported as not evaluated.",
+        parse=parsers.optional(parsers.count(1)),
+        metavar="N",
+    )
+    max_cost: float | None = option(
+        JUDGES,
+        "Maximum cost of judge and simulator calls in US dollars, by the price table; remaining criteria are "
+        "reported as not evaluated.",
+        parse=parsers.optional(parsers.dollars),
+        metavar="USD",
+    )
+    gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = option(
+        VERDICT,
+        "What decides the verdict: thresholds, regressions (against the base branch), both, or advisory "
+        "(reports, but never fails). auto: regressions if there is a baseline, else thresholds.",
+        default="auto",
+    )
+    gate_jobs: int = option(
+        VERDICT,
+        "Number of jobs that each gate the same pull request, e.g. one per agent of a matrix. The error rate "
+        "`alpha` is divided by it, so that it holds for all jobs together.",
+        default="1",
+        parse=parsers.count(1),
+        metavar="N",
+    )
+    baseline: str = option(
+        BASELINE,
+        "Source of the base branch's results: artifact, file:PATH, rerun, or several of them in order. auto: "
+        "artifact on a pull request, none elsewhere.",
+        default="auto",
+        parse=parsers.baseline,
+        metavar="SOURCE",
+    )
+    rule_changes: Literal["block", "report"] = option(
+        VERDICT,
+        "Which criteria apply if a pull request changes them for existing cases. block: the stricter of both, "
+        "until someone sets the label `agent-eval: accept rules`. report: the pull request's.",
+        default="block",
+    )
+    removed_cases: Literal["report", "block"] = option(
+        VERDICT,
+        "Whether a pull request that removes eval cases fails until someone sets the label `agent-eval: accept "
+        "rules`: report (it passes) or block (it fails).",
+        default="report",
+    )
+    base_ref: str | None = option(
+        BASELINE,
+        "Branch or commit to compare with outside of pull requests: locally, in GitLab, in Jenkins.",
+        metavar="REF",
+        in_file=False,
+    )
+    base_branches: tuple[str, ...] = option(
+        CI,
+        "Names or globs of branches, besides the default branch, whose runs record baselines, e.g. release/*.",
+        metavar="PATTERN",
+        in_file=False,
+    )
+    baseline_evals: Literal["head", "base"] = option(
+        BASELINE,
+        "Eval files and criteria for runs of the base branch's agent (`rerun` and confirmation runs): head "
+        "(the pull request's, so that only the agent differs) or base.",
+        default="head",
+    )
+    artifact_name: str = option(
+        CI,
+        "Name of the artifact that the workflow uploads the output directory as, and that baselines are "
+        "downloaded from.",
+        default="agent-eval-results",
+        parse=parsers.identifier,
+        metavar="NAME",
+    )
+    max_extra_runs: int | None = option(
+        BASELINE,
+        "Maximum number of additional runs, of head and base branch together, to confirm suspected "
+        "regressions. Default: up to eight times the suite, at least 100; few pull requests need more than "
+        "half a suite.",
+        parse=parsers.optional(parsers.count(0)),
+        metavar="N",
+    )
+    confirm_on_base: Literal["auto", "always", "never"] = option(
+        BASELINE,
+        "Whether suspected regressions also run again on the base branch: auto (if its stored runs are too few "
+        "to decide), always, or never.",
+        default="auto",
+    )
+    history: int = option(
+        BASELINE,
+        "Number of recorded runs of the base branch that a baseline keeps of each case, to tell flaky cases "
+        "from regressions. With `num-runs: 3` each recorded run has three runs of the case.",
+        default="20",
+        parse=parsers.count(1),
+        metavar="N",
+    )
+    comment: Literal["always", "on-change", "on-failure", "never"] = option(
+        CI,
+        "When to write the pull-request comment: always, on-change (only if results differ from the base "
+        "branch), on-failure, or never.",
+        default="always",
+    )
+    comment_key: str = option(
+        CI,
+        "Distinguishes several comments on one pull request, e.g. one per matrix job.",
+        parse=parsers.identifier,
+        metavar="NAME",
+    )
+    comment_author: str | None = option(
+        CI,
+        "Login that the token comments as, e.g. my-app[bot]. Detected automatically except for GitHub Apps.",
+        metavar="LOGIN",
+        in_file=False,
+    )
+    mode: Literal["auto", "gate", "publish", "merge", "link"] = option(
+        CI,
+        "gate runs the evals; publish writes the comment for the finished run of a fork's pull request, in a "
+        "workflow_run job; auto selects one of them by the event; merge makes one verdict of the parts of a run "
+        "(`shard`); link runs nothing, but adds the address of the uploaded report.html (`report-url`) to the comment "
+        "of the gate that ran before in the same job.",
+        default="auto",
+        in_file=False,
+    )
+    github_token: str | None = option(
+        CI,
+        "Token to read the base branch's results and to write the comment. On the command line: the variable "
+        "GITHUB_TOKEN.",
+        metavar="TOKEN",
+        in_file=False,
+        secret="GITHUB_TOKEN",  # noqa: S106 - a variable's name
+    )
+    without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = option(
+        JUDGES,
+        "If a judge has no API key: invalid (end the run), inconclusive (report it at the end), or "
+        "deterministic-only (gate on the criteria that need no key). auto: deterministic-only for forks and "
+        "Dependabot, else invalid.",
+        default="auto",
+    )
+    allow_pull_request_target: bool = option(
+        CI,
+        "Dangerous: run a fork's code on pull_request_target, where it can reach your secrets. Only for jobs "
+        "that a maintainer approves.",
+        in_file=False,
+    )
+    on_inconclusive: Literal["fail", "pass"] = option(
+        VERDICT, "Exit code of an inconclusive run: fail (3) or pass (0).", default="fail"
+    )
+    details: Literal["failed", "all"] = option(
+        RESULTS,
+        "Cases that the console shows turn by turn: failed (every case that did not pass) or all (every case, as "
+        "`agent-eval show` prints it).",
+        default="failed",
+    )
+    report: Literal["full", "failing", "scores", "off"] = option(
+        RESULTS,
+        "What report.html shows: full (every conversation), failing (conversations only of cases that did not "
+        "pass or changed), scores (no conversation and no text of agents or users) or off (no page).",
+        default="full",
+    )
+    report_size: float = option(
+        RESULTS,
+        "Megabytes that report.html may have, from 1 to 100. What does not fit is left out, passing cases first; "
+        "recordings.jsonl.gz has everything.",
+        default="15",
+        parse=parsers.megabytes,
+        metavar="MB",
+    )
+    report_url: str | None = option(
+        CI,
+        "Web address of the uploaded report.html, for `mode: link`.",
+        parse=parsers.web_address,
+        metavar="URL",
+        in_file=False,
+    )
+    output_dir: Path = option(
+        RESULTS,
+        "Directory for results.json, recordings.jsonl.gz, report.html, junit.xml, summary.md and logs.",
+        default="agent-eval-results",
+        parse=parsers.directory,
+        metavar="DIR",
+        in_file=False,
+    )
+    cache_dir: Path | None = option(
+        RESULTS,
+        "Directory for the agents' environments. Default: the user's cache directory; "
+        "/var/lib/agent-eval/cache in the image.",
+        metavar="DIR",
+        in_file=False,
+    )
+    resume: bool = option(RUNS, "Continue a killed run that had the same output-dir; recorded runs are not repeated.")
     agents: Mapping[str, str] = field(default_factory=dict)
     """`[agents]` of agent-eval.toml: patterns of eval files to agents."""
-    agent_python: str | None = _option("agent-python")
-    agent_requirements: Path | None = _option("agent-requirements")
-    agent_cwd: str = _option("agent-cwd")
-    agent_setup: str | None = _option("agent-setup")
-    agent_env: str | None = _option("agent-env")
-    a2a_ignore_state: bool = _option("a2a-ignore-state")
-    agent_headers: Mapping[str, str] = _option("agent-headers")
-    remote_user_id: Literal["unique", "as-given"] = _option("remote-user-id")
-    keep_sessions: bool = _option("keep-sessions")
-    workers: int | None = _option("workers")
-    num_runs: int = _option("num-runs")
-    min_pass_rate: float = _option("min-pass-rate")
-    concurrency: int | None = _option("concurrency")
-    """None: `auto`; also for `workers`."""
-    turn_timeout: float = _option("turn-timeout")
-    case_timeout: float = _option("case-timeout")
-    run_timeout: float = _option("run-timeout")
-    fail_fast: bool = _option("fail-fast")
-    only_affected: bool = _option("only-affected")
-    tools: Mode = _option("tools")
-    tools_miss: Miss = _option("tools-miss")
-    tools_stale: Literal["error", "warn"] = _option("tools-stale")
-    tool_rules: tuple[ToolRule, ...] = ()
-    """`[[tool]]` of agent-eval.toml, in order."""
-    shard: Part | None = _option("shard")
-    shard_plan: Path | None = _option("shard-plan")
-    shards: tuple[str, ...] = _option("shards")
-    run_missing: bool = _option("run-missing")
-    on_inconclusive: Literal["fail", "pass"] = _option("on-inconclusive")
-    judge_model: str | None = _option("judge-model")
-    judge_api_key: str | None = _option("judge-api-key")
-    judge_base_url: str | None = _option("judge-base-url")
-    judge: str = _option("judge")
-    judge_cache: str = _option("judge-cache")
-    max_judge_calls: int | None = _option("max-judge-calls")
-    max_tokens: int | None = _option("max-tokens")
-    max_cost: float | None = _option("max-cost")
     servers: Mapping[str, ServerSpec] = field(default_factory=dict)
     """`[servers.NAME]` of agent-eval.toml, by name."""
+    tool_rules: tuple[ToolRule, ...] = ()
+    """`[[tool]]` of agent-eval.toml, in order."""
     prices: Mapping[str, Any] = field(default_factory=dict)
     """`[prices]` of agent-eval.toml, as written."""
     policy: Policy = field(default_factory=Policy)
     """`[[policy]]`, `[[quarantine]]` and `max-quarantined` of agent-eval.toml."""
-    gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = _option("gate")
-    gate_jobs: int = _option("gate-jobs")
-    baseline: str = _option("baseline")
-    rule_changes: Literal["block", "report"] = _option("rule-changes")
-    removed_cases: Literal["report", "block"] = _option("removed-cases")
-    base_ref: str | None = _option("base-ref")
-    base_branches: tuple[str, ...] = _option("base-branches")
-    baseline_evals: Literal["head", "base"] = _option("baseline-evals")
-    artifact_name: str = _option("artifact-name")
-    max_extra_runs: int | None = _option("max-extra-runs")
-    confirm_on_base: Literal["auto", "always", "never"] = _option("confirm-on-base")
-    history: int = _option("history")
-    comment: Literal["always", "on-change", "on-failure", "never"] = _option("comment")
-    comment_key: str = _option("comment-key")
-    comment_author: str | None = _option("comment-author")
-    mode: Literal["auto", "gate", "publish", "merge", "link"] = _option("mode")
-    github_token: str | None = _option("github-token")
-    without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = _option("without-keys")
-    allow_pull_request_target: bool = _option("allow-pull-request-target")
-    details: Literal["failed", "all"] = _option("details")
-    report: Literal["full", "failing", "scores", "off"] = _option("report")
-    report_size: float = _option("report-size")
-    report_url: str | None = _option("report-url")
-    output_dir: Path = _option("output-dir")
-    cache_dir: Path | None = _option("cache-dir")
-    resume: bool = _option("resume")
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where each setting was given, in words, by input name. Defaults are not listed."""
 
@@ -120,7 +470,7 @@ class Settings:
         """The output directory, absolute."""
         return self.root.absolute() / self.output_dir
 
-    def in_checkout(self, root: Path, move: Callable[[str], str]) -> Settings:
+    def in_checkout(self, root: Path, move: Callable[[str], str]) -> "Settings":
         """The same settings for another checkout of the repository.
 
         Args:
@@ -145,171 +495,8 @@ class Settings:
         )
 
 
-def read_settings(
-    root: Path,
-    *,
-    flags: Mapping[str, str | Sequence[str]] | None = None,
-    environ: Mapping[str, str] | None = None,
-    secrets: Mapping[str, str] | None = None,
-    text: str | EllipsisType | None = ...,
-) -> tuple[Settings, list[Problem]]:
-    """Reads all sources.
-
-    Args:
-        root: The repository, which may contain agent-eval.toml.
-        flags: Values from the command line, by input name. Lists are split already.
-        environ: The environment with the `INPUT_*` variables; None outside the action.
-        secrets: The environment with the variables of the secrets.
-        text: The content of agent-eval.toml, None if there is no such file, or `...` to read the file in `root`. On a
-            pull request, the base branch's file applies.
-
-    Returns:
-        The settings and all problems. Nothing must be run after an error. Invalid settings have their default, so that
-        the error can be reported to the configured output directory.
-    """
-    values: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    in_file = _read_file(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
-    problems = list(in_file.problems)
-    for setting in SETTINGS:
-        raw, source = _raw_value(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
-        if source != setting.input:
-            sources[setting.input] = source
-        if not isinstance(raw, str):
-            values[setting.field] = tuple(raw)
-            continue
-        try:
-            values[setting.field] = setting.parse(raw)
-        except ValueError as error:
-            values[setting.field] = setting.parsed_default()
-            from_file = source.endswith(CONFIG_FILE)
-            problems.append(
-                Problem(
-                    severity=Severity.ERROR,
-                    code="setting-invalid",
-                    message=f"{source}: {raw!r} {error}." if str(error).startswith("must") else f"{source}: {error}.",
-                    hint=setting.help,
-                    file=CONFIG_FILE if from_file else None,
-                    line=in_file.lines.get((setting.input,)) if from_file else None,
-                )
-            )
-    for name in environ or {}:
-        # GitHub warns about unknown inputs only in the log, and the run would use the default of a misspelt one.
-        input = name.removeprefix("INPUT_").lower()
-        if name.startswith("INPUT_") and input not in BY_INPUT and (near := nearest(input)):
-            problems.append(unknown(f"the input `{input}`", near, None, None))
-    problems += _headers_for_file(values, sources, in_file)
-    problems += _unknown_servers(values["agent"], in_file)
-    problems += _part_conflicts(values, sources)
-    settings = Settings(
-        root=root,
-        agents=in_file.agents,
-        servers=in_file.servers,
-        prices=in_file.prices,
-        tool_rules=in_file.tool_rules,
-        policy=replace(in_file.policy, jobs=values["gate_jobs"]),
-        sources=sources,
-        **values,
-    )
-    return settings, problems
-
-
-def _headers_for_file(values: Mapping[str, Any], sources: Mapping[str, str], in_file: FileSettings) -> list[Problem]:
-    """An error for each remote agent that agent-eval.toml names while the workflow gives headers: a pull request could
-    change the address, and get the credentials.
-    """
-    if not values["agent_headers"]:
-        return []
-    from agent_eval.agents.registry import driver_of
-
-    named: dict[tuple[str | int, ...], str] = {("agents", pattern): agent for pattern, agent in in_file.agents.items()}
-    if sources.get("agent", "").endswith(CONFIG_FILE):
-        named["agent",] = values["agent"]
-    return [
-        Problem(
-            severity=Severity.ERROR,
-            code="remote-agent-headers",
-            message=f"`agent-headers` is set, but the address {agent} is in {CONFIG_FILE}, which a pull request can "
-            "change. The headers would go to any address that it names.",
-            hint="Name the agent in the workflow: the input `agent`, or the flag `--agent`.",
-            file=CONFIG_FILE,
-            line=in_file.lines.get(key),
-        )
-        for key, agent in named.items()
-        if agent and driver_of(agent).remote
-    ]
-
-
-def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
-    """An error for each agent `server:NAME` without its table."""
-    from agent_eval.agents.servers import PREFIX
-
-    named: dict[tuple[str | int, ...], str] = {("agents", pattern): name for pattern, name in in_file.agents.items()}
-    named["agent",] = agent or ""
-    declared = {key[1] for key in in_file.lines if len(key) > 1 and key[0] == "servers"}  # valid or not
-    return [
-        Problem(
-            severity=Severity.ERROR,
-            code="server-unknown",
-            message=f"The agent `{name}` has no table [servers.{name.removeprefix(PREFIX)}] in {CONFIG_FILE}.",
-            hint=f"Known servers: {', '.join(in_file.servers) or 'none'} (docs/remote-agents.md).",
-            file=CONFIG_FILE,
-            line=in_file.lines.get(key),
-        )
-        for key, name in named.items()
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in {*in_file.servers, *declared}
-    ]
-
-
-def _part_conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
-    """An error for each setting that contradicts `shard`."""
-    if values["shard"] is None:
-        return []
-    conflicts = {
-        "fail-fast": values["fail_fast"]
-        and "the other parts would not end with it, and the results depend on the split",
-        "mode": values["mode"] in {"merge", "publish"} and "a part is run before the parts are merged",
-    }
-    return [
-        Problem(
-            severity=Severity.ERROR,
-            code="setting-invalid",
-            message=f"{sources.get(name, name)} and {sources['shard']} exclude each other: {reason}.",
-            hint=f"Remove `{name}` or `shard`.",
-        )
-        for name, reason in conflicts.items()
-        if reason
-    ]
-
-
-def _read_file(path: Path) -> FileSettings:
-    try:
-        return read_settings_file(read_regular(path, MAX_SETTINGS).decode("utf-8"))
-    except FileNotFoundError:
-        if path.is_symlink():
-            return FileSettings(problems=(unreadable("it is a broken symbolic link"),))
-        return FileSettings()
-    except OSError as error:
-        return FileSettings(problems=(unreadable(error.strerror or str(error)),))
-    except UnicodeDecodeError as error:
-        return FileSettings(problems=(unreadable(str(error)),))
-
-
-def _raw_value(
-    setting: Setting,
-    flags: Mapping[str, str | Sequence[str]],
-    environ: Mapping[str, str],
-    secrets: Mapping[str, str],
-    table: Mapping[str, str | list[str]],
-) -> tuple[str | Sequence[str], str]:
-    """The text for a setting from the source with the highest precedence, and the name of that source."""
-    if setting.input in flags:
-        return flags[setting.input], f"--{setting.input}"
-    # The runner passes an omitted input as an empty text (actions/runner).
-    if (text := environ.get(setting.variable, "")).strip():
-        return text, f"input {setting.input}"
-    if setting.secret is not None and (text := secrets.get(setting.secret, "")):
-        return text, setting.secret
-    if setting.input in table:
-        return table[setting.input], f"{setting.input} in {CONFIG_FILE}"
-    return setting.default, setting.input
+SETTINGS: tuple[Setting, ...] = tuple(
+    option.metadata["setting"] for option in dataclasses.fields(Settings) if "setting" in option.metadata
+)
+"""Every setting, in the order of the documentation."""
+BY_INPUT: Mapping[str, Setting] = {setting.input: setting for setting in SETTINGS}

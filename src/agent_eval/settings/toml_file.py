@@ -15,8 +15,10 @@ from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 from agent_eval.gate.policy import Policy
 from agent_eval.settings._policy_file import POLICY_KEYS, read_policy
 from agent_eval.settings._servers_file import read_servers
+from agent_eval.settings._tables import OTHER_KEYS
 from agent_eval.settings._tools_file import read_tool_rules
-from agent_eval.settings.options import BY_INPUT, words
+from agent_eval.settings.parsers import words
+from agent_eval.settings.settings import BY_INPUT
 
 CONFIG_FILE = "agent-eval.toml"
 
@@ -112,7 +114,7 @@ def unreadable(why: str, line: int | None = None, column: int | None = None) -> 
 
 def nearest(name: str) -> str | None:
     """The most similar name of a setting or table, or None."""
-    names = [*BY_INPUT, "agents", "servers", "tool", "prices", *POLICY_KEYS]
+    names = [*BY_INPUT, *OTHER_KEYS]
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
 
 

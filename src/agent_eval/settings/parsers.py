@@ -1,0 +1,170 @@
+"""Converts what a user writes for a setting to its value. Each raises ValueError: `ExpectedError`, or a clause."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_eval.settings.baseline_sources import parse_order
+
+
+class ExpectedError(ValueError):
+    """A value has another form than the expected one, e.g. `a whole number, at least 1`."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__(f"must be {form}")
+        self.form = form
+
+
+def choice(choices: tuple[str, ...], value: str) -> str:
+    """One of these words."""
+    if value.strip() not in choices:
+        raise ExpectedError(" or ".join(choices))
+    return value.strip()
+
+
+def text(value: str) -> str | None:
+    """A text without the blanks around it; None if it is empty."""
+    return value.strip() or None
+
+
+def path(value: str) -> Path | None:
+    """A path; None for an empty text."""
+    return Path(value.strip()) if value.strip() else None
+
+
+def words(value: str) -> tuple[str, ...]:
+    """Splits a text into values as a shell does."""
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise ValueError(f"a quotation mark is not closed ({error})") from error
+
+
+def switch(value: str) -> bool:
+    """`true` or `false`."""
+    word = value.strip().lower()
+    if word not in {"true", "false"}:
+        raise ExpectedError("true or false")
+    return word == "true"
+
+
+def count(low: int) -> Callable[[str], int]:
+    """A whole number from `low` up."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"\s*\d{1,9}\s*", value) or int(value) < low:
+            raise ExpectedError(f"a whole number, at least {low}")
+        return int(value)
+
+    return parse
+
+
+def auto(value: str) -> int | None:
+    """A whole number from 1 up; None for `auto`."""
+    try:
+        return None if value.strip() == "auto" else count(1)(value)
+    except ExpectedError as error:
+        raise ExpectedError(f"auto or {error.form}") from None
+
+
+def optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The value of another parser; None for an empty text."""
+    return lambda value: parse(value) if value.strip() else None
+
+
+def _number(what: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+    def parse(value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not is_valid(number):  # No comparison with NaN is true.
+            raise ExpectedError(f"a number {what}")
+        return number
+
+    return parse
+
+
+seconds = _number("of seconds above 0", lambda number: 0 < number <= 1e9)
+dollars = _number("of US dollars above 0", lambda number: 0 < number <= 1e9)
+rate = _number("from 0 to 1", lambda number: 0 <= number <= 1)
+megabytes = _number("of megabytes from 1 to 100", lambda number: 1 <= number <= 100)
+
+
+def variables(value: str) -> str | None:
+    """Names and globs of environment variables, for `agent-env`."""
+    from agent_eval.agents.sandbox import allow_list
+
+    allow_list(text(value))
+    return text(value)
+
+
+def headers(value: str) -> Mapping[str, str]:
+    """HTTP headers, one on each line."""
+    if not value.strip():
+        return {}
+    from agent_eval.agents.http import parse_headers
+
+    return parse_headers(value)
+
+
+def directory(value: str) -> Path:
+    """A directory that must be named."""
+    if not value.strip():
+        raise ValueError("must name a directory")
+    return Path(value.strip())
+
+
+def directory_name(value: str) -> str:
+    """The same as a text."""
+    return str(directory(value))
+
+
+def part(value: str) -> Any:
+    """I/N of `shard`; None for an empty text."""
+    if not value.strip():
+        return None
+    from agent_eval.runner import parse_part  # imports what only runs need
+
+    return parse_part(value)
+
+
+def web_address(value: str) -> str | None:
+    """An https address, or an http one, without credentials; None for an empty text."""
+    address = value.strip()
+    if not address:
+        return None
+    try:
+        parts = urlsplit(address)
+        valid = parts.scheme in {"https", "http"} and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        valid = False
+    if not valid or not address.isascii() or not address.isprintable() or " " in address:
+        raise ExpectedError("an https:// address without a user name")
+    return address
+
+
+def judge(value: str) -> str:
+    """`live` or `replay:DIR`."""
+    if not re.fullmatch(r"live|replay:.*\S", value.strip()):
+        raise ExpectedError("live or replay:DIR")
+    return value.strip()
+
+
+def baseline(value: str) -> str:
+    """Sources of the base branch's results, see `parse_order`."""
+    parse_order(value)
+    return value.strip()
+
+
+def identifier(value: str) -> str:
+    """A name that is safe in a file name, a URL and an HTML comment; may be empty."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", value.strip()):
+        raise ExpectedError("letters, digits, dots, dashes and underscores, at most 100")
+    return value.strip()
