@@ -37,7 +37,11 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ('[[policy]]\nmetric = "safety_v1"\ntreshold = 1', 3, "[policy-invalid] There is no `treshold`"),
         ('[[policy]]\nmetric = "response_match_score"\nthreshold = true', 3, "must be a number, not true"),
-        ("[[policy]]\nalpha = 1.5", 2, "[policy-invalid] `alpha` must be an error rate above 0 and below 1, not 1.5"),
+        (
+            "[[policy]]\nalpha = 1.5",
+            2,
+            "[policy-invalid] `alpha` of [[policy]] must be an error rate above 0 and below 1",
+        ),
         ("[[policy]]\nalpha = 0.1\nalpha = 0.2\n", 3, "[settings-file-unreadable]"),
         ('[[policy]]\ncases = "evals/x.test.json"\nalpha = 0.1', 1, "[policy-matches-nothing] `evals/x.test.json`"),
         ('[[policy]]\nmetric = "hallucinations_v1"\nalpha = 0.1', 1, "[policy-matches-nothing]"),
