@@ -91,8 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed, rest = parser.parse_known_args(typed)
     words = next((getattr(parsed, name) for name in ("paths", "words", "shards") if hasattr(parsed, name)), None)
     if rest and (words is None or any(word.startswith("-") for word in rest)):
-        command, own = _with_subcommand(typed, commands)
-        own.error(_unrecognized(rest, command, own, commands))
+        parsers = {**commands, **_formats(commands["export"])}
+        command = next(name for name in (" ".join(typed[:2]), typed[0]) if name in parsers)
+        parsers[command].error(_unrecognized(rest, command, parsers))
     elif rest and words is not None:  # argparse accepts only the first group of paths: `PATH --flag PATH` has two.
         words += rest
     return run_command(parsed.module, parsed)
@@ -174,6 +175,8 @@ def open_missing_streams() -> None:
 
 def _unknown_command(word: str, commands: Mapping[str, argparse.ArgumentParser]) -> str:
     listed = f"The commands are {', '.join(commands)}."
+    if word.strip("-").lower() in {"v", "version"}:
+        return f"there is no command `{word}`. Did you mean `agent-eval --version`?"
     if not word or word.startswith("-"):
         return f"a command must come first. {listed}"
     if Path(word.partition(":")[0]).exists():
@@ -182,24 +185,13 @@ def _unknown_command(word: str, commands: Mapping[str, argparse.ArgumentParser])
     return f"there is no command `{word}`. " + (f"Did you mean `{near[0]}`?" if near else listed)
 
 
-def _with_subcommand(
-    typed: Sequence[str], commands: Mapping[str, argparse.ArgumentParser]
-) -> tuple[str, argparse.ArgumentParser]:
-    """The command of a command line and its parser, e.g. of `export cozeloop`."""
-    command, parser = typed[0], commands[typed[0]]
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            name = next((word for word in typed[1:] if word in action.choices), None)
-            return (command, parser) if name is None else (f"{command} {name}", action.choices[name])
-    return command, parser
+def _formats(export: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """The parsers of `export FORMAT`, by `export FORMAT`."""
+    (formats,) = (action for action in export._actions if isinstance(action, argparse._SubParsersAction))
+    return {f"export {name}": parser for name, parser in formats.choices.items()}
 
 
-def _unrecognized(
-    rest: Sequence[str],
-    command: str,
-    own: argparse.ArgumentParser,
-    commands: Mapping[str, argparse.ArgumentParser],
-) -> str:
+def _unrecognized(rest: Sequence[str], command: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
     """The error message for unknown arguments of a command."""
     word = next((argument for argument in rest if argument.startswith("-")), None)
     if word is None:
@@ -213,9 +205,9 @@ def _unrecognized(
     message = f"`{command}` has no flag {flag}"
     if other := _OF_OTHER_TOOLS.get(flag):
         return f"{message}. {other}"
-    if near := difflib.get_close_matches(flag, own._option_string_actions, n=1):
+    if near := difflib.get_close_matches(flag, parsers[command]._option_string_actions, n=1):
         return f"{message}. Did you mean {near[0]}?"
-    others = [f"`{name}`" for name, parser in commands.items() if flag in parser._option_string_actions]
+    others = [f"`{name}`" for name, parser in parsers.items() if flag in parser._option_string_actions]
     return f"{message}. It is a flag of {', '.join(others)}." if others else message
 
 
@@ -308,7 +300,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     results_arguments.add_flaky(flaky)
     flaky.set_defaults(module="flaky")
 
-    compare = commands.add_parser("compare", allow_abbrev=False, help="compare two results.json")
+    compare = commands.add_parser(
+        "compare",
+        allow_abbrev=False,
+        help="show what differs between two results.json; gives no verdict",
+        epilog="Exit codes: 0 the results were compared, whatever differs; 2 one of them can't be used.",
+    )
     results_arguments.add_compare(compare)
     compare.set_defaults(module="compare")
 

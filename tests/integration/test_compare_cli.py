@@ -15,7 +15,7 @@ from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.report import CaseReport, MetricReport, Origin, RunReport, RunScore
 
-HEADLINE = "Failed: 1 regression vs. the base branch (lamp); 1 of the base branch's cases is gone"
+SUMMARY = "3 cases compared: 1 newly failing, 1 fixed, 1 passing as before; 1 removed"
 
 
 def results(path: Path, *scores: tuple[str, float], commit: str = "b" * 40) -> Path:
@@ -76,20 +76,15 @@ def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) 
         "✗ lamp  evals/home.test.json:3\n     response_match_score 0.25, needs 0.80, on the base branch 0.90\n"
         in done.stdout
     )
-    assert "✓ fixed: fan" in done.stdout
-    assert "3 cases compared: 1 newly failing, 1 fixed, 1 passing as before; 1 removed" in done.stdout
-    assert done.stdout.endswith(
-        "Failed: 1 regression vs. the base branch (lamp); 1 of the base branch's cases is gone\n"
-    )
+    assert done.stdout.endswith(f"\n {SUMMARY}\n ✓ fixed: fan\n")
+    assert "Failed" not in done.stdout, "a verdict beside exit code 0"
 
 
 def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     source = "https://gitlab.example/group/project/-/blob/main"
     assert main(["compare", *files, "--format", "markdown", "--source-url", source]) == 0
     message = capsys.readouterr().out
-    assert message.startswith(
-        "## ❌ Failed: 1 regression vs. the base branch (lamp); 1 of the base branch's cases is gone\n"
-    )
+    assert message.startswith(f"## ℹ️ {SUMMARY}\n")
     assert f"[`evals/home.test.json:3`]({source}/evals/home.test.json#L3)" in message
     assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in message
 
@@ -101,6 +96,20 @@ def test_compare__takes_output_directories(files: tuple[str, str], capsys: pytes
         file.rename(file.with_suffix("") / "results.json")
     assert main(["compare", str(head.with_suffix("")), str(base.with_suffix(""))]) == 0
     assert "1 newly failing, 1 fixed" in capsys.readouterr().out
+
+
+def test_compare__the_newer_run_is_that_of_the_output_directory(
+    files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", files[1]]) == 2
+    assert "agent-eval-results does not exist. Run `agent-eval run` first" in capsys.readouterr().err
+    (tmp_path / "agent-eval-results").mkdir()
+    Path(files[0]).rename(tmp_path / "agent-eval-results" / "results.json")
+    assert main(["compare", files[1]]) == 0
+    assert SUMMARY in capsys.readouterr().out
+    assert main(["compare", *files, files[1]]) == 2
+    assert "compare takes two results" in capsys.readouterr().err
 
 
 def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,7 +163,7 @@ def test_recipe__one_note_is_written_and_then_kept_up_to_date(gitlab: tuple[Note
     first = run(folder, url)
     assert (first.returncode, first.stdout) == (0, "Wrote a note\n"), first.stderr
     body = notes.notes[-1]["body"]
-    assert body.startswith(f"{MARKER}\n\n## ❌ Failed: 1 regression vs. ")
+    assert body.startswith(f"{MARKER}\n\n## ℹ️ 2 cases compared: 1 newly failing, 1 passing as before\n")
     assert "https://gitlab.example/group/project/-/blob/" + "a" * 40 + "/evals/home.test.json#L3" in body
 
     results(folder / "agent-eval-results" / "results.json", ("lamp", 0.9), ("fan", 0.9))
@@ -171,7 +171,7 @@ def test_recipe__one_note_is_written_and_then_kept_up_to_date(gitlab: tuple[Note
     assert (second.returncode, second.stdout) == (0, "Updated the note\n"), second.stderr
     assert notes.writes == ["POST", "PUT"]
     assert len(notes.notes) == 122
-    assert "## ✅ No regressions: 2 of 2 cases pass, as on " in notes.notes[-1]["body"]
+    assert "## ℹ️ 2 cases compared: 2 passing as before\n" in notes.notes[-1]["body"]
     assert notes.notes[-2]["body"].endswith("pretends to be us")
 
 

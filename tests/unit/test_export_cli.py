@@ -79,7 +79,7 @@ def test_export__text_of_an_agent_is_no_command_of_a_runner(
         ("recording", "recordings.jsonl.gz can't be read (line 2): it is not a recording of a run"),
         (
             "absent",
-            "Run `agent-eval run` first, or name a run's output directory: `agent-eval export FORMAT DIRECTORY`.",
+            "Run `agent-eval run` first, or name the output directory of a run.",
         ),
         ("output", "out is not a regular file. Name another --output."),
     ],

@@ -146,7 +146,7 @@ def test_render_toml__escapes_hostile_names(tmp_path: Path) -> None:
 
 
 def test_read_results__unreadable(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match=r"There is no results\.json in"):
+    with pytest.raises(UnreadableError, match=r"results\.json can't be read: No such file"):
         read_results([tmp_path])
     with pytest.raises(UnreadableError, match="can't be read: No such file"):
         read_results([tmp_path / "missing.json"])
@@ -160,7 +160,15 @@ def test_read_results__unreadable(tmp_path: Path) -> None:
         read_results([tmp_path / "twice"])
 
 
-def test_command__formats_and_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command__formats_and_exit_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["flaky"]) == 2
+    assert "agent-eval-results does not exist. Run `agent-eval run` first" in capsys.readouterr().err
+    write(tmp_path / "agent-eval-results", days()[-1])
+    assert main(["flaky", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["proposals"][0]["case_id"] == f"{FILE}:flaky"
     write(tmp_path, days()[-1])
 
     assert main(["flaky", str(tmp_path), "--format", "json"]) == 0

@@ -125,7 +125,7 @@ def test_view__of_several_the_newest_is_shown_and_the_others_give_the_trend(tmp_
         ("missing", "can't be read: No such file or directory"),
         (
             "agent-eval-results",
-            "Run `agent-eval run` first, or name a run's output directory: `agent-eval view DIRECTORY`.",
+            "Run `agent-eval run` first, or name the output directory of a run.",
         ),
         ("newer", "schema"),
         ("text.zip", "is not used: it is damaged or not a zip archive"),

@@ -15,7 +15,7 @@ from agent_eval import __version__
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.text import first_line, harmless, plural
-from agent_eval.results import FILES, NOT_COMPARED, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
+from agent_eval.results import DEFAULT, FILES, NOT_COMPARED, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
 
 _LARGEST = 1e18
 """Bound for tokens, seconds and dollars; larger numbers would make sums meaningless."""
@@ -45,12 +45,15 @@ def read_file(path: Path) -> RunReport:
     try:
         report = read_report(read_regular(file, MAX_RESULTS), where)
     except OSError as error:
+        if path.name == DEFAULT and isinstance(error, FileNotFoundError):
+            raise UnreadableError(f"{where} does not exist.", _RUN_FIRST) from None
         raise UnreadableError(f"{where} can't be read: {error.strerror or error}.", _NAME_FILE) from None
     if isinstance(report, RunReport):
         return report
     raise UnreadableError(report.message, _SCORE_AGAIN if isinstance(report, Incompatible) else _NAME_FILE)
 
 
+_RUN_FIRST = "Run `agent-eval run` first, or name the output directory of a run."
 _NAME_FILE = "Name the results.json of a run, or the directory that contains it."
 _SCORE_AGAIN = "Score its recordings again with this version: `agent-eval run --agent recorded:DIRECTORY`."
 

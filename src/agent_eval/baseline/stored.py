@@ -12,7 +12,7 @@ from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.core.files import read_regular
 from agent_eval.core.text import harmless
-from agent_eval.results import DEFAULT, FILES, RunReport
+from agent_eval.results import RunReport
 
 _LIMITS = ArchiveLimits()
 _UNPACK = "If you trust it, unpack it and name the directory with results.json."
@@ -32,18 +32,17 @@ class StoredResults:
 
 
 @contextlib.contextmanager
-def open_results(path: Path, command: str) -> Iterator[StoredResults]:
+def open_results(path: Path) -> Iterator[StoredResults]:
     """Opens the results of a run. A zip is unpacked, within limits, into a directory that lasts as long as the context.
 
     Args:
         path: An output directory, its `results.json`, or the zip of an artifact.
-        command: A call of the command that names a directory, for the hint if the default directory does not exist.
 
     Raises:
         UnreadableError: The results can't be read, or the zip exceeds a limit.
     """
     if not _is_zip(path):
-        yield StoredResults(path=path, folder=path if path.is_dir() else path.parent, report=_report(path, command))
+        yield StoredResults(path=path, folder=path if path.is_dir() else path.parent, report=read_file(path))
         return
     with tempfile.TemporaryDirectory(prefix="agent-eval-") as name:
         folder = Path(name)
@@ -63,13 +62,3 @@ def _is_zip(path: Path) -> bool:
     with contextlib.suppress(OSError), path.open("rb") as file:  # `read_file` says why it can't be read.
         return file.read(2) == b"PK"
     return False
-
-
-def _report(path: Path, command: str) -> RunReport:
-    results = path / FILES["results-file"]
-    if path.name == DEFAULT and not results.exists():
-        raise UnreadableError(
-            f"{harmless(str(results))} does not exist.",
-            f"Run `agent-eval run` first, or name a run's output directory: `agent-eval {command}`.",
-        )
-    return read_file(path)

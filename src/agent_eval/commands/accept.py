@@ -41,9 +41,6 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     from agent_eval.authoring.terminal import has_terminal
 
     asks = not (arguments.all or arguments.list or arguments.dry_run)
-    if asks and not has_terminal():
-        io.log(_NO_TERMINAL)
-        return 2
     if arguments.all and not (arguments.dry_run or arguments.list or arguments.yes) and io.environ.get("CI"):
         io.log(_IN_CI)
         return 2
@@ -57,7 +54,10 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         return 2
     path, words = split_words(arguments.words, Path.cwd())
     try:
-        with open_results(path, "accept DIRECTORY [CASE ...]") as stored:
+        with open_results(path) as stored:
+            if asks and not has_terminal():
+                io.log(_NO_TERMINAL)
+                return 2
             return _accept(stored, words, arguments, io, _tree(settings))
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")

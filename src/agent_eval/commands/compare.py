@@ -12,20 +12,26 @@ from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
 from agent_eval.report.views import Links
-from agent_eval.results import BaselineReport, Delta, RunReport
+from agent_eval.report.views.diff import comparison_summary
+from agent_eval.results import DEFAULT, BaselineReport, Delta, RunReport
 
 Format = Literal["text", "markdown", "json"]
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
+    *heads, base = map(Path, arguments.words)
+    if len(heads) > 1:
+        io.log("agent-eval: compare takes two results: the newer run and the older one")
+        return 2
+    head = heads[0] if heads else Path(DEFAULT)
     try:
-        report = compare_files(arguments.head, arguments.base)
+        report = compare_files(head, base)
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
     if report.shard is not None:
-        io.log(f"agent-eval: {harmless(str(arguments.head))} is {report.shard.note}")
+        io.log(f"agent-eval: {harmless(str(head))} is {report.shard.note}")
     io.print_result(render(report, arguments.format, source_url=arguments.source_url, width=io.width).rstrip())
     return 0
 
@@ -83,21 +89,22 @@ def render(report: RunReport, format: Format, *, source_url: str | None = None, 
 
     Args:
         report: From `compare_files`.
-        format: `text` for a terminal, `markdown` as in the comment on a pull request, `json` for programs: the
-            `comparison` of results.json.
+        format: `text` for a terminal, `markdown` as in the comment on a pull request, but without a verdict, `json` for
+            programs: the `comparison` of results.json.
         source_url: The address at which the head's files can be browsed.
         width: Columns of the terminal.
 
     Raises:
         ValueError: `source_url` is not a web address.
     """
+    assert report.comparison is not None
     if format == "json":
-        assert report.comparison is not None
         return report.comparison.model_dump_json(indent=1) + "\n"
     if format == "markdown":
         from agent_eval.report.renderers import comment_markdown
 
-        return comment_markdown(report, links=Links(source_url=source_url))
+        title = comparison_summary(report.comparison)
+        return comment_markdown(report, links=Links(source_url=source_url), title=title)
     from agent_eval.report.renderers import comparison_text
 
     return comparison_text(report, width=width)

@@ -38,7 +38,7 @@ def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
     Raises:
         UnreadableError: The results or the recordings can't be read.
     """
-    with open_results(results, "export FORMAT DIRECTORY") as stored, recording_store(stored.folder) as store:
+    with open_results(results) as stored, recording_store(stored.folder) as store:
         report = stored.report
         if report.shard is not None:
             io.log(f"agent-eval: {harmless(str(results))} is {report.shard.note}")

@@ -16,7 +16,7 @@ from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
 from agent_eval.gate.history import Flakiness, extend, flakiness, join, stored_rules, stored_runs, unfit
 from agent_eval.gate.policy import DEFAULT_MAX_QUARANTINED
-from agent_eval.results import BROKE, PASSED, CaseHistory, HistoryRecord, HistoryReport, RunReport
+from agent_eval.results import BROKE, DEFAULT, PASSED, CaseHistory, HistoryRecord, HistoryReport, RunReport
 
 MIN_RATE = 0.05
 """A case is proposed if the lower bound of the 95% interval of its failure rate is at least this."""
@@ -29,7 +29,7 @@ _UNLIMITED = 1_000_000
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     try:
-        report = find_flaky(read_results(arguments.results))
+        report = find_flaky(read_results([Path(word) for word in arguments.words or [DEFAULT]]))
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
@@ -94,12 +94,7 @@ def read_results(paths: Sequence[Path]) -> list[_Result]:
     """
     files: list[Path] = []
     for path in paths:
-        matches = sorted(path.rglob("results.json")) if path.is_dir() else [path]
-        if not matches:
-            raise UnreadableError(
-                f"There is no results.json in {harmless(str(path))}.", "Name the output directory of a run."
-            )
-        files += matches
+        files += (sorted(path.rglob("results.json")) if path.is_dir() else []) or [path]
     return [_Result(path=path, report=read_file(path)) for path in dict.fromkeys(files)]
 
 

@@ -7,11 +7,16 @@ from pathlib import Path
 
 from agent_eval.settings import BY_INPUT
 
+_DEFAULT = BY_INPUT["output-dir"].default
+
 
 def add_flaky(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `agent-eval flaky`."""
     parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS", help="results.json files of the base branch, or directories"
+        "words",
+        nargs="*",
+        metavar="RESULTS",
+        help=f"results.json files of the base branch, or directories. Default: {_DEFAULT}",
     )
     parser.add_argument("--format", choices=("toml", "json"), default="toml", help="default: toml, for agent-eval.toml")
     parser.add_argument("--owner", default="", metavar="NAME", help="owner of the quarantine entries")
@@ -20,12 +25,13 @@ def add_flaky(parser: argparse.ArgumentParser) -> None:
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `agent-eval compare`."""
-    parser.add_argument("head", type=Path, metavar="HEAD", help="results.json or output directory of the newer run")
+    parser.usage = "agent-eval compare [options] [HEAD] BASE"
     parser.add_argument(
-        "base",
-        type=Path,
-        metavar="BASE",
-        help="the same of the older run, or an .evalset_result.json of ADK",
+        "words",
+        nargs="+",
+        metavar="HEAD BASE",
+        help=f"results.json or output directory of the newer run (default: {_DEFAULT}), and the same of the older run, "
+        "or an .evalset_result.json of ADK",
     )
     parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
     parser.add_argument(
@@ -40,7 +46,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="RESULTS CASE",
         help="the output directory of a run, its results.json, or the zip of an artifact (default: "
-        "agent-eval-results), then cases as for `run`: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the "
+        f"{_DEFAULT}), then cases as for `run`: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the "
         "cases that did not pass",
     )
     parser.add_argument("--run", type=natural, metavar="N", help="number of the run. Default: the first failed run")
@@ -53,7 +59,7 @@ def add_view(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="RESULTS",
-        help="an output directory, its results.json, or an artifact's zip (default: agent-eval-results). Of several, "
+        help=f"an output directory, its results.json, or an artifact's zip (default: {_DEFAULT}). Of several, "
         "the newest is shown, and the others give the trend",
     )
     parser.add_argument("--base", type=Path, metavar="RESULTS", help="another run, shown beside it as the base")

@@ -56,7 +56,7 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
     Raises:
         UnreadableError: The results or the recordings can't be read, or do not contain the case or run.
     """
-    with open_results(request.results, "show DIRECTORY [CASE ...]") as stored:
+    with open_results(request.results) as stored:
         return _shown(stored, request, root, run=run, width=width, color=color)
 
 

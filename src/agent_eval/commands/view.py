@@ -83,8 +83,8 @@ class _View:
 @contextlib.contextmanager
 def _opened(paths: Sequence[Path], base_path: Path | None) -> Iterator[_View]:
     with contextlib.ExitStack() as stack:
-        results = [stack.enter_context(open_results(path, "view DIRECTORY")) for path in paths]
-        base = None if base_path is None else stack.enter_context(open_results(base_path, "view DIRECTORY"))
+        results = [stack.enter_context(open_results(path)) for path in paths]
+        base = None if base_path is None else stack.enter_context(open_results(base_path))
         shown = max(results, key=lambda stored: stored.report.started_at)
         report, history = shown.report, None
         if base is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.report.renderers._styling import mark, printed, styled
-from agent_eval.report.views import BaseComparison, case_name, diff, grouping, headline, location, reason_lines
+from agent_eval.report.views import BaseComparison, case_name, diff, grouping, location, reason_lines
 from agent_eval.results import CaseReport, RunReport
 
 if TYPE_CHECKING:
@@ -44,12 +44,11 @@ def _blocks(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]
             if len(names) > _MOST_LISTED:
                 yield styled(f"   and {plural(len(names) - _MOST_LISTED, 'more case')}")
             yield ""
-    yield from base_comparison_lines(report, base)
     if base.comparison is not None and report.cases:
         yield delta_table(diff.delta_rows(report, base.comparison), base.branch)
     if spent := diff.spending(report, base.comparison, base.branch):
         yield styled(" ", (spent, ""))
-    yield styled((headline(report, base), "bold"))
+    yield from base_comparison_lines(report, base)
 
 
 def _group(title: str, cases: Sequence[CaseReport], base: BaseComparison, *, reasons: int) -> Iterator[RenderableType]:

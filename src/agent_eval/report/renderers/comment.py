@@ -59,6 +59,7 @@ def comment_markdown(
     links: Links | None = None,
     limit: int = LIMIT,
     key: str = "",
+    title: str = "",
 ) -> str:
     """The comment, whose first line is the decision and its cause.
 
@@ -69,6 +70,7 @@ def comment_markdown(
         links: Where the text may lead.
         limit: Characters that the text may have, counted in UTF-16 units.
         key: The setting `comment-key`, which identifies one of several comments; "" for the only one.
+        title: The first line of a text that reports no verdict.
 
     Raises:
         ValueError: If `limit` is less than SMALLEST_LIMIT.
@@ -77,7 +79,8 @@ def comment_markdown(
         raise ValueError(f"a comment needs at least {SMALLEST_LIMIT:,} characters, not {limit:,}")
     base = grouping.base_comparison(report)
     links = Links() if links is None else links
-    title, status = headline(report, base), headline_status(report)
+    status = "notice" if title else headline_status(report)
+    title = title or headline(report, base)
     if key:
         title = f"{title} · {shorten(key, 60)}"
     template = environment().get_template("comment.md.j2")
