@@ -11,22 +11,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from agent_eval import __version__
-from agent_eval.calibration.arguments import add_arguments
-from agent_eval.commands import CliIO, authoring_arguments, export_arguments, record_arguments, results_arguments
+from agent_eval.commands import CliIO
+from agent_eval.commands.arguments import add_compare, add_settings, add_show, add_view, seconds
 from agent_eval.core.text import harmless
-from agent_eval.settings import BY_INPUT, GROUPS, SETTINGS, Setting
+from agent_eval.settings import BY_INPUT, SETTINGS
 
 _FILES = ("include", "exclude", "config", "initial-session")
 _AGENTS = (*_FILES, "agent")
-_JUDGES = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-calls", "max-tokens", "max-cost")
-_CALIBRATION = ("config", *_JUDGES, "run-timeout", "num-runs")
-_RECORDING = {
-    "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
-    "remote-user-id", "keep-sessions", "a2a-ignore-state", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
-    "tools",
-}  # fmt: skip
 _NOT_OF_PLAN = {"paths", "shard", "shards", "shard-plan", "run-missing"}
 _NOT_OF_MERGE = {"paths", "shards", "shard", "mode", "fail-fast", "resume"}
 INTERNAL_ERROR = 70
@@ -42,16 +36,17 @@ examples:
       compare with main by running its agent, too; fails only for regressions
 """
 
-_ACCEPT_EXAMPLES = """\
-examples:
-  agent-eval accept
-      asks about each failed case of agent-eval-results, on a terminal
-  agent-eval accept agent-eval-results.zip evals/home.test.json --dry-run
-      what would change in one file, from the artifact of a CI run, as a diff
-  agent-eval accept --all --only calls
-      all calls, unseen
-"""
-
+_WORKBENCH = {
+    "calibrate": "measure how well a judge agrees with human labels, or suggest thresholds",
+    "flaky": "find flaky cases in stored results and propose quarantine entries",
+    "accept": "make what the agent did the expectation of failed cases, after a look at each",
+    "edit": "change one case of an eval file: texts, turns, calls",
+    "export": "export results for other tools",
+    "migrate": "convert a legacy eval file, a session of ADK or a trace to an eval set",
+    "init": "set up evals for the agents of a repository: criteria, workflow, .gitignore",
+    "record": "make an eval case of a chat with the agent, or of something recorded",
+}
+"""The commands of `agent_eval_workbench`, which is imported when one of them is called, and their help."""
 _EVAL_FILES = {"accept", "edit", "init", "record"}
 """Commands that write into the repository, and not into an output directory."""
 _ERROR_HINTS = {
@@ -77,6 +72,23 @@ _OF_OTHER_TOOLS = {
 """What to do instead of a flag of `adk eval` or `veadk` that no command has."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that knows a command of the workbench by name, and asks for its arguments when it parses."""
+
+    workbench_command = ""
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """As in argparse."""
+        self.complete()
+        return super().parse_known_args(*args, **kwargs)
+
+    def complete(self) -> None:
+        """Adds the arguments of the workbench's command, once."""
+        if name := self.workbench_command:
+            self.workbench_command = ""
+            importlib.import_module("agent_eval_workbench.commands.arguments").add_arguments(name, self)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command.
 
@@ -91,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed, rest = parser.parse_known_args(typed)
     words = next((getattr(parsed, name) for name in ("paths", "words", "shards") if hasattr(parsed, name)), None)
     if rest and (words is None or any(word.startswith("-") for word in rest)):
+        for parser in commands.values():
+            parser.complete()
         parsers = {**commands, **_formats(commands["export"])}
         command = next(name for name in (" ".join(typed[:2]), typed[0]) if name in parsers)
         parsers[command].error(_unrecognized(rest, command, parsers))
@@ -103,7 +117,7 @@ def run_command(module: str, arguments: argparse.Namespace) -> int:
     """Runs a command and maps its errors to exit codes.
 
     Args:
-        module: Name of its module in `commands/`.
+        module: Name of its module in `commands/`, here or in the workbench.
         arguments: As the module expects them.
 
     Returns:
@@ -111,7 +125,8 @@ def run_command(module: str, arguments: argparse.Namespace) -> int:
     """
     try:
         # Imported here, because `--help` must not wait for it.
-        code = int(importlib.import_module(f"agent_eval.commands.{module}").execute(arguments, _cli_io()))
+        package = "agent_eval_workbench" if module in _WORKBENCH else "agent_eval"
+        code = int(importlib.import_module(f"{package}.commands.{module}").execute(arguments, _cli_io()))
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -173,7 +188,7 @@ def open_missing_streams() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
-def _unknown_command(word: str, commands: Mapping[str, argparse.ArgumentParser]) -> str:
+def _unknown_command(word: str, commands: Mapping[str, _Parser]) -> str:
     listed = f"The commands are {', '.join(commands)}."
     if word.strip("-").lower() in {"v", "version"}:
         return f"there is no command `{word}`. Did you mean `agent-eval --version`?"
@@ -211,9 +226,9 @@ def _unrecognized(rest: Sequence[str], command: str, parsers: Mapping[str, argpa
     return f"{message}. It is a flag of {', '.join(others)}." if others else message
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+def _parser() -> tuple[_Parser, Mapping[str, _Parser]]:
     """The main parser, and the parsers of the commands by name."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="agent-eval",
         description="Runs Google ADK eval files against an agent and reports a single verdict.",
         epilog="Exit codes: 0 passed, 1 failed, 2 invalid files or settings, 3 inconclusive.",
@@ -228,40 +243,40 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
+    add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
     run.add_argument("--yes", action="store_true", help="record tools (`--tools record`) also in CI")
     run.set_defaults(module="run", from_inputs=False)
 
     validate = commands.add_parser(
         "validate", allow_abbrev=False, help="check eval files and configs; needs no agent and no key"
     )
-    _add_settings(validate, [BY_INPUT[name] for name in _FILES])
+    add_settings(validate, [BY_INPUT[name] for name in _FILES])
     validate.add_argument("--format", choices=("text", "json", "github"), default="text", help="default: text")
     validate.set_defaults(module="validate")
 
     agents = commands.add_parser(
         "agents", allow_abbrev=False, help="show the agent selected for each eval file, and why"
     )
-    _add_settings(agents, [BY_INPUT[name] for name in _AGENTS])
+    add_settings(agents, [BY_INPUT[name] for name in _AGENTS])
     agents.set_defaults(module="agents")
 
     tapes = commands.add_parser(
         "tapes", allow_abbrev=False, help="list the recorded tool calls of the eval files (`run --tools record`)"
     )
-    _add_settings(tapes, [BY_INPUT[name] for name in _FILES])
+    add_settings(tapes, [BY_INPUT[name] for name in _FILES])
     tapes.add_argument("--prune", action="store_true", help="remove tapes that belong to no case")
     tapes.set_defaults(module="tapes")
 
     plan = commands.add_parser(
         "plan", allow_abbrev=False, help="show planned calls and estimated cost; needs no key and calls nothing"
     )
-    _add_settings(plan, [setting for setting in SETTINGS if setting.input not in _NOT_OF_PLAN])
+    add_settings(plan, [setting for setting in SETTINGS if setting.input not in _NOT_OF_PLAN])
     plan.add_argument(
         "--shards", type=_parts, metavar="N|auto", help="also split the cases into N parts, for `run --shard I/N`"
     )
     plan.add_argument(
         "--shard-seconds",
-        type=results_arguments.seconds,
+        type=seconds,
         default=300,
         metavar="SECONDS",
         help="with --shards auto, how long a part should take. Default: 300",
@@ -284,21 +299,11 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     merge.add_argument(
         "--paths", action="extend", nargs="+", metavar="PATH", help="the PATHs that the parts ran with, if any"
     )
-    _add_settings(merge, [setting for setting in SETTINGS if setting.input not in _NOT_OF_MERGE], paths=False)
+    add_settings(merge, [setting for setting in SETTINGS if setting.input not in _NOT_OF_MERGE], paths=False)
     merge.set_defaults(module="merge")
 
-    calibrate = commands.add_parser(
-        "calibrate", allow_abbrev=False, help="measure how well a judge agrees with human labels, or suggest thresholds"
-    )
-    add_arguments(calibrate)
-    _add_settings(calibrate, [BY_INPUT[name] for name in _CALIBRATION], paths=False)
-    calibrate.set_defaults(module="calibrate")
-
-    flaky = commands.add_parser(
-        "flaky", allow_abbrev=False, help="find flaky cases in stored results and propose quarantine entries"
-    )
-    results_arguments.add_flaky(flaky)
-    flaky.set_defaults(module="flaky")
+    for name in ("calibrate", "flaky"):
+        _add_workbench(commands, name)
 
     compare = commands.add_parser(
         "compare",
@@ -306,84 +311,23 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         help="show what differs between two results.json; gives no verdict",
         epilog="Exit codes: 0 the results were compared, whatever differs; 2 one of them can't be used.",
     )
-    results_arguments.add_compare(compare)
+    add_compare(compare)
     compare.set_defaults(module="compare")
 
     show = commands.add_parser(
         "show", allow_abbrev=False, help="show what the agent did in a case: calls, answers, scores, votes of judges"
     )
-    results_arguments.add_show(show)
+    add_show(show)
     show.set_defaults(module="show")
 
-    accept = commands.add_parser(
-        "accept",
-        allow_abbrev=False,
-        help="make what the agent did the expectation of failed cases, after a look at each",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_ACCEPT_EXAMPLES,
-    )
-    authoring_arguments.add_accept(accept)
-    _add_settings(accept, [BY_INPUT[name] for name in ("include", "exclude", "config")], paths=False)
-    accept.set_defaults(module="accept")
+    _add_workbench(commands, "accept")
 
     view = commands.add_parser("view", allow_abbrev=False, help="open the report page of stored results in the browser")
-    results_arguments.add_view(view)
+    add_view(view)
     view.set_defaults(module="view")
 
-    edit = commands.add_parser(
-        "edit",
-        allow_abbrev=False,
-        help="change one case of an eval file: texts, turns, calls",
-        epilog="Numbers begin at 1 and mean the case as it is in the file. Flags can be repeated and combined.",
-    )
-    authoring_arguments.add_edit(edit)
-    edit.set_defaults(module="edit")
-
-    export = commands.add_parser("export", allow_abbrev=False, help="export results for other tools")
-    export_arguments.add_arguments(export)
-    export.set_defaults(module="export")
-
-    migrate = commands.add_parser(
-        "migrate",
-        allow_abbrev=False,
-        help="convert a legacy eval file, a session of ADK or a trace to an eval set",
-    )
-    migrate.add_argument(
-        "old",
-        type=Path,
-        metavar="OLD",
-        help="a legacy eval file, a file of scenarios, a session or a result of ADK, a trace (OTLP, VeADK), or the "
-        "directory of an agent with sessions in .adk/session.db",
-    )
-    migrate.add_argument("new", type=Path, metavar="NEW", help="the eval set to write")
-    migrate.add_argument(
-        "--session", action="append", default=[], metavar="ID", help="only this session of OLD; repeatable"
-    )
-    migrate.add_argument(
-        "--state-scopes",
-        type=_scopes,
-        default=(),
-        metavar="LIST",
-        help="also write state of these scopes to the cases: `app`, `user`, or `app,user`",
-    )
-    migrate.add_argument("--initial-session", type=Path, metavar="FILE", help=BY_INPUT["initial-session"].help)
-    migrate.set_defaults(module="migrate")
-
-    init = commands.add_parser(
-        "init", allow_abbrev=False, help="set up evals for the agents of a repository: criteria, workflow, .gitignore"
-    )
-    init.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this directory")
-    init.add_argument("--yes", action="store_true", help="ask nothing")
-    init.add_argument("--dry-run", action="store_true", help="show what would be done, and write nothing")
-    init.add_argument("--no-workflow", action="store_true", help="do not set up CI")
-    init.set_defaults(module="init")
-
-    record = commands.add_parser(
-        "record", allow_abbrev=False, help="make an eval case of a chat with the agent, or of something recorded"
-    )
-    record_arguments.add_arguments(record, _scopes)
-    _add_settings(record, [setting for setting in SETTINGS if setting.input in _RECORDING], paths=False)
-    record.set_defaults(module="record")
+    for name in ("edit", "export", "migrate", "init", "record"):
+        _add_workbench(commands, name)
 
     action = commands.add_parser("action", help="run with the settings of the GitHub action, from INPUT_* variables")
     action.set_defaults(module="run", from_inputs=True)
@@ -393,33 +337,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     return parser, commands.choices
 
 
-def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True) -> None:
-    if paths:
-        parser.add_argument("paths", nargs="*", metavar="PATH", help=BY_INPUT["paths"].help)
-    for name in GROUPS:
-        if members := [setting for setting in settings if setting.group == name and setting.secret is None]:
-            group = parser.add_argument_group(name)
-            for setting in members:
-                _add_setting(group, setting)
-
-
-def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
-    if setting.input == "config":  # The flags of `adk eval`.
-        group.add_argument("--config_file_path", dest=setting.field, help=argparse.SUPPRESS)
-    elif setting.input == "details":
-        group.add_argument(
-            "--print_detailed_results", action="store_const", const="all", dest=setting.field, help=argparse.SUPPRESS
-        )
-    default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
-    text = setting.help.replace("%", "%%") + default
-    flag = f"--{setting.input}"
-    metavar = f"{{{','.join(setting.choices)}}}" if setting.choices else setting.metavar
-    if setting.is_switch:
-        group.add_argument(flag, action="store_const", const="true", dest=setting.field, help=text)
-    elif setting.metavar == "PATTERN":
-        group.add_argument(flag, action="append", dest=setting.field, metavar=metavar, help=text)
-    else:
-        group.add_argument(flag, dest=setting.field, metavar=metavar, help=text)
+def _add_workbench(commands: argparse._SubParsersAction[_Parser], name: str) -> None:
+    parser = commands.add_parser(name, allow_abbrev=False, help=_WORKBENCH[name])
+    parser.set_defaults(module=name)
+    parser.workbench_command = name
 
 
 def _cli_io() -> CliIO:
@@ -452,13 +373,6 @@ def _print_result(text: str) -> None:
 def _close_stdout() -> None:
     """Redirects stdout to /dev/null, so that the interpreter can flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _scopes(text: str) -> tuple[str, ...]:
-    scopes = tuple(scope.strip() for scope in text.split(",") if scope.strip())
-    if not scopes or not {*scopes} <= {"app", "user"}:
-        raise argparse.ArgumentTypeError("must be `app`, `user`, or `app,user`")
-    return scopes
 
 
 def _parts(text: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from gate_runs import AGENT_EVAL, Repository
 from pty_terminal import on_terminal
 
-from agent_eval.authoring.setup import _ci
+from agent_eval_workbench.setup import _ci
 
 ROOT = Path(__file__).parents[2]
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='a', model='gemini-2.5-flash')\n"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+from recorded_evals import AGENT, write_evals
 
 CODE = """
 import importlib.util
@@ -24,3 +27,15 @@ def test_run__imports_nothing_before_the_agent_starts_that_can_wait() -> None:
     loaded, missing = done.stdout.splitlines()
     assert loaded == "[]"
     assert missing == "[]"  # a renamed module would never be loaded
+
+
+def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
+    write_evals(tmp_path, "evals/lamp.test.json", {"on": ["lamp"]})
+    code = "import sys; sys.modules['agent_eval_workbench'] = None; from agent_eval.cli import main; sys.exit(main())"
+
+    def exit_code(*arguments: str) -> int:
+        done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, timeout=60)
+        return done.returncode
+
+    assert exit_code("run", "--agent", AGENT) == 0
+    assert exit_code("flaky", "agent-eval-results") != 0

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_eval.calibration.labels import LabelSet, parse_labels
-from agent_eval.calibration.target import TargetCriterion, choose_target
 from agent_eval.core.problem import Problem
+from agent_eval_workbench.calibration.labels import LabelSet, parse_labels
+from agent_eval_workbench.calibration.target import TargetCriterion, choose_target
 
 NO_ROOT = Path("/nonexistent")
 RUBRICS = "rubric_based_final_response_quality_v1"

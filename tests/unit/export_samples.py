@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase
-from agent_eval.report.exports import StoredRun
 from agent_eval.results import (
     CaseReport,
     MetricReport,
@@ -19,6 +18,7 @@ from agent_eval.results import (
     TurnEvidence,
     Usage,
 )
+from agent_eval_workbench.exports import StoredRun
 
 LIGHTS = "evals/home.test.json:lights"
 CRASH = "evals/home.test.json:crash"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.authoring.choosing import common_calls, mean_scores, most_typical, route
 from agent_eval.core.content import FunctionCall, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.criteria import build
 from agent_eval.evalset.models import CriterionConfig, EvalCase, MatchType
+from agent_eval_workbench.authoring.choosing import common_calls, mean_scores, most_typical, route
 
 EXACT = build(CriterionConfig(metric="tool_trajectory_avg_score", threshold=1.0))
 TEXT = build(CriterionConfig(metric="response_match_score", threshold=0.8))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.authoring.expectation import Field, NewTurn, accept_turn, accept_turns, adds_masked, too_large
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, text_of, user_message
 from agent_eval.core.invocation import (
     IntermediateData,
@@ -20,6 +19,7 @@ from agent_eval.core.invocation import (
     tool_calls,
     tool_responses,
 )
+from agent_eval_workbench.authoring.expectation import Field, NewTurn, accept_turn, accept_turns, adds_masked, too_large
 
 ALL: frozenset[Field] = frozenset({"calls", "final", "intermediate"})
 

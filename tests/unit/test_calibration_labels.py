@@ -11,10 +11,10 @@ from calibration_samples import RUBRICS, codes, criterion, invocation, jsonl, la
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.calibration.labels import parse_labels, read_labels
-from agent_eval.calibration.target import CALIBRATED, choose_target
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import tool_calls
+from agent_eval_workbench.calibration.labels import parse_labels, read_labels
+from agent_eval_workbench.calibration.target import CALIBRATED, choose_target
 
 MATCH = "final_response_match_v2"
 

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.calibration.thresholds import (
+from agent_eval.report.renderers.results_json import results_json
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, FileReport, MetricReport, RunReport, RunResult, RunScore
+from agent_eval_workbench.calibration.thresholds import (
     RoundMinimum,
     Suggestion,
     ThresholdsReport,
@@ -22,9 +25,6 @@ from agent_eval.calibration.thresholds import (
     suggest,
     suggest_one,
 )
-from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results.recording import RunError
-from agent_eval.results.report import CaseReport, FileReport, MetricReport, RunReport, RunResult, RunScore
 
 AGENT = RunError(kind="exception", owner="agent", message="it broke")
 PROVIDER = RunError(kind="unavailable", owner="provider", message="it was away")

@@ -125,5 +125,6 @@ def test_help__imports_nothing_slow(command: str) -> None:
 def test_commands__each_has_a_module_with_execute() -> None:
     _, commands = _parser()
     for name, parser in commands.items():
-        module = importlib.import_module(f"agent_eval.commands.{parser.get_default('module')}")
+        package = "agent_eval_workbench" if parser.workbench_command else "agent_eval"
+        module = importlib.import_module(f"{package}.commands.{parser.get_default('module')}")
         assert list(inspect.signature(module.execute).parameters) == ["arguments", "io"], name

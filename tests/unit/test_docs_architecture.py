@@ -9,35 +9,44 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "agent_eval"
+HOUSES = ("agent_eval", "agent_eval_workbench")
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/README.md"))]
 
 
-def test_package_table__has_a_row_for_every_package() -> None:
-    packages = {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
-    modules = {path.name for path in SOURCE.glob("*.py") if not path.name.startswith("__")}
-
-    rows = set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", PAGE, re.MULTILINE))
-    assert rows == packages | modules, "the table of packages in docs/architecture.md differs from src/agent_eval"
+def table(house: str) -> str:
+    """The table of the packages of a house."""
+    return PAGE.partition(f"| in `src/{house}/` |")[2].partition("\n\n")[0]
 
 
-def test_package_table__starts_reading_at_files_that_exist() -> None:
-    rows = re.findall(r"^\| `([a-z_]+/)` \|.*\|(.+)\|$", PAGE, re.MULTILINE)
+@pytest.mark.parametrize("house", HOUSES)
+def test_package_table__has_a_row_for_every_package(house: str) -> None:
+    source = ROOT / "src" / house
+    packages = {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}
+    modules = {path.name for path in source.glob("*.py") if not path.name.startswith("__")}
+
+    rows = set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", table(house), re.MULTILINE))
+    assert rows == packages | modules, f"the table of packages in docs/architecture.md differs from src/{house}"
+
+
+@pytest.mark.parametrize("house", HOUSES)
+def test_package_table__starts_reading_at_files_that_exist(house: str) -> None:
+    rows = re.findall(r"^\| `([a-z_]+/)` \|.*\|(.+)\|$", table(house), re.MULTILINE)
 
     named = [package + name for package, names in rows for name in re.findall(r"`([a-z_/]+\.py)`", names)]
 
-    assert len(named) > 20
-    assert [path for path in named if not (SOURCE / path).is_file()] == []
+    assert len(named) > 6
+    assert [path for path in named if not (ROOT / "src" / house / path).is_file()] == []
 
 
-def test_layers__are_those_of_the_import_contract() -> None:
+@pytest.mark.parametrize("contract", ["Imports go downwards", "Imports of the workbench go downwards"])
+def test_layers__are_those_of_the_import_contract(contract: str) -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    layers = next(contract["layers"] for contract in contracts if contract["name"] == "Imports go downwards")
+    layers = next(found["layers"] for found in contracts if found["name"] == contract)
 
-    lines = "\n".join(f"    {layer.replace('agent_eval.', '')}" for layer in layers)
+    lines = "\n".join("    " + re.sub(r"agent_eval(_workbench)?\.", "", layer) for layer in layers)
     assert f"\n\n{lines}\n\n" in PAGE, f"docs/architecture.md should have:\n{lines}"
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.authoring.prospects import FIELD_OF
-from agent_eval.authoring.review import _HELP
 from agent_eval.cli import _parser
 from agent_eval.evalset.models import METRICS
+from agent_eval_workbench.authoring.prospects import FIELD_OF
+from agent_eval_workbench.authoring.review import _HELP
 
 PAGE = (Path(__file__).parents[2] / "docs" / "authoring.md").read_text(encoding="utf-8")
 COMMANDS = [

@@ -11,10 +11,10 @@ from typing import get_args
 import pytest
 from policy_texts import policy_of
 
-from agent_eval.commands.flaky import FlakyReport, Proposal, render_toml
 from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
 from agent_eval.settings import _policy_file as policy_file
+from agent_eval_workbench.commands.flaky import FlakyReport, Proposal, render_toml
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")

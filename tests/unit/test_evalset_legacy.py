@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from evalset_samples import LEGACY_EVALS, LEGACY_TURNS
 
-from agent_eval.authoring.recording import stem
-from agent_eval.commands.migrate import migrate
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import IntermediateData, tool_calls
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.schema import EvalSet
 from agent_eval.evalset.models.suite import LoadedFile, Suite
+from agent_eval_workbench.commands.migrate import migrate
+from agent_eval_workbench.recording import stem
 
 
 def write(path: Path, value: Any) -> Path:

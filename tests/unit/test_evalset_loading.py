@@ -16,7 +16,7 @@ from evalset_samples import TURN, case, eval_set
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.commands._problems_text import render_json
+from agent_eval.commands.problems_text import render_json
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.suite import Suite

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "agent_eval"
+SOURCES = [ROOT / "src" / "agent_eval", ROOT / "src" / "agent_eval_workbench"]
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 MAKERS = {
     "Problem": None,
@@ -64,7 +64,8 @@ def codes_in(tree: ast.Module) -> Iterator[str]:
 def test_problem_codes__codes_in_the_source_and_in_the_docs_are_the_same() -> None:
     made = {
         code
-        for path in SOURCE.rglob("*.py")
+        for source in SOURCES
+        for path in source.rglob("*.py")
         for code in codes_in(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
     }
     text = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")

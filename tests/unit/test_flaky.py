@@ -13,10 +13,10 @@ from policy_texts import policy_of
 
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.cli import main
-from agent_eval.commands.flaky import FlakyReport, find_flaky, read_results, render_toml
 from agent_eval.gate.history.records import extend
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport
+from agent_eval_workbench.commands.flaky import FlakyReport, find_flaky, read_results, render_toml
 
 OUTCOMES = {"steady": "11111111111", "flaky": "11110101010", "once": "11111111110", "broken": "00000000000"}
 

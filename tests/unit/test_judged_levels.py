@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from judged_samples import ScriptedModel, conversation, judged, refused, rubric, scored, turn, verdicts
 
-from agent_eval.calibration.agreement import kappa_of
-from agent_eval.calibration.judging import ask
-from agent_eval.calibration.labels import read_labels
-from agent_eval.calibration.report import make_report
-from agent_eval.calibration.target import choose_target
 from agent_eval.criteria.judged import Judge, Options
 from agent_eval.models.protocol import ModelRequest
+from agent_eval_workbench.calibration.agreement import kappa_of
+from agent_eval_workbench.calibration.judging import ask
+from agent_eval_workbench.calibration.labels import read_labels
+from agent_eval_workbench.calibration.report import make_report
+from agent_eval_workbench.calibration.target import choose_target
 
 ANSWER = "rubric_based_final_response_quality_v1"
 CLEAR = [

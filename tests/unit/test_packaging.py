@@ -137,7 +137,7 @@ def test_entrypoint__is_executable() -> None:
 def test_wheel__has_what_runs_beside_the_agent_where_it_is_looked_for() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
     # In the checkout and in site-packages, all of it is beside agent_eval.
-    assert wheel["packages"] == ["src/agent_eval", f"src/{PROGRAM.name}"]
+    assert wheel["packages"] == ["src/agent_eval", "src/agent_eval_workbench", f"src/{PROGRAM.name}"]
     assert PROGRAM.parent == ROOT / "src"
     assert {f"src/{path.name}": path.name for path in ADAPTERS} == wheel["force-include"]
     assert [path.parent for path in ADAPTERS] == [ROOT / "src"] * len(ADAPTERS)

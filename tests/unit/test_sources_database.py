@@ -10,8 +10,8 @@ import pytest
 from source_samples import ANSWERED, ASKED, session, session_database, turn
 from test_sources_sessions import texts
 
-from agent_eval.sources import Request, eval_cases, read_source
-from agent_eval.sources.reading import Source
+from agent_eval_workbench.sources import Request, eval_cases, read_source
+from agent_eval_workbench.sources.reading import Source
 
 EXPECTED = [(ASKED, ANSWERED, ["set_lamp"])]
 

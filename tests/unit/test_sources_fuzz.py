@@ -14,10 +14,10 @@ from test_fuzzed_inputs import INPUTS, SEED, mutated
 from agent_eval.agents.recorded import check_recording
 from agent_eval.baseline.adk_results import read_adk_results
 from agent_eval.baseline.reader import UnreadableError
-from agent_eval.commands.migrate import migrate
 from agent_eval.core.problem import has_error
 from agent_eval.evalset.loading import load_suite
 from agent_eval.results import RunReport
+from agent_eval_workbench.commands.migrate import migrate
 
 SOURCES = {
     "session.json": json.dumps(session([*turn("e-1"), *turn("e-2")])),

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from source_samples import ANSWERED, ASKED, CALL, event, session, turn
 
-from agent_eval.commands.migrate import migrate
 from agent_eval.core.content import text_of
 from agent_eval.core.files import MAX_TEXT
 from agent_eval.core.invocation import tool_calls
 from agent_eval.evalset.models import EvalCase
-from agent_eval.sources import Request, eval_cases, read_source
+from agent_eval_workbench.commands.migrate import migrate
+from agent_eval_workbench.sources import Request, eval_cases, read_source
 
 
 def cases_of(value: Any, tmp_path: Path, **request: Any) -> tuple[list[EvalCase], list[str]]:

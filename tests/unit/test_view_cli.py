@@ -200,7 +200,7 @@ def test_view__a_browser_opens_on_a_terminal_only(tmp_path: Path) -> None:
     browser.chmod(0o755)
     code = (
         "import argparse; from pathlib import Path; from agent_eval.commands import view; "
-        "from agent_eval.commands._io import CliIO\n"
+        "from agent_eval.commands import CliIO\n"
         "for width, environ, wish in ((80, {}, True), (None, {}, True), (80, {'CI': 'true'}, True), (80, {}, False)):\n"
         f"    arguments = argparse.Namespace(results=[Path({str(folder)!r})], base=None, badge=None, report='full', "
         f"report_size=15.0, open=wish, output=Path({str(tmp_path / 'page.html')!r}))\n"

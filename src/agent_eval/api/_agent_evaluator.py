@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -84,7 +85,7 @@ def evaluate(
         )
         if output_file is not None:
             assert result.output is not None  # It has an `output_dir`.
-            _append_rows(result.output, Path(output_file))
+            _append_rows(result.output, Path(temporary, "scores.csv"), Path(output_file))
     if "output_dir" not in settings:
         result = dataclasses.replace(result, output=None)
     if print_detailed_results:
@@ -93,16 +94,16 @@ def evaluate(
     return result
 
 
-def _append_rows(results: Path, file: Path) -> None:
+def _append_rows(results: Path, exported: Path, file: Path) -> None:
     """Appends the scores to a CSV file, as ADK does: the header is written once."""
-    from agent_eval.commands import CliIO, export
-    from agent_eval.report.exports import csv_lines
-
-    with export.stored_run(results, CliIO(environ={}, log=lambda _: None, print_result=lambda _: None)) as stored:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        header, *rows = csv_lines(stored)
-        with file.open("a", encoding="utf-8", newline="") as out:
-            out.writelines(rows if out.tell() else [header, *rows])
+    command = [sys.executable, "-P", "-m", "agent_eval", "export", "csv", str(results), "--output", str(exported)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"`agent-eval export csv` failed: {done.stderr.decode(errors='replace').strip()}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = exported.read_bytes()
+    with file.open("ab") as out:
+        out.write(lines.partition(b"\n")[2] if out.tell() else lines)
 
 
 class AgentEvaluator:

@@ -44,9 +44,9 @@ def save_session(
         OSError: The file can't be written.
     """
     from agent_eval.agents.sandbox import secrets_in
-    from agent_eval.authoring import recording
     from agent_eval.core.masking import Masker
-    from agent_eval.sources import CaseForm
+    from agent_eval_workbench import recording
+    from agent_eval_workbench.sources import CaseForm
 
     try:
         json.dumps(dict(state or {}), allow_nan=False)

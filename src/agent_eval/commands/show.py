@@ -9,9 +9,9 @@ from pathlib import Path
 
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.baseline.stored import StoredResults, open_results
-from agent_eval.commands._case_selection import select_cases, split_words
 from agent_eval.commands._io import CliIO
-from agent_eval.commands._stored_run import expected_cases, read_recordings
+from agent_eval.commands.case_selection import select_cases, split_words
+from agent_eval.commands.stored_run import expected_cases, read_recordings
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.renderers import RunView, case_text

@@ -1,0 +1,179 @@
+"""The cases of a run whose expectations may be changed, and the new expectations. Reads files, writes none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent_eval.baseline.stored import StoredResults
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.discovery import discover
+from agent_eval.evalset.json import read_document
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.models import EvalCase, SelectedCase
+from agent_eval.results import CaseReport, Recording, RunReport
+from agent_eval.runner import case_fingerprint
+from agent_eval_workbench.authoring.expectation import Field
+from agent_eval_workbench.authoring.proposals import CallsFrom, Proposal, propose, what_would_hold
+from agent_eval_workbench.authoring.prospects import OpenFile, Prospect, in_order, prospect
+from agent_eval_workbench.authoring.refusals import CaseRefused, refuse
+from agent_eval_workbench.authoring.stored_run import cases_as_run, recordings_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkingTree:
+    """Where the eval files are, and how they are found: settings as for `agent-eval run`."""
+
+    root: Path
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    config: Path | None = None
+    skip: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the user asked for."""
+
+    only: frozenset[str] = frozenset()
+    """Fields and metrics; empty for all."""
+    run: int | None = None
+    """1-based; None for the most typical run of each case."""
+    calls_from: CallsFrom | None = None
+    rescore: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What may be accepted, and what not."""
+
+    prospects: tuple[Prospect, ...] = ()
+    refusals: tuple[CaseRefused, ...] = ()
+
+
+@dataclass(kw_only=True)
+class Decisions:
+    """What was accepted and what was refused."""
+
+    accepted: list[Proposal] = field(default_factory=list)
+    refusals: list[Problem] = field(default_factory=list)
+
+
+def find_prospects(
+    stored: StoredResults, cases: Iterable[CaseReport], tree: WorkingTree, named: Collection[str], options: Options
+) -> Offer:
+    """What may be accepted of the results.
+
+    Args:
+        stored: The run.
+        cases: Cases of its report.
+        tree: The eval files.
+        named: Files that the user named. The others have to be found by discovery: a path of an artifact is no reason
+            to open a file.
+        options: What the user asked for.
+
+    Raises:
+        UnreadableError: The recordings can't be read.
+    """
+    ordered = in_order(cases, stored.report)
+    files, invalid = _open_files([case.file for case in ordered], tree, named)
+    recordings = recordings_of(stored, {case.case_id for case in ordered})
+    prospects, refusals = [], []
+    for case in ordered:
+        try:
+            item = prospect(
+                case,
+                stored.report,
+                files.get(case.file),
+                recordings[case.case_id],
+                only=options.only,
+                has_errors=case.file in invalid,
+            )
+            prospects.append(item)
+        except CaseRefused as refusal:
+            refusals.append(refusal)
+    changed = {refused.case.case_id for refused in refusals if refused.problem.code == "accept-changed"}
+    as_run = cases_as_run(stored, changed) if changed else {}
+    for place, refused in enumerate(refusals):
+        case = refused.case
+        before = as_run.get(case.case_id)
+        if before is not None and _is_accepted(
+            case, stored.report, files[case.file], before, recordings[case.case_id], options
+        ):
+            hint = "Run it again to see its new scores."
+            refusals[place] = refuse("accept-done", case, "has been accepted already.", hint, Severity.NOTICE)
+    return Offer(prospects=tuple(prospects), refusals=tuple(refusals))
+
+
+def _is_accepted(
+    case: CaseReport,
+    report: RunReport,
+    file: OpenFile,
+    before: EvalCase,
+    recordings: Sequence[Recording],
+    options: Options,
+) -> bool:
+    """Whether the file has exactly what accepting the case as it was run would have made of it."""
+    present = next(item.case for item in file.loaded.cases if item.case.eval_id == case.eval_id)
+    simulated = file.loaded.config.user_simulator_config
+    raw = before.model_dump(mode="json", exclude_unset=True)
+    loaded = replace(file.loaded, cases=(SelectedCase(case=before, line=None),))
+    as_run = OpenFile(loaded=loaded, text="", value={"eval_cases": [raw]})
+    try:
+        item = prospect(case, report, as_run, recordings, only=options.only)
+        proposal = asyncio.run(propose_for(item, replace(options, rescore=False)))
+    except CaseRefused:
+        return False
+    return case_fingerprint(proposal.case, simulated) == case_fingerprint(present, simulated)
+
+
+def accept_all(prospects: Iterable[Prospect], options: Options) -> Decisions:
+    """Accepts everything that is offered and holds: the runs have to pass with the new expectation, or the user has to
+    choose the run.
+    """
+    return asyncio.run(_accept_all(prospects, options))
+
+
+async def _accept_all(prospects: Iterable[Prospect], options: Options) -> Decisions:
+    decisions = Decisions()
+    for item in prospects:
+        try:
+            proposal = await propose_for(item, options)
+            if not proposal.holds and options.run is None:
+                raise varies(proposal)
+            decisions.accepted.append(proposal)
+        except CaseRefused as refusal:
+            decisions.refusals.append(refusal.problem)
+    return decisions
+
+
+async def propose_for(item: Prospect, options: Options, *, fields: Collection[Field] = ()) -> Proposal:
+    """The proposal that the options describe; see `propose`."""
+    return await propose(item, fields=fields, run=options.run, calls_from=options.calls_from, rescore=options.rescore)
+
+
+def varies(proposal: Proposal) -> CaseRefused:
+    """The refusal of a case for which no single conversation holds."""
+    runs = len(proposal.prospect.runs)
+    message = f"would fail again: {proposal.passing} of {runs} runs would pass with the most typical run expected."
+    return refuse("accept-varies", proposal.prospect.report, message, what_would_hold(proposal))
+
+
+def _open_files(
+    files: Iterable[str], tree: WorkingTree, named: Collection[str]
+) -> tuple[Mapping[str, OpenFile], set[str]]:
+    """The valid files, and the names of the invalid ones. Others are in neither."""
+    requested = set(files)
+    discovery = discover(tree.root, include=tree.include, exclude=tree.exclude, skip=tree.skip)
+    allowed = {file.name for file in discovery.files} | set(named)
+    targets = [name for name in dict.fromkeys(files) if name in allowed]
+    if not targets:
+        return {}, set()
+    opened = {}
+    for loaded in load_suite(tree.root, targets, config=tree.config).files:
+        document, _ = read_document(tree.root / loaded.path, loaded.path)
+        if document is not None and loaded.path in requested:
+            opened[loaded.path] = OpenFile(loaded=loaded, text=document.text, value=document.value)
+    return opened, set(targets) - set(opened)

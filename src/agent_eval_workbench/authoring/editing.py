@@ -1,0 +1,319 @@
+"""Edits of one case of an eval file: texts, turns, calls, intermediate responses, the whole case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.selectors import nearby
+from agent_eval.core.text import plural, short_name
+from agent_eval.evalset.json import PatchError, parse_document, patched_text, replaced, without, write_if_unchanged
+from agent_eval.evalset.parse import read_eval_file
+from agent_eval_workbench.authoring.expectation import get, spelled
+from agent_eval_workbench.authoring.writing import CASES, errors_in
+
+
+class EditError(Exception):
+    """An edit is impossible; nothing was written."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems[0].message)
+        self.problems = problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edits:
+    """What to change. Numbers are 1-based, and mean the case as it is in the file."""
+
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """The user's message, by turn."""
+    answers: Mapping[int, str] = field(default_factory=dict)
+    """The expected answer, by turn."""
+    args: Mapping[tuple[int, int], Mapping[str, Any]] = field(default_factory=dict)
+    """The args of a call, by turn and call."""
+    turns: frozenset[int] = frozenset()
+    """Turns to remove."""
+    calls: frozenset[tuple[int, int]] = frozenset()
+    """Calls to remove, with their responses; by turn and call."""
+    intermediate: frozenset[tuple[int, int]] = frozenset()
+    """Intermediate responses to remove, by turn and response."""
+    eval_id: str | None = None
+    """The new id of the case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditedFile:
+    """An eval file and the case that is edited."""
+
+    path: Path
+    name: str
+    text: str
+    value: Any
+    index: int
+
+    @property
+    def case(self) -> Mapping[str, Any]:
+        """The case as in the file."""
+        return self.value[CASES][self.index]  # type: ignore[no-any-return]
+
+    def edit_problem(self, code: str, message: str, hint: str) -> EditError:
+        """An error about this file."""
+        return EditError([Problem(severity=Severity.ERROR, code=code, message=message, hint=hint, file=self.name)])
+
+
+def open_case(path: Path, name: str, eval_id: str) -> EditedFile:
+    """Opens an eval file that is valid, to edit one of its cases.
+
+    Args:
+        path: The file.
+        name: Its name in problems.
+        eval_id: The id of the case.
+
+    Raises:
+        EditError: The file can't be read or has an error, or there is no such case.
+    """
+    try:
+        data = read_regular(path, MAX_TEXT)
+    except OSError as error:
+        problem = Problem(
+            severity=Severity.ERROR,
+            code="unreadable-file",
+            message=f"The file can't be read: {error.strerror or error}.",
+            hint="Check that it exists and that this user may read it.",
+            file=name,
+        )
+        raise EditError([problem]) from None
+    document, problems = parse_document(data, name)
+    if document is None:
+        raise EditError(problems)
+    file, file_problems = read_eval_file(document, session=None)
+    if file is None or has_error(file_problems):
+        raise EditError([problem for problem in file_problems if problem.severity is Severity.ERROR])
+    opened = EditedFile(path=path, name=name, text=document.text, value=document.value, index=0)
+    if file.converted is not None:
+        hint = f"Convert it first: `agent-eval migrate {name} NEW`."
+        raise opened.edit_problem("edit-legacy", "The file has an older format.", hint)
+    ids = [case.eval_id for case in file.cases.values()]
+    if eval_id not in ids:
+        close = nearby(eval_id, ids)
+        listed = ", ".join(f"`{short_name(other)}`" for other in close or ids[:5])
+        hint = f"Did you mean {listed}?" if close else f"Its first cases: {listed}."
+        raise opened.edit_problem("edit-unknown", f"The file has no case `{short_name(eval_id)}`.", hint)
+    return EditedFile(
+        path=path, name=name, text=document.text, value=document.value, index=[*file.cases][ids.index(eval_id)]
+    )
+
+
+def apply(file: EditedFile, edits: Edits) -> dict[str, Any]:
+    """The case with the edits.
+
+    Raises:
+        EditError: A number does not exist in the case.
+    """
+    case = dict(file.case)
+    if edits.eval_id is not None:
+        case[spelled(case, "eval_id")] = edits.eval_id
+    numbers = {*edits.messages, *edits.answers, *edits.turns}
+    numbers |= {turn for turn, _ in (*edits.args, *edits.calls, *edits.intermediate)}
+    if not numbers:
+        return case
+    key = spelled(case, "conversation")
+    turns = case.get(key)
+    if not isinstance(turns, list):
+        raise file.edit_problem(
+            "edit-number", "The case is a scenario, which has no turns.", "Edit it without flags, in $EDITOR."
+        )
+    for number in sorted(numbers):
+        _check(file, number, len(turns), "turn", "The case")
+    case[key] = [_turn(file, turn, number, edits) for number, turn in enumerate(turns, 1) if number not in edits.turns]
+    return case
+
+
+def changed_text(file: EditedFile, case: Mapping[str, Any] | None) -> str:
+    """The text of the file with another value of the case, or without the case (None).
+
+    Raises:
+        EditError: The file would have an error, or can't be changed as intended.
+    """
+    path = (CASES, file.index)
+    value = without(file.value, path) if case is None else replaced(file.value, path, case)
+    try:
+        text = patched_text(file.text, file.value, value)
+    except PatchError as error:
+        raise _patch_error(file, error) from None
+    if problems := errors_in(text, file.name):
+        raise EditError(problems)
+    return text
+
+
+def write(file: EditedFile, text: str) -> None:
+    """Writes the new text.
+
+    Raises:
+        EditError: Another program has changed the file meanwhile.
+        OSError: The file can't be written.
+    """
+    try:
+        write_if_unchanged(file.path, file.text, text)
+    except PatchError as error:
+        raise _patch_error(file, error) from None
+
+
+def _patch_error(file: EditedFile, error: PatchError) -> EditError:
+    hint = "Remove duplicate keys, or start again if the file was changed meanwhile."
+    return file.edit_problem("edit-patch", f"Nothing was written: {error}.", hint)
+
+
+def _check(file: EditedFile, number: int, count: int, noun: str, subject: str) -> None:
+    if not 1 <= number <= count:
+        message = f"{subject} has no {noun} {number}."
+        raise file.edit_problem("edit-number", message, f"It has {plural(count, noun)}; the first one is 1.")
+
+
+def _turn(file: EditedFile, turn: Mapping[str, Any], number: int, edits: Edits) -> dict[str, Any]:
+    changed = dict(turn)
+    if number in edits.messages:
+        key = spelled(changed, "user_content")
+        changed[key] = _with_text(file, changed.get(key), edits.messages[number], "user")
+    if number in edits.answers:
+        key = spelled(changed, "final_response")
+        changed[key] = _with_text(file, changed.get(key), edits.answers[number], "model")
+    calls = {place for turn_number, place in edits.calls if turn_number == number}
+    said = {place for turn_number, place in edits.intermediate if turn_number == number}
+    args = {place: value for (turn_number, place), value in edits.args.items() if turn_number == number}
+    if calls or said or args:
+        key = spelled(changed, "intermediate_data")
+        data = changed.get(key) or {}
+        events = spelled(data, "invocation_events")
+        steps = _Events(data.get(events) or []) if events in data else _Lists(data)
+        subject = f"Turn {number}"
+        for place in sorted({*calls, *args}):
+            _check(file, place, steps.call_count, "call", subject)
+        for place in sorted(said):
+            _check(file, place, steps.said_count, "intermediate response", subject)
+        value = steps.changed(calls, said, args)
+        changed[key] = {**data, events: value} if events in data else value
+    return changed
+
+
+def _with_text(file: EditedFile, content: Any, text: str, role: str) -> dict[str, Any]:
+    """The content with another text: of its only text part, which keeps its other members."""
+    if not isinstance(content, dict):
+        return {"role": role, "parts": [{"text": text}]}
+    parts = content.get("parts") or []
+    places = [
+        place for place, part in enumerate(parts) if isinstance(part.get("text"), str) and not part.get("thought")
+    ]
+    if len(places) > 1:
+        raise file.edit_problem(
+            "edit-number", f"The message has {plural(len(places), 'text')}.", "Edit it without flags, in $EDITOR."
+        )
+    if not places:
+        return {**content, "parts": [*parts, {"text": text}]}
+    place = places[0]
+    return {**content, "parts": [*parts[:place], {**parts[place], "text": text}, *parts[place + 1 :]]}
+
+
+class _Lists:
+    """The calls and responses of `intermediate_data` as flat lists."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._uses: list[dict[str, Any]] = get(data, "tool_uses") or []
+        self._said: list[Any] = get(data, "intermediate_responses") or []
+        self.call_count, self.said_count = len(self._uses), len(self._said)
+
+    def changed(self, calls: set[int], said: set[int], args: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+        """The data without these calls and responses (1-based), and with these args."""
+        data = dict(self._data)
+        if calls or args:
+            uses = [
+                {**use, "args": dict(args[place])} if place in args else use
+                for place, use in enumerate(self._uses, 1)
+                if place not in calls
+            ]
+            data[spelled(data, "tool_uses")] = uses
+            responses = spelled(data, "tool_responses")
+            if data.get(responses):
+                data[responses] = self._responses(data[responses], calls)
+        if said:
+            kept = [item for place, item in enumerate(self._said, 1) if place not in said]
+            data[spelled(data, "intermediate_responses")] = kept
+        return data
+
+    def _responses(self, responses: list[dict[str, Any]], calls: set[int]) -> list[dict[str, Any]]:
+        """The responses without those to removed calls: by id, or if there is none, by the order of a tool's calls."""
+        identities = _identities(responses)
+        removed = _removed(self._uses, calls)
+        return [response for response, key in zip(responses, identities, strict=True) if key not in removed]
+
+
+class _Events:
+    """The calls and responses of `invocation_events`, in which they are parts of events."""
+
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self._events = events
+        self._calls = [part for event in events for part in _parts(event) if get(part, "function_call") is not None]
+        self._said = [event for event in events if _is_text(event)]
+        self.call_count, self.said_count = len(self._calls), len(self._said)
+
+    def changed(self, calls: set[int], said: set[int], args: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The events without these calls and responses (1-based), and with these args. No event is left empty."""
+        answered = _removed([get(part, "function_call") for part in self._calls], calls)
+        answers = [part for event in self._events for part in _parts(event) if get(part, "function_response")]
+        identities = _identities([get(part, "function_response") for part in answers])
+        removed = {id(part) for place, part in enumerate(self._calls, 1) if place in calls}
+        removed |= {id(part) for part, key in zip(answers, identities, strict=True) if key in answered}
+        new_args = {id(part): args[place] for place, part in enumerate(self._calls, 1) if place in args}
+        left_out = {id(event) for place, event in enumerate(self._said, 1) if place in said}
+        events = []
+        for event in self._events:
+            if id(event) in left_out:
+                continue
+            kept = []
+            for part in _parts(event):
+                if id(part) in removed:
+                    continue
+                if id(part) in new_args:
+                    key = spelled(part, "function_call")
+                    part = {**part, key: {**part[key], "args": dict(new_args[id(part)])}}
+                kept.append(part)
+            if kept or not _parts(event):
+                same = all(left is right for left, right in zip(kept, _parts(event), strict=False))
+                unchanged = same and len(kept) == len(_parts(event))
+                events.append(event if unchanged else {**event, "content": {**event["content"], "parts": kept}})
+        return events
+
+
+def _removed(uses: Sequence[Mapping[str, Any]], places: set[int]) -> set[tuple[Any, ...]]:
+    """What the calls at these places (1-based) have in common with their responses."""
+    return {key for place, key in enumerate(_identities(uses), 1) if place in places}
+
+
+def _identities(items: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    """What calls and their responses have in common: the id, or the name and how many items before have that name."""
+    names = [item.get("name") for item in items]
+    return [
+        ("id", item["id"]) if item.get("id") else ("name", item.get("name"), names[:place].count(item.get("name")))
+        for place, item in enumerate(items)
+    ]
+
+
+def _parts(event: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return (event.get("content") or {}).get("parts") or []
+
+
+def _is_plain_text(part: Mapping[str, Any]) -> bool:
+    return isinstance(part.get("text"), str) and not part.get("thought")
+
+
+def _is_text(event: Mapping[str, Any]) -> bool:
+    """Whether the event is a response before the final one: it has a text and no call."""
+    parts = _parts(event)
+    has_text = any(map(_is_plain_text, parts))
+    others = ("function_call", "function_response")
+    return has_text and not any(get(part, name) is not None for part in parts for name in others)

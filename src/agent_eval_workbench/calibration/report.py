@@ -1,0 +1,301 @@
+"""Compares labels with the judge's verdicts and decides. The model is what `calibrate --format json` prints. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from agent_eval import __version__
+from agent_eval.core.text import plural
+from agent_eval.core.wire import WireModel
+from agent_eval.criteria.judged import Options
+from agent_eval.results import ModelUsageReport
+from agent_eval_workbench.calibration.agreement import (
+    Interval,
+    Table,
+    Weights,
+    agreement,
+    kappa_interval,
+    kappa_of,
+    share_interval,
+    tabulate,
+)
+from agent_eval_workbench.calibration.judging import Opinion, imputed, pairs_by_response
+from agent_eval_workbench.calibration.labels import Kind, LabelSet
+from agent_eval_workbench.calibration.target import TargetCriterion
+
+Verdict = Literal["passed", "failed", "inconclusive", "reported"]
+"""`reported`: without `--min-kappa` nothing is decided."""
+
+_FEW = 10
+"""With fewer labels of the rarer kind the interval of kappa covers less than it says (docs/calibration.md)."""
+
+
+class ShareReport(WireModel):
+    """A share of labels, with its interval."""
+
+    count: int
+    total: int
+    share: float | None = None
+    """None if `total` is 0."""
+    interval: Interval | None = None
+
+
+class OtherThreshold(WireModel):
+    """The agreement with another threshold."""
+
+    threshold: float
+    kappa: float | None = None
+    wrongly_passed: int
+    wrongly_failed: int
+
+
+class RubricReport(WireModel):
+    """The agreement on one rubric."""
+
+    rubric: str
+    labels: int
+    judged: int
+    kappa: float | None = None
+    interval: Interval | None = None
+    agreement: ShareReport
+    passed_by_people: int
+    passed_by_judge: int
+
+
+class UnjudgedReport(WireModel):
+    """A reason why labels have no verdict."""
+
+    code: str
+    message: str
+    """Of the first label with this code."""
+    count: int
+
+
+class CalibrationReport(WireModel):
+    """How well a judge agrees with human labels."""
+
+    schema_version: Literal["1"] = "1"
+    tool_version: str = __version__
+    verdict: Verdict
+    reason: str
+    """The reason for the verdict, one sentence."""
+    labels_file: str
+    criterion: str
+    config: str | None = None
+    threshold: float | None = None
+    model: str
+    samples: int
+    """Maximum number of votes per question."""
+    kind: Kind
+    weights: Weights
+    responses: int
+    labels: int
+    judged: int
+    min_kappa: float | None = None
+    kappa: float | None = None
+    interval: Interval | None = None
+    kappa_if_unjudged_agree: float | None = None
+    kappa_if_unjudged_disagree: float | None = None
+    """Kappa with every missing verdict equal to its label, or as far from it as possible."""
+    agreement: ShareReport
+    """The share of labels that equal the verdict."""
+    weighted_agreement: float | None = None
+    """The same with near misses counted by `weights`, from which kappa is computed."""
+    expected_agreement: float | None = None
+    """The weighted agreement expected by chance."""
+    wrongly_passed: ShareReport | None = None
+    """Labelled fail, but passed by the judge: such answers would pass the gate."""
+    wrongly_failed: ShareReport | None = None
+    """Labelled pass, but failed by the judge."""
+    mean_difference: float | None = None
+    """Mean of verdict minus label; above 0 the judge is lenient."""
+    table: Table
+    rubrics: list[RubricReport] = Field(default_factory=list)
+    thresholds: list[OtherThreshold] = Field(default_factory=list)
+    """For pass and fail labels and scores with more than two values: each of these values as threshold."""
+    close: int = 0
+    """Number of verdicts that a single vote could have changed."""
+    unjudged: list[UnjudgedReport] = Field(default_factory=list)
+    disagreements: list[Opinion] = Field(default_factory=list)
+    """By distance, then by the judge's confidence, descending."""
+    opinions: list[Opinion] = Field(default_factory=list)
+    """All labels, in the order of the file."""
+    notices: list[str] = Field(default_factory=list)
+    usage: list[ModelUsageReport] = Field(default_factory=list)
+
+
+def make_report(
+    labels: LabelSet,
+    target: TargetCriterion,
+    options: Options,
+    opinions: Sequence[Opinion],
+    *,
+    weights: Weights | None = None,
+    min_kappa: float | None = None,
+    usage: Sequence[ModelUsageReport] = (),
+) -> CalibrationReport:
+    """Makes the report.
+
+    Args:
+        labels: The human labels.
+        target: The criterion.
+        options: The judge.
+        opinions: One per label.
+        weights: How near misses count; None: `none` for pass and fail, `quadratic` for scores.
+        min_kappa: The minimum of kappa; None: nothing is decided.
+        usage: Calls, tokens and cost.
+    """
+    binary = labels.kind == "verdict"
+    weights = weights or ("none" if binary else "quadratic")
+    judged = [opinion for opinion in opinions if opinion.verdict is not None]
+    groups = pairs_by_response(opinions)
+    pairs = [pair for group in groups for pair in group]
+    table = tabulate(pairs)
+    terms = agreement(table, weights)
+    span = (0.0, 1.0) if binary else target.span
+    best, worst = (kappa_of(imputed(opinions, span, agree=agree), weights) for agree in (True, False))
+    missing = len(opinions) - len(judged)
+    verdict, reason = decide(terms.kappa, best, worst, min_kappa, judged=len(judged), missing=missing)
+    disagreements = [opinion for opinion in judged if opinion.distance]
+    disagreements.sort(key=lambda each: (-(each.distance or 0.0), -(each.confidence or 0.0), each.line))
+    report = CalibrationReport(
+        verdict=verdict,
+        reason=reason,
+        labels_file=labels.file,
+        criterion=target.metric,
+        config=target.source,
+        threshold=target.threshold,
+        model=options.model,
+        samples=options.samples,
+        kind=labels.kind,
+        weights=weights,
+        responses=len(labels.responses),
+        labels=len(opinions),
+        judged=len(judged),
+        min_kappa=min_kappa,
+        kappa=terms.kappa,
+        interval=kappa_interval(groups, weights),
+        kappa_if_unjudged_agree=best,
+        kappa_if_unjudged_disagree=worst,
+        agreement=_share([opinion.distance == 0 for opinion in judged]),
+        weighted_agreement=terms.observed,
+        expected_agreement=terms.expected,
+        wrongly_passed=_share([each.verdict == 1 for each in judged if each.label == 0]) if binary else None,
+        wrongly_failed=_share([each.verdict == 0 for each in judged if each.label == 1]) if binary else None,
+        mean_difference=sum(verdict - label for label, verdict in pairs) / len(pairs) if pairs else None,
+        table=table,
+        rubrics=_by_rubric(opinions, weights) if labels.by_rubric else [],
+        thresholds=_by_threshold(judged) if binary and not labels.by_rubric else [],
+        close=sum(opinion.close for opinion in judged),
+        unjudged=_unjudged(opinions),
+        disagreements=disagreements,
+        opinions=sorted(opinions, key=lambda opinion: opinion.line),
+        usage=list(usage),
+    )
+    report.notices = list(_notices(report, pairs))
+    return report
+
+
+def decide(
+    kappa: float | None, best: float | None, worst: float | None, minimum: float | None, *, judged: int, missing: int
+) -> tuple[Verdict, str]:
+    """Compares kappa with the minimum.
+
+    With missing verdicts the decision is made only if it would be the same for `best` and `worst`.
+
+    Args:
+        kappa: None if it is undefined.
+        best: Kappa if all missing verdicts agreed.
+        worst: Kappa if they disagreed as much as possible.
+        minimum: None: nothing is decided.
+        judged: Number of labels with a verdict.
+        missing: Number of labels without one.
+    """
+    if not judged:
+        return "inconclusive", "The judge gave no verdict on any label."
+    if minimum is None:
+        return "reported", "Without `--min-kappa` nothing is decided."
+    values = [value for value in (kappa, best, worst) if value is not None]
+    if missing and (len(values) < 3 or (min(values) >= minimum) is not (max(values) >= minimum)):
+        possible = f"from {min(values):.2f} to {max(values):.2f}" if len(values) == 3 else "anything"
+        return "inconclusive", f"{plural(missing, 'label')} could not be judged; with them kappa could be {possible}."
+    if kappa is None:
+        return "inconclusive", "Kappa is undefined: all labels and verdicts are the same."
+    if kappa >= minimum:
+        return "passed", f"Kappa {kappa:.3f} reaches {minimum:g}."
+    return "failed", f"Kappa {kappa:.3f} is below {minimum:g}."
+
+
+def _share(hits: Sequence[bool]) -> ShareReport:
+    count, total = sum(hits), len(hits)
+    share = count / total if total else None
+    return ShareReport(count=count, total=total, share=share, interval=share_interval(count, total))
+
+
+def _by_rubric(opinions: Sequence[Opinion], weights: Weights) -> list[RubricReport]:
+    reports = []
+    for rubric in dict.fromkeys(opinion.rubric or "" for opinion in opinions):
+        labelled = [opinion for opinion in opinions if opinion.rubric == rubric]
+        groups = pairs_by_response(labelled)
+        pairs = [pair for group in groups for pair in group]
+        reports.append(
+            RubricReport(
+                rubric=rubric,
+                labels=len(labelled),
+                judged=len(pairs),
+                kappa=kappa_of(pairs, weights),
+                interval=kappa_interval(groups, weights),
+                agreement=_share([label == verdict for label, verdict in pairs]),
+                passed_by_people=sum(label == 1 for label, _ in pairs),
+                passed_by_judge=sum(verdict == 1 for _, verdict in pairs),
+            )
+        )
+    return reports
+
+
+def _by_threshold(judged: Sequence[Opinion]) -> list[OtherThreshold]:
+    scored = [(opinion.label, opinion.score) for opinion in judged if opinion.score is not None]
+    scores = sorted({score for _, score in scored})
+    reports = []
+    for threshold in scores if len(scores) > 2 else ():
+        pairs = [(label, float(score >= threshold)) for label, score in scored]
+        passed, failed = pairs.count((0.0, 1.0)), pairs.count((1.0, 0.0))
+        reports.append(
+            OtherThreshold(threshold=threshold, kappa=kappa_of(pairs), wrongly_passed=passed, wrongly_failed=failed)
+        )
+    return reports
+
+
+def _unjudged(opinions: Sequence[Opinion]) -> list[UnjudgedReport]:
+    missing = [(opinion.reason or "", opinion.message or "") for opinion in opinions if opinion.verdict is None]
+    first = dict(reversed(missing))
+    counts = Counter(code for code, _ in missing).most_common()
+    return [UnjudgedReport(code=code, message=first[code], count=count) for code, count in counts]
+
+
+def _notices(report: CalibrationReport, pairs: Sequence[tuple[float, float]]) -> Iterator[str]:
+    if report.kind == "verdict" and pairs:
+        passes = sum(label == 1 for label, _ in pairs)
+        rarer, word = min((passes, "pass"), (len(pairs) - passes, "fail"))
+        if rarer < _FEW:
+            yield (
+                f"Only {rarer} of {plural(len(pairs), 'label')} are {word}: kappa depends on those few, and its "
+                f"interval is less reliable. Label more responses that {word}."
+            )
+    if len({verdict for _, verdict in pairs}) == 1 and report.kappa is not None:
+        yield "The judge gave the same verdict on everything; then kappa is 0 whatever the labels are."
+    interval = report.interval
+    if report.min_kappa is not None and interval is not None and interval.low < report.min_kappa <= interval.high:
+        yield f"{report.min_kappa:g} is inside the interval of kappa: label more responses for a clear decision."
+    best = max(report.thresholds, key=lambda other: (other.kappa or 0.0, other.threshold), default=None)
+    if best is not None and best.kappa is not None and report.kappa is not None and best.kappa > report.kappa + 1e-9:
+        yield (
+            f"Kappa would be highest, {best.kappa:.2f}, with a threshold of {best.threshold:.4g}. It was selected on "
+            "these labels: expect a slightly lower kappa on others."
+        )
+    if report.close:
+        yield f"{plural(report.close, 'verdict')} depended on a single vote and could differ next time."

@@ -1,0 +1,1 @@
+"""One module for each command. Each has `execute(arguments, io)`, which runs the command and returns its exit code."""

@@ -1,0 +1,128 @@
+"""`agent-eval export FORMAT`: a run's results for other tools. It reads results; it never changes a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from agent_eval.baseline.reader import UnreadableError
+from agent_eval.baseline.stored import open_results
+from agent_eval.commands import CliIO
+from agent_eval.commands.stored_run import expected_cases, recording_store
+from agent_eval.core.text import harmless
+from agent_eval.evalset.json import write_text
+from agent_eval.results import FILES
+from agent_eval_workbench.exports import StoredRun, csv_lines, json_lines, otlp_batches, otlp_lines
+from agent_eval_workbench.uploads import InvalidTarget
+
+Export = Callable[[argparse.Namespace, CliIO], int]
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code: 0 exported, 1 not accepted by the service, 2 invalid input."""
+    try:
+        return FORMATS[arguments.format](arguments, io)
+    except (UnreadableError, InvalidTarget) as error:
+        io.log(f"agent-eval: {error}")
+        return 2
+
+
+@contextlib.contextmanager
+def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
+    """Reads a run's results, its recordings, and its cases as they were run.
+
+    Raises:
+        UnreadableError: The results or the recordings can't be read.
+    """
+    with open_results(results) as stored, recording_store(stored.folder) as store:
+        report = stored.report
+        if report.shard is not None:
+            io.log(f"agent-eval: {harmless(str(results))} is {report.shard.note}")
+        if not store and any(case.runs for case in report.cases):
+            io.log("agent-eval: there is no recordings.jsonl.gz beside the results, so most conversations are missing")
+        cases = expected_cases(report.cases, stored.folder, Path.cwd())
+        yield StoredRun(report=report, recording_of=store.get, cases=cases)
+
+
+def _check_output(output: Path | None, results: Path) -> None:
+    """Raises UnreadableError if the output would replace a file of the run that is exported."""
+    if output is None or not output.is_file():
+        return
+    folder = results if results.is_dir() else results.parent
+    files = (folder / name for name in FILES.values())
+    if any(file.is_file() and file.samefile(output) for file in (results, *files)):
+        raise UnreadableError(f"{harmless(str(output))} is a file of the run itself.", "Name another --output.")
+
+
+def write(pieces: Iterable[str], output: Path | None, io: CliIO) -> None:
+    """Writes a document to a file, or to stdout.
+
+    Raises:
+        UnreadableError: The path is not a regular file.
+        OSError: It can't be written.
+    """
+    if output is not None:
+        if os.path.lexists(output) and not output.is_file():
+            raise UnreadableError(f"{harmless(str(output))} is not a regular file.", "Name another --output.")
+        write_text(output, pieces)
+        io.log(f"Wrote {harmless(str(output))}")
+        return
+    # An agent's text must not act on a terminal or on GitHub's runner. A pipe gets it unchanged.
+    is_shown = io.on_github or io.terminal_width is not None
+    for piece in pieces:
+        sys.stdout.write(harmless(piece) if is_shown else piece)
+
+
+def _rows(lines: Callable[[StoredRun], Iterable[str]]) -> Export:
+    def export(arguments: argparse.Namespace, io: CliIO) -> int:
+        _check_output(arguments.output, arguments.results)
+        with stored_run(arguments.results, io) as stored:
+            write(lines(stored), arguments.output, io)
+        return 0
+
+    return export
+
+
+def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
+    from agent_eval_workbench.commands._export_otlp import send_batches, targets
+
+    _check_output(arguments.output, arguments.results)
+    to = None if arguments.output is not None else targets(arguments.endpoint, arguments.scores, io.environ)
+    with stored_run(arguments.results, io) as stored:
+        batches = otlp_batches(
+            stored,
+            content=not arguments.no_content,
+            scores=arguments.scores,
+            service=io.environ.get("OTEL_SERVICE_NAME") or "agent-eval",
+        )
+        if to is not None:
+            return send_batches(batches, to, io)
+        write(otlp_lines(batches), arguments.output, io)
+    return 0
+
+
+def _adk(arguments: argparse.Namespace, io: CliIO) -> int:
+    from agent_eval_workbench.commands._export_adk import write_history
+
+    with stored_run(arguments.results, io) as stored:
+        write_history(stored, arguments.agent, io)
+    return 0
+
+
+def _cozeloop(arguments: argparse.Namespace, io: CliIO) -> int:
+    from agent_eval_workbench.commands._export_cozeloop import upload_eval_files
+
+    return upload_eval_files(arguments, io)
+
+
+FORMATS: Mapping[str, Export] = {
+    "csv": _rows(csv_lines),
+    "jsonl": _rows(json_lines),
+    "otlp": _otlp,
+    "adk": _adk,
+    "cozeloop": _cozeloop,
+}

@@ -1,0 +1,245 @@
+"""`agent-eval migrate OLD NEW`: converts a legacy eval file, scenarios, sessions or traces to an eval set."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent_eval.commands import CliIO
+from agent_eval.commands.problems_text import print_problems
+from agent_eval.core.problem import Problem, Severity, capped, has_error
+from agent_eval.evalset.checks import check_cases
+from agent_eval.evalset.json import Document, JsonPath, eval_set_text, parse_document, read_document, write_text
+from agent_eval.evalset.models import EvalCase, EvalSet, SessionInput
+from agent_eval.evalset.parse import (
+    ConversationScenarios,
+    Converted,
+    EvalFile,
+    eval_id_of,
+    read_eval_file,
+    read_session,
+    shape_problems,
+)
+from agent_eval_workbench.recording import new_set_id, stem
+from agent_eval_workbench.sources import ALL, Request, Source, eval_cases, read_source
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    request = Request(sessions=tuple(arguments.session), state_scopes=arguments.state_scopes)
+    problems = migrate(
+        arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd(), request=request
+    )
+    print_problems(capped(problems))
+    if has_error(problems):
+        return 2
+    print(f"Wrote {arguments.new}")
+    return 0
+
+
+def migrate(
+    old: Path,
+    new: Path,
+    *,
+    initial_session: Path | None = None,
+    root: Path | None = None,
+    request: Request = ALL,
+) -> list[Problem]:
+    """Converts an eval file from either of ADK's legacy formats, or a file of scenarios (`{"scenarios": [...]}`).
+
+    Sessions and results of ADK and traces become an eval set with a case for each session (see `sources/`).
+
+    Comments and trailing commas are removed, also from a file in the current format and from a config.
+
+    The id of the eval set is the stem of the new file, because ADK finds an eval set by it. If another file has that
+    id, the name of the directory is appended. A case converted from a list of turns gets the stem of the old file as
+    its id, and a case converted from a scenario gets the id that ADK computes.
+
+    Args:
+        old: The file to read.
+        new: The file to write. It may be the same file.
+        initial_session: A JSON file with the initial session of a list of turns, or of every scenario.
+        root: The directory whose eval files must not have the same id. None skips this check.
+        request: Which sessions of a source to convert.
+
+    Returns:
+        The problems. The file was written if none of them is an error.
+    """
+    source = read_source(old, old.as_posix(), request)
+    if source is not None:
+        return _migrate_source(source, new, initial_session, root)
+    if request != ALL:
+        return [_unused_option(old)]
+    document, problems = read_document(old, old.as_posix(), lenient=True)
+    if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
+        return _migrate_scenarios(document, problems, new, initial_session, root)
+    session, session_problems = (
+        (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
+    )
+    problems = [*session_problems, *problems]
+    if document is None or has_error(problems):
+        return problems
+    cleaned = None
+    if any(problem.code == "json-cleaned" for problem in problems):
+        cleaned = json.dumps(document.value, indent=2, ensure_ascii=False) + "\n"
+    if cleaned is not None and isinstance(document.value, dict) and "criteria" in document.value:
+        return problems + _write(cleaned, new)
+    file, file_problems = read_eval_file(document, session=session)
+    if file is None or file.eval_set is None:
+        return [*problems, *file_problems]
+    if file.converted is None and cleaned is not None:
+        return [*problems, *file_problems, *([] if has_error(file_problems) else _write(cleaned, new))]
+    if file.converted is None:
+        hint = "There is nothing to migrate."
+        return [*problems, document.error("not-legacy", "The file has the current format already.", hint=hint)]
+    problems += [problem for problem in file_problems if problem.code != "legacy-format"]
+    if initial_session is not None and not file.converted.single_case:
+        problems.append(_unused_session(initial_session))
+    cases = file.eval_set.eval_cases
+    if file.converted.single_case:
+        cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
+    set_id, renamed = new_set_id(new, root)
+    return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+def _migrate_source(source: Source, new: Path, initial_session: Path | None, root: Path | None) -> list[Problem]:
+    problems = list(source.problems)
+    if initial_session is not None:
+        problems.append(_unused_session(initial_session))
+    cases, case_problems = eval_cases(source.conversations)
+    problems += case_problems
+    if not cases:
+        skipped = "source-session-skipped"
+        problems = [replace(item, severity=Severity.ERROR) if item.code == skipped else item for item in problems]
+    if has_error(problems):
+        return problems
+    if new.exists() or new.is_symlink():
+        return [*problems, _exists(new)]
+    set_id, renamed = new_set_id(new, root)
+    text = eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases))
+    return problems + renamed + (_invalid(text, new) or _write(text, new))
+
+
+def _invalid(text: str, new: Path) -> list[Problem]:
+    """The errors that `run` would report for the new file."""
+    document, problems = parse_document(text.encode(), new.as_posix())
+    if document is not None:
+        file, problems = read_eval_file(document, session=None)
+        problems += [] if file is None else check_cases(file)
+    return [problem for problem in problems if problem.severity is Severity.ERROR]
+
+
+def _exists(new: Path) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="file-exists",
+        message="The file exists already; nothing is written.",
+        hint="Name a new file: the cases of an eval set are expectations that someone has checked.",
+        file=new.as_posix(),
+    )
+
+
+def _unused_option(old: Path) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="source-unreadable",
+        message="`--session` and `--state-scopes` are for sessions and traces, and the file is neither.",
+        hint="Leave them out, or name a session of ADK, a session database, or a trace.",
+        file=old.as_posix(),
+    )
+
+
+def _write(text: str, new: Path) -> list[Problem]:
+    try:
+        write_text(new, text)
+    except OSError as error:
+        return [
+            Problem(
+                severity=Severity.ERROR,
+                code="unwritable-file",
+                message=f"The file can't be written: {error.strerror}.",
+                hint="Check the directory's permissions.",
+                file=new.as_posix(),
+            )
+        ]
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scenarios(Converted):
+    """A file of scenarios as an eval set."""
+
+    indices: tuple[int, ...]
+    """The index of each case's scenario in the file."""
+
+    def source_path(self, path: JsonPath) -> JsonPath:
+        match path:
+            case ("eval_cases", int(index), "conversation_scenario", *rest):
+                return ("scenarios", self.indices[index], *rest)
+            case ("eval_cases", int(index), *_):
+                return ("scenarios", self.indices[index])
+        return ()
+
+
+def _migrate_scenarios(
+    document: Document, problems: list[Problem], new: Path, initial_session: Path | None, root: Path | None
+) -> list[Problem]:
+    session, session_problems = (None, []) if initial_session is None else _session_input(initial_session)
+    problems = [*session_problems, *problems]
+    try:
+        scenarios = ConversationScenarios.model_validate(document.value).scenarios
+    except ValidationError as error:
+        return [*problems, *shape_problems(document, error, ConversationScenarios, ())]
+    cases: dict[str, EvalCase] = {}
+    indices: list[int] = []
+    for number, scenario in enumerate(scenarios):
+        eval_id = eval_id_of(scenario)
+        if eval_id in cases:
+            problems.append(
+                document.warning(
+                    "duplicate-scenario",
+                    "The same scenario occurs earlier in the file; both become one case.",
+                    path=("scenarios", number),
+                    hint="Remove it.",
+                )
+            )
+            continue
+        fields = {} if session is None else {"session_input": session}
+        cases[eval_id] = EvalCase(eval_id=eval_id, conversation_scenario=scenario, **fields)
+        indices.append(number)
+    set_id, renamed = new_set_id(new, root)
+    problems += renamed
+    eval_set = EvalSet(eval_set_id=set_id, eval_cases=list(cases.values()))
+    file = EvalFile(
+        document=document,
+        eval_set=eval_set,
+        eval_set_id=eval_set.eval_set_id,
+        cases=dict(enumerate(eval_set.eval_cases)),
+        converted=_Scenarios(eval_set=eval_set, single_case=False, indices=tuple(indices)),
+    )
+    problems += check_cases(file)
+    return problems if has_error(problems) else problems + _write(eval_set_text(eval_set), new)
+
+
+def _session_input(path: Path) -> tuple[SessionInput | None, list[Problem]]:
+    document, problems = read_document(path, path.as_posix())
+    if document is None:
+        return None, problems
+    try:
+        return SessionInput.model_validate(document.value), problems
+    except ValidationError as error:
+        return None, [*problems, *shape_problems(document, error, SessionInput, ())]
+
+
+def _unused_session(session: Path) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="initial-session-unused",
+        message="The initial session is not used: the file contains the sessions of its cases.",
+        hint="Only legacy test files (lists of turns) and scenarios need a separate file for it.",
+        file=session.as_posix(),
+    )

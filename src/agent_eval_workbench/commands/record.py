@@ -1,0 +1,359 @@
+"""`agent-eval record FILE[:EVAL_ID]`: makes an eval case of a chat, of messages, or of something recorded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_eval.commands import CliIO
+from agent_eval.commands.problems_text import log_problems, print_problems
+from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.core.problem import Problem, has_error
+from agent_eval.core.text import harmless, listed, plural
+from agent_eval_workbench import recording
+from agent_eval_workbench.recording import Draft, Refused, Target, error
+from agent_eval_workbench.sources import CaseForm, Conversation, Place
+
+if TYPE_CHECKING:
+    from agent_eval.core.content import Content
+    from agent_eval.evalset.models import EvalCase
+    from agent_eval.settings import Settings
+
+_SOURCE = "record-source"
+_WAYS = (
+    "Say it with `--say TEXT`, take it from a file with `--messages FILE`, or from something recorded with "
+    "`--from SOURCE`."
+)
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    from agent_eval.agents.protocol import AgentFailure
+    from agent_eval.agents.sandbox import AgentNotEnded
+    from agent_eval.pipeline import AgentUnavailable
+
+    if not hasattr(os, "geteuid") and arguments.source is None:
+        io.log("agent-eval: `record` starts agents on Linux or macOS only. `--from` works on Windows.")
+        return 2
+    log_start_directory(io)
+    settings, problems = settings_of(arguments, io)
+    if has_error(problems):
+        print_problems(problems)
+        return 2
+    log_problems(problems, io)
+    try:
+        return _Recorder(arguments=arguments, io=io, settings=settings).run()
+    except (Refused, AgentUnavailable) as refused:
+        print_problems(refused.problems)
+        return 2
+    except AgentNotEnded as still_running:
+        io.log(f"agent-eval: {still_running}. The sealed directories stay sealed (docs/security.md).")
+        return 2
+    except AgentFailure as failure:
+        for line in recording.failure_lines(failure):
+            io.log(line)
+        io.log("agent-eval: nothing was written.")
+        return 1
+    except recording.Left as left:
+        io.log("agent-eval: nothing was written.")
+        return 130 if left.interrupted else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorded:
+    """What becomes a case, and what it is scored against."""
+
+    conversation: Conversation
+    draft: Draft
+    taping: recording.Taping | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorder:
+    arguments: argparse.Namespace
+    io: CliIO
+    settings: Settings
+
+    def run(self) -> int:
+        arguments = self.arguments
+        self._check_source()
+        if arguments.list:
+            _, stored = recording.read_stored(Path(arguments.source), str(arguments.source), self._stored_request())
+            self.io.print_result(harmless(recording.conversation_table(stored)))
+            return 0
+        if arguments.target is None:
+            raise error("record-file", "The eval file is missing.", "Write `agent-eval record FILE[:EVAL_ID] ...`.")
+        replaces = arguments.replace or arguments.again
+        target = recording.open_target(self.settings.root, *recording.split_name(arguments.target), replace=replaces)
+        state = None if arguments.state is None else recording.read_state(arguments.state)
+        if arguments.source is not None:
+            return self._write(target, self._from_source(target, state))
+        return self._ask(target, state)
+
+    def _check_source(self) -> None:
+        arguments = self.arguments
+        flags = {
+            "--say": bool(arguments.say),
+            "--messages": arguments.messages is not None,
+            "--from": arguments.source is not None,
+            "--again": arguments.again,
+        }
+        chosen = [flag for flag, is_set in flags.items() if is_set]
+        if len(chosen) > 1:
+            raise error(_SOURCE, f"{' and '.join(chosen)} exclude each other.", "Choose one of them.")
+        with_source = {
+            "--session": arguments.session,
+            "--case": arguments.case,
+            "--run": arguments.run,
+            "--list": arguments.list,
+            "--state-scopes": arguments.state_scopes,
+        }
+        unused = [flag for flag, value in with_source.items() if value]
+        if unused and arguments.source is None:
+            raise error(_SOURCE, f"{unused[0]} needs --from.", "Name what was recorded: `--from SOURCE`.")
+        if arguments.source is not None and arguments.runs > 1:
+            raise error(_SOURCE, "--runs is for conversations with the agent, not for --from.", "Leave it out.")
+        fixed = [flag for flag in ("state", "app_name", "user_id") if getattr(arguments, flag) is not None]
+        if arguments.again and fixed:
+            flag = f"--{fixed[0].replace('_', '-')}"
+            raise error(_SOURCE, f"{flag} and --again exclude each other.", "Change `session_input` of the case first.")
+        if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
+
+    def _stored_request(self) -> recording.StoredRequest:
+        arguments = self.arguments
+        return recording.StoredRequest(
+            session=arguments.session, case=arguments.case, run=arguments.run, state_scopes=arguments.state_scopes
+        )
+
+    def _from_source(self, target: Target, state: dict[str, Any] | None) -> list[_Recorded]:
+        arguments, request, name = self.arguments, self._stored_request(), str(self.arguments.source)
+        source, stored = recording.read_stored(Path(arguments.source), name, request)
+        ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
+        chosen = recording.choose_stored(stored, name, request, ask)
+        ids = {conversation.session_id for conversation in chosen}
+        shown = [item for item in source.problems if request.session == "all" or _mentions(item, ids)]
+        log_problems(shown, self.io)
+        if request.session == "all":
+            if target.eval_id:
+                raise error(_SOURCE, "--session all makes several cases, and EVAL_ID names one.", "Leave out the id.")
+            chosen, notices = recording.without_known(chosen, target.cases)
+            log_problems(notices, self.io)
+        masker = _masker(self.io)
+        chosen = [self._placed(recording.masked(item, masker), target, state) for item in chosen]
+        return [_Recorded(conversation=item, draft=Draft(turns=list(item.turns))) for item in chosen]
+
+    def _placed(self, stored: Conversation, target: Target, state: dict[str, Any] | None) -> Conversation:
+        """A stored conversation with what the flags say about its session."""
+        arguments = self.arguments
+        if arguments.app_name is None and stored.app_name is not None:
+            self._compare_app(stored.app_name, target)
+        app_name = arguments.app_name or stored.app_name
+        user_id = arguments.user_id or stored.user_id
+        if app_name or user_id or state is not None:
+            app_name = app_name or self._agent_name(target)
+            user_id = user_id or recording.USER_ID
+        return replace(stored, app_name=app_name, user_id=user_id, state=stored.state if state is None else state)
+
+    def _agent_name(self, target: Target) -> str:
+        from agent_eval.runner import DEFAULT_APP_NAME
+
+        try:
+            return recording.choose_agent(target, self.settings, None, {}).app_name or DEFAULT_APP_NAME
+        except Refused:
+            return DEFAULT_APP_NAME
+
+    def _compare_app(self, app_name: str, target: Target) -> None:
+        """Warns if the session is of another app than the agent that will answer."""
+        try:
+            chosen = recording.choose_agent(target, self.settings, None, {})
+        except Refused:
+            return  # The next `run` reports it; the recording needs no agent.
+        directory = chosen.choice.directory(self.settings.root)
+        if directory is not None and directory.resolve().name != app_name:
+            self.io.log(
+                f"agent-eval: the session is of the app `{harmless(app_name)}`, and the agent of {target.name} is "
+                f"{chosen.choice.path}. `--app-name` changes the name in the case."
+            )
+
+    def _ask(self, target: Target, state: dict[str, Any] | None) -> int:
+        from agent_eval.runner import DEFAULT_APP_NAME, DEFAULT_USER_ID
+
+        arguments, case = self.arguments, target.replaced_case
+        session = case.session_input if arguments.again and case is not None else None
+        messages = self._messages(case)
+        if session is not None:
+            state = dict(session.state)
+        app_name = session.app_name if session is not None else arguments.app_name
+        chosen = recording.choose_agent(target, self.settings, app_name, state or {})
+        log_problems(chosen.choices.problems, self.io)
+        if arguments.again:
+            app_name, user_id = (session.app_name, session.user_id) if session is not None else (None, None)
+        else:
+            app_name = chosen.app_name
+            keeps = app_name or state or arguments.user_id
+            user_id = (arguments.user_id or recording.USER_ID) if keeps else None
+        start = recording.SessionStart(
+            eval_set_id=target.set_id,
+            eval_id=target.eval_id or "new",
+            app_name=app_name or DEFAULT_APP_NAME,
+            user_id=user_id or DEFAULT_USER_ID,
+            state=state or {},
+        )
+        taping = recording.taping_of(self.settings, chosen.choices, target.name, target.set_id)
+        draft = self._converse(target, start, chosen, messages, taping)
+        conversation = Conversation(
+            session_id=target.name,
+            turns=draft.expected(),
+            started_at=0.0,
+            place=Place(file=target.name),
+            app_name=start.app_name if user_id else None,
+            user_id=user_id,
+            state=state,
+        )
+        target = replace(target, eval_id=self._chosen_id(target, draft))
+        recorded = _Recorded(conversation=conversation, draft=draft, taping=taping)
+        return self._write(target, [recorded], flag=chosen.flag)
+
+    def _chosen_id(self, target: Target, draft: Draft) -> str:
+        """The id of the case: that of `/save` counts, unless another case has it."""
+        if draft.eval_id and draft.eval_id in target.taken and target.index is None:
+            self.io.log(f"agent-eval: {target.name} has a case `{harmless(draft.eval_id)}` already; it is kept.")
+            return ""
+        return draft.eval_id if draft.eval_id and target.index is None else target.eval_id
+
+    def _messages(self, case: EvalCase | None) -> list[Content]:
+        """What is asked; nothing for a chat."""
+        arguments = self.arguments
+        if arguments.say:
+            return recording.said(arguments.say)
+        if arguments.messages is not None:
+            return recording.read_messages(arguments.messages, sys.stdin.buffer.read)
+        if not arguments.again:
+            return []
+        assert case is not None
+        if case.conversation is None:
+            hint = "A scenario has no messages; make a case of one of its runs with --from agent-eval-results."
+            raise error("record-id", f"The case `{case.eval_id}` is a scenario.", hint)
+        if not case.conversation:
+            raise error(
+                "record-id", f"The case `{case.eval_id}` has no messages.", "Record it with --say and --replace."
+            )
+        return [turn.user_content for turn in case.conversation]
+
+    def _converse(
+        self,
+        target: Target,
+        start: recording.SessionStart,
+        chosen: recording.ChosenAgent,
+        messages: Sequence[Content],
+        taping: recording.Taping | None,
+    ) -> Draft:
+        from agent_eval.pipeline import RunContext
+
+        context = RunContext(environ=self.io.environ, log=self.io.log)
+        with recording.live_agent(self.settings, context, chosen.choices, start, taping) as agent:
+            if not messages:
+                return recording.Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
+            takes = agent.converse(messages, self.arguments.runs)
+        take = takes[0] if len(takes) == 1 else self._most_typical(target, takes)
+        return Draft(turns=list(take.turns), calls_visible=take.calls_visible)
+
+    def _most_typical(self, target: Target, takes: Sequence[recording.Take]) -> recording.Take:
+        from agent_eval.evalset.models import EvalCase
+
+        config = recording.config_of(target.path, self.settings.root, self.settings.config)
+        if config is None:
+            raise error("record-file", "The config of the file is invalid.", "`agent-eval validate` reports why.")
+        case = EvalCase(eval_id="new", conversation=list(takes[0].turns))
+        index, alike = recording.most_typical_take(case, takes, config)
+        self.io.log(f"agent-eval: expecting run {index + 1} of {len(takes)}; {alike} of them made the same calls.")
+        return takes[index]
+
+    def _terminal(self) -> recording.Terminal:
+        import readline  # noqa: F401 - gives `input` a line editor
+
+        return recording.Terminal(read=input, write=print, width=self.io.width)
+
+    def _form(self, target: Target) -> CaseForm:
+        return CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
+
+    def _write(self, target: Target, recorded: Sequence[_Recorded], *, flag: str | None = None) -> int:
+        if not recorded:
+            self.io.print_result(f"{target.name}: nothing new.")
+            return 0
+        again = self.arguments.again
+        new = recording.new_cases(target, [item.conversation for item in recorded], self._form(target), again=again)
+        cases = new.cases
+        log_problems([*target.notices, *new.problems], self.io)
+        shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
+        text = "\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown)
+        if self.arguments.dry_run:
+            self.io.print_result(text)
+            return 0
+        try:
+            recording.write_target(target, new.text, cases)
+        except OSError:
+            self.io.print_result(text)  # The conversation may have been long.
+            raise
+        return self._report(target, cases, recorded, flag)
+
+    def _report(
+        self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded], flag: str | None
+    ) -> int:
+        verb = "Replaced" if target.index is not None else "Added"
+        names = listed([f"`{case.eval_id}`" for case in cases], 20)
+        lines = [f"{verb} {plural(len(cases), 'case')} in {target.name}: {names}"]
+        if len(cases) == 1:
+            turns = [] if self.arguments.source is not None else recorded[0].draft.turns
+            for turn in turns if self.arguments.say or self.arguments.messages or self.arguments.again else ():
+                lines += recording.message_lines("you> ", turn.user_content)
+                lines += recording.turn_lines(turn, width=self.io.width)
+        ok, scores = self._self_scores(target, cases, recorded)
+        selector = target.name if len(cases) > 1 else f"{target.name}:{cases[0].eval_id}"
+        command = ["agent-eval", "run", selector, *(["--agent", flag] if flag else [])]
+        lines += scores
+        if taping := recorded[0].taping:
+            lines += taping.write(cases[0].eval_id)
+            command += ["--tools", "replay"]
+        lines.append(f"Run it: {shlex.join(command)}")
+        if self.settings.tools != "live" and not taping:
+            lines.append(f"Record its tools first: {shlex.join([*command, '--tools', 'record'])} (docs/tools.md)")
+        self.io.print_result(harmless("\n".join(lines)))
+        return 0 if ok else 1
+
+    def _self_scores(
+        self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded]
+    ) -> tuple[bool, list[str]]:
+        """Whether what was recorded passes with the new cases, and the scores."""
+        config = recording.config_of(target.path, self.settings.root, self.settings.config)
+        if config is None:
+            return True, ["The config of the file is invalid: `agent-eval validate` reports why."]
+        lines: list[str] = []
+        passes = True
+        pairs = zip(cases, recorded, strict=False) if len(cases) == len(recorded) else ()
+        for case, item in pairs:
+            check = recording.self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
+            expected = check.passes or item.draft.is_changed
+            passes = passes and expected
+            if len(cases) == 1 or not expected:
+                lines += recording.score_lines(check, case, changed=item.draft.is_changed)
+        return passes, lines
+
+
+def _mentions(problem: Problem, ids: set[str]) -> bool:
+    return any(f"`{session_id}`" in problem.message for session_id in ids)
+
+
+def _masker(io: CliIO) -> Any:
+    from agent_eval.agents.sandbox import secrets_in
+    from agent_eval.core.masking import Masker
+
+    return Masker(secrets_in(io.environ))

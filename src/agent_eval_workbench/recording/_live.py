@@ -1,0 +1,244 @@
+"""Talks to an agent from synchronous code: its event loop runs in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+import tempfile
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_eval.core.content import Content
+from agent_eval.core.invocation import Invocation
+from agent_eval.core.limiter import AUTO_START
+
+if TYPE_CHECKING:
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.protocol import Agent, Session
+    from agent_eval.pipeline import RunContext
+    from agent_eval.settings import Settings
+    from agent_eval_workbench.recording._taping import Taping
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionStart:
+    """With what each session begins."""
+
+    eval_set_id: str
+    eval_id: str
+    app_name: str
+    user_id: str
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Take:
+    """One conversation with the agent."""
+
+    turns: Sequence[Invocation]
+    calls_visible: bool
+    """False if the agent's interface does not show its tool calls."""
+
+
+class LiveAgent:
+    """A started agent."""
+
+    def __init__(
+        self, agent: Agent, thread: _LoopThread, start: SessionStart, settings: Settings, taping: Taping | None
+    ) -> None:
+        self._agent = agent
+        self._thread = thread
+        self._start = start
+        self._settings = settings
+        self._taping = taping
+        self._numbers = itertools.count()
+
+    def open(self) -> LiveSession:
+        """Opens a session. The tools of earlier sessions are no part of the case's tape.
+
+        Raises:
+            AgentFailure: The session can't be opened.
+        """
+        if self._taping is not None:
+            self._taping.restart()
+        return LiveSession(self._thread, self._thread.run(self._open()), self._settings.turn_timeout)
+
+    def converse(self, messages: Sequence[Content], runs: int) -> list[Take]:
+        """Sends the messages in as many sessions as there are runs.
+
+        Raises:
+            AgentFailure: A turn has failed.
+        """
+        return self._thread.run(self._converse(messages, runs))
+
+    async def _converse(self, messages: Sequence[Content], runs: int) -> list[Take]:
+        slots = asyncio.Semaphore(self._settings.concurrency or AUTO_START)
+
+        async def take() -> Take:
+            async with slots:
+                session = await self._open()
+                try:
+                    async with asyncio.timeout(self._settings.case_timeout):
+                        turns = [
+                            answered(await session.send(message, timeout=self._settings.turn_timeout))
+                            for message in messages
+                        ]
+                    return Take(turns=turns, calls_visible=session.shows_tool_calls)
+                except TimeoutError as error:
+                    raise _too_late(self._settings.case_timeout) from error
+                finally:
+                    await session.close()
+
+        tasks = [asyncio.create_task(take()) for _ in range(runs)]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _open(self) -> Session:
+        from agent_eval.agents.protocol import SessionRequest
+
+        start = self._start
+        request = SessionRequest(
+            eval_set_id=start.eval_set_id,
+            eval_id=start.eval_id,
+            run=next(self._numbers),
+            app_name=start.app_name,
+            user_id=start.user_id,
+            state=start.state,
+            turn_limit=self._settings.turn_timeout,
+            tools=None if self._taping is None else self._taping.session(),
+        )
+        return await self._agent.open(request)
+
+
+def answered(turn: Invocation) -> Invocation:
+    """The turn, which has an answer.
+
+    Raises:
+        AgentFailure: It has none, e.g. because the agent's model returned an error.
+    """
+    from agent_eval.agents.protocol import AgentFailure, FailureKind
+
+    if turn.final_response is not None and turn.final_response.parts:
+        return turn
+    raise AgentFailure(
+        "The turn ended without an answer",
+        kind=FailureKind.NO_ANSWER,
+        hint="The model may have returned an error or an empty answer. Ask again, or look at the agent's log.",
+    )
+
+
+def _too_late(limit: float) -> Exception:
+    from agent_eval.agents.protocol import AgentFailure, FailureKind
+
+    return AgentFailure(
+        f"The conversation did not end within case-timeout ({limit:g} s)",
+        kind=FailureKind.DEADLINE,
+        hint="Raise --case-timeout, or make the agent faster.",
+    )
+
+
+class LiveSession:
+    """One conversation, turn by turn."""
+
+    def __init__(self, thread: _LoopThread, session: Session, timeout: float) -> None:
+        self._thread = thread
+        self._session = session
+        self._timeout = timeout
+
+    @property
+    def calls_visible(self) -> bool:
+        """False if the agent's interface does not show its tool calls."""
+        return self._session.shows_tool_calls
+
+    def send(self, message: Content) -> Invocation:
+        """Sends a message and waits for the end of the turn. An interrupt breaks the turn off, and the session with it.
+
+        Raises:
+            AgentFailure: The turn has failed.
+            KeyboardInterrupt: The user has interrupted it.
+        """
+        return answered(self._thread.run(self._session.send(message, timeout=self._timeout)))
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._thread.run(self._session.close())
+
+
+@contextlib.contextmanager
+def live_agent(
+    settings: Settings,
+    context: RunContext,
+    choices: AgentChoices,
+    start: SessionStart,
+    taping: Taping | None = None,
+) -> Iterator[LiveAgent]:
+    """Starts the agent of a file; it has ended when the block is left.
+
+    Args:
+        settings: As for a run. The results of an earlier run are not touched.
+        context: The environment, and where lines are logged.
+        choices: The agent.
+        start: With what each session begins.
+        taping: Records the answers of the tools.
+
+    Raises:
+        AgentUnavailable: The agent is configured wrongly, or can't be isolated as required.
+        AgentFailure: The agent fails when it starts.
+    """
+    from agent_eval.pipeline import open_live_agent
+
+    with tempfile.TemporaryDirectory(prefix="agent-eval-record-") as folder, _LoopThread() as thread:
+        # A new conversation has no tape yet, so tools run.
+        settings = dataclasses.replace(settings, output_dir=Path(folder), tools="record" if taping else "live")
+        opened = open_live_agent(settings, context, choices)
+        agent = thread.run(opened.__aenter__())
+        try:
+            if taping is not None:
+                taping.adk = agent.provenance.get("adk", "")
+            yield LiveAgent(agent, thread, start, settings, taping)
+        finally:
+            thread.run(opened.__aexit__(None, None, None))
+
+
+class _LoopThread:
+    """An event loop in a thread, so that a prompt in the main thread does not stop it."""
+
+    def __enter__(self) -> _LoopThread:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+        """Runs a coroutine to its end. An interrupt cancels it, and is raised once it has ended."""
+        done = threading.Event()
+
+        async def work() -> _Result:
+            try:
+                return await coroutine
+            finally:
+                done.set()
+
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            done.wait()
+            raise

@@ -1,0 +1,305 @@
+"""The eval file that gets a case: what has to hold before the agent is asked, and how the case is written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic.alias_generators import to_camel, to_snake
+
+from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.invocation import InvocationEvents
+from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.selectors import nearby
+from agent_eval.core.text import listed, short_name
+from agent_eval.evalset.checks import check_cases
+from agent_eval.evalset.discovery import SUFFIXES
+from agent_eval.evalset.json import (
+    PatchError,
+    eval_set_text,
+    parse_document,
+    patched_text,
+    replaced,
+    with_item,
+    write_if_unchanged,
+    write_text,
+)
+from agent_eval.evalset.models import EvalCase, EvalSet
+from agent_eval.evalset.parse import EvalFile, read_eval_file
+from agent_eval.evalset.paths import absolute, name_of
+from agent_eval_workbench.recording._names import new_set_id
+from agent_eval_workbench.recording._refused import Refused, error
+
+_FILE = "record-file"
+_ID = "record-id"
+_CHANGED = "record-changed"
+USER_ID = "user"
+"""The user of new cases, as in `adk web`."""
+_ONE_CASE = ".test.json"
+_KEPT = 1_000
+_EXPECTATIONS = ("final_response", "intermediate_data")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """An eval file, as it was when the command started."""
+
+    path: Path
+    name: str
+    """Relative to the root."""
+    set_id: str
+    text: str | None = None
+    """Its content; None if it does not exist."""
+    value: Any = None
+    eval_set: EvalSet | None = None
+    eval_id: str = ""
+    """The id of the new case; "" if it is to be derived from the first message."""
+    index: int | None = None
+    """The index of the case that is replaced."""
+    notices: tuple[Problem, ...] = ()
+
+    @property
+    def cases(self) -> Sequence[EvalCase]:
+        """The cases of the file."""
+        return self.eval_set.eval_cases if self.eval_set is not None else ()
+
+    @property
+    def taken(self) -> list[str]:
+        """Ids that a new case must not have."""
+        return [case.eval_id for case in self.cases]
+
+    @property
+    def replaced_case(self) -> EvalCase | None:
+        """The case that is replaced."""
+        return None if self.index is None else self.cases[self.index]
+
+    @property
+    def form(self) -> Literal["flat", "events"]:
+        """The form of calls in most turns of the file."""
+        turns = [turn for case in self.cases for turn in case.conversation or ()]
+        forms = [turn.intermediate_data for turn in turns if turn.intermediate_data is not None]
+        events = sum(isinstance(form, InvocationEvents) for form in forms)
+        return "events" if 2 * events > len(forms) else "flat"
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Splits `FILE[:EVAL_ID]`. The id may have colons."""
+    ends = [at + len(suffix) for suffix in SUFFIXES if (at := text.find(f"{suffix}:")) >= 0]
+    end = min(ends, default=len(text))
+    return text[:end], text[end + 1 :]
+
+
+def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = False) -> Target:
+    """Checks that a case can be written, before anything is asked.
+
+    Args:
+        root: The repository.
+        file: The eval file, relative to the root.
+        eval_id: The id of the case; "" to derive it from the first message.
+        replace: The case exists, and is replaced.
+
+    Raises:
+        Refused: The file or the id can't be used.
+    """
+    path = absolute(root / file)
+    name = name_of(path, root)
+    if not name.endswith(SUFFIXES) or path.name in SUFFIXES:
+        hint = "The commands find eval files by these endings."
+        raise error(_FILE, f"`{name}` does not end in {' or '.join(SUFFIXES)}.", hint)
+    if not path.resolve().is_relative_to(root.resolve()):
+        link = " (through a symbolic link)" if absolute(path).is_relative_to(absolute(root)) else ""
+        raise error(
+            _FILE, f"`{name}` is outside of the current directory{link}.", "Start the command in the repository."
+        )
+    _check_writable(path, name)
+    if not path.exists():
+        if replace:
+            raise error(_ID, f"`{name}` does not exist, so there is no case to replace.", file=name)
+        set_id, notices = new_set_id(path, root)
+        return Target(path=path, name=name, set_id=set_id, eval_id=eval_id, notices=tuple(notices))
+    text, parsed = _read(path, name)
+    assert parsed.eval_set is not None
+    target = Target(
+        path=path,
+        name=name,
+        set_id=parsed.eval_set.eval_set_id,
+        text=text,
+        value=parsed.document.value,
+        eval_set=parsed.eval_set,
+        eval_id=eval_id,
+    )
+    index = _index(target, eval_id, replace=replace)
+    if index is None and target.cases and name.endswith(_ONE_CASE):
+        hint = f"Record into {name.removesuffix(_ONE_CASE)}{SUFFIXES[-1]}, or replace the case with --replace."
+        raise error(_FILE, f"`{name}` has a case already; a {_ONE_CASE} file takes one.", hint, file=name)
+    return Target(**{**target.__dict__, "index": index})
+
+
+def _check_writable(path: Path, name: str) -> None:
+    existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    if existing != path and not existing.is_dir():
+        raise error(_FILE, f"`{name}` can't be written: {existing} is not a directory.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise error(_FILE, f"`{name}` can't be written: it is read-only.", "Check the file's permissions.")
+    folder = path.parent if path.exists() else existing
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise error(
+            _FILE, f"`{name}` can't be written: no permission for {folder}.", "Check the directory's permissions."
+        )
+
+
+def _read(path: Path, name: str) -> tuple[str, EvalFile]:
+    try:
+        data = read_regular(path, MAX_TEXT)
+    except OSError as problem:
+        raise error(_FILE, f"`{name}` can't be read: {problem.strerror}.") from problem
+    document, problems = parse_document(data, name)
+    file = None
+    if document is not None:
+        file, file_problems = read_eval_file(document, session=None)
+        problems += file_problems
+        problems += [] if file is None else check_cases(file)
+    if file is None or file.eval_set is None or has_error(problems):
+        raise Refused([problem for problem in problems if problem.severity is Severity.ERROR])
+    if file.converted is not None:
+        hint = f"`agent-eval migrate {name} NEW` converts it."
+        raise error(_FILE, "The file has an older format, to which no case can be added.", hint, file=name)
+    return data.decode("utf-8"), file
+
+
+def _index(target: Target, eval_id: str, *, replace: bool) -> int | None:
+    """The index of the case that is replaced; None for a new case."""
+    matching = [number for number, case in enumerate(target.cases) if case.eval_id == eval_id]
+    shown = short_name(eval_id)
+    if replace and not eval_id:
+        raise error(_ID, f"Which case of `{target.name}` is meant?", f"Write {target.name}:EVAL_ID.", file=target.name)
+    if replace and not matching:
+        near = nearby(eval_id, target.taken) or target.taken[:5]
+        hint = f"Its cases: {listed([f'`{short_name(name)}`' for name in near], 5)}." if near else "It has no cases."
+        raise error(_ID, f"`{target.name}` has no case `{shown}`.", hint, file=target.name)
+    if matching and not replace:
+        hint = "Choose another id, or replace the case with --replace."
+        raise error(_ID, f"`{target.name}` has a case `{shown}` already.", hint, file=target.name)
+    return matching[0] if matching else None
+
+
+def case_value(case: EvalCase, target: Target) -> dict[str, Any]:
+    """The JSON of a case, with keys in the spelling of the file's other cases."""
+    first: dict[str, Any] = next(iter(target.value["eval_cases"]), {}) if target.value is not None else {}
+    value: dict[str, Any] = case.model_dump(
+        mode="json", exclude_unset=True, exclude_defaults=True, exclude_none=True, by_alias="evalId" in first
+    )
+    return value
+
+
+def asked_again(target: Target, case: EvalCase) -> dict[str, Any]:
+    """The JSON of the replaced case with the expectations of another one; all else in it is kept."""
+    raw: dict[str, Any] = dict(target.value["eval_cases"][target.index])
+    new = case_value(case, target)["conversation"]
+    turns = []
+    for old, expected in zip(raw["conversation"], new, strict=True):
+        turn = {key: value for key, value in old.items() if to_snake(key) not in _EXPECTATIONS}
+        camel = "userContent" in old
+        for key in _EXPECTATIONS:
+            value = expected.get(key, expected.get(to_camel(key)))
+            if value is not None:
+                turn[to_camel(key) if camel else key] = value
+        # The order of the keys, as far as they were there.
+        order = [key for key in old if key in turn]
+        turns.append({key: turn[key] for key in [*order, *(key for key in turn if key not in order)]})
+    return {**raw, "conversation": turns}
+
+
+def checked_text(target: Target, cases: Sequence[EvalCase], *, again: bool = False) -> str:
+    """The text of the file with the cases added, or with one of its cases replaced.
+
+    Args:
+        target: The file.
+        cases: New cases.
+        again: The only case has new expectations for the messages of the one that it replaces.
+
+    Raises:
+        Refused: The file would be invalid, or can't be changed without rewriting it.
+    """
+    if target.value is None or target.text is None:
+        text = eval_set_text(EvalSet(eval_set_id=target.set_id, eval_cases=list(cases)))
+    else:
+        value = target.value
+        for case in cases:
+            if target.index is None:
+                value = with_item(value, ("eval_cases",), case_value(case, target))
+            else:
+                new = asked_again(target, case) if again else case_value(case, target)
+                value = replaced(value, ("eval_cases", target.index), new)
+        try:
+            text = patched_text(target.text, target.value, value)
+        except PatchError as problem:
+            message = f"No case can be added to `{target.name}`: {problem}."
+            raise error(_FILE, message, "Correct the file, then record again.", file=target.name) from problem
+    _check(text, target.name)
+    return text
+
+
+def _check(text: str, name: str) -> None:
+    document, problems = parse_document(text.encode(), name)
+    if document is not None:
+        file, problems = read_eval_file(document, session=None)
+        problems += [] if file is None else check_cases(file)
+    if has_error(problems):
+        raise Refused([problem for problem in problems if problem.severity is Severity.ERROR])
+
+
+def write_target(target: Target, text: str, cases: Sequence[EvalCase]) -> None:
+    """Writes the file if it is what it was when the command started.
+
+    Raises:
+        Refused: Another program has changed it. The cases are kept in a file beside it.
+        OSError: The file can't be written.
+    """
+    target.path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.path.parent):
+        try:
+            if target.text is not None:
+                write_if_unchanged(target.path, target.text, text)
+                return
+            if not os.path.lexists(target.path):
+                write_text(target.path, text)
+                return
+            reason = "another program has made the file meanwhile"
+        except PatchError as problem:
+            reason = str(problem)
+        kept = _keep(target, cases)
+    hint = f"The recording is in {kept.name} beside it. Record again, or copy its case."
+    raise error(_CHANGED, f"`{target.name}` is not changed: {reason}.", hint, file=target.name)
+
+
+def _keep(target: Target, cases: Sequence[EvalCase]) -> Path:
+    """Writes the cases to a new file, which the commands do not take for an eval file."""
+    text = eval_set_text(EvalSet(eval_set_id=target.set_id, eval_cases=list(cases)))
+    for number in range(1, _KEPT):
+        path = target.path.with_name(f"{target.path.name}.recorded-{number}.json")
+        with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            return path
+    raise error(_CHANGED, f"There are {_KEPT:,} recordings beside `{target.name}` already.", "Remove them.")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Locks a directory against other commands that write cases, where the file system can."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,139 @@
+"""Sessions of ADK: the JSON of `adk run --save_session`, `adk web` and ADK's servers, or the same from a database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import plural
+from agent_eval_workbench.sources._turns import StoredEvent, stored_event, turns_of
+from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
+
+_SCOPES = ("app", "user")
+_NAMED_KEYS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSession:
+    """A session with its events, from whatever stored it."""
+
+    session_id: str
+    events: Sequence[StoredEvent]
+    place: Place
+    app_name: str | None = None
+    user_id: str | None = None
+    state: Mapping[str, Any] | None = None
+    """The state after the last turn; None if it is unknown which keys the turns have changed."""
+
+
+def is_session(value: object) -> bool:
+    """Whether a JSON value is a session."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("events"), list):
+        return False
+    return any(field(value, key) is not None for key in ("app_name", "user_id", "id", "last_update_time"))
+
+
+def field(value: Mapping[str, Any], key: str) -> Any:
+    """A field by its snake_case name, whichever spelling the file has; None if it is unset."""
+    camel = to_camel(key)
+    return value[camel] if value.get(camel) is not None else value.get(key)
+
+
+def session_of(value: Mapping[str, Any], place: Place) -> StoredSession:
+    """A session from its JSON.
+
+    Raises:
+        UnusableConversation: It is malformed.
+    """
+    state = value.get("state")
+    if state is not None and not isinstance(state, Mapping):
+        raise UnusableConversation(place, "The session's `state` is not an object.")
+    events = [
+        stored_event(raw, replace(place, path=(*place.path, "events", number)))
+        for number, raw in enumerate(value["events"])
+    ]
+    return StoredSession(
+        session_id=_text(value, "id") or "(no id)",
+        events=events,
+        place=place,
+        app_name=_text(value, "app_name"),
+        user_id=_text(value, "user_id"),
+        state=state or {},
+    )
+
+
+def _text(value: Mapping[str, Any], key: str) -> str | None:
+    text = field(value, key)
+    return text if isinstance(text, str) and text else None
+
+
+def conversation_of(
+    session: StoredSession, scopes: Collection[str] = (), eval_id: str = ""
+) -> tuple[Conversation, list[Problem]]:
+    """The conversation of a session.
+
+    Args:
+        session: The session.
+        scopes: The scopes whose state is kept, of `app` and `user`.
+        eval_id: The id of the eval case that led to it, if any.
+
+    Raises:
+        UnusableConversation: It has no complete turn, or is malformed.
+    """
+    turns, problems = turns_of(session.session_id, session.events)
+    if not turns:
+        raise UnusableConversation(session.place, f"Session `{session.session_id}` has no turn with an answer.")
+    state, left_out = _initial_state(session, scopes)
+    return (
+        Conversation(
+            session_id=session.session_id,
+            eval_id=eval_id,
+            turns=turns,
+            started_at=turns[0].creation_timestamp,
+            place=session.place,
+            app_name=session.app_name,
+            user_id=session.user_id,
+            state=state,
+        ),
+        [*problems, *left_out],
+    )
+
+
+def _initial_state(session: StoredSession, scopes: Collection[str]) -> tuple[Mapping[str, Any] | None, list[Problem]]:
+    """The state before the first turn: the keys that no event has changed, since they had their value all along."""
+    if session.state is None:
+        return None, []
+    changed = {key for event in session.events for key in event.state_delta}
+    other = {f"{scope}:" for scope in _SCOPES if scope not in scopes}
+    state: dict[str, Any] = {}
+    touched: list[str] = []
+    scoped: list[str] = []
+    for key, value in session.state.items():
+        if key.startswith("temp:"):
+            continue
+        if key.startswith(tuple(other)):
+            scoped.append(key)
+        elif key in changed:
+            touched.append(key)
+        else:
+            state[key] = value
+    problems = []
+    if touched:
+        message = f"Session `{session.session_id}` has changed {_keys(touched)}: its initial value is unknown."
+        hint = "Add the initial value to `session_input.state` of the case if the agent needs it."
+        problems.append(session.place.problem(Severity.NOTICE, "source-state-unknown", message, hint))
+    if scoped:
+        message = f"The state {_keys(scoped)} of session `{session.session_id}` belongs to more than this session."
+        hint = "`--state-scopes app,user` writes it to the case, too."
+        problems.append(session.place.problem(Severity.NOTICE, "source-state-scoped", message, hint))
+    return state, problems
+
+
+def _keys(keys: Sequence[str]) -> str:
+    listed = ", ".join(f"`{key}`" for key in keys[:_NAMED_KEYS])
+    more = len(keys) - _NAMED_KEYS
+    return listed + (f" and {plural(more, 'more key')}" if more > 0 else "")

@@ -1,0 +1,362 @@
+"""Reads the conversations of a file or directory that something other than agent-eval has recorded.
+
+What a source is, its content says and not its name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from agent_eval.core.files import MAX_RESULTS, MAX_TEXT, open_regular
+from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.text import first_line
+from agent_eval.evalset.json import Document, parse_document, read_document
+from agent_eval.results import FILES, adk_result_value
+from agent_eval_workbench.sources._database import (
+    MAGIC,
+    SPAN_COLUMNS,
+    UnreadableDatabase,
+    columns,
+    is_pickled,
+    opened,
+    sessions,
+    spans,
+)
+from agent_eval_workbench.sources._recordings import conversation_of_recording, is_recording
+from agent_eval_workbench.sources._results import conversation_of_result
+from agent_eval_workbench.sources._sessions import StoredSession, conversation_of, field, is_session, session_of
+from agent_eval_workbench.sources._spans import Span, is_otlp, is_span, listed_span, otlp_spans
+from agent_eval_workbench.sources._traces import TracedSession, conversation_of_trace, sessions_of
+from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
+
+_GZIP = b"\x1f\x8b"
+SESSION_DATABASE = Path(".adk", "session.db")
+"""Where `adk web` and `adk run` keep the sessions of an agent, below its directory (google-adk 2.13.0)."""
+STATE_SCOPES = ("app", "user")
+"""Scopes of state that belong to more than one session."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The conversations of a source."""
+
+    kind: str
+    """What it is, with its article: `a trace`."""
+    conversations: tuple[Conversation, ...]
+    """By the start of their first turn; at least one if no problem is an error."""
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Which conversations of a source to read."""
+
+    sessions: tuple[str, ...] = ()
+    """Ids of sessions; empty for all."""
+    state_scopes: tuple[str, ...] = ()
+    """Of STATE_SCOPES, those whose state becomes part of the initial state."""
+
+
+ALL = Request()
+"""All sessions, without state that belongs to more than one."""
+
+
+def read_source(path: Path, name: str, request: Request = ALL) -> Source | None:
+    """Reads a source.
+
+    Args:
+        path: A file, an agent's directory that contains `.adk/session.db`, or the output directory of a run.
+        name: The name of the file in problems.
+        request: Which conversations to read.
+
+    Returns:
+        The conversations and the problems; None if the content is none that this package reads.
+    """
+    if path.is_dir() and (path / SESSION_DATABASE).is_file():
+        path, name = path / SESSION_DATABASE, f"{name}/{SESSION_DATABASE.as_posix()}"
+    elif path.is_dir():
+        path, name = path / FILES["recordings-file"], f"{name}/{FILES['recordings-file']}"
+    with suppress(OSError):
+        with open_regular(path) as file:
+            beginning = file.read(len(MAGIC))
+        if beginning.startswith(_GZIP):
+            with open_regular(path) as raw:
+                return read_recordings(raw, name, request)
+        return _read_database(path, name, request) if beginning == MAGIC else _read_text(path, name, request)
+    return None
+
+
+def read_recordings(compressed: BinaryIO, name: str, request: Request = ALL) -> Source | None:
+    """Reads the recordings of a run.
+
+    Args:
+        compressed: The content of recordings.jsonl.gz.
+        name: The name of the file in problems.
+        request: Which conversations to read.
+
+    Returns:
+        The conversations and the problems; None if the lines are none that this package reads.
+    """
+    try:
+        with gzip.open(compressed) as file:
+            values = list(_json_lines(_bounded(file), name))
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        message = f"It is damaged: {first_line(str(error))}."
+        problem = Problem(severity=Severity.ERROR, code="source-unreadable", message=message, file=name)
+        return Source(kind="the recordings of a run", conversations=(), problems=(problem,))
+    return _of_values(values, name, request)
+
+
+def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, as long as they are not more than a decompressed file may have.
+
+    Raises:
+        ValueError: They are more.
+    """
+    left = MAX_RESULTS
+    for line in lines:
+        left -= len(line)
+        if left < 0:
+            raise ValueError(f"it has more than {MAX_RESULTS // 1_000_000:,} MB")
+        yield line
+
+
+def read_value(document: Document, request: Request = ALL) -> Source | None:
+    """Reads a source that is one JSON document; None if its content is none that this package reads."""
+    return _of_values([(document.value, Place(file=document.file, document=document))], document.file, request)
+
+
+def _read_text(path: Path, name: str, request: Request) -> Source | None:
+    document, problems = read_document(path, name)
+    if document is not None:
+        source = read_value(document, request)
+        return source and replace(source, problems=(*problems, *source.problems))
+    values = _lines(path, name)
+    return None if values is None else _of_values(values, name, request)
+
+
+def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
+    """The values of JSON Lines; None if the first line is no JSON object or the file has only one line.
+
+    None for a file that is larger than MAX_TEXT, too.
+    """
+    with open_regular(path) as file:
+        if file.seek(0, 2) > MAX_TEXT:
+            return None
+        file.seek(0)
+        if not _is_object(file.readline()) or not (rest := file.read(1)):
+            return None
+        file.seek(0)
+        values = list(_json_lines(file, name))
+    return values if rest else None
+
+
+def _json_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[Any, Place]]:
+    """The values of JSON Lines with their places."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            document, problems = parse_document(line, name)
+            place = Place(file=name, document=document, line=number)
+            yield (_Bad(problems[0]) if document is None else document.value), place
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+@dataclass(frozen=True)
+class _Bad:
+    """A line that is not JSON."""
+
+    problem: Problem
+
+
+def _of_values(values: Iterable[tuple[Any, Place]], file: str, request: Request) -> Source | None:
+    """The source of one JSON document, or of the values of JSON Lines."""
+    items = [item for value, place in values for item in _items(value, place)]
+    bad = [replace(value.problem, line=place.line, column=None, path=None) for value, place in items if _is_bad(value)]
+    items = [(value, place) for value, place in items if not _is_bad(value)]
+    for kind, is_kind, read in _KINDS:
+        if any(is_kind(value) for value, _ in items):
+            others = [place for value, place in items if not is_kind(value)]
+            problems = bad + [
+                place.problem(Severity.ERROR, "source-malformed", f"This is not {kind}, although others here are.")
+                for place in others[:10]
+            ]
+            if problems:
+                return Source(kind=kind, conversations=(), problems=tuple(problems[:20]))
+            return read(items, kind, file, request)
+    return None
+
+
+def _is_bad(value: object) -> bool:
+    return isinstance(value, _Bad)
+
+
+def _items(value: Any, place: Place) -> Iterator[tuple[Any, Place]]:
+    """The items of a list, or the value itself."""
+    if isinstance(value, str) and (inside := adk_result_value(value)) is not None:
+        yield inside, Place(file=place.file)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield item, replace(place, path=(*place.path, number))
+    else:
+        yield value, place
+
+
+_Values = list[tuple[Any, Place]]
+
+
+def _from_sessions(values: _Values, kind: str, file: str, request: Request) -> Source:
+    def read() -> Iterator[StoredSession | Problem]:
+        for value, place in values:
+            try:
+                yield session_of(value, place)
+            except UnusableConversation as error:
+                yield _skipped(error)
+
+    return _from_stored(read(), kind, file, request, [])
+
+
+def _from_stored(
+    stored: Iterable[StoredSession | Problem], kind: str, file: str, request: Request, problems: list[Problem]
+) -> Source:
+    conversations: list[Conversation] = []
+    for session in stored:
+        if isinstance(session, Problem):
+            problems.append(session)
+        elif _requested(session.session_id, request):
+            _add(conversations, problems, lambda session=session: conversation_of(session, request.state_scopes))
+    return _source(kind, conversations, problems, file, request)
+
+
+def _from_spans(values: Iterable[Span], kind: str, file: str, request: Request) -> Source:
+    conversations: list[Conversation] = []
+    try:
+        traced, problems = sessions_of(values)
+    except UnusableConversation as error:
+        problem = error.place.problem(Severity.ERROR, "source-malformed", str(error), error.hint)
+        return Source(kind=kind, conversations=(), problems=(problem,))
+    for session in traced:
+        if _requested(session.session_id, request):
+            _add(conversations, problems, lambda session=session: _traced(session))
+    return _source(kind, conversations, problems, file, request)
+
+
+def _traced(session: TracedSession) -> tuple[Conversation, list[Problem]]:
+    return conversation_of_trace(session)
+
+
+def _from_otlp(values: _Values, kind: str, file: str, request: Request) -> Source:
+    return _from_spans((span for value, place in values for span in otlp_spans(value, place)), kind, file, request)
+
+
+def _from_span_list(values: _Values, kind: str, file: str, request: Request) -> Source:
+    return _from_spans((listed_span(value, place) for value, place in values), kind, file, request)
+
+
+def _from_results(values: _Values, kind: str, file: str, request: Request) -> Source:
+    conversations: list[Conversation] = []
+    problems: list[Problem] = []
+    for value, place in values:
+        cases = field(value, "eval_case_results")
+        for number, case in enumerate(cases if isinstance(cases, list) else ()):
+            at = replace(place, path=(*place.path, "eval_case_results", number))
+            _add(
+                conversations,
+                problems,
+                lambda case=case, at=at: conversation_of_result(case, at, request.state_scopes),
+            )
+    selected = [conversation for conversation in conversations if _requested(conversation.session_id, request)]
+    return _source(kind, selected, problems, file, request)
+
+
+def _from_recordings(values: _Values, kind: str, file: str, request: Request) -> Source:
+    conversations: list[Conversation] = []
+    problems: list[Problem] = []
+    for value, place in values:
+        if _requested(str(value["run_id"]), request):
+            _add(conversations, problems, lambda value=value, place=place: conversation_of_recording(value, place))
+    return _source(kind, conversations, problems, file, request)
+
+
+_KINDS = (
+    ("the recording of a run", is_recording, _from_recordings),
+    ("an eval set result of ADK", lambda value: adk_result_value(value) is not None, _from_results),
+    ("a trace in OTLP JSON", is_otlp, _from_otlp),
+    ("a span", is_span, _from_span_list),
+    ("a session of ADK", is_session, _from_sessions),
+)
+
+
+def _read_database(path: Path, name: str, request: Request) -> Source:
+    kind = "a session database of ADK"
+    try:
+        with opened(path) as connection:
+            if columns(connection, "spans") >= SPAN_COLUMNS:
+                kind = "a span database of ADK"
+                return _from_spans(spans(connection, name), kind, name, request)
+            notices = [_pickled(name)] if is_pickled(connection) else []
+            return _from_stored(sessions(connection, name), kind, name, request, notices)
+    except UnreadableDatabase as error:
+        problem = Problem(severity=Severity.ERROR, code="source-unreadable", message=str(error), file=name)
+        return Source(kind=kind, conversations=(), problems=(problem,))
+
+
+def _pickled(file: str) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="source-pickled",
+        message="The database is in ADK's old schema. Its pickled `actions` are not read: rewound turns are kept, and "
+        "the initial state is unknown.",
+        hint="`adk migrate session` converts it to the current schema.",
+        file=file,
+    )
+
+
+def _requested(session_id: str, request: Request) -> bool:
+    return not request.sessions or session_id in request.sessions
+
+
+def _add(conversations: list[Conversation], problems: list[Problem], read: Any) -> None:
+    """Adds a conversation and its problems, or the reason why it is unusable."""
+    try:
+        conversation, notices = read()
+    except UnusableConversation as error:
+        problems.append(_skipped(error))
+        return
+    conversations.append(conversation)
+    problems.extend(notices)
+
+
+def _skipped(error: UnusableConversation) -> Problem:
+    return error.place.problem(Severity.WARNING, "source-session-skipped", str(error), error.hint)
+
+
+def _source(
+    kind: str, conversations: list[Conversation], problems: list[Problem], file: str, request: Request
+) -> Source:
+    """The source; with an error if it has no conversation, or not each that was requested."""
+    missing = [name for name in request.sessions if name not in {item.session_id for item in conversations}]
+    if missing or not conversations:
+        problems = [
+            replace(problem, severity=Severity.ERROR) if problem.code == "source-session-skipped" else problem
+            for problem in problems
+        ]
+    if (missing or not conversations) and not has_error(problems):
+        what = f"no session `{missing[0]}`" if missing else "no conversation"
+        hint = "Leave out --session to read all sessions." if missing else "Check that the agent was asked anything."
+        message = f"It is {kind}, and has {what}."
+        problems.append(Problem(severity=Severity.ERROR, code="source-empty", message=message, hint=hint, file=file))
+    ordered = sorted(conversations, key=lambda conversation: conversation.started_at)
+    return Source(kind=kind, conversations=tuple(ordered), problems=tuple(problems))

@@ -1,0 +1,112 @@
+"""Parts of `agent-eval record` without an agent."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
+from agent_eval.core.invocation import (
+    IntermediateData,
+    Invocation,
+    InvocationEvent,
+    InvocationEvents,
+    tool_calls,
+    tool_responses,
+)
+from agent_eval.evalset.models import EvalCase
+from agent_eval.evalset.parse.config import default_config
+from agent_eval_workbench.recording import Take, most_typical_take, split_name
+from agent_eval_workbench.recording._draft import without_calls
+from agent_eval_workbench.recording._personal import personal_data
+from agent_eval_workbench.sources import CaseForm, expected_turn
+
+
+def turn(said: str, answer: str = "ok", *calls: str) -> Invocation:
+    uses = [FunctionCall(name=name, args={}) for name in calls]
+    return Invocation(
+        user_content=user_message(said),
+        final_response=model_message(answer),
+        intermediate_data=IntermediateData(tool_uses=uses),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("Write to mina@example.org, or to mina@example.org.", "1 e-mail address"),
+        ("a@b.example and c@d.example", "2 e-mail addresses"),
+        ("Call +49 30 1234567 or 030/1234567", "2 phone numbers"),
+        ("My card is 4111 1111 1111 1111.", "1 card number"),
+        ("(555) 010-9999 is the number, 555-010-9999", "2 phone numbers"),
+        ("2026-11-22, 22.11.2026, 19:30, 3.14159265358979, 18 °C", None),
+        ("Order 4711, device_12345678, 1234567890123 bytes, 12,345,678", None),
+        ("f47ac10b-58cc-4372-a567-0e02b2c3d479 and 192.168.100.200", None),
+        ("me@localhost, @mina, a@b", None),
+    ],
+)
+def test_personal_data__what_looks_like_it(text: str, counts: str | None) -> None:
+    case = EvalCase(eval_id="a", conversation=[turn(text)])
+    problems = personal_data([case], "a.evalset.json")
+    assert [problem.message.partition("(turn 1, message: ")[2].removesuffix(").") for problem in problems] == (
+        [counts] if counts else []
+    )
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_split_name__file_and_id(folder: str, eval_id: str) -> None:
+    for suffix in (".test.json", ".evalset.json"):
+        file = f"{folder.replace('.json:', '')}x{suffix}"
+        assert split_name(file) == (file, "")
+        assert split_name(f"{file}:{eval_id}") == (file, eval_id)
+
+
+def test_most_typical_take__agrees_most_with_the_others() -> None:
+    takes = [
+        Take(turns=[turn("go", answer, *calls)], calls_visible=True)
+        for answer, calls in (("one two", ("a",)), ("one two three", ("b",)), ("one two three", ("b",)), ("x", ("c",)))
+    ]
+    case = EvalCase(eval_id="a", conversation=[turn("go")])
+    assert most_typical_take(case, takes, default_config()) == (1, 2)
+    assert most_typical_take(case, takes[:1], default_config()) == (0, 1)
+
+
+def events(turn_calls: int) -> Invocation:
+    parts = [
+        part
+        for number in range(turn_calls)
+        for part in (
+            Part(function_call=FunctionCall(id=f"c{number}", name=f"f{number}", args={"n": number})),
+            Part(function_response=FunctionResponse(id=f"c{number}", name=f"f{number}", response={"n": number})),
+        )
+    ]
+    listed = [InvocationEvent(author="a", content=Content(role="model", parts=[part])) for part in parts]
+    return Invocation(
+        user_content=user_message("hi"),
+        final_response=model_message("bye"),
+        intermediate_data=InvocationEvents(invocation_events=listed),
+    )
+
+
+@given(st.integers(0, 5), st.sets(st.integers(0, 6)))
+def test_without_calls__drops_calls_and_their_responses(count: int, dropped: set[int]) -> None:
+    changed = without_calls(events(count), dropped)
+    kept = [f"f{number}" for number in range(count) if number not in dropped]
+    assert [call.name for call in tool_calls(changed.intermediate_data)] == kept
+    assert [response.name for response in tool_responses(changed.intermediate_data)] == kept
+
+
+@pytest.mark.parametrize("form", ["flat", "events"])
+def test_expected_turn__has_what_is_expected_and_no_ids(form: str) -> None:
+    every = frozenset({"calls", "final", "responses", "intermediate"})
+    for expect in (every, every - {"responses"}, every - {"calls"}, frozenset({"calls", "final"}), frozenset[str]()):
+        case_form = CaseForm(expect=expect, form="flat" if form == "flat" else "events")
+        made = expected_turn(events(2), case_form)
+        assert len(tool_calls(made.intermediate_data)) == (2 if "calls" in expect else 0)
+        assert len(tool_responses(made.intermediate_data)) == (2 if "responses" in expect else 0)
+        assert (made.final_response is None) == ("final" not in expect)
+        text = made.model_dump_json(exclude_none=True)
+        assert '"id"' not in text and 'invocation_id":"e' not in text
+        if made.intermediate_data is not None:
+            assert isinstance(made.intermediate_data, InvocationEvents) == (form == "events")
