@@ -21,12 +21,13 @@ from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.pool import open_models
-from agent_eval.models.settings import Backoff, ModelSettings
+from agent_eval.models.settings import ModelSettings
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
+from agent_eval.net.retry import Retry
 
 pytestmark = pytest.mark.conformance
 
-QUICK = ModelSettings(backoff=Backoff(attempts=1, initial=0.01), attempt_timeout=10.0)
+QUICK = ModelSettings(retry=Retry(attempts=1, first=0.01), attempt_timeout=10.0)
 WORDS = ["hello", "and then?", "{braces}", "it's «fine»", "日本語", 'a "quoted"\nline', "\\n", "@@"]
 
 

@@ -11,7 +11,8 @@ from fake_gemini import FakeGemini
 
 from agent_eval.models.pool import ModelPool, open_models
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
-from agent_eval.models.settings import Backoff, ModelSettings
+from agent_eval.models.settings import ModelSettings
+from agent_eval.net.retry import Retry
 
 MODEL = "gemini-2.5-flash"
 SCHEMA = {
@@ -21,7 +22,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 GOOD = '{"verdict": "yes", "why": "because"}'
-QUICK = ModelSettings(backoff=Backoff(initial=0.01, maximum=0.05), attempt_timeout=5.0, call_timeout=10.0)
+QUICK = ModelSettings(retry=Retry(first=0.01, longest=0.05), attempt_timeout=5.0, call_timeout=10.0)
 
 
 def quick(**changes: Any) -> ModelSettings:

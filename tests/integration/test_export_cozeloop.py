@@ -13,6 +13,7 @@ from fake_cozeloop import KEY, NO_PERMISSION, PASS_ON, WORKSPACE, FakeCozeLoop, 
 from upload_server import Reply
 
 from agent_eval.cli import main
+from agent_eval.net.retry import Retry
 
 VARIABLE = "OBSERVABILITY_OPENTELEMETRY_COZELOOP_"
 
@@ -22,7 +23,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCozeLo
     for name in os.environ:
         if name.startswith((VARIABLE, "COZELOOP_", "GITHUB_")):
             monkeypatch.delenv(name)
-    monkeypatch.setattr("agent_eval_workbench.uploads._client._WAITS", (0.01, 0.01))
+    monkeypatch.setattr("agent_eval_workbench.uploads._client._RETRY", Retry(attempts=3, first=0.01))
     monkeypatch.chdir(tmp_path)
     write("home.evalset.json", [case("lamp", turns=2), case("fan")])
     with fake_cozeloop() as service:

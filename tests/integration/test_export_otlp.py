@@ -10,6 +10,7 @@ import pytest
 from upload_server import Received, Reply, upload_server
 
 from agent_eval.cli import main
+from agent_eval.net.retry import Retry
 from agent_eval.report.renderers.results_json import results_json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
@@ -26,7 +27,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in os.environ:
         if name.startswith(("OTEL_", "GITHUB_")):
             monkeypatch.delenv(name)
-    monkeypatch.setattr("agent_eval_workbench.uploads._client._WAITS", (0.01, 0.01))
+    monkeypatch.setattr("agent_eval_workbench.uploads._client._RETRY", Retry(attempts=3, first=0.01))
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "agent-eval-results"
     folder.mkdir()

@@ -21,7 +21,8 @@ from agent_eval.criteria.registry import build
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.models.settings import Backoff, ModelSettings
+from agent_eval.models.settings import ModelSettings
+from agent_eval.net.retry import Retry
 
 METRIC = "final_response_match_v2"
 CASES = 40
@@ -83,7 +84,7 @@ def _judge_all(server: FakeGemini, settings: ModelSettings, cases: int = CASES, 
 
 def test_troubles__cost_calls_and_no_verdicts() -> None:
     troubled = Troubled()
-    settings = quick(backoff=Backoff(initial=0.01, maximum=0.05, attempts=8))
+    settings = quick(retry=Retry(first=0.01, longest=0.05, attempts=8))
     with FakeGemini(troubled) as server:
         results = _judge_all(server, settings)
 

@@ -14,7 +14,8 @@ from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from models_support import GOOD, MODEL, ask, failure_of, pool_at, quick
 
 from agent_eval.models.protocol import ModelFailure
-from agent_eval.models.settings import Backoff, Budget
+from agent_eval.models.settings import Budget
+from agent_eval.net.retry import Retry
 
 DOWN = Fault(kind=503, message="overloaded")
 
@@ -114,7 +115,7 @@ async def test_faults__an_exhausted_quota_stops_all_calls() -> None:
 async def test_faults__a_server_that_is_not_there() -> None:
     with FakeGemini(good) as server:
         pass
-    async with pool_at(server, quick(backoff=Backoff(attempts=2, initial=0.01))) as pool:
+    async with pool_at(server, quick(retry=Retry(attempts=2, first=0.01))) as pool:
         failure = await failure_of(pool, ask())
     assert (failure.kind, failure.calls) == ("unavailable", 2)
     assert f"` at {server.url}: no connection" in failure.message
@@ -139,7 +140,7 @@ async def test_faults__a_storm_loses_no_request() -> None:
         return chance.choice([*faults, *[Answer.text(GOOD)] * 47])
 
     with FakeGemini(script) as server:
-        settings = quick(attempt_timeout=1.0, backoff=Backoff(attempts=14, initial=0.01, maximum=0.05), call_timeout=60)
+        settings = quick(attempt_timeout=1.0, retry=Retry(attempts=14, first=0.01, longest=0.05), call_timeout=60)
         async with pool_at(server, settings) as pool:
             assert await votes(pool, 150) == {"yes": 150}
     entries = pool.ledger.entries()
@@ -187,7 +188,7 @@ async def test_deadline__of_the_run_ends_waiting_calls() -> None:
 
 async def test_outage__is_detected_once_and_ends_all_calls() -> None:
     with FakeGemini(lambda _: DOWN) as server:
-        settings = quick(backoff=Backoff(attempts=3, initial=0.01), outage=0.05, concurrency=4)
+        settings = quick(retry=Retry(attempts=3, first=0.01), outage=0.05, concurrency=4)
         async with pool_at(server, settings) as pool:
             assert await votes(pool, 300) == {"unavailable": 300}
             failures = {(await failure_of(pool, ask(sample=sample))).message for sample in range(5)}

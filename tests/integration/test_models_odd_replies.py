@@ -13,9 +13,9 @@ from models_support import GOOD, ask, quick
 
 from agent_eval.models.pool import ModelPool, open_models
 from agent_eval.models.protocol import ModelFailure
-from agent_eval.models.settings import Backoff
+from agent_eval.net.retry import Retry
 
-ONCE = quick(backoff=Backoff(attempts=1))
+ONCE = quick(retry=Retry(attempts=1))
 DEEP = "[" * 100_000
 GEMINI = {
     "candidates": [{"content": {"parts": [{"text": GOOD}], "role": "model"}, "finishReason": "STOP"}],

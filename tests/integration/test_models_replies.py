@@ -8,7 +8,8 @@ from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from models_support import GOOD, MODEL, ask, failure_of, pool_at, quick
 
 from agent_eval.models.pool import open_models
-from agent_eval.models.settings import Backoff, Budget, ModelSettings
+from agent_eval.models.settings import Budget, ModelSettings
+from agent_eval.net.retry import Retry
 
 
 def good(_: GenerateRequest) -> Answer:
@@ -42,7 +43,7 @@ async def test_cache__contains_no_failures_and_no_secrets(tmp_path: Path) -> Non
         async with pool_at(server, quick(cache=tmp_path)) as pool:
             assert (await failure_of(pool, ask())).kind == "malformed"
     with FakeGemini(good, faults=[Fault(kind=503)]) as server:
-        settings = quick(cache=tmp_path, backoff=Backoff(attempts=1))
+        settings = quick(cache=tmp_path, retry=Retry(attempts=1))
         async with pool_at(server, settings) as pool:
             assert (await failure_of(pool, ask())).kind == "unavailable"
             assert not list(tmp_path.rglob("*.json"))

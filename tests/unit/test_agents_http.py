@@ -1,4 +1,4 @@
-"""The shared parts of remote agents that need no socket: URLs, addresses, headers, server-sent events, pauses."""
+"""The shared parts of remote agents that need no socket: URLs, addresses, headers, server-sent events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from agent_eval.agents.http import (
     origin_of,
     parse_headers,
     parse_url,
-    pause_before_retry,
     read_json,
 )
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
@@ -149,28 +148,6 @@ def test_sse__any_chunks_give_the_same_events(lines: list[str], size: int) -> No
 def test_sse__a_large_event_is_refused_before_it_is_complete(data: bytes) -> None:
     with pytest.raises(TooLarge):
         parsed(data, 10, limit=100)
-
-
-@pytest.mark.parametrize(
-    ("value", "attempt", "seconds"),
-    [
-        ("7", 1, 7.0),
-        ("0", 1, 0.0),
-        ("0", 2, 0.25),  # a server that always says 0 is not asked in a busy loop
-        ("0", 5000, 15.0),
-        ("9999999999999", 1, 60.0),
-        ("Thu, 01 Jan 1970 00:00:30 GMT", 1, 20.0),
-        ("Thu, 01 Jan 1970 00:00:01 GMT", 1, 0.0),
-        ("soon", 1, 1.0),
-        ("", 1, 1.0),
-        ("", 3, 4.0),
-        ("-5", 9, 15.0),
-        ("", 5000, 15.0),
-    ],
-)
-def test_pause_before_retry__retry_after_or_backoff(value: str, attempt: int, seconds: float) -> None:
-    reply = Reply(status=503, headers={"retry-after": value}, text="")
-    assert pause_before_retry(reply, attempt, now=10.0) == seconds
 
 
 @pytest.mark.parametrize(

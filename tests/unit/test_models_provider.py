@@ -1,33 +1,12 @@
-"""Provider errors, retry delays, and the detection of outages."""
+"""Provider errors, and the detection of outages."""
 
 from __future__ import annotations
 
 import pytest
 
-from agent_eval.models._provider import retry_after, status_error
+from agent_eval.models._provider import status_error
 from agent_eval.models.health import Health
 from agent_eval.models.protocol import ModelFailure
-
-NOON = 1_790_000_000.0  # Mon, 21 Sep 2026 14:13:20 GMT
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after": "7"}, 7.0),
-        ({"retry-after": "0.5"}, 0.5),
-        ({"retry-after": "Mon, 21 Sep 2026 14:13:50 GMT"}, 30.0),
-        ({"retry-after": "Mon, 21 Sep 2026 14:00:00 GMT"}, 0.0),
-        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "-3"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
-    ],
-)
-def test_provider__retry_after(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, now=NOON) == seconds
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 from agent_eval.core.masking import Masker
-from agent_eval.core.transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive
 from agent_eval.github._origin import check_encrypted, checked_api_url, resolve_link, same_origin
 from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, response_error
+from agent_eval.net.retry import Retry
+from agent_eval.net.transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive
 
 if TYPE_CHECKING:
     from requests import Session
@@ -198,8 +199,8 @@ class GitHubClient:
         """
         if error.wait is None or attempt + 1 >= _ATTEMPTS:
             raise error
-        wait = error.wait * 2.0**attempt if error.doubles else error.wait
-        wait *= 1.0 + self._jitter() / 4.0
+        asked = None if error.doubles else error.wait
+        wait = Retry(first=error.wait).pause(attempt + 1, asked, chance=self._jitter)
         if wait >= self._left:
             if error.kind == "rate-limited":
                 left = max(0.0, self._left)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import email.utils
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent_eval.core.forge import ErrorKind, ForgeError
+from agent_eval.net.retry import seconds_asked, server_time
 
 SECONDARY_WAIT = 60.0
 """Seconds to wait after a secondary rate limit without a given time, doubled each time (docs.github.com, "Rate limits
@@ -70,9 +70,9 @@ def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, *, no
     """
     if status not in (403, 429):
         return None
-    after = headers.get("retry-after", "").strip()
-    if after:
-        return _retry_after(after, _date(headers, now))
+    if headers.get("retry-after", "").strip():
+        asked = seconds_asked(headers, now=now)
+        return Wait(seconds=SECONDARY_WAIT if asked is None else max(1.0, asked), is_exact=asked is not None)
     exhausted = headers.get("x-ratelimit-remaining") == "0"
     says_so = _LIMITED.search(message) is not None
     # The last request of an hour may be forbidden for another reason, in which case waiting doesn't help.
@@ -81,24 +81,8 @@ def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, *, no
     reset = headers.get("x-ratelimit-reset", "")
     if exhausted and re.fullmatch(r"[0-9]{1,12}", reset):
         # Measured by the server's clock, since ours may be off. One second more, since `reset` is rounded.
-        return Wait(seconds=max(1.0, float(reset) - _date(headers, now) + 1.0), is_exact=True)
+        return Wait(seconds=max(1.0, float(reset) - server_time(headers, now=now) + 1.0), is_exact=True)
     return Wait(seconds=SECONDARY_WAIT, is_exact=False)
-
-
-def _retry_after(value: str, now: float) -> Wait:
-    if re.fullmatch(r"[0-9]{1,9}", value):
-        return Wait(seconds=max(1.0, float(value)), is_exact=True)
-    try:
-        return Wait(seconds=max(1.0, email.utils.parsedate_to_datetime(value).timestamp() - now), is_exact=True)
-    except (ValueError, OverflowError):
-        return Wait(seconds=SECONDARY_WAIT, is_exact=False)
-
-
-def _date(headers: Mapping[str, str], now: float) -> float:
-    try:
-        return email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
-    except (ValueError, OverflowError):
-        return now
 
 
 def response_error(

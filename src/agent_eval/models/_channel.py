@@ -83,7 +83,7 @@ class ModelChannel:
         self._health = Health(
             endpoint.name.written,
             outage=settings.outage,
-            enough=_FAILED_CALLS * settings.backoff.attempts,
+            enough=_FAILED_CALLS * settings.retry.attempts,
             now=time.monotonic(),
             where=where,
         )
@@ -104,7 +104,7 @@ class ModelChannel:
         Raises:
             ModelFailure: No reply.
         """
-        for attempt in range(1, self._settings.backoff.attempts + 1):
+        for attempt in range(1, self._settings.retry.attempts + 1):
             try:
                 async with self._slot(call):
                     reply = await self._attempt(call)
@@ -117,8 +117,8 @@ class ModelChannel:
                 if error.then not in {"retry", "slow-down"}:
                     raise self._failure(error) from error
                 self._health.failed(time.monotonic(), error.message)
-                wait = self._backoff(attempt, error)
-                if attempt == self._settings.backoff.attempts or wait >= self._remaining(call):
+                wait = self._settings.retry.pause(attempt, error.retry_after, chance=self._random.random)
+                if attempt == self._settings.retry.attempts or wait >= self._remaining(call):
                     raise self._failure(error) from error
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt either returns or raises")
@@ -232,15 +232,6 @@ class ModelChannel:
         started = now if call.started is None else call.started
         left = started + self._settings.call_timeout - now
         return left if self._until is None else min(left, self._until - now)
-
-    def _backoff(self, attempt: int, error: ProviderError) -> float:
-        """Seconds to wait: exponential backoff with 50% jitter, or slightly more than the provider asked for."""
-        backoff = self._settings.backoff
-        wait = min(backoff.maximum, backoff.initial * backoff.factor ** (attempt - 1))
-        jittered = wait * self._random.uniform(0.5, 1.0)
-        if error.retry_after is None:
-            return jittered
-        return error.retry_after * self._random.uniform(1.0, 1.1) + min(0.5, jittered / 2)
 
     def _shown(self, message: str) -> str:
         """A provider's message, masked before it is shortened: half a key would not be recognised."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import email.utils
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from agent_eval.core.text import whole_line
 from agent_eval.models.protocol import FailureKind, ModelUsage
-
-RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""Retryable statuses. ADK retries 408, 429, 500, 502, 503 and 504; some gateways answer 529 when overloaded."""
+from agent_eval.net.retry import seconds_asked
+from agent_eval.net.statuses import NO_ACCESS, TEMPORARY, TOO_MANY
 
 _LONGEST_VERSION = 200
 _MOST_TOKENS = 100_000_000
@@ -110,35 +107,6 @@ class Client(Protocol):
         ...
 
 
-def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Returns the seconds that a response asks to wait.
-
-    Reads `retry-after-ms`, else `Retry-After` as seconds or a date (RFC 9110, 10.2.3).
-
-    Args:
-        headers: Response headers, in lower case unless the mapping ignores case.
-        now: Unix time in seconds; None for the current time.
-    """
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after")
-    if value is None or (seconds := _number(value)) is not None:
-        return None if value is None else seconds
-    try:
-        when = email.utils.parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(0.0, when.timestamp() - (time.time() if now is None else now))
-
-
-def _number(value: str | None) -> float | None:
-    try:
-        number = float(value) if value is not None else None
-    except ValueError:
-        return None
-    return number if number is not None and 0 <= number < float("inf") else None
-
-
 def status_error(status: int, message: str, headers: Mapping[str, str], *, wait: float | None = None) -> ProviderError:
     """Turns an unsuccessful HTTP status into an error.
 
@@ -149,15 +117,15 @@ def status_error(status: int, message: str, headers: Mapping[str, str], *, wait:
         wait: Seconds to wait according to the response body; the header takes precedence.
     """
     status_text = f"{status}: {message}" if message else f"status {status}"
-    if status in RETRIED_STATUSES:
-        header_wait = retry_after(headers)
+    if status in TEMPORARY:
+        header_wait = seconds_asked(headers)
         return ProviderError(
             f"the provider answered {status_text}",
-            then="slow-down" if status in {429, 529} else "retry",
+            then="slow-down" if status in TOO_MANY else "retry",
             retry_after=wait if header_wait is None else header_wait,
             sent=False,
         )
-    if status in {401, 403} or (status == 400 and "api key" in message.lower()):
+    if status in NO_ACCESS or (status == 400 and "api key" in message.lower()):
         return ProviderError(
             f"the provider refused the credentials ({status_text})",
             kind="invalid-request",

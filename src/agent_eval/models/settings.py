@@ -7,18 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_eval.models.prices import DEFAULT_PRICES, Price
-
-
-@dataclass(frozen=True, kw_only=True)
-class Backoff:
-    """Retries of a failed attempt: after `initial * factor**n` seconds with jitter, or as the provider asks."""
-
-    attempts: int = 6
-    """Attempts per call; the second call after a malformed reply has as many of its own."""
-    initial: float = 1.0
-    """Seconds, like `maximum`."""
-    maximum: float = 30.0
-    factor: float = 2.0
+from agent_eval.net.retry import Retry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +41,8 @@ class ModelSettings:
     """Seconds for one attempt."""
     call_timeout: float = 300.0
     """Seconds for one call, from its first attempt, including retries and waits."""
-    backoff: Backoff = field(default_factory=Backoff)
+    retry: Retry = field(default_factory=lambda: Retry(first=0.5, longest=15.0, jitter=1.0))
+    """Of a failed attempt. The second call after a malformed reply has as many attempts of its own."""
     outage: float = 120.0
     """Seconds without any answer after which a model counts as down, if the attempts of three calls have failed too.
     Longer than a minute, since quotas per minute are common."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -10,13 +11,11 @@ from urllib.parse import urlsplit
 
 from agent_eval.core.masking import Masker, first_line
 from agent_eval.core.text import harmless
-from agent_eval.core.transfer import LARGEST_ERROR, Answer, NoAnswer, NoAuth, Request, new_session, receive
+from agent_eval.net.retry import Retry, seconds_asked
+from agent_eval.net.statuses import UNPROCESSED
+from agent_eval.net.transfer import LARGEST_ERROR, Answer, NoAnswer, NoAuth, Request, new_session, receive
 
-_TEMPORARY = {429, 502, 503, 504}
-"""OTLP's retryable statuses (https://opentelemetry.io/docs/specs/otlp/#failures-1)."""
-_WAITS = (1.0, 2.0, 4.0)
-"""Seconds before each further attempt."""
-_LONGEST_WAIT = 30.0
+_RETRY = Retry(attempts=4, longest_asked=30.0, jitter=0.0)
 _LARGEST_ANSWER = 10_000_000
 _CONNECT = 10.0
 
@@ -101,12 +100,12 @@ class Client:
             UploadError: The answer is not a success, or there is none.
         """
         data = json.dumps(body, ensure_ascii=False).encode()
-        for wait in (*_WAITS, None) if repeatable else (None,):
+        for attempt in itertools.count(1):
             answer = self._send(url, data)
-            is_temporary = answer.status in _TEMPORARY if isinstance(answer, Answer) else answer.kind == "unavailable"
-            if wait is None or not is_temporary:
+            is_temporary = answer.status in UNPROCESSED if isinstance(answer, Answer) else answer.kind == "unavailable"
+            if not (repeatable and is_temporary and attempt < _RETRY.attempts):
                 return self._json(url, answer)
-            self._sleep(_retry_after(answer, wait))
+            self._sleep(_RETRY.pause(attempt, seconds_asked(answer.headers) if isinstance(answer, Answer) else None))
         raise AssertionError("unreachable")
 
     def _send(self, url: str, data: bytes) -> Answer | NoAnswer:
@@ -148,9 +147,3 @@ class Client:
     def safe(self, text: str) -> str:
         """The text for a message: secrets masked, on one line, of bounded length."""
         return " ".join(harmless(first_line(self._masker.text(text), 500)).split())
-
-
-def _retry_after(answer: Answer | NoAnswer, otherwise: float) -> float:
-    """Seconds to wait: the Retry-After header if it is a number."""
-    value = answer.headers.get("retry-after", "") if isinstance(answer, Answer) else ""
-    return min(float(value), _LONGEST_WAIT) if value.isdecimal() and len(value) < 10 else otherwise

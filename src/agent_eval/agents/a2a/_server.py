@@ -14,6 +14,7 @@ from agent_eval.agents.http.failures import ServerProcess
 from agent_eval.agents.protocol import AgentFailure, AgentRefused
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.text import first_line
+from agent_eval.net.statuses import UNPROCESSED
 
 
 class A2aServer:
@@ -76,7 +77,7 @@ class A2aServer:
             AgentFailure: The server has no capacity, or refuses access to a job without secrets.
             AgentRefused: The server has refused access from the beginning. Cards are often open to everyone.
         """
-        if reply.status in failures.RETRIED:
+        if reply.status in UNPROCESSED:
             raise failures.overloaded(reply, 0.0, 1)
         refusal = failures.not_admitted(
             reply,

@@ -16,9 +16,8 @@ from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Waiti
 from agent_eval.agents.protocol import AgentFailure, FailureKind, MetricFailure, MetricFailureKind, Owner
 from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
 from agent_eval.core.text import first_line, plural
+from agent_eval.net.statuses import NO_ACCESS, TEMPORARY
 
-_TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_NO_CREDENTIALS = frozenset({401, 403})
 _UNREACHABLE = (
     "ConnectionError",
     "TimeoutError",
@@ -48,7 +47,7 @@ KEY_HINT = (
 
 def is_temporary(status: int) -> bool:
     """Whether this HTTP status of a model call is caused by the provider's state, not by the request."""
-    return status in _TEMPORARY or status >= 500
+    return status in TEMPORARY or status >= 500
 
 
 def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()) -> AgentFailure:
@@ -161,7 +160,7 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
     """The hint for a failed model call, if the provider or the credentials are the cause; else None."""
     status = data.status
     classes = [name.rsplit(".", 1)[-1] for name in data.classes]
-    if status in _NO_CREDENTIALS or _KEY_REFUSED.search(message):
+    if status in NO_ACCESS or _KEY_REFUSED.search(message):
         return KEY_HINT
     if status is not None:
         if not is_temporary(status):

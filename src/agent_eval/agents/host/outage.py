@@ -13,14 +13,13 @@ from agent_eval.agents.messages import ModelCallFacts, ModelNews
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.limiter import Limiter, Request
 from agent_eval.models import Health, ModelFailure
+from agent_eval.net.statuses import NO_ACCESS, THROTTLED
 
 _LONGEST_OUTAGE = 60.0
 _ENOUGH = 6
 """Failed attempts in a row that an outage takes."""
 _REFUSED = 5
 """Refused keys in a row after which no key of this run can be right."""
-_THROTTLED = frozenset({429, 503})
-_CREDENTIALS = frozenset({401, 403})
 
 _Key = tuple[str, str]
 """Address and name of a model."""
@@ -98,7 +97,7 @@ class ModelOutages:
                 self._answered(model, now)
             case "failed" if news.status is None or blame.is_temporary(news.status):
                 self._failed(model, news, now)
-            case "failed" if news.status in _CREDENTIALS:
+            case "failed" if news.status in NO_ACCESS:
                 self._refused(model, news)
             case "failed":
                 self._answered(model, now)  # by a provider that is up, and does not like the question
@@ -110,7 +109,7 @@ class ModelOutages:
         request = self._requests.pop(key, None)
         if news.what == "answered" and request is not None:
             request.answered()
-        elif news.status in _THROTTLED:
+        elif news.status in THROTTLED:
             (request or self._limiter.asked()).refused()
         elif request is not None:
             request.ended()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import email.utils
-import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from agent_eval.agents.http.client import HttpClient, HttpFailure, Reply, Stream
 from agent_eval.agents.http.failures import (
-    RETRIED,
     ServerProcess,
     not_admitted,
     not_reached,
@@ -19,35 +16,13 @@ from agent_eval.agents.http.failures import (
     redirected,
 )
 from agent_eval.core.limiter import Limiter, Place
+from agent_eval.net.retry import Retry, seconds_asked
+from agent_eval.net.statuses import THROTTLED, UNPROCESSED
 
 _START_SECONDS = 60.0
 """For the first answer: a deployment that scales to zero has to start."""
-_LONGEST_PAUSE = 60.0
-_FIRST_PAUSE = 1.0
-_BACKOFF_LIMIT = 15.0
-_SECOND_PAUSE = 0.25
-"""Shortest pause before the second retry; it doubles with each further one."""
-
-
-def pause_before_retry(reply: Reply, attempt: int, *, now: float | None = None) -> float:
-    """Seconds to wait before the next attempt: what `Retry-After` says (RFC 9110, section 10.2.3), at most a minute.
-
-    From the second retry on, it is at least 0.25 s, 0.5 s ... 15 s, so that a server that always says 0 is not flooded.
-    Without that header: 1, 2, 4, 8, 15, 15 ...
-
-    Args:
-        reply: The answer.
-        attempt: The number of the attempt that it answers, from 1.
-        now: Unix time; None for the clock.
-    """
-    value = reply.headers.get("retry-after", "").strip()
-    shortest = 0.0 if attempt < 2 else min(_SECOND_PAUSE * 2 ** min(attempt - 2, 10), _BACKOFF_LIMIT)
-    if value.isascii() and value.isdecimal():
-        return max(min(float(value[:9]), _LONGEST_PAUSE), shortest)
-    with contextlib.suppress(ValueError, TypeError, OverflowError):
-        date = email.utils.parsedate_to_datetime(value).timestamp()
-        return min(max(date - (time.time() if now is None else now), shortest), _LONGEST_PAUSE)
-    return float(min(_FIRST_PAUSE * 2 ** min(attempt - 1, 10), _BACKOFF_LIMIT))
+RETRY = Retry(longest=15.0, longest_asked=60.0, jitter=0.0)
+"""The turn's time, not a number of attempts, ends the retries."""
 
 
 async def first_reply(client: HttpClient, path: str, *, server: ServerProcess | None, secrets_withheld: bool) -> Reply:
@@ -71,9 +46,9 @@ async def first_reply(client: HttpClient, path: str, *, server: ServerProcess | 
             while True:
                 attempt += 1
                 reply = await client.request("GET", client.url.join(path), headers={"Accept": "application/json"})
-                if reply.status not in RETRIED and (reply.status < 500 or server is not None):
+                if reply.status not in UNPROCESSED and (reply.status < 500 or server is not None):
                     break
-                pause = pause_before_retry(reply, attempt)
+                pause = RETRY.pause(attempt, seconds_asked(reply.headers))
                 if clock() - begun + pause >= _START_SECONDS:
                     raise overloaded(reply, clock() - begun, attempt)
                 await asyncio.sleep(pause)
@@ -122,18 +97,18 @@ async def stream_with_retries(
         request = None if limiter is None else limiter.asked()
         try:
             async with client.stream("POST", url, body=body, headers=headers) as stream:
-                if stream.status not in RETRIED:
+                if stream.status not in UNPROCESSED:
                     yield stream
                     if request is not None:
                         request.answered()
                     return
                 reply = await stream.reply()
-            if request is not None and reply.status in {429, 503}:
+            if request is not None and reply.status in THROTTLED:
                 request.refused()
         finally:
             if request is not None:
                 request.ended()
-        pause = pause_before_retry(reply, attempt)
+        pause = RETRY.pause(attempt, seconds_asked(reply.headers))
         if clock() + pause >= until:
             raise overloaded(reply, clock() - begun, attempt)
         if place is not None:

@@ -9,13 +9,8 @@ from agent_eval.agents.http.client import HttpFailure, Reply
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line
+from agent_eval.net.statuses import NO_ACCESS, OF_A_PROXY
 
-RETRIED = frozenset({429, 502, 503, 504})
-"""Statuses that say nothing about the request: it is sent again."""
-_INFRASTRUCTURE = frozenset({408, 425, *range(520, 531)})
-"""Further statuses of servers and proxies (Cloudflare's 520 to 530) that say nothing about the agent. They are not sent
-again: the agent may have got the request."""
-_REFUSED = frozenset({401, 403})
 _PROXY = "Check the proxy, and HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job."
 _PROVIDER_CODES = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "_ResourceExhaustedError"})
 _PROVIDER_STATUS = re.compile(r"429|5\d\d")
@@ -92,7 +87,7 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
         has_headers: Whether the workflow gives headers.
         secrets_withheld: Whether GitHub withholds the job's secrets, as for a fork: then the cases are errored.
     """
-    if reply.status not in _REFUSED:
+    if reply.status not in NO_ACCESS:
         return None
     message = f"The agent's server at {url} refuses access (HTTP {reply.status}{_said(reply)})."
     if secrets_withheld and not has_headers:
@@ -141,7 +136,7 @@ def lost(what: str, server: ServerProcess | None = None) -> AgentFailure:
 
 
 def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
-    """The server still answers one of RETRIED when the time is up.
+    """The server still has no capacity when the time is up.
 
     Args:
         reply: The last answer.
@@ -169,7 +164,7 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
     message = f"The agent's server answered {what}."
     if reply.status >= 500 and _OVERLOADED_WORDS.search(reply.text):
         return _without_capacity(what)
-    if reply.status in _INFRASTRUCTURE:
+    if reply.status in OF_A_PROXY:
         hint = "See the log of the proxy or load balancer in front of the server, and run the job again."
         return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
     if before and server is None:

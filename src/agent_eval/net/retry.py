@@ -1,0 +1,89 @@
+"""When a request is sent again."""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """Exponential backoff, unless the service asks for a certain pause."""
+
+    attempts: int = 6
+    """Of one request, the first one included."""
+    first: float = 1.0
+    """Seconds before the second attempt."""
+    factor: float = 2.0
+    longest: float = math.inf
+    """Seconds, of a pause that the service did not ask for."""
+    longest_asked: float = math.inf
+    """Seconds, of a pause that the service asks for."""
+    jitter: float = 0.25
+    """How much longer a pause may become, as a share, so that clients that failed together don't return together. A
+    pause that the service asks for becomes at most a tenth longer."""
+
+    def pause(
+        self,
+        attempt: int,
+        asked: float | None = None,
+        *,
+        chance: Callable[[], float] = random.random,  # noqa: S311 - not for secrets
+    ) -> float:
+        """Seconds until the next attempt.
+
+        Args:
+            attempt: The number of the attempt that failed, from 1.
+            asked: What the service asks for, see `seconds_asked`. From the second retry on, the pause is at least a
+                quarter of the own one, so that a service that always asks for 0 is not flooded.
+            chance: Returns 0..1.
+        """
+        own = min(self.first * self.factor ** min(attempt - 1, 100), self.longest)
+        if asked is None:
+            return own * (1 + self.jitter * chance())
+        shortest = own / 4 if attempt > 1 else 0.0
+        return max(min(asked, self.longest_asked), shortest) * (1 + min(self.jitter, 0.1) * chance())
+
+
+def seconds_asked(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds that a response asks to wait; None if it doesn't.
+
+    Reads `retry-after-ms`, else `Retry-After` as seconds or as a date (RFC 9110, section 10.2.3), which is compared
+    with the server's own clock if the response has its time.
+
+    Args:
+        headers: Of the response, with names in lower case unless the mapping ignores case.
+        now: Unix time in seconds; None for the current time.
+    """
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if (seconds := _number(value)) is not None:
+        return seconds
+    date = _unix_time(value)
+    return None if date is None else max(0.0, date - server_time(headers, now=now))
+
+
+def server_time(headers: Mapping[str, str], *, now: float | None = None) -> float:
+    """Unix time by the clock of the server that sent a response; by ours if it doesn't say."""
+    date = _unix_time(headers.get("date"))
+    return date if date is not None else time.time() if now is None else now
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value) if value is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and 0 <= number < math.inf else None
+
+
+def _unix_time(value: str | None) -> float | None:
+    try:
+        return None if value is None else email.utils.parsedate_to_datetime(value).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
