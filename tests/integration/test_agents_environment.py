@@ -243,6 +243,25 @@ async def test_environment__a_failed_installation_says_why_without_secrets(bench
     assert (await bench.ensure()).reused is False
 
 
+@pytest.mark.parametrize(
+    ("requirement", "python", "hint"),
+    [
+        ("google-adk==99.0", "", "The package index has no google-adk==99.0: correct the version."),
+        ("google-adk==", "", "Correct `google-adk==` in requirements.txt: Unexpected end of version specifier"),
+        ("demo-dep\ndemo-dep<1", "", "contradict each other or the Python version, as uv's output says"),
+        ("demo-dep", "3.99", "No Python 3.99 is installed, and uv can't download it. Correct `requires-python`"),
+    ],
+)
+async def test_environment__the_hint_names_what_to_correct(
+    bench: Bench, requirement: str, python: str, hint: str
+) -> None:
+    (bench.bot / "requirements.txt").write_text(f"{requirement}\n")
+    if python:
+        (bench.bot / ".python-version").write_text(python)
+    failed = await bench.failure()
+    assert hint in str(failed.hint), failed.log_tail
+
+
 async def test_environment__an_index_that_cannot_be_reached_is_no_ones_fault(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("demo-dep\n")
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
@@ -269,7 +288,10 @@ async def test_environment__a_killed_installation_is_no_ones_fault(bench: Bench)
     assert caught.value.owner is Owner.PROVIDER
 
 
-async def test_environment__an_installation_that_takes_too_long_is_stopped(bench: Bench) -> None:
+async def test_environment__an_installation_that_takes_too_long_is_reported_and_stopped(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval.agents.venv.environment._REPORT_SECONDS", 0.5)
     package = bench.root / "slow"
     package.mkdir()
     (package / "pyproject.toml").write_text(
@@ -282,6 +304,7 @@ async def test_environment__an_installation_that_takes_too_long_is_stopped(bench
     failed = await bench.failure(timeout=2.0)
     assert time.monotonic() - begun < 20
     assert "took too long" in failed.message
+    assert "The agent's environment from bot/requirements.txt: 1 s so far" in bench.said
 
 
 async def test_environment__two_at_once_build_one_environment(bench: Bench) -> None:

@@ -127,6 +127,21 @@ def test_agent_directory__that_its_user_cannot_read_is_invalid(open_repository: 
     assert "chmod -R o+rX" in printed
 
 
+@as_root
+def test_dotenv__that_the_agents_user_cannot_read_is_a_warning(open_repository: Repository) -> None:
+    open_repository.agent("faults")
+    open_repository.evals("evals/a.test.json", {"one": "say hello"})
+    dotenv = open_repository.root / "faults" / ".env"
+    dotenv.write_text("CRM_TOKEN=1\n", "utf-8")
+    dotenv.chmod(0o600)
+    done = open_repository.gate("run", "--agent", "faults")
+    printed = " ".join(done.out.split())
+    assert "warning [env-file-unreadable]" in printed, done.out + done.err
+    assert f"can't read {dotenv} because of the permissions of {dotenv}" in printed
+    dotenv.chmod(0o644)
+    assert "env-file-unreadable" not in open_repository.gate("run", "--agent", "faults").out
+
+
 def test_agent_cwd__an_agent_finds_the_files_of_its_project(repository: Repository) -> None:
     """As travel-concierge of adk-samples, which opens `travel_concierge/profiles/...`."""
     for project in ("agents/one", "agents/two"):

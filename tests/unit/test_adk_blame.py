@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_eval.agents.host._exit import exit_description, how_it_ended
-from agent_eval.agents.host.blame import failed_load, failed_turn, is_temporary, too_late
+from agent_eval.agents.host.blame import KEY_HINT, failed_load, failed_turn, is_temporary, too_late
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.messages import Waiting
 from agent_eval.agents.protocol import FailureKind, Owner
@@ -66,6 +67,32 @@ def test_blame__import_hints_name_what_is_missing() -> None:
     message = "`root_agent` of bot.agent is of type int, not an ADK agent"
     failure = failed_load(RemoteError("agent-import", message, {"type": "TypeError"}), None)
     assert failure.hint == "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "hint"),
+    [
+        ("ModuleNotFoundError", "No module named 'tools'", "write `from .tools import ...`"),
+        ("ImportError", "attempted relative import beyond top-level package", "Write the import without `..`"),
+        ("TypeError", "`root_agent` of bot.agent is of type coroutine, not an ADK agent", "`async def get_agent_async"),
+        ("TypeError", "`root_agent` of bot.agent is of type function, not an ADK agent", "Call the function"),
+    ],
+)
+def test_blame__import_hints_know_how_adk_imports(tmp_path: Path, kind: str, message: str, hint: str) -> None:
+    (tmp_path / "tools.py").touch()
+    failure = failed_load(RemoteError("agent-import", message, {"type": kind}), None, (), tmp_path)
+    assert hint in (failure.hint or "")
+
+
+def test_blame__a_refused_key_needs_no_traceback() -> None:
+    refused = raised("API key not valid.", "x.ClientError", status=400, traceback="frames of an SDK")
+    failure = failed_turn(refused, None, {"GOOGLE_API_KEY"})
+    assert failure.hint == "The provider refuses the model's key: check it, or replace it."
+    assert failure.traceback is None
+    missing = failed_turn(raised("No API key was provided.", "builtins.ValueError", traceback="frames"), None)
+    assert (missing.hint, missing.traceback) == (KEY_HINT, None)
+    down = failed_turn(raised("down", "x.ServerError", status=503, traceback="frames"), None)
+    assert down.traceback == "frames"
 
 
 def test_blame__an_exit_while_importing() -> None:

@@ -189,14 +189,14 @@ async def prepare(
         )
         for choice in running
     ]
-    problems = unreachable(places, isolation)
-    if settings.agent_python is None or problems or not running:
+    problems = unreachable(places, root, isolation)
+    if settings.agent_python is None or has_error(problems) or not running:
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
-    interpreter, problems = await checked_interpreter(
+    interpreter, unusable = await checked_interpreter(
         request, isolation, Masker(isolation.secrets), after_setup=setup is not None
     )
-    return Preparation(problems=problems, interpreter=interpreter, setup=setup)
+    return Preparation(problems=[*problems, *unusable], interpreter=interpreter, setup=setup)
 
 
 async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until: float) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, has_error
 from agent_eval.pipeline._checkout import NotIsolated, open_isolation
 from agent_eval.pipeline.context import RunContext, open_agents, prepare
 
@@ -47,11 +47,11 @@ async def open_live_agent(settings: Settings, context: RunContext, choices: Agen
             isolation = stack.enter_context(open_isolation(settings, context, choices))
         except NotIsolated as refused:
             raise AgentUnavailable(refused.problems) from refused
-        for problem in isolation.problems:
-            context.log(f"agent-eval: {problem.message}")
         prepared = await prepare(settings, context, choices, isolation, until=time.monotonic() + settings.run_timeout)
-        if prepared.problems:
+        if has_error(prepared.problems):
             raise AgentUnavailable(prepared.problems)
+        for problem in [*isolation.problems, *prepared.problems]:
+            context.log(f"agent-eval: {problem.message}")
         limiter = Limiter.of(settings.concurrency, remote=choices.remote)
         async with open_agents(settings, context, choices, isolation, limiter, prepared) as agents:
             try:

@@ -224,14 +224,14 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         except NotIsolated as refused:
             return write_refusal(settings, context, with_problems(draft.report, refused.problems))
         prepared = await prepare(settings, context, choices, isolation, until=until)
-        if prepared.problems:
+        problems = [*isolation.problems, *prepared.problems]
+        if has_error(problems):
             apart.close()
-            problems = [*isolation.problems, *prepared.problems]
             return write_refusal(settings, context, with_problems(draft.report, problems))
 
         @functools.cache
         def drafted() -> RunReport:
-            return with_problems(draft.report, isolation.problems)
+            return with_problems(draft.report, problems)
 
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
@@ -286,7 +286,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         # A merge has nothing to resume.
         complete = planned.parts is not None or not any(case.status in {"not_run", "errored"} for case in report.cases)
         # On a runner the directory is gone afterwards; what was recorded is not resumed.
-        if not complete and not context.ci.event.name and settings.tools in {"live", "replay"}:
+        kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
+        if kept and not context.ci.event.name and settings.tools in {"live", "replay"}:
             report.notices.append(f"{JOURNAL} keeps the finished runs: the next run continues from there with --resume")
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -39,10 +40,13 @@ SDKs that ADK uses (httpx, aiohttp, requests, openai, anthropic, litellm, google
 _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re.IGNORECASE)
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
 KEY_HINT = (
-    "Give the job the model's credentials (for Gemini `GOOGLE_API_KEY`), and check that the variable is passed to "
-    "the agent (`--agent-env`). A pull request from a fork has no secrets."
+    "Set the variable of the model's key (for Gemini `GOOGLE_API_KEY`), and check that it is passed to the agent "
+    "(`--agent-env`). A pull request from a fork gets no secrets."
 )
-"""The hint for a model call without a key, or with a rejected key."""
+"""The hint for a model call without a key, or with insufficient rights."""
+_REFUSED_HINT = "The provider refuses the model's key: check it, or replace it."
+KEY_HINTS = (KEY_HINT, _REFUSED_HINT)
+"""With one of them begins the hint for a model call whose key is missing or rejected."""
 
 
 def is_temporary(status: int) -> bool:
@@ -66,7 +70,7 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
             f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_text(data.call)}",
             kind=FailureKind.PROVIDER,
             owner=Owner.PROVIDER,
-            traceback=data.traceback,
+            traceback=None if hint in KEY_HINTS else data.traceback,  # Frames of an SDK explain no key.
             hint=missing or (missing_key_hint(withheld) if hint == KEY_HINT else None) or hint,
         )
     if data.exit is not None:
@@ -160,7 +164,9 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
     """The hint for a failed model call, if the provider or the credentials are the cause; else None."""
     status = data.status
     classes = [name.rsplit(".", 1)[-1] for name in data.classes]
-    if status in NO_ACCESS or _KEY_REFUSED.search(message):
+    if _KEY_REFUSED.search(message):
+        return _REFUSED_HINT
+    if status in NO_ACCESS:
         return KEY_HINT
     if status is not None:
         if not is_temporary(status):
@@ -259,13 +265,16 @@ def _at(line: str) -> str:
     return f" It was at {line}" if line else ""
 
 
-def failed_load(error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()) -> AgentFailure:
+def failed_load(
+    error: RemoteError, log_tail: str | None, withheld: Collection[str] = (), agent: Path = Path()
+) -> AgentFailure:
     """Converts a host's error response to `load`.
 
     Args:
         error: The response.
         log_tail: The last lines of the process's log.
         withheld: Names of variables that are set in the job but not passed to the agent.
+        agent: The agent's directory.
     """
     data = _data(error)
     if error.code == "agent-environment":
@@ -286,17 +295,32 @@ def failed_load(error: RemoteError, log_tail: str | None, withheld: Collection[s
         kind=FailureKind.IMPORT,
         traceback=data.traceback,
         log_tail=log_tail,
-        hint=_missing_variable(error, data, log_tail, withheld) or _import_hint(data.type, error.message),
+        hint=_missing_variable(error, data, log_tail, withheld) or _import_hint(data.type, error.message, agent),
     )
 
 
-def _import_hint(kind: str, message: str) -> str:
+def _import_hint(kind: str, message: str, agent: Path) -> str:
     if kind == "ModuleNotFoundError":
         missing = re.search(r"No module named '([^'.]+)", message)
+        if missing and any((agent / beside).exists() for beside in (f"{missing[1]}.py", f"{missing[1]}/__init__.py")):
+            return (
+                f"ADK imports `{agent.name}` as a package. `{missing[1]}` is in it: write "
+                f"`from .{missing[1]} import ...`."
+            )
         name = f"`{missing[1]}`" if missing else "the missing module"
         return (
             f"Add the package that provides {name} to the agent's requirements. If it is a module of the repository: "
             "the agent's parent directory and the repository's root are importable."
+        )
+    if "relative import beyond top-level package" in message:
+        return (
+            f"ADK imports `{agent.name}` as a top-level package. Write the import without `..`: the agent's parent "
+            "directory and the repository's root are importable."
+        )
+    if "of type coroutine, not an" in message or "of type function, not an" in message:
+        return (
+            "Call the function that makes the agent. If it is asynchronous, name it `get_agent_async` (`async def "
+            "get_agent_async()`), and define no `root_agent`."
         )
     if "there is no agent named" in message:
         return "Write the name of one of these agents after `#` in `--agent` or [agents]."

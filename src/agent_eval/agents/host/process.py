@@ -189,7 +189,7 @@ class HostProcess:
             ) from None
         except RemoteError as error:
             await host.end("could not load the agent")
-            raise blame.failed_load(error, host.log.tail() or None, host.withheld) from None
+            raise blame.failed_load(error, host.log.tail() or None, host.withheld, Path(spec.agent_path)) from None
         except (ConnectionLost, ProtocolError):
             exit = await host.wait_ended()
             if host._ended_with_template:

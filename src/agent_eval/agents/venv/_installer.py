@@ -226,18 +226,27 @@ def _hint(output: str) -> str:
         return "The package index could not be reached: run the job again, or check UV_DEFAULT_INDEX and the proxies."
     if "not found in the package registry" in output:
         return "A package is not on this index: check its name, or add the index with UV_INDEX or UV_EXTRA_INDEX_URL."
+    if unparsed := re.search(r"Couldn't parse requirement in `([^`]+)`.*\n\s*cause: (.+)\n\s*(.+)", output):
+        return f"Correct `{unparsed[3].strip()}` in {unparsed[1]}: {unparsed[2]}."
+    if unknown := re.search(r"there (?:is|are) no versions? of (\S+) and you require", output):
+        return f"The package index has no {unknown[1]}: correct the version."
     if "No solution found" in output:
-        return "The requirements contradict each other or the Python version; the lines above name them."
+        return "The requirements contradict each other or the Python version, as uv's output says."
     if re.search(r"Permission denied|Read-only file system", output):
         return (
             "A local package can't be built without writing to the checkout, which the agent's user may not do: "
             "list its dependencies in a requirements file, or install everything yourself and set `agent-python`."
         )
+    if missing := re.search(r"No interpreter found for Python (\S*\d\S*)", output):
+        return (
+            f"No Python {missing[1]} is installed, and uv can't download it. Correct `requires-python` or "
+            ".python-version, install that Python, or set `agent-python`."
+        )
     if re.search(r"No interpreter found|requires-python|Python>=|Python download", output):
         return "No matching Python is installed or can be downloaded: install one, or set `agent-python`."
     if re.search(r"Failed to build|build backend|gcc|command '.*' failed", output):
         return "A package must be built and something is missing for it: `agent-setup` can install system packages."
-    return "See the output above. The same command should fail on your machine."
+    return "See uv's output. The same command should fail on your machine."
 
 
 def find_uv(sandbox: Sandbox, tools: Path) -> tuple[str, str]:

@@ -8,8 +8,10 @@ agent can't change it for later runs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -17,7 +19,7 @@ import shlex
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -39,6 +41,8 @@ _RECIPE = 1
 """Incremented whenever the same dependencies would produce a different environment."""
 _FRESH_SECONDS = 7 * 24 * 3600
 """An environment with unlocked versions is rebuilt after a week, to get newer versions."""
+_REPORT_SECONDS = 15.0
+"""Between two lines about an environment that is being made."""
 ADK = "google-adk"
 _PROJECTS = {SourceKind.LOCK, SourceKind.PROJECT, SourceKind.POETRY}
 
@@ -168,11 +172,12 @@ async def ensure_environment(
     place.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     if (info := place.read()) is not None:
         return _interpreter(place, info, sandbox, begun, reused=True)
-    async with locked(place.lock, timeout=request.timeout):
+    origin = _origin(dependencies, request.root)
+    async with _reported(f"The agent's environment from {origin}", log), locked(place.lock, timeout=request.timeout):
         # Another process may have built it while we waited.
         if (info := place.read()) is not None:
             return _interpreter(place, info, sandbox, begun, reused=True)
-        log(f"Making the agent's environment from {_origin(dependencies, request.root)} (uv {version})")
+        log(f"Making the agent's environment from {origin} (uv {version})")
         with installer_cache(cache_dir / "uv", sandbox.user) as uv_cache:
             installer = Installer(
                 program=program,
@@ -188,6 +193,22 @@ async def ensure_environment(
     result = _interpreter(place, info, sandbox, begun, reused=False)
     log(f"Made it in {result.seconds:.1f} s: " + ", ".join(f"{name} {value}" for name, value in info.versions.items()))
     return result
+
+
+@contextlib.asynccontextmanager
+async def _reported(what: str, log: Callable[[str], None]) -> AsyncIterator[None]:
+    """Logs at intervals how long a step has taken."""
+
+    async def report() -> None:
+        for number in itertools.count(1):
+            await asyncio.sleep(_REPORT_SECONDS)
+            log(f"{what}: {number * _REPORT_SECONDS:g} s so far")
+
+    reporting = asyncio.create_task(report())
+    try:
+        yield
+    finally:
+        reporting.cancel()
 
 
 async def discard_damaged(interpreter: AgentInterpreter, log: Callable[[str], None]) -> bool:

@@ -28,11 +28,12 @@ class AgentPlace:
     """Absolute; the working directory of its process."""
 
 
-def unreachable(places: Sequence[AgentPlace], isolation: Isolation) -> list[Problem]:
-    """Errors for directories and files that the agent's user can't access, without duplicates.
+def unreachable(places: Sequence[AgentPlace], root: Path, isolation: Isolation) -> list[Problem]:
+    """Findings for directories and files that the agent's user can't access, without duplicates.
 
     Args:
         places: The locations of all agents that will be started.
+        root: The repository's root.
         isolation: The active isolation, with its seals.
     """
     problems: dict[str, Problem] = {}
@@ -54,6 +55,9 @@ def unreachable(places: Sequence[AgentPlace], isolation: Isolation) -> list[Prob
         if part is not None:
             message = f"{_who(isolation)} can't read the agent {place.name} because of the permissions of {part}."
             problems.setdefault(message, _error("agent-unreachable", message, _access_hint(part, isolation)))
+        elif (dotenv := _dotenv(place, root)) and (part := blocked_at(dotenv, isolation.sandbox.user, need=os.R_OK)):
+            message = f"{_who(isolation)} can't read {dotenv} because of the permissions of {part}; it is not loaded."
+            problems.setdefault(message, _unread(message, part))
     return list(problems.values())
 
 
@@ -78,6 +82,20 @@ async def checked_interpreter(
             setup = "agent-setup runs at the repository's root and must create the interpreter of agent-python."
             hint = f"{setup} {hint or ''}"
         return None, [_error("agent-python-unusable", f"{when}: {failure.message}.{tail}", hint)]
+
+
+def _dotenv(place: AgentPlace, root: Path) -> Path | None:
+    """The `.env` that ADK loads for an agent: the nearest one up to the root."""
+    if place.directory is None:
+        return None
+    folders = [place.directory, *place.directory.parents]
+    inside = folders[: folders.index(root) + 1] if root in folders else folders
+    return next((file for folder in inside if (file := folder / ".env").is_file()), None)
+
+
+def _unread(message: str, part: Path) -> Problem:
+    hint = f"Pass the variables that the agent needs with `agent-env`, or allow others to read it (`chmod o+r {part}`)."
+    return Problem(severity=Severity.WARNING, code="env-file-unreadable", message=message, hint=hint)
 
 
 def _who(isolation: Isolation) -> str:

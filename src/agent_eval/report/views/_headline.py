@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent_eval.agents.host import KEY_HINT
+from agent_eval.agents.host import KEY_HINTS
 from agent_eval.core.text import every, first_line, plural
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.views._causes import causes
@@ -172,7 +172,7 @@ def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> l
 def _remedy(report: RunReport) -> str:
     """What to do about an inconclusive run, by the most common cause."""
     unjudged = causes(report, with_status(report, "errored"))
-    codes = [_NO_KEY if cause.hint.startswith(KEY_HINT) else cause.kind for cause in unjudged for _ in cause.cases]
+    codes = [_NO_KEY if cause.hint.startswith(KEY_HINTS) else cause.kind for cause in unjudged for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
     if codes:
         return _REMEDIES.get(max(codes, key=codes.count), "start the job again")
