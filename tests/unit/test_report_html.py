@@ -34,7 +34,6 @@ from agent_eval.core.invocation import (
 from agent_eval.criteria import align
 from agent_eval.gate.history import extend
 from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageOptions, PageSource, policy, script, style, write_page
-from agent_eval.report.html._compact import compact_script
 from agent_eval.report.html._index import COLUMNS
 from agent_eval.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
 from agent_eval.report.html._turns import alignment
@@ -457,36 +456,6 @@ def test_rank__cases_that_need_attention_come_first(tmp_path: Path) -> None:
 
     assert rank_of(made, page.index) == ["blocks", "bad", "broken", "parked", "skipped", "fine"]
     assert page.column("tags")[-1] == ["blocking"]
-
-
-def test_compact_script__keeps_texts_and_only_drops_white_space() -> None:
-    code = """
-    // a comment with 'quotes'
-    /** @type {string} */
-    const a = "two  spaces // no comment", b = 'it''s', c = `x  ${ f(`y  ${ "}" }`) }  z`;
-    const pattern = /[/"'`] {2}/g, half = a / b / c;
-    for (const x of /a  b/.exec(c)) { let y = a + +b - -c; y++ ; }
-    return a
-    /* several
-       lines */
-    """
-    code = code.replace("'it''s'", "'it\\'s'")
-
-    shown = compact_script(code)
-
-    for text in (
-        '"two  spaces // no comment"',
-        "'it\\'s'",
-        '`x  ${ f(`y  ${ "}" }`) }  z`',
-        "/[/\"'`] {2}/g",
-        "/a  b/",
-    ):
-        assert text in shown
-    assert "comment with" not in shown
-    assert "several" not in shown
-    assert "y=a + +b - -c;y++" in shown
-    assert "half=a / b / c" in shown
-    assert "return a" in shown
 
 
 def test_trend__has_every_recorded_run_and_this_one_as_a_last_point(tmp_path: Path) -> None:

@@ -119,12 +119,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def remove_unfinished(path: Path) -> None:
-    """Removes the new files that processes left which were killed within `replacing`."""
-    for unfinished in path.parent.glob(f"{_new_prefix(path)}*"):
-        unfinished.unlink(missing_ok=True)
-
-
 def _new_prefix(path: Path) -> str:
     return f".{path.name}."
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.collector import collector_paused
-from agent_eval.core.files import remove_unfinished
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
-from agent_eval.pipeline._beside import beside
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative, remove_logs
 
 if TYPE_CHECKING:
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from agent_eval.results import RunReport
     from agent_eval.runner.plan import PlannedCase
     from agent_eval.settings import Settings
-
-_BIG = 2_000
-"""Cases of a report whose page is written beside its other files: that takes a second then, and a fork takes memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +53,7 @@ def warm_up(settings: Settings) -> None:
         if settings.report != "off":
             from agent_eval.report.html import policy
 
-            policy()  # joins and shortens the page's script and style
+            policy()  # joins the page's script and style
 
 
 def write(settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None = None) -> Outcome:
@@ -70,6 +65,8 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         report: The report; its exit code is set here.
         recorded: None if nothing ran.
     """
+    from agent_eval.evalset.json import write_text
+    from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
     from agent_eval.runner import case_lines, write_lines
 
     _finish(settings, report)
@@ -91,10 +88,15 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         page.unlink(missing_ok=True)  # That of an earlier run.
         del files["report-file"]
     with collector_paused():
-        _write_reports(
-            _Texts(settings=settings, context=context, report=report, files=files),
-            lambda: _write_page(page, settings, context, report, recorded),
-        )
+        # Results first, because the page takes longest: a run that is killed leaves them.
+        write_text(files["results-file"], results_pieces(report))
+        write_text(files["junit-file"], junit_xml(report))
+        if "report-file" in files and not _write_page(page, settings, context, report, recorded):
+            del files["report-file"]
+        shown = {name: relative(path, settings.root) for name, path in files.items()}
+        links = links_of(context.ci, settings, context.source_url)
+        summary = summary_markdown(report, files=shown, warnings=context.warnings, links=links)
+        write_text(files["summary-file"], summary)
     give_to_owner(output, settings.root)
     if settings.judge_cache != "off":
         give_to_owner(settings.root / settings.judge_cache, settings.root)
@@ -168,61 +170,6 @@ def _unusable(report: RunReport) -> int:
         case.status == "errored" and any(run.error is not None and run.error.owner == "gate" for run in case.runs)
         for case in report.cases
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Texts:
-    """The reports but the page."""
-
-    settings: Settings
-    context: RunContext
-    report: RunReport
-    files: dict[str, Path]
-    """All files, which the summary lists."""
-
-    def write(self) -> None:
-        """Writes all of them."""
-        self.write_data()
-        self.write_summary()
-
-    def write_data(self) -> None:
-        """Writes those for programs."""
-        from agent_eval.evalset.json import write_text
-        from agent_eval.report.renderers import junit_xml, results_pieces
-
-        write_text(self.files["results-file"], results_pieces(self.report))
-        write_text(self.files["junit-file"], junit_xml(self.report))
-
-    def write_summary(self) -> None:
-        """Writes the job summary."""
-        from agent_eval.evalset.json import write_text
-        from agent_eval.report.renderers import summary_markdown
-
-        shown = {name: relative(path, self.settings.root) for name, path in self.files.items()}
-        links = links_of(self.context.ci, self.settings, self.context.source_url)
-        summary = summary_markdown(self.report, files=shown, warnings=self.context.warnings, links=links)
-        write_text(self.files["summary-file"], summary)
-
-
-def _write_reports(texts: _Texts, write_page: Callable[[], bool]) -> None:
-    """Writes the page and the other reports, side by side if they are big.
-
-    A page that could not be written is removed from the files.
-    """
-    files = texts.files
-    has_page = "report-file" in files
-    with beside(texts.write, if_worth=has_page and len(texts.report.cases) >= _BIG) as is_done:
-        if is_done is None:
-            texts.write_data()  # First, because the page takes longest: a run that is killed leaves its results.
-        if has_page and not write_page():
-            del files["report-file"]
-        is_complete = is_done is not None and is_done()
-    if is_done is not None and not is_complete:
-        for path in files.values():
-            remove_unfinished(path)
-        texts.write_data()
-    if not is_complete or has_page != ("report-file" in files):
-        texts.write_summary()
 
 
 def _write_page(

@@ -19,7 +19,6 @@ from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline._beside import LoopThreads
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
@@ -63,7 +62,6 @@ class _Planned:
     plan_of: Callable[[Settings], tuple[Plan, AgentChoices]]
     """Plans the eval files of another checkout, e.g. the base branch's own."""
     begun: Begun
-    threads: LoopThreads
 
 
 async def run(settings: Settings, context: RunContext) -> Outcome:
@@ -76,7 +74,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         OSError: The output directory can't be written.
         ValueError: `settings.agent_env` is invalid; `read_settings` reports this earlier.
     """
-    begun, threads = Begun(), LoopThreads()
+    begun = Begun()
     suite, choices = find(settings)
     affected = limit_to_affected(settings, context.ci, suite, choices)
     if affected.nothing_left:
@@ -136,7 +134,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             rules=rules,
             plan_of=plan_of,
             begun=begun,
-            threads=threads,
         )
         if part is not None and not part.shard.cases:
             return empty_part(settings, context, part, draft.report)
@@ -293,7 +290,6 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
         recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=plan.cases)
-        planned.threads.end_idle()
         journal.release_reserve()
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)

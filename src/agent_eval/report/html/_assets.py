@@ -1,4 +1,6 @@
-"""The page's own script and style, joined from the files of this package. No build step, no dependency."""
+"""The page's own script and style, joined from the files of this package. No build step, no dependency,
+and not minified: whoever opens the page's source can read what it does.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,6 @@ import functools
 import hashlib
 from importlib import resources
 
-from agent_eval.report.html._compact import compact_script, compact_style
-
 SCRIPTS = (
     *("dom.js", "data.js", "search.js", "diff.js", "timeline.js", "graph.js", "trend.js"),
     *("values.js", "turns.js", "scores.js", "case.js"),
@@ -16,20 +16,20 @@ SCRIPTS = (
 )
 """In the order in which they are joined: each uses what those before it declare."""
 STYLES = ("app.css", "case.css", "print.css")
-BUDGET = 122_000
+BUDGET = 190_000
 """Bytes of script and style together."""
 
 
 @functools.cache
 def script() -> str:
     """The script: one function in strict mode, so that nothing becomes global."""
-    return f'(() => {{\n"use strict";\n{compact_script(_joined(SCRIPTS))}}})();\n'
+    return f'(() => {{\n"use strict";\n{_joined(SCRIPTS)}}})();\n'
 
 
 @functools.cache
 def style() -> str:
     """The style sheet."""
-    return compact_style(_joined(STYLES))
+    return _joined(STYLES)
 
 
 def _joined(names: tuple[str, ...]) -> str:
