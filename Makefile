@@ -39,6 +39,7 @@ lint: .venv/ready lint-page ## All static checks
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/size.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml gate/action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
