@@ -46,7 +46,7 @@ lint: .venv/ready lint-page ## All static checks
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/actionlint
-	$(BIN)/zizmor --offline --quiet .
+	$(BIN)/zizmor --offline --quiet --persona auditor .
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/shellcheck .ci/run .ci/engine
 

@@ -243,6 +243,43 @@ def test_isolation__a_machine_that_allows_no_other_user(job: Job) -> None:
         assert isolation.sandbox.user is None
 
 
+_READ_ONLY = """
+from pathlib import Path
+from agent_eval.agents.sandbox.isolation import isolated
+root, output, state, home = map(Path, {paths!r})
+with isolated({{"HOME": str(home)}}, root=root, output_dir=output, allow=(), state_dir=state) as isolation:
+    print(isolation.sandbox.user is not None)
+    for item in isolation.problems:
+        print(item.severity.value, f"{{item.message}}: {{item.hint}}")
+"""
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("read_only", "mode", "expected"),
+    [
+        ("home", 0o700, "True"),
+        ("home", 0o755, "error The agent must not read {path}, and it can't be closed to it: Read-only file system"),
+        ("state", 0o755, "Read-only file system: '{path}/"),
+    ],
+)
+def test_isolation__a_read_only_disk(job: Job, read_only: str, mode: int, expected: str) -> None:
+    """As in a container with `--read-only`: what is closed anyway needs no change."""
+    path = job.base / read_only
+    path.mkdir(exist_ok=True)
+    path.chmod(mode)
+    code = _READ_ONLY.format(
+        paths=[str(place) for place in (job.root, job.output_dir, job.state_dir, job.base / "home")]
+    )
+    mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" || exit 77; exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mount, str(path), sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 77 or "unshare failed" in done.stderr:
+        pytest.skip(f"no namespaces here: {done.stderr}")
+    assert expected.format(path=path) in done.stdout, done.stdout + done.stderr
+    assert ("Mount it writable" in done.stdout or "Mount a volume at" in done.stdout) is (mode != 0o700)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root gets another user")
 def test_isolation__without_root_only_the_environment_is_another_one(job: Job) -> None:
     before = job.modes()

@@ -74,7 +74,7 @@ class Seals:
         """Open descriptors: they stay valid if a directory is renamed."""
 
     def close(self, seals: Sequence[Seal]) -> None:
-        """Removes permissions. A path that does not exist is skipped.
+        """Removes permissions. A path that does not exist, or is closed anyway, is skipped.
 
         Raises:
             OSError: A path can't be sealed, or the registry can't be written. Call `restore` even then.
@@ -85,7 +85,8 @@ class Seals:
             sealed = [entry for seal in seals if (entry := self._add(contents, seal)) is not None]
             _write(folder, contents)
             for entry in sealed:
-                os.fchmod(self._open[entry.key], entry.current_mode)
+                with naming(Path(entry.path)):
+                    os.fchmod(self._open[entry.key], entry.current_mode)
 
     def _add(self, contents: _Contents, seal: Seal) -> _Sealed | None:
         try:
@@ -94,8 +95,13 @@ class Seals:
             return None
         status = os.fstat(descriptor)
         key = (str(seal.path), status.st_ino)
-        self._open[key] = descriptor
         entry = next((entry for entry in contents.closed if entry.key == key), None)
+        if (
+            entry is None and not status.st_mode & seal.remove
+        ):  # On a read-only disk, even chmod to the same mode fails.
+            os.close(descriptor)
+            return None
+        self._open[key] = descriptor
         if entry is None:
             entry = _Sealed(path=key[0], inode=key[1], mode=stat.S_IMODE(status.st_mode), removed={})
             contents.closed.append(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -73,7 +74,8 @@ def isolated(
         try:
             account, killer = _account(name, state_dir, stack)
         except OSError as error:  # a user namespace with a single uid, a read-only disk
-            problems.append(_not_isolated(str(error), "Run as a user other than root (docs/security.md)."))
+            writable = f"Mount a volume at {state_dir}, or r" if error.errno == errno.EROFS else "R"
+            problems.append(_not_isolated(str(error), f"{writable}un as a user other than root (docs/security.md)."))
         if account is not None and (blocked := blocked_at(root, account, need=os.R_OK | os.X_OK)) is not None:
             hint = f"Allow access (`chmod o+rx {blocked}`), or run as a user other than root (docs/security.md)."
             problems.append(_not_isolated(f"uid {account.uid} can't access {blocked}", hint))
@@ -89,7 +91,10 @@ def isolated(
             needed = [account.home, lent, *reachable]
             seals = seal_targets(environ, root, output_dir, reachable=needed)
             closed = tuple(seal.path for seal in seals)
-            stack.enter_context(sealed(seals, account.uid, partial(_end, account, killer)))
+            try:
+                stack.enter_context(sealed(seals, account.uid, partial(_end, account, killer)))
+            except OSError as error:
+                problems.append(_unsealed(error))
         problems += open_sockets(account)
         yield Isolation(
             sandbox=Sandbox(environment=environment, user=account, withheld=not_passed),
@@ -124,6 +129,16 @@ def _end(account: Account, killer: Killer | None) -> None:
     end_processes(account.uid, killer)
     if account.uid != known_uid(account.name):  # An account may have files that are not an agent's.
         remove_files_of(account.uid)
+
+
+def _unsealed(error: OSError) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="agent-not-isolated",
+        message=f"The agent must not read {error.filename}, and it can't be closed to it: {error.strerror}",
+        hint=f"Mount it writable, close it to others first (`chmod go= {error.filename}`), or run as a user other than "
+        "root (docs/security.md).",
+    )
 
 
 def _not_isolated(why: str, hint: str) -> Problem:
