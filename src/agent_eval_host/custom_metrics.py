@@ -93,10 +93,16 @@ class CustomMetrics:
         expected, scenario = params.get("expected"), params.get("scenario")
         return (
             metric,
-            [self._read("Invocation", turn) for turn in params["actual"]],
-            None if expected is None else [self._read("Invocation", turn) for turn in expected],
+            [self._turn(turn) for turn in params["actual"]],
+            None if expected is None else [self._turn(turn) for turn in expected],
             None if scenario is None else self._read("ConversationScenario", scenario),
         )
+
+    def _turn(self, turn: Any) -> Any:
+        """An invocation. In google-adk 2.5 and older each event must have a content, which may be null."""
+        for event in (turn.get("intermediate_data") or {}).get("invocation_events", ()):
+            event.setdefault("content", None)
+        return self._read("Invocation", turn)
 
     def _read(self, name: str, value: Any) -> Any:
         """Converts a value to an object of ADK. Fields that an older ADK refuses are dropped."""

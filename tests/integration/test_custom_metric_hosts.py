@@ -98,6 +98,7 @@ async def test_custom_metric_hosts__a_function_gets_all_calls_responses_and_text
         {"functionResponse": {"name": "switch", "response": {"on": True}}},
     ]
     events = [{"author": "a", "content": {"role": "model", "parts": [part]}, **newer} for part in parts]
+    events.append({"author": "a", **newer})  # of the answer, whose content is the final response
     answer = {"user_content": user_message("hi"), "final_response": model_message("yes please")}
     as_events = Invocation.model_validate({**answer, "intermediate_data": {"invocation_events": events}})
     as_lists = Invocation.model_validate(

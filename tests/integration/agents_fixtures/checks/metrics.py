@@ -66,7 +66,7 @@ def hears_all(eval_metric: EvalMetric, actual: list[Invocation], *_: Any) -> Eva
         assert [response.response for response in responses] == [{"on": True}]
         events = getattr(item.intermediate_data, "invocation_events", None)
         if events is not None:
-            texts = [part.text for event in events for part in event.content.parts if part.text]
+            texts = [part.text for event in events if event.content for part in event.content.parts if part.text]
         else:
             texts = [part.text for _, parts in item.intermediate_data.intermediate_responses for part in parts]
         scores.append(float(100 * len(calls) + 10 * len(responses) + len(texts)))
