@@ -38,7 +38,6 @@ EVENT_FIELDS = {
     "branch": True,
     "timestamp": True,
     "content": True,
-    "partial": True,
     "turn_complete": True,
     "error_code": True,
     "error_message": True,
@@ -284,6 +283,8 @@ class Host:
             async with contextlib.aclosing(events):
                 async for event in events:
                     turn.invocation_id = turn.invocation_id or event.invocation_id
+                    if event.partial:  # A model that streams by itself: the whole event follows.
+                        continue
                     dumped = dump(event, EVENT_FIELDS)
                     self._channel.notify("event", {"turn": turn.number, "event": dumped})
             result = {"started_at": wall, "duration": time.monotonic() - started, **turn.measured()}

@@ -22,6 +22,7 @@ from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import FailureKind, Owner
 from agent_eval.core.content import Content, FunctionResponse, Part, text_of, user_message
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses
+from agent_eval.simulation import with_call_ids
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SDKS = ("0.3.26", "1.3.0")
@@ -159,8 +160,9 @@ async def check_long_running_call__the_response_continues_the_task(servers: Serv
     response = Part(function_response=FunctionResponse(name="approve", response={"status": "granted"}))
     for agent in (servers.agent, servers.legacy):
         session = await agent.open(request())
-        await session.send(user_message("approve"), timeout=60)
-        turn = await session.send(Content(role="user", parts=[response]), timeout=60)
+        asked = await session.send(user_message("approve"), timeout=60)
+        answer = with_call_ids(Content(role="user", parts=[response]), [asked])
+        turn = await session.send(answer, timeout=60)
         assert text_of(turn.final_response) == "Approval is granted."
         assert tool_names(turn) == []
 

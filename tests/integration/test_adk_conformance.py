@@ -47,7 +47,6 @@ def random_event(chance: random.Random) -> dict[str, Any]:
         parts = [random_part(chance) for _ in range(chance.randrange(4))]
         event["content"] = {"role": "model", "parts": parts}
     optional: dict[str, Any] = {
-        "partial": chance.choice([True, False]),
         "error_code": "SAFETY",
         "long_running_tool_ids": chance.choice([[], ["1", "2"]]),
         "actions": {"skip_summarization": chance.choice([True, False])},

@@ -48,6 +48,7 @@ SHAPES = {
     "long now": ("Done.", ["tools:call", "tools:response", "tools:blank"]),
     "missing argument": ("Done.", ["tools:call", "tools:response", "tools:blank"]),
     "before agent": ("No need to ask.", ["tools:blank"]),
+    "streamed": ("Done.", ["tools:blank"]),
     "thought": ("I think.\nI say.", ["tools:blank"]),
     "bytes": ("a picture", ["tools:blank"]),
     "skip": ("", ["tools:call", "tools:blank"]),

@@ -60,16 +60,18 @@ def api_server(version: str, directory: Path, app: str, *others: str) -> ServerA
 
 
 async def turns(agent: Agent | AdkAgent, messages: list[str], **facts: Any) -> dict[str, Invocation | AgentFailure]:
-    """Each message in a session of its own."""
+    """Each message in a session of its own, as many at once as the server's database holds."""
+    places = asyncio.Semaphore(4)
 
     async def one(text: str) -> Invocation | AgentFailure:
-        session = await agent.open(request(**facts))
-        try:
-            return await session.send(user_message(text), timeout=60)
-        except AgentFailure as caught:
-            return caught
-        finally:
-            await session.close()
+        async with places:
+            session = await agent.open(request(**facts))
+            try:
+                return await session.send(user_message(text), timeout=60)
+            except AgentFailure as caught:
+                return caught
+            finally:
+                await session.close()
 
     return dict(zip(messages, await asyncio.gather(*map(one, messages)), strict=True))
 

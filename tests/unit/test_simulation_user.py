@@ -79,6 +79,32 @@ async def test_static__replays_every_part() -> None:
     assert (await talk(StaticUser(conversation=[])))[0] == []
 
 
+def called(message: Content, *calls: tuple[str, str]) -> Invocation:
+    events = [{"author": "a", "content": {"parts": [{"function_call": {"id": i, "name": n}} for n, i in calls]}}]
+    return Invocation.model_validate({"user_content": message, "intermediate_data": {"invocation_events": events}})
+
+
+async def test_static__tool_responses_get_the_ids_of_this_sessions_calls() -> None:
+    def answers(*names: str) -> Content:
+        parts = [{"function_response": {"id": "of-another-run", "name": name, "response": {}}} for name in names]
+        return Content.model_validate({"parts": [*parts, {"text": "there"}]})
+
+    def ids(content: Content | Stop) -> list[str | None]:
+        assert isinstance(content, Content)
+        return [part.function_response.id for part in content.iter_parts() if part.function_response]
+
+    messages = [user_message("Go"), answers("order", "look"), answers("order"), user_message("Again"), answers("order")]
+    user = StaticUser(conversation=[Invocation(user_content=message) for message in messages])
+    turns = [called(messages[0], ("order", "o1"), ("ask", "a1"), ("order", "o2"))]
+    first = await user.next_message(turns)
+    assert isinstance(first, Content) and text_of(first) == "there"
+    assert ids(first) == ["o1", "of-another-run"]
+    turns.append(called(first))
+    assert ids(await user.next_message(turns)) == ["o2"]
+    turns += [called(messages[2]), called(messages[3], ("order", "o3"))]
+    assert ids(await user.next_message(turns)) == ["o3"]
+
+
 async def test_user__the_starting_prompt_costs_no_call() -> None:
     model = Scripted(script=lambda _: "next")
     message = await simulated(model).next_message([])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import AUTO_START
+from agent_eval.simulation import with_call_ids
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -86,10 +87,10 @@ class LiveAgent:
                 session = await self._open()
                 try:
                     async with asyncio.timeout(self._settings.case_timeout):
-                        turns = [
-                            answered(await session.send(message, timeout=self._settings.turn_timeout))
-                            for message in messages
-                        ]
+                        turns: list[Invocation] = []
+                        for message in messages:
+                            sent = with_call_ids(message, turns)
+                            turns.append(answered(await session.send(sent, timeout=self._settings.turn_timeout)))
                     return Take(turns=turns, calls_visible=session.shows_tool_calls)
                 except TimeoutError as error:
                     raise _too_late(self._settings.case_timeout) from error

@@ -201,10 +201,6 @@ def _left_out(conversation: Conversation) -> Iterator[Problem]:
     """Warnings about what makes the case differ from what was recorded."""
     parts = [part for turn in conversation.turns for part in turn.user_content.iter_parts()]
     session = f"session `{conversation.session_id}`"
-    if any(part.function_response is not None for part in parts):
-        message = f"The user of {session} answered a tool call (a long-running tool, or a confirmation)."
-        hint = "The answer has the id of a call that another run will not have; check the case."
-        yield conversation.place.problem(Severity.WARNING, "source-answer-to-call", message, hint)
     if any(part.file_data is not None for part in parts):
         message = f"The user of {session} sent a link to a file, which may be gone when the case runs."
         yield conversation.place.problem(Severity.WARNING, "source-file-link", message)

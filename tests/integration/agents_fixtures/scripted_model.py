@@ -52,12 +52,14 @@ def reply(*parts: types.Part, **more: Any) -> LlmResponse:
 
 
 class Scripted(BaseLlm):  # type: ignore[misc]
-    """Calls `script(asked, answered, request)`."""
+    """Calls `script(asked, answered, request)`, which gives a response or the list of a streamed one."""
 
     script: Any = None
 
     async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        yield self.script(asked(llm_request), answered(llm_request), llm_request)
+        said = self.script(asked(llm_request), answered(llm_request), llm_request)
+        for response in said if isinstance(said, list) else [said]:
+            yield response
 
 
 def scripted(script: Script) -> Scripted:

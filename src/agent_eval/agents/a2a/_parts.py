@@ -104,19 +104,12 @@ def _call(data: Json) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key in _CALL_KEYS and value is not None}
 
 
-def write_parts(content: Content, dialect: Dialect, open_calls: Mapping[str, str]) -> list[Json]:
-    """A user's message in a dialect. Kinds of parts that A2A doesn't have are left out.
-
-    Args:
-        content: The message.
-        dialect: The server's.
-        open_calls: Ids of the calls that wait for a response, by tool. A response in an eval file can't have the id,
-            which is different in every run.
-    """
-    return [written for part in content.iter_parts() if (written := _write(part, dialect, open_calls)) is not None]
+def write_parts(content: Content, dialect: Dialect) -> list[Json]:
+    """A user's message in a dialect. Kinds of parts that A2A doesn't have are left out."""
+    return [written for part in content.iter_parts() if (written := _write(part, dialect)) is not None]
 
 
-def _write(part: Part, dialect: Dialect, open_calls: Mapping[str, str]) -> Json | None:
+def _write(part: Part, dialect: Dialect) -> Json | None:
     if part.text is not None:
         return {"text": part.text} if dialect.flat else {"kind": "text", "text": part.text}
     if part.inline_data is not None:
@@ -129,8 +122,6 @@ def _write(part: Part, dialect: Dialect, open_calls: Mapping[str, str]) -> Json 
         value = getattr(part, key)
         if value is not None:
             data = value.model_dump(mode="json", exclude_none=True)
-            if key == "function_response" and part.function_response is not None:
-                data["id"] = open_calls.get(part.function_response.name or "", data.get("id", ""))
             written: dict[str, Any] = {"data": data, "metadata": {"adk_type": key}}
             return written if dialect.flat else {"kind": "data", **written}
     return None

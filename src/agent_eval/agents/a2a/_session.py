@@ -74,9 +74,9 @@ class A2aSession:
     def _message(self, content: Content) -> tuple[dict[str, Any], TaskReader]:
         """The params of the request, and the reader of its results."""
         card, waiting = self._server.card, self._waiting
-        parts = write_parts(content, card.dialect, waiting.open_calls if waiting is not None else {})
+        parts = write_parts(content, card.dialect)
         # A plain message does not answer ADK's newer executor. As in a host, it is a new turn of the conversation.
-        if waiting is not None and waiting.wants_tool_response and waiting.open_calls and not responds(parts):
+        if waiting is not None and waiting.wants_tool_response and waiting.has_open_calls and not responds(parts):
             waiting = None
         task_id = waiting.task_id if waiting is not None else None
         if task_id is None:

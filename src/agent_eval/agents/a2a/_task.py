@@ -230,16 +230,9 @@ class TaskReader:
         return self._status_text, self._error_code
 
     @property
-    def open_calls(self) -> dict[str, str]:
-        """The ids of the calls to long-running tools, by tool."""
-        calls: dict[str, str] = {}
-        for entry in self._entries:
-            ids = entry.event.get("long_running_tool_ids", ())
-            for part in entry.parts:
-                call = part.get("function_call") or {}
-                if call.get("id") in ids:
-                    calls[str(call.get("name"))] = str(call.get("id"))
-        return calls
+    def has_open_calls(self) -> bool:
+        """Whether long-running tools were called."""
+        return any(entry.event.get("long_running_tool_ids") for entry in self._entries)
 
     def events(self) -> list[dict[str, Any]]:
         """The turn's events, for `to_invocation`.

@@ -49,6 +49,8 @@ def tools_script(said: str, count: int, request: Any) -> Any:
         return reply(types.Part(text="I think.", thought=True), text("I say."))
     if said == "error":
         return reply(error_code="SAFETY", error_message="not allowed")
+    if said == "streamed":
+        return [reply(text("Do"), partial=True), reply(text("ne."), partial=True), reply(text("Done."))]
     if said == "silent":
         return reply()
     if said == "empty":
