@@ -17,8 +17,9 @@ from agent_eval.agents.messages import AgentRequest
 from agent_eval.core.content import Content
 from agent_eval.core.limiter import Limiter, Place
 
-_OPTIONAL_SECONDS = 5.0
-"""For answers that a run does not depend on."""
+_OPTIONAL_SECONDS = 60.0
+"""For answers that a run does not depend on. The first question about an app imports its agent, which takes seconds: if
+it were given up, a judge would see the agent's instructions on a quick machine only."""
 
 
 class RestApi:
