@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from agent_eval_workbench.calibration.agreement import Pair, agreement, kappa_interval, kappa_of, tabulate
+from agent_eval_workbench.calibration.judging import Pair, agreement, kappa_interval, kappa_of, tabulate
 
 PAIRS: tuple[Pair, ...] = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
 SETTINGS = tuple(itertools.product((20, 30, 50, 100), (0.5, 0.3, 0.2), (0.5, 0.7, 0.9)))

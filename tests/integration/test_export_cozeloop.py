@@ -23,7 +23,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCozeLo
     for name in os.environ:
         if name.startswith((VARIABLE, "COZELOOP_", "GITHUB_")):
             monkeypatch.delenv(name)
-    monkeypatch.setattr("agent_eval_workbench.uploads._client._RETRY", Retry(attempts=3, first=0.01))
+    monkeypatch.setattr("agent_eval_workbench.exports.client._RETRY", Retry(attempts=3, first=0.01))
     monkeypatch.chdir(tmp_path)
     write("home.evalset.json", [case("lamp", turns=2), case("fan")])
     with fake_cozeloop() as service:

@@ -27,7 +27,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in os.environ:
         if name.startswith(("OTEL_", "GITHUB_")):
             monkeypatch.delenv(name)
-    monkeypatch.setattr("agent_eval_workbench.uploads._client._RETRY", Retry(attempts=3, first=0.01))
+    monkeypatch.setattr("agent_eval_workbench.exports.client._RETRY", Retry(attempts=3, first=0.01))
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "agent-eval-results"
     folder.mkdir()

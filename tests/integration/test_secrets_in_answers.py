@@ -14,7 +14,7 @@ from upload_server import Reply as UploadReply
 from upload_server import upload_server
 
 from agent_eval.models.pool import open_models
-from agent_eval_workbench.uploads import Client, UploadError
+from agent_eval_workbench.exports.client import Client, UploadError
 
 KEY = "sk-live-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 MODEL = "openai/judge-1"

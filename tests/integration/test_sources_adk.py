@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from source_samples import veadk_trace
 
 from agent_eval.core.invocation import adk_value
-from agent_eval_workbench.sources import Request, eval_cases, read_source
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.reading import Request, read_source
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sources_worker.py")

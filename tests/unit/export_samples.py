@@ -18,7 +18,7 @@ from agent_eval.results import (
     TurnEvidence,
     Usage,
 )
-from agent_eval_workbench.exports import StoredRun
+from agent_eval_workbench.exports.runs import StoredRun
 
 LIGHTS = "evals/home.test.json:lights"
 CRASH = "evals/home.test.json:crash"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval_workbench.calibration.agreement import (
+from agent_eval_workbench.calibration.judging import (
     Pair,
     Weights,
     agreement,

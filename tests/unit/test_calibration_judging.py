@@ -13,8 +13,7 @@ from judged_samples import ScriptedModel, failure, verdict, verdicts
 from agent_eval.criteria.judged.judge import Judge, Options
 from agent_eval.criteria.registry import build
 from agent_eval.models.protocol import ModelRequest
-from agent_eval_workbench.calibration.agreement import Pair
-from agent_eval_workbench.calibration.judging import Opinion, ask, imputed, pairs_by_response
+from agent_eval_workbench.calibration.judging import Opinion, Pair, ask, imputed, pairs_by_response
 from agent_eval_workbench.calibration.labels import LabelSet
 from agent_eval_workbench.calibration.report import CalibrationReport, decide, make_report
 from agent_eval_workbench.calibration.target import TargetCriterion

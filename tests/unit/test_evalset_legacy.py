@@ -16,7 +16,7 @@ from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.schema import EvalSet
 from agent_eval.evalset.models.suite import LoadedFile, Suite
 from agent_eval_workbench.commands.migrate import migrate
-from agent_eval_workbench.recording import stem
+from agent_eval_workbench.recording.target import stem
 
 
 def write(path: Path, value: Any) -> Path:

@@ -12,8 +12,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from report_samples import SAMPLES
 
-from agent_eval_workbench.exports import StoredRun, otlp_batches, otlp_lines
-from agent_eval_workbench.exports.otlp import ScoreSignal
+from agent_eval_workbench.exports.otlp import ScoreSignal, otlp_batches, otlp_lines
+from agent_eval_workbench.exports.runs import StoredRun
 
 SECONDS = 1_000_000_000
 

@@ -113,7 +113,7 @@ def test_render_toml__is_a_valid_policy_with_an_owner(tmp_path: Path) -> None:
     flaky_report = flaky_cases(*write(tmp_path, days()[-1]))
 
     assert [problem.message for problem in policy_of(render_toml(flaky_report, today=TODAY))[1]] == [
-        '`owner` must be a non-empty text, not "".'
+        '`owner` of [[quarantine]] must be a non-empty text, not "".'
     ]
     policy, problems = policy_of(render_toml(flaky_report, today=TODAY, owner="@alice", days=3))
     assert problems == []

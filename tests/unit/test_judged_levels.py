@@ -14,8 +14,7 @@ from judged_samples import ScriptedModel, conversation, judged, refused, rubric,
 
 from agent_eval.criteria.judged import Judge, Options
 from agent_eval.models.protocol import ModelRequest
-from agent_eval_workbench.calibration.agreement import kappa_of
-from agent_eval_workbench.calibration.judging import ask
+from agent_eval_workbench.calibration.judging import ask, kappa_of
 from agent_eval_workbench.calibration.labels import read_labels
 from agent_eval_workbench.calibration.report import make_report
 from agent_eval_workbench.calibration.target import choose_target

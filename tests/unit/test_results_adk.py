@@ -18,7 +18,7 @@ from agent_eval.cli import main
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_calls
 from agent_eval.results import AdkStatus, FileReport, RunReport, adk_set_result
-from agent_eval_workbench.exports import adk_exports, adk_json
+from agent_eval_workbench.exports.adk_web import adk_exports, adk_json
 
 REAL = Path(__file__).parents[1] / "data" / "adk_web" / "home.evalset_result.json"
 

@@ -10,8 +10,8 @@ import pytest
 from source_samples import ANSWERED, ASKED, session, session_database, turn
 from test_sources_sessions import texts
 
-from agent_eval_workbench.sources import Request, eval_cases, read_source
-from agent_eval_workbench.sources.reading import Source
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.reading import Request, Source, read_source
 
 EXPECTED = [(ASKED, ANSWERED, ["set_lamp"])]
 

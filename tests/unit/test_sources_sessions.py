@@ -15,7 +15,8 @@ from agent_eval.core.files import MAX_TEXT
 from agent_eval.core.invocation import tool_calls
 from agent_eval.evalset.models import EvalCase
 from agent_eval_workbench.commands.migrate import migrate
-from agent_eval_workbench.sources import Request, eval_cases, read_source
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.reading import Request, read_source
 
 
 def cases_of(value: Any, tmp_path: Path, **request: Any) -> tuple[list[EvalCase], list[str]]:

@@ -10,7 +10,7 @@ import pytest
 from source_samples import ANSWERED, ASKED, messages, otel_span, otel_turn, otlp, veadk_trace
 from test_sources_sessions import cases_of, texts
 
-from agent_eval_workbench.sources import read_source
+from agent_eval_workbench.sources.reading import read_source
 
 TALKS = {
     "s-1": [("Weather in Beijing", "Sunny."), ("And in Paris", "Rain."), ("And in Rome", "Warm.")],

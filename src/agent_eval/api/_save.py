@@ -45,33 +45,43 @@ def save_session(
     """
     from agent_eval.agents.sandbox import secrets_in
     from agent_eval.core.masking import Masker
-    from agent_eval_workbench import recording
-    from agent_eval_workbench.sources import CaseForm
+    from agent_eval_workbench.recording.new_cases import new_cases
+    from agent_eval_workbench.recording.stored import (
+        StoredRequest,
+        choose_stored,
+        masked,
+        read_session_value,
+        read_stored,
+        with_state,
+        without_known,
+    )
+    from agent_eval_workbench.recording.target import Refused, open_target, write_target
+    from agent_eval_workbench.sources.cases import CaseForm
 
     try:
         json.dumps(dict(state or {}), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as problem:
         raise SaveError(f"state can't be written as JSON: {problem}") from None
     folder = Path(root) if root is not None else Path.cwd()
-    request = recording.StoredRequest(session=session)
+    request = StoredRequest(session=session)
     try:
-        target = recording.open_target(folder, os.fspath(file), eval_id, replace=replace)
+        target = open_target(folder, os.fspath(file), eval_id, replace=replace)
         if isinstance(source, str | os.PathLike):
-            _, stored = recording.read_stored(folder / source, os.fspath(source), request)
+            _, stored = read_stored(folder / source, os.fspath(source), request)
         else:
-            stored = recording.read_session_value(_value(source))
-        chosen = recording.choose_stored(stored, "the source", request, None)
+            stored = read_session_value(_value(source))
+        chosen = choose_stored(stored, "the source", request, None)
         if session == "all":
-            chosen, _ = recording.without_known(chosen, target.cases)
+            chosen, _ = without_known(chosen, target.cases)
         masker = Masker(secrets_in(os.environ))
-        chosen = [recording.masked(case, masker) for case in chosen]
+        chosen = [masked(case, masker) for case in chosen]
         if state is not None:
-            chosen = [recording.with_state(case, state) for case in chosen]
+            chosen = [with_state(case, state) for case in chosen]
         if not chosen:
             return []
-        new = recording.new_cases(target, chosen, CaseForm(form=target.form))
-        recording.write_target(target, new.text, new.cases)
-    except recording.Refused as refused:
+        new = new_cases(target, chosen, CaseForm(form=target.form))
+        write_target(target, new.text, new.cases)
+    except Refused as refused:
         raise SaveError(refused.text) from None
     return [case.eval_id for case in new.cases]
 

@@ -1,1 +1,1 @@
-"""Eval cases from conversations and from results: written, changed and accepted. Import the modules."""
+"""What `accept` and `edit` do to eval cases. Import the modules."""

@@ -16,8 +16,7 @@ from agent_eval.evalset.models import CriterionConfig, EvalCase, MatchType
 from agent_eval.results import Recording
 from agent_eval_workbench.authoring.choosing import common_calls, most_typical, route
 from agent_eval_workbench.authoring.expectation import Field, NewTurn, accept_turns, adds_masked, get, too_large
-from agent_eval_workbench.authoring.prospects import Metric, Prospect
-from agent_eval_workbench.authoring.refusals import refuse
+from agent_eval_workbench.authoring.prospects import Metric, Prospect, refuse
 
 TRAJECTORY = "tool_trajectory_avg_score"
 CallsFrom = Literal["run", "common"]

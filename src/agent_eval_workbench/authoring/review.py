@@ -13,13 +13,11 @@ from agent_eval.evalset.json import PatchError
 from agent_eval.report.views import visible
 from agent_eval_workbench.authoring.acceptance import Decisions, Options, propose_for
 from agent_eval_workbench.authoring.choosing import call_key
-from agent_eval_workbench.authoring.editor import Edited, EditorFailed
 from agent_eval_workbench.authoring.expectation import Field
 from agent_eval_workbench.authoring.proposals import Proposal, rescored, with_value
-from agent_eval_workbench.authoring.prospects import Prospect
-from agent_eval_workbench.authoring.refusals import CaseRefused
+from agent_eval_workbench.authoring.prospects import CaseRefused, Prospect
 from agent_eval_workbench.authoring.review_text import body, error_turns, header, painter, safe
-from agent_eval_workbench.authoring.terminal import Terminal
+from agent_eval_workbench.authoring.terminal import Edited, EditorFailed, Terminal
 from agent_eval_workbench.authoring.writing import case_text, unified
 
 _HELP = """\

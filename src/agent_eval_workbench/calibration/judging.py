@@ -1,19 +1,163 @@
-"""Asks the judge about labelled responses as a run would, and compares its verdicts with the labels."""
+"""Asks the judge about labelled responses as a run would. How far labels and verdicts agree: kappa and its interval."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal
 
 from pydantic import Field
 
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import NotEvaluated, Result, build
 from agent_eval.criteria.judged import NO_VERDICT, Judge, tally
-from agent_eval_workbench.calibration.agreement import Pair
+from agent_eval.gate.stats import wilson
 from agent_eval_workbench.calibration.labels import Kind, Label, LabelledResponse, LabelSet
 from agent_eval_workbench.calibration.target import TargetCriterion
+
+Pair = tuple[float, float]
+"""The human label, then the judge's verdict."""
+
+Weights = Literal["none", "linear", "quadratic"]
+"""How much a near miss counts as agreement (Cohen 1968): not at all, or less with its distance, or with its square."""
+
+LEVEL = 0.95
+"""Confidence level of all intervals, two-sided."""
+
+
+class Table(WireModel):
+    """Contingency table of human labels and the judge's verdicts."""
+
+    categories: list[float]
+    """All values that either rater used, ascending. For pass and fail: 1 and 0."""
+    counts: list[list[int]]
+    """Rows are human labels, columns are verdicts, both in the order of `categories`."""
+
+
+class Interval(WireModel):
+    """A confidence interval."""
+
+    low: float
+    high: float
+    level: float = LEVEL
+    method: str
+    """Name and source of the method."""
+
+
+def tabulate(pairs: Sequence[Pair]) -> Table:
+    """Counts the pairs in a contingency table."""
+    categories = sorted({value for pair in pairs for value in pair})
+    index = {category: number for number, category in enumerate(categories)}
+    counts = [[0] * len(categories) for _ in categories]
+    for label, verdict in pairs:
+        counts[index[label]][index[verdict]] += 1
+    return Table(categories=categories, counts=counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Kappa and its terms."""
+
+    kappa: float | None
+    """1 is full agreement, 0 is agreement by chance. None without pairs, or if all labels and verdicts are equal."""
+    observed: float | None
+    """The (weighted) share of agreement, 0..1; None without pairs."""
+    expected: float | None
+    """The share that would agree by chance."""
+    influence: dict[Pair, float]
+    """The influence function of kappa at each pair. Over all observations it sums to 0."""
+
+
+def agreement(table: Table, weights: Weights = "none") -> Agreement:
+    """Cohen's kappa (1960), weighted (1968), with the terms of its large-sample variance.
+
+    The variance of the influences divided by the number of pairs is equation 11 of Fleiss, Cohen and Everitt, "Large
+    sample standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969).
+    """
+    total = sum(map(sum, table.counts))
+    if not total:
+        return Agreement(kappa=None, observed=None, expected=None, influence={})
+    credit = _credit(table.categories, weights)
+    size = range(len(table.categories))
+    people = [sum(row) / total for row in table.counts]
+    judge = [sum(column) / total for column in zip(*table.counts, strict=True)]
+    observed = math.fsum(credit[i][j] * table.counts[i][j] for i in size for j in size) / total
+    expected = math.fsum(credit[i][j] * people[i] * judge[j] for i in size for j in size)
+    if len(table.categories) == 1:
+        return Agreement(kappa=None, observed=observed, expected=expected, influence={})
+    row_means = [math.fsum(credit[i][j] * judge[j] for j in size) for i in size]
+    column_means = [math.fsum(credit[i][j] * people[i] for i in size) for j in size]
+    centre = observed * expected - 2 * expected + observed
+    influence = {
+        (table.categories[i], table.categories[j]): (
+            credit[i][j] * (1 - expected) - (row_means[i] + column_means[j]) * (1 - observed) - centre
+        )
+        / (1 - expected) ** 2
+        for i in size
+        for j in size
+    }
+    kappa = (observed - expected) / (1 - expected)
+    return Agreement(kappa=kappa, observed=observed, expected=expected, influence=influence)
+
+
+def kappa_of(pairs: Sequence[Pair], weights: Weights = "none") -> float | None:
+    """Kappa without its terms; None if it is undefined."""
+    return agreement(tabulate(pairs), weights).kappa
+
+
+def kappa_interval(groups: Sequence[Sequence[Pair]], weights: Weights = "none") -> Interval | None:
+    """The confidence interval of kappa.
+
+    Labels on one response (one per rubric) are not independent, so influences are summed by response first. The
+    interval is computed on Fisher's z scale, artanh(kappa): on kappa's own scale it is too narrow, above all where
+    kappa is high or one label is rare (docs/calibration.md has the coverage of both). Full agreement has no variance;
+    then the lower end comes from the exact binomial bound on the share of agreement, (1-LEVEL)/2 ** (1/n).
+
+    Args:
+        groups: The pairs of each response.
+        weights: As for `agreement`.
+
+    Returns:
+        None if kappa is undefined, with fewer than two responses, or if the judge always gave the same verdict.
+    """
+    pairs = [pair for group in groups for pair in group]
+    terms = agreement(tabulate(pairs), weights)
+    if terms.kappa is None or terms.expected is None or len(groups) < 2:
+        return None
+    if all(label == verdict for label, verdict in pairs):
+        share = ((1 - LEVEL) / 2) ** (1 / len(groups))
+        low = (share - terms.expected) / (1 - terms.expected)
+        method = "full agreement: exact binomial bound on its share, at the labels' own frequencies"
+        return Interval(low=max(low, -1.0), high=1.0, method=method)
+    variance = math.fsum(math.fsum(terms.influence[pair] for pair in group) ** 2 for group in groups)
+    error = math.sqrt(variance * len(groups) / (len(groups) - 1)) / len(pairs)
+    if error < 1e-9 or abs(terms.kappa) > 1 - 1e-9:
+        return None
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+    centre, half = math.atanh(terms.kappa), z * error / (1 - terms.kappa**2)
+    summed = "" if len(groups) == len(pairs) else ", summed by response"
+    method = f"standard error of Fleiss, Cohen and Everitt (1969){summed}, on Fisher's z scale"
+    return Interval(low=math.tanh(centre - half), high=math.tanh(centre + half), method=method)
+
+
+def share_interval(count: int, total: int) -> Interval | None:
+    """Wilson's interval of the share `count / total`; None for a total of 0."""
+    if not total:
+        return None
+    low, high = wilson(count, total, LEVEL)
+    return Interval(low=low, high=high, method="Wilson (1927)")
+
+
+def _credit(categories: Sequence[float], weights: Weights) -> list[list[float]]:
+    """How much each pair of categories counts as agreement, 0..1."""
+    if weights == "none" or len(categories) < 2:
+        return [[float(label == verdict) for verdict in categories] for label in categories]
+    power = 1 if weights == "linear" else 2
+    span = categories[-1] - categories[0]
+    return [[1 - (abs(label - verdict) / span) ** power for verdict in categories] for label in categories]
 
 
 class Opinion(WireModel):

@@ -22,8 +22,7 @@ from agent_eval.evalset.json import ONE_DOCUMENT, Document, JsonPath, parse_docu
 from agent_eval.evalset.models import METRICS, EvalCase
 from agent_eval.evalset.parse import shape_problems
 from agent_eval.evalset.paths import absolute, name_of
-from agent_eval_workbench.calibration.target import TargetCriterion
-from agent_eval_workbench.calibration.vocabulary import Vocabulary
+from agent_eval_workbench.calibration.target import TargetCriterion, Vocabulary
 
 Kind = Literal["verdict", "score"]
 """Whether labels are pass or fail, or numbers on the metric's scale."""

@@ -13,17 +13,19 @@ from agent_eval.core.text import plural
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria.judged import Options
 from agent_eval.results import ModelUsageReport
-from agent_eval_workbench.calibration.agreement import (
+from agent_eval_workbench.calibration.judging import (
     Interval,
+    Opinion,
     Table,
     Weights,
     agreement,
+    imputed,
     kappa_interval,
     kappa_of,
+    pairs_by_response,
     share_interval,
     tabulate,
 )
-from agent_eval_workbench.calibration.judging import Opinion, imputed, pairs_by_response
 from agent_eval_workbench.calibration.labels import Kind, LabelSet
 from agent_eval_workbench.calibration.target import TargetCriterion
 

@@ -1,9 +1,11 @@
-"""The judged criterion to calibrate, selected by its metric's name, by a config file, or by both."""
+"""The judged criterion to calibrate, and the words that its labels may have."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.criteria import why_not
@@ -12,6 +14,51 @@ from agent_eval.evalset.models import CRITERION_MODELS, JUDGED_METRICS, METRICS,
 from agent_eval.evalset.parse import criterion as criterion_config
 from agent_eval.evalset.parse import hint_for_metric, read_config
 from agent_eval.evalset.paths import absolute, name_of
+
+_PASS_FAIL: Mapping[str, float] = {"pass": 1.0, "fail": 0.0}
+_BINARY = {0.0, 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The labels that one criterion or rubric allows."""
+
+    words: Mapping[str, float]
+    """The judge's own words with their scores."""
+    low: float
+    high: float
+    fractions: bool = True
+    """Whether numbers between `low` and `high` are allowed."""
+    graded: bool = False
+    """Whether the words are the numbers of levels, and neither `pass` nor a score is allowed."""
+
+    def read(self, raw: Any) -> tuple[float | None, float | None] | None:
+        """The label as verdict and as score, at least one of them; None if it is not allowed."""
+        if self.graded:
+            number = f"{raw:g}" if isinstance(raw, int | float) and not isinstance(raw, bool) else str(raw).strip()
+            score = self.words.get(number)
+            return None if score is None else (None, score)
+        binary = set(self.words.values()) == _BINARY
+        if isinstance(raw, str):
+            word = raw.strip().lower()
+            if word in _PASS_FAIL:
+                return _PASS_FAIL[word], _PASS_FAIL[word] if binary else None
+            score = self.words.get(word)
+            return None if score is None else (score if binary else None, score)
+        if isinstance(raw, bool) or not isinstance(raw, int | float) or not self.low <= raw <= self.high:
+            return None
+        verdict = float(raw) if binary and raw in _BINARY else None
+        return (verdict, float(raw)) if self.fractions or verdict is not None else None
+
+    @property
+    def hint(self) -> str:
+        """The allowed labels, as a sentence."""
+        if self.graded:
+            return f"The rubric has levels: write the number of one, 1 to {len(self.words)}."
+        words = ", ".join(f"`{word}`" for word in {**_PASS_FAIL, **self.words})
+        numbers = f"a number from {self.low:g} to {self.high:g}" if self.fractions else "0 or 1"
+        return f"Write one of {words}, or {numbers}."
+
 
 CALIBRATED = tuple(metric for metric in JUDGED_METRICS if not METRICS[metric].needs_scenario)
 """Metrics that can be calibrated: those whose judge reads responses, not simulated users."""

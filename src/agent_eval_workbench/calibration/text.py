@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.report.views import folded, percent_text, usage_line
-from agent_eval_workbench.calibration.agreement import Interval, Table
-from agent_eval_workbench.calibration.judging import Opinion
+from agent_eval_workbench.calibration.judging import Interval, Opinion, Table
 from agent_eval_workbench.calibration.report import CalibrationReport, RubricReport, ShareReport
 
 _WIDEST_TABLE = 7

@@ -147,16 +147,15 @@ def _only_hint(cases: Sequence[CaseReport]) -> str:
 
 
 def _list(offer: Offer, report: RunReport, options: Options, format: str, io: CliIO) -> None:
-    from agent_eval_workbench.authoring.listing import entries, list_text
+    from agent_eval_workbench.authoring.acceptance import entries, list_text
 
     rows = entries(offer, options)
     io.print_result(json.dumps(rows, indent=1) if format == "json" else list_text(rows).rstrip())
 
 
 def _review(prospects: Sequence[Prospect], stored: StoredResults, options: Options, io: CliIO) -> Decisions:
-    from agent_eval_workbench.authoring.editor import edit
     from agent_eval_workbench.authoring.review import Review, Tools
-    from agent_eval_workbench.authoring.terminal import real_terminal
+    from agent_eval_workbench.authoring.terminal import edit, real_terminal
 
     tools = Tools(
         edit=lambda text, name: edit(text, name, io.environ),

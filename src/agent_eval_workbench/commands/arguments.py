@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_eval.commands.arguments import add_settings, natural
 from agent_eval.settings import BY_INPUT, SETTINGS
-from agent_eval_workbench.commands import (
-    authoring_arguments,
-    calibrate_arguments,
-    export_arguments,
-    record_arguments,
-)
+from agent_eval_workbench.commands import export_arguments, record_arguments
 
 _JUDGES = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-calls", "max-tokens", "max-cost")
 _CALIBRATION = ("config", *_JUDGES, "run-timeout", "num-runs")
@@ -41,17 +37,17 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def _accept(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _ACCEPT_EXAMPLES
-    authoring_arguments.add_accept(parser)
+    add_accept(parser)
     add_settings(parser, [BY_INPUT[name] for name in ("include", "exclude", "config")], paths=False)
 
 
 def _edit(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Numbers begin at 1 and mean the case as it is in the file. Flags can be repeated and combined."
-    authoring_arguments.add_edit(parser)
+    add_edit(parser)
 
 
 def _calibrate(parser: argparse.ArgumentParser) -> None:
-    calibrate_arguments.add_arguments(parser)
+    add_calibrate(parser)
     add_settings(parser, [BY_INPUT[name] for name in _CALIBRATION], paths=False)
 
 
@@ -110,6 +106,72 @@ def _scopes(text: str) -> tuple[str, ...]:
     return scopes
 
 
+def add_calibrate(parser: argparse.ArgumentParser) -> None:
+    """Adds them to the parser."""
+    parser.add_argument(
+        "labels", nargs="?", type=Path, metavar="LABELS", help="JSON Lines file with responses and human labels."
+    )
+    parser.add_argument(
+        "--criterion",
+        metavar="NAME|CONFIG",
+        help="Judged metric (METRIC or METRIC=THRESHOLD; options come from --config), or a config file with one.",
+    )
+    parser.add_argument(
+        "--min-kappa",
+        type=_kappa,
+        metavar="K",
+        help="Minimum kappa. Exit code 1 if kappa is lower, 3 if too few labels could be judged to decide.",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("none", "linear", "quadratic"),
+        help="How much a near miss counts. Default: none for pass and fail, quadratic for scores.",
+    )
+    parser.add_argument(
+        "--show", type=_count, default=10, metavar="N", help="Number of disagreements to print. Default: 10."
+    )
+    parser.add_argument(
+        "--suggest-thresholds",
+        nargs="+",
+        type=Path,
+        metavar="RESULTS",
+        help="Suggest thresholds from results.json files of recorded runs (or their directories) instead.",
+    )
+    parser.add_argument(
+        "--pass-probability",
+        type=_probability,
+        default=0.95,
+        metavar="P",
+        help="Probability with which the current agent should pass a suggested threshold. Default: 0.95.",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+
+def _kappa(text: str) -> float:
+    if not -1 <= (value := _float(text)) <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
+    return value
+
+
+def _probability(text: str) -> float:
+    if not 0 < (value := _float(text)) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, not {text!r}")
+    return value
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
+    return int(text)
+
+
 _COMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "accept": _accept,
     "edit": _edit,
@@ -120,3 +182,63 @@ _COMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "init": _init,
     "record": _record,
 }
+
+
+def add_accept(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval accept`."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="RESULTS CASE",
+        help="the output directory of a run, its results.json, or the zip of an artifact (default: "
+        "agent-eval-results), then cases: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the cases that did "
+        "not pass",
+    )
+    parser.add_argument("--list", action="store_true", help="list what may be accepted, and what not and why")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="of --list. Default: text")
+    parser.add_argument("--dry-run", action="store_true", help="print the changes as a unified diff, and write nothing")
+    parser.add_argument("--all", action="store_true", help="accept everything that holds, without questions")
+    parser.add_argument("--yes", action="store_true", help="let --all write although the variable CI is set")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="accept only `calls`, `final`, `intermediate`, or what a metric compares with; repeatable",
+    )
+    parser.add_argument(
+        "--run", type=_run_number, metavar="N", help="take this run. Default: the one that is most like the others"
+    )
+    parser.add_argument(
+        "--calls",
+        choices=("run", "common"),
+        help="expect the calls of one run, or only those that all runs made. Default: common if match_type is IN_ORDER "
+        "or ANY_ORDER and there are several runs, else run",
+    )
+    parser.add_argument("--no-rescore", action="store_true", help="do not score the runs with the new expectations")
+
+
+def add_edit(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval edit`."""
+    parser.add_argument("case", metavar="FILE:EVAL_ID", help="the case to edit; without flags in $VISUAL or $EDITOR")
+    for flag, metavar, text in (
+        ("--message", ("TURN", "TEXT"), "the user's message of a turn"),
+        ("--answer", ("TURN", "TEXT"), "the expected answer of a turn"),
+        ("--args", ("TURN.CALL", "JSON"), "the args of an expected call"),
+    ):
+        parser.add_argument(flag, nargs=2, action="append", default=[], metavar=metavar, help=text)
+    for flag, place, text in (
+        ("--drop-turn", "TURN", "remove a turn"),
+        ("--drop-call", "TURN.CALL", "remove an expected call, and its response"),
+        ("--drop-intermediate", "TURN.N", "remove an expected response before the answer of a turn"),
+    ):
+        parser.add_argument(flag, action="append", default=[], metavar=place, help=text)
+    parser.add_argument("--rename", metavar="EVAL_ID", help="another id for the case")
+    parser.add_argument("--delete", action="store_true", help="remove the case")
+    parser.add_argument("--dry-run", action="store_true", help="print the change as a unified diff, and write nothing")
+
+
+def _run_number(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError("must be the number of a run, from 1")
+    return int(text)

@@ -134,8 +134,7 @@ def _in_editor(file: EditedFile, io: CliIO) -> str | None:
     """The text of the file after the user has edited the case, again and again until it is valid."""
     from agent_eval.evalset.json import value_text
     from agent_eval_workbench.authoring.editing import EditError, changed_text
-    from agent_eval_workbench.authoring.editor import EditorFailed, edit
-    from agent_eval_workbench.authoring.terminal import real_terminal
+    from agent_eval_workbench.authoring.terminal import EditorFailed, edit, real_terminal
     from agent_eval_workbench.authoring.writing import CASES
 
     terminal = real_terminal(color=False)

@@ -16,8 +16,10 @@ from agent_eval.commands.stored_run import expected_cases, recording_store
 from agent_eval.core.text import harmless
 from agent_eval.evalset.json import write_text
 from agent_eval.results import FILES
-from agent_eval_workbench.exports import StoredRun, csv_lines, json_lines, otlp_batches, otlp_lines
-from agent_eval_workbench.uploads import InvalidTarget
+from agent_eval_workbench.exports.client import InvalidTarget
+from agent_eval_workbench.exports.otlp import otlp_batches, otlp_lines
+from agent_eval_workbench.exports.rows import csv_lines, json_lines
+from agent_eval_workbench.exports.runs import StoredRun
 
 Export = Callable[[argparse.Namespace, CliIO], int]
 
@@ -88,7 +90,7 @@ def _rows(lines: Callable[[StoredRun], Iterable[str]]) -> Export:
 
 
 def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
-    from agent_eval_workbench.commands._export_otlp import send_batches, targets
+    from agent_eval_workbench.exports.sending import send_batches, targets
 
     _check_output(arguments.output, arguments.results)
     to = None if arguments.output is not None else targets(arguments.endpoint, arguments.scores, io.environ)
@@ -106,7 +108,7 @@ def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
 
 
 def _adk(arguments: argparse.Namespace, io: CliIO) -> int:
-    from agent_eval_workbench.commands._export_adk import write_history
+    from agent_eval_workbench.exports.adk_web import write_history
 
     with stored_run(arguments.results, io) as stored:
         write_history(stored, arguments.agent, io)
@@ -114,7 +116,7 @@ def _adk(arguments: argparse.Namespace, io: CliIO) -> int:
 
 
 def _cozeloop(arguments: argparse.Namespace, io: CliIO) -> int:
-    from agent_eval_workbench.commands._export_cozeloop import upload_eval_files
+    from agent_eval_workbench.exports.cozeloop import upload_eval_files
 
     return upload_eval_files(arguments, io)
 

@@ -24,8 +24,9 @@ from agent_eval.evalset.parse import (
     read_session,
     shape_problems,
 )
-from agent_eval_workbench.recording import new_set_id, stem
-from agent_eval_workbench.sources import ALL, Request, Source, eval_cases, read_source
+from agent_eval_workbench.recording.target import new_set_id, stem
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.reading import ALL, Request, Source, read_source
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:

@@ -17,9 +17,32 @@ from agent_eval.commands.problems_text import log_problems, print_problems
 from agent_eval.commands.start import log_start_directory, settings_of
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import harmless, listed, plural
-from agent_eval_workbench import recording
-from agent_eval_workbench.recording import Draft, Refused, Target, error
-from agent_eval_workbench.sources import CaseForm, Conversation, Place
+from agent_eval_workbench.recording.chat import Chat, Left, Terminal, failure_lines, message_lines, turn_lines
+from agent_eval_workbench.recording.live import (
+    ChosenAgent,
+    SessionStart,
+    Take,
+    Taping,
+    choose_agent,
+    live_agent,
+    taping_of,
+)
+from agent_eval_workbench.recording.new_cases import Draft, new_cases
+from agent_eval_workbench.recording.self_check import config_of, most_typical_take, score_lines, self_check
+from agent_eval_workbench.recording.stored import (
+    StoredRequest,
+    choose_stored,
+    conversation_table,
+    masked,
+    read_messages,
+    read_state,
+    read_stored,
+    said,
+    without_known,
+)
+from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error, open_target, split_name, write_target
+from agent_eval_workbench.sources.cases import CaseForm
+from agent_eval_workbench.sources.conversation import Conversation, Place
 
 if TYPE_CHECKING:
     from agent_eval.core.content import Content
@@ -57,11 +80,11 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         io.log(f"agent-eval: {still_running}. The sealed directories stay sealed (docs/security.md).")
         return 2
     except AgentFailure as failure:
-        for line in recording.failure_lines(failure):
+        for line in failure_lines(failure):
             io.log(line)
         io.log("agent-eval: nothing was written.")
         return 1
-    except recording.Left as left:
+    except Left as left:
         io.log("agent-eval: nothing was written.")
         return 130 if left.interrupted else 0
 
@@ -72,7 +95,7 @@ class _Recorded:
 
     conversation: Conversation
     draft: Draft
-    taping: recording.Taping | None = None
+    taping: Taping | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +108,14 @@ class _Recorder:
         arguments = self.arguments
         self._check_source()
         if arguments.list:
-            _, stored = recording.read_stored(Path(arguments.source), str(arguments.source), self._stored_request())
-            self.io.print_result(harmless(recording.conversation_table(stored)))
+            _, stored = read_stored(Path(arguments.source), str(arguments.source), self._stored_request())
+            self.io.print_result(harmless(conversation_table(stored)))
             return 0
         if arguments.target is None:
             raise error("record-file", "The eval file is missing.", "Write `agent-eval record FILE[:EVAL_ID] ...`.")
         replaces = arguments.replace or arguments.again
-        target = recording.open_target(self.settings.root, *recording.split_name(arguments.target), replace=replaces)
-        state = None if arguments.state is None else recording.read_state(arguments.state)
+        target = open_target(self.settings.root, *split_name(arguments.target), replace=replaces)
+        state = None if arguments.state is None else read_state(arguments.state)
         if arguments.source is not None:
             return self._write(target, self._from_source(target, state))
         return self._ask(target, state)
@@ -127,27 +150,27 @@ class _Recorder:
         if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
 
-    def _stored_request(self) -> recording.StoredRequest:
+    def _stored_request(self) -> StoredRequest:
         arguments = self.arguments
-        return recording.StoredRequest(
+        return StoredRequest(
             session=arguments.session, case=arguments.case, run=arguments.run, state_scopes=arguments.state_scopes
         )
 
     def _from_source(self, target: Target, state: dict[str, Any] | None) -> list[_Recorded]:
         arguments, request, name = self.arguments, self._stored_request(), str(self.arguments.source)
-        source, stored = recording.read_stored(Path(arguments.source), name, request)
+        source, stored = read_stored(Path(arguments.source), name, request)
         ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
-        chosen = recording.choose_stored(stored, name, request, ask)
+        chosen = choose_stored(stored, name, request, ask)
         ids = {conversation.session_id for conversation in chosen}
         shown = [item for item in source.problems if request.session == "all" or _mentions(item, ids)]
         log_problems(shown, self.io)
         if request.session == "all":
             if target.eval_id:
                 raise error(_SOURCE, "--session all makes several cases, and EVAL_ID names one.", "Leave out the id.")
-            chosen, notices = recording.without_known(chosen, target.cases)
+            chosen, notices = without_known(chosen, target.cases)
             log_problems(notices, self.io)
         masker = _masker(self.io)
-        chosen = [self._placed(recording.masked(item, masker), target, state) for item in chosen]
+        chosen = [self._placed(masked(item, masker), target, state) for item in chosen]
         return [_Recorded(conversation=item, draft=Draft(turns=list(item.turns))) for item in chosen]
 
     def _placed(self, stored: Conversation, target: Target, state: dict[str, Any] | None) -> Conversation:
@@ -159,21 +182,21 @@ class _Recorder:
         user_id = arguments.user_id or stored.user_id
         if app_name or user_id or state is not None:
             app_name = app_name or self._agent_name(target)
-            user_id = user_id or recording.USER_ID
+            user_id = user_id or USER_ID
         return replace(stored, app_name=app_name, user_id=user_id, state=stored.state if state is None else state)
 
     def _agent_name(self, target: Target) -> str:
         from agent_eval.runner import DEFAULT_APP_NAME
 
         try:
-            return recording.choose_agent(target, self.settings, None, {}).app_name or DEFAULT_APP_NAME
+            return choose_agent(target, self.settings, None, {}).app_name or DEFAULT_APP_NAME
         except Refused:
             return DEFAULT_APP_NAME
 
     def _compare_app(self, app_name: str, target: Target) -> None:
         """Warns if the session is of another app than the agent that will answer."""
         try:
-            chosen = recording.choose_agent(target, self.settings, None, {})
+            chosen = choose_agent(target, self.settings, None, {})
         except Refused:
             return  # The next `run` reports it; the recording needs no agent.
         directory = chosen.choice.directory(self.settings.root)
@@ -192,22 +215,22 @@ class _Recorder:
         if session is not None:
             state = dict(session.state)
         app_name = session.app_name if session is not None else arguments.app_name
-        chosen = recording.choose_agent(target, self.settings, app_name, state or {})
+        chosen = choose_agent(target, self.settings, app_name, state or {})
         log_problems(chosen.choices.problems, self.io)
         if arguments.again:
             app_name, user_id = (session.app_name, session.user_id) if session is not None else (None, None)
         else:
             app_name = chosen.app_name
             keeps = app_name or state or arguments.user_id
-            user_id = (arguments.user_id or recording.USER_ID) if keeps else None
-        start = recording.SessionStart(
+            user_id = (arguments.user_id or USER_ID) if keeps else None
+        start = SessionStart(
             eval_set_id=target.set_id,
             eval_id=target.eval_id or "new",
             app_name=app_name or DEFAULT_APP_NAME,
             user_id=user_id or DEFAULT_USER_ID,
             state=state or {},
         )
-        taping = recording.taping_of(self.settings, chosen.choices, target.name, target.set_id)
+        taping = taping_of(self.settings, chosen.choices, target.name, target.set_id)
         draft = self._converse(target, start, chosen, messages, taping)
         conversation = Conversation(
             session_id=target.name,
@@ -233,9 +256,9 @@ class _Recorder:
         """What is asked; nothing for a chat."""
         arguments = self.arguments
         if arguments.say:
-            return recording.said(arguments.say)
+            return said(arguments.say)
         if arguments.messages is not None:
-            return recording.read_messages(arguments.messages, sys.stdin.buffer.read)
+            return read_messages(arguments.messages, sys.stdin.buffer.read)
         if not arguments.again:
             return []
         assert case is not None
@@ -251,36 +274,36 @@ class _Recorder:
     def _converse(
         self,
         target: Target,
-        start: recording.SessionStart,
-        chosen: recording.ChosenAgent,
+        start: SessionStart,
+        chosen: ChosenAgent,
         messages: Sequence[Content],
-        taping: recording.Taping | None,
+        taping: Taping | None,
     ) -> Draft:
         from agent_eval.pipeline import RunContext
 
         context = RunContext(environ=self.io.environ, log=self.io.log)
-        with recording.live_agent(self.settings, context, chosen.choices, start, taping) as agent:
+        with live_agent(self.settings, context, chosen.choices, start, taping) as agent:
             if not messages:
-                return recording.Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
+                return Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
             takes = agent.converse(messages, self.arguments.runs)
         take = takes[0] if len(takes) == 1 else self._most_typical(target, takes)
         return Draft(turns=list(take.turns), calls_visible=take.calls_visible)
 
-    def _most_typical(self, target: Target, takes: Sequence[recording.Take]) -> recording.Take:
+    def _most_typical(self, target: Target, takes: Sequence[Take]) -> Take:
         from agent_eval.evalset.models import EvalCase
 
-        config = recording.config_of(target.path, self.settings.root, self.settings.config)
+        config = config_of(target.path, self.settings.root, self.settings.config)
         if config is None:
             raise error("record-file", "The config of the file is invalid.", "`agent-eval validate` reports why.")
         case = EvalCase(eval_id="new", conversation=list(takes[0].turns))
-        index, alike = recording.most_typical_take(case, takes, config)
+        index, alike = most_typical_take(case, takes, config)
         self.io.log(f"agent-eval: expecting run {index + 1} of {len(takes)}; {alike} of them made the same calls.")
         return takes[index]
 
-    def _terminal(self) -> recording.Terminal:
+    def _terminal(self) -> Terminal:
         import readline  # noqa: F401 - gives `input` a line editor
 
-        return recording.Terminal(read=input, write=print, width=self.io.width)
+        return Terminal(read=input, write=print, width=self.io.width)
 
     def _form(self, target: Target) -> CaseForm:
         return CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
@@ -290,7 +313,7 @@ class _Recorder:
             self.io.print_result(f"{target.name}: nothing new.")
             return 0
         again = self.arguments.again
-        new = recording.new_cases(target, [item.conversation for item in recorded], self._form(target), again=again)
+        new = new_cases(target, [item.conversation for item in recorded], self._form(target), again=again)
         cases = new.cases
         log_problems([*target.notices, *new.problems], self.io)
         shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
@@ -299,7 +322,7 @@ class _Recorder:
             self.io.print_result(text)
             return 0
         try:
-            recording.write_target(target, new.text, cases)
+            write_target(target, new.text, cases)
         except OSError:
             self.io.print_result(text)  # The conversation may have been long.
             raise
@@ -314,8 +337,8 @@ class _Recorder:
         if len(cases) == 1:
             turns = [] if self.arguments.source is not None else recorded[0].draft.turns
             for turn in turns if self.arguments.say or self.arguments.messages or self.arguments.again else ():
-                lines += recording.message_lines("you> ", turn.user_content)
-                lines += recording.turn_lines(turn, width=self.io.width)
+                lines += message_lines("you> ", turn.user_content)
+                lines += turn_lines(turn, width=self.io.width)
         ok, scores = self._self_scores(target, cases, recorded)
         selector = target.name if len(cases) > 1 else f"{target.name}:{cases[0].eval_id}"
         command = ["agent-eval", "run", selector, *(["--agent", flag] if flag else [])]
@@ -333,18 +356,18 @@ class _Recorder:
         self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded]
     ) -> tuple[bool, list[str]]:
         """Whether what was recorded passes with the new cases, and the scores."""
-        config = recording.config_of(target.path, self.settings.root, self.settings.config)
+        config = config_of(target.path, self.settings.root, self.settings.config)
         if config is None:
             return True, ["The config of the file is invalid: `agent-eval validate` reports why."]
         lines: list[str] = []
         passes = True
         pairs = zip(cases, recorded, strict=False) if len(cases) == len(recorded) else ()
         for case, item in pairs:
-            check = recording.self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
+            check = self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
             expected = check.passes or item.draft.is_changed
             passes = passes and expected
             if len(cases) == 1 or not expected:
-                lines += recording.score_lines(check, case, changed=item.draft.is_changed)
+                lines += score_lines(check, case, changed=item.draft.is_changed)
         return passes, lines
 
 

@@ -17,7 +17,7 @@ from agent_eval.core.invocation import Invocation, tool_calls, tool_responses
 from agent_eval.core.text import carriable
 from agent_eval.criteria import token_usage
 from agent_eval.results import RunReport
-from agent_eval_workbench.exports._runs import ExportedRun, StoredRun, Turn, TurnScore, runs_of, turn_scores
+from agent_eval_workbench.exports.runs import ExportedRun, StoredRun, Turn, TurnScore, runs_of, turn_scores
 
 Json = dict[str, Any]
 ScoreSignal = Literal["logs", "events", "none"]

@@ -12,7 +12,7 @@ from agent_eval.core.invocation import tool_calls
 from agent_eval.core.text import carriable
 from agent_eval.criteria import token_usage
 from agent_eval.results import Usage
-from agent_eval_workbench.exports._runs import ExportedRun, StoredRun, Turn, TurnScore, runs_of, turn_scores
+from agent_eval_workbench.exports.runs import ExportedRun, StoredRun, Turn, TurnScore, runs_of, turn_scores
 
 Value = str | float | int | None
 Row = Mapping[str, Value]

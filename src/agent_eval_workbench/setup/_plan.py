@@ -22,7 +22,7 @@ from agent_eval.evalset.parse import ConfigFinder
 from agent_eval.evalset.paths import absolute, name_of, repository_of
 from agent_eval.results import DEFAULT
 from agent_eval_workbench.setup import _ci
-from agent_eval_workbench.setup._variables import Variables, find_variables, is_passed
+from agent_eval_workbench.setup._ci import Variables, find_variables, is_passed
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices

@@ -19,7 +19,8 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import first_line
 from agent_eval.evalset.json import Document, parse_document, read_document
 from agent_eval.results import FILES, adk_result_value
-from agent_eval_workbench.sources._database import (
+from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
+from agent_eval_workbench.sources.database import (
     MAGIC,
     SPAN_COLUMNS,
     UnreadableDatabase,
@@ -29,12 +30,18 @@ from agent_eval_workbench.sources._database import (
     sessions,
     spans,
 )
-from agent_eval_workbench.sources._recordings import conversation_of_recording, is_recording
-from agent_eval_workbench.sources._results import conversation_of_result
-from agent_eval_workbench.sources._sessions import StoredSession, conversation_of, field, is_session, session_of
-from agent_eval_workbench.sources._spans import Span, is_otlp, is_span, listed_span, otlp_spans
-from agent_eval_workbench.sources._traces import TracedSession, conversation_of_trace, sessions_of
-from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
+from agent_eval_workbench.sources.sessions import (
+    StoredSession,
+    conversation_of,
+    conversation_of_recording,
+    conversation_of_result,
+    field,
+    is_recording,
+    is_session,
+    session_of,
+)
+from agent_eval_workbench.sources.spans import Span, is_otlp, is_span, listed_span, otlp_spans
+from agent_eval_workbench.sources.traces import TracedSession, conversation_of_trace, sessions_of
 
 _GZIP = b"\x1f\x8b"
 SESSION_DATABASE = Path(".adk", "session.db")

@@ -17,12 +17,13 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.core.text import listed, short_name
 from agent_eval.evalset.checks import check_cases
-from agent_eval.evalset.discovery import SUFFIXES
+from agent_eval.evalset.discovery import SUFFIXES, discover
 from agent_eval.evalset.json import (
     PatchError,
     eval_set_text,
     parse_document,
     patched_text,
+    read_document,
     replaced,
     with_item,
     write_if_unchanged,
@@ -31,8 +32,70 @@ from agent_eval.evalset.json import (
 from agent_eval.evalset.models import EvalCase, EvalSet
 from agent_eval.evalset.parse import EvalFile, read_eval_file
 from agent_eval.evalset.paths import absolute, name_of
-from agent_eval_workbench.recording._names import new_set_id
-from agent_eval_workbench.recording._refused import Refused, error
+
+
+class Refused(Exception):
+    """Nothing is written, for these reasons."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = tuple(problems)
+
+    @property
+    def text(self) -> str:
+        """The reasons with their places and hints."""
+        return "\n".join(map(str, self.problems))
+
+
+def error(code: str, message: str, hint: str | None = None, *, file: str | None = None) -> Refused:
+    """The refusal for one reason; see `Problem`."""
+    return Refused([Problem(severity=Severity.ERROR, code=code, message=message, hint=hint, file=file)])
+
+
+def new_set_id(new: Path, root: Path | None) -> tuple[str, list[Problem]]:
+    """The id of a new eval set: the stem of its file, because ADK finds an eval set by it.
+
+    Args:
+        new: The file.
+        root: The directory whose eval files must not have the same id. None skips this check.
+
+    Returns:
+        The id, and a notice if it is not the stem because another file has it.
+    """
+    name = stem(new)
+    taken = _set_ids(root, new) if root is not None else {}
+    if name not in taken:
+        return name, []
+    longer = f"{name}_{absolute(new).parent.name}"
+    return longer, [
+        Problem(
+            severity=Severity.NOTICE,
+            code="eval-set-id-taken",
+            message=f"The id of the eval set is `{longer}`, because `{taken[name]}` has the id `{name}`.",
+            hint="`adk web` finds an eval set by the name of its file.",
+            file=new.as_posix(),
+        )
+    ]
+
+
+def _set_ids(root: Path, exclude: Path) -> dict[str, str]:
+    """The ids of the eval sets below a directory, each with the name of a file, except for one file."""
+    ids: dict[str, str] = {}
+    for file in discover(root).files:
+        document = None if file.path == absolute(exclude) else read_document(file.path, file.name)[0]
+        set_id = document.value.get("eval_set_id") if document and isinstance(document.value, dict) else None
+        if isinstance(set_id, str):
+            ids.setdefault(set_id, file.name)
+    return ids
+
+
+def stem(path: Path) -> str:
+    """A file's name without the suffix of an eval file."""
+    for suffix in (*SUFFIXES, ".json"):
+        if path.name.endswith(suffix) and path.name != suffix:
+            return path.name.removesuffix(suffix)
+    return path.name
+
 
 _FILE = "record-file"
 _ID = "record-id"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase, EvalConfig
-from agent_eval_workbench.recording._live import Take
+from agent_eval_workbench.recording.live import Take
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,9 @@ from typing import Any
 from agent_eval.core.files import MAX_RESULTS, open_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.json import parse_value
-from agent_eval_workbench.sources._sessions import StoredSession
-from agent_eval_workbench.sources._spans import Span
-from agent_eval_workbench.sources._turns import StoredEvent, stored_event
-from agent_eval_workbench.sources.conversation import Place, UnusableConversation
+from agent_eval_workbench.sources.conversation import Place, StoredEvent, UnusableConversation, stored_event
+from agent_eval_workbench.sources.sessions import StoredSession
+from agent_eval_workbench.sources.spans import Span
 
 MAGIC = b"SQLite format 3\0"
 """The first bytes of a database (https://www.sqlite.org/fileformat.html)."""

@@ -1,4 +1,4 @@
-"""Talks to an agent from synchronous code: its event loop runs in a thread of its own."""
+"""The agent of a recording, called from synchronous code: its event loop runs in a thread of its own."""
 
 from __future__ import annotations
 
@@ -13,17 +13,159 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_eval.core.content import Content
+from agent_eval.core.content import Content, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import AUTO_START
+from agent_eval.core.problem import has_error
+from agent_eval.evalset.models import EvalCase, EvalConfig, EvalSet, LoadedFile, SelectedCase, SessionInput
 from agent_eval.simulation import with_call_ids
+from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error
 
 if TYPE_CHECKING:
-    from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.agents.protocol import Agent, Session
+    from agent_eval.agents.discovery import AgentChoice, AgentChoices
+    from agent_eval.agents.protocol import Agent, Session, ToolDecider
     from agent_eval.pipeline import RunContext
+    from agent_eval.runner import PlannedCase
     from agent_eval.settings import Settings
-    from agent_eval_workbench.recording._taping import Taping
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenAgent:
+    """The agent of a new case."""
+
+    choices: AgentChoices
+    choice: AgentChoice
+    app_name: str | None
+    """For `session_input`; None if it is better left out."""
+    flag: str | None
+    """The value of `--agent` that `run` needs to choose it, too; None if it needs none."""
+
+
+def choose_agent(target: Target, settings: Settings, app_name: str | None, state: Mapping[str, Any]) -> ChosenAgent:
+    """Chooses the agent as `run` does.
+
+    Args:
+        target: The eval file.
+        settings: The rules: `--agent`, `[agents]`.
+        app_name: `--app-name`; None to derive it from the agent.
+        state: With which the case begins.
+
+    Raises:
+        Refused: No agent answers, or several could.
+    """
+    choices = _choices(target, settings, app_name, state, explicit=settings.agent)
+    if has_error(choices.problems) or target.name not in choices.by_file:
+        raise Refused(choices.problems)
+    choice = choices.by_file[target.name]
+    if choice.driver.reads_file:
+        hint = "Name an agent that runs, or make cases of the recording with --from."
+        raise error("record-source", f"{choice.path} is a recording, which can't be asked.", hint)
+    directory = choice.directory(settings.root)
+    derived = app_name or (directory.resolve().name if directory is not None else None)
+    for name in dict.fromkeys((derived, app_name)):
+        selected = _choices(target, settings, name, state, explicit=None).by_file.get(target.name)
+        if selected is not None and selected.path == choice.path:
+            return ChosenAgent(choices=choices, choice=choice, app_name=name, flag=None)
+    return ChosenAgent(choices=choices, choice=choice, app_name=derived, flag=settings.agent or choice.path)
+
+
+def _choices(
+    target: Target, settings: Settings, app_name: str | None, state: Mapping[str, Any], *, explicit: str | None
+) -> AgentChoices:
+    from agent_eval.agents.discovery import choose_agents
+    from agent_eval.evalset.discovery import discover
+
+    session = SessionInput(app_name=app_name or "", user_id=USER_ID, state=dict(state)) if app_name or state else None
+    turn = Invocation(user_content=user_message("?"))
+    new = EvalCase(eval_id="new", conversation=[turn], session_input=session)
+    cases = [new] if target.index is not None or not target.cases else [*target.cases, new]
+    loaded = LoadedFile(
+        path=target.name,
+        eval_set=EvalSet(eval_set_id=target.set_id, eval_cases=cases),
+        config=EvalConfig(source=None, criteria=()),
+        cases=tuple(SelectedCase(case=case, line=None) for case in cases),
+    )
+    return choose_agents(
+        settings.root,
+        [loaded],
+        explicit=explicit,
+        mapping=settings.agents,
+        everything=lambda: [file.name for file in discover(settings.root).files],
+        stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
+        ignore_state=settings.a2a_ignore_state,
+    )
+
+
+class Taping:
+    """The tape of one new case."""
+
+    def __init__(self, settings: Settings, file: str, eval_set_id: str) -> None:
+        """Begins with nothing.
+
+        Args:
+            settings: As for a run.
+            file: The eval file, relative to the root.
+            eval_set_id: The eval set that gets the case.
+        """
+        self._settings = dataclasses.replace(settings, tools="record")
+        self._file = file
+        self._eval_set_id = eval_set_id
+        self.adk = ""
+        """The version of google-adk that runs the tools."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets what was recorded: the conversation begins again."""
+        from agent_eval.pipeline import open_tapes
+
+        self._numbers = itertools.count()
+        self._tapes = open_tapes(self._settings)
+
+    def session(self) -> ToolDecider:
+        """Records the tools of a session."""
+        assert self._tapes is not None
+        return self._tapes.session(self._planned("new"), next(self._numbers), [])
+
+    def write(self, eval_id: str) -> Sequence[str]:
+        """Writes the tape of the case, which has its id now.
+
+        Returns:
+            Lines for the reader: what was written, and what looks wrong.
+        """
+        assert self._tapes is not None
+        new, named = (self._planned(name) for name in ("new", eval_id))
+        self._tapes.rename(new, named)
+        return self._tapes.write({"": self.adk})
+
+    def _planned(self, eval_id: str) -> PlannedCase:
+        from agent_eval.runner import PlannedCase
+
+        return PlannedCase(
+            case_id=f"{self._file}:{eval_id}",
+            file=self._file,
+            line=None,
+            eval_set_id=self._eval_set_id,
+            case=EvalCase(eval_id=eval_id, conversation=[]),
+            criteria=(),
+            agent="",
+            fingerprint="",
+        )
+
+
+def taping_of(settings: Settings, choices: AgentChoices, file: str, eval_set_id: str) -> Taping | None:
+    """What records the tools of a new case; None unless the setting `tools` is `record` or `record-missing`.
+
+    Raises:
+        Refused: The agent's tools do not run under our control.
+    """
+    from agent_eval.pipeline import tapes_unsupported
+
+    if settings.tools not in {"record", "record-missing"}:
+        return None
+    if problems := tapes_unsupported(settings, choices):
+        raise Refused(problems)
+    return Taping(settings, file, eval_set_id)
+
 
 _Result = TypeVar("_Result")
 

@@ -1,4 +1,4 @@
-"""Sessions of ADK: the JSON of `adk run --save_session`, `adk web` and ADK's servers, or the same from a database."""
+"""Sessions of ADK (JSON of `adk run --save_session`, `adk web`, its servers; databases), its results, recordings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
-from agent_eval_workbench.sources._turns import StoredEvent, stored_event, turns_of
-from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
+from agent_eval.results import AdkCaseResult, Recording
+from agent_eval_workbench.sources.conversation import (
+    Conversation,
+    Place,
+    StoredEvent,
+    UnusableConversation,
+    stored_event,
+    turns_of,
+)
 
 _SCOPES = ("app", "user")
 _NAMED_KEYS = 10
@@ -137,3 +145,76 @@ def _keys(keys: Sequence[str]) -> str:
     listed = ", ".join(f"`{key}`" for key in keys[:_NAMED_KEYS])
     more = len(keys) - _NAMED_KEYS
     return listed + (f" and {plural(more, 'more key')}" if more > 0 else "")
+
+
+def conversation_of_result(
+    value: object, place: Place, scopes: Collection[str] = ()
+) -> tuple[Conversation, list[Problem]]:
+    """The conversation of a case's result: its session if it was saved, else its turns.
+
+    Args:
+        value: An item of `eval_case_results`.
+        place: Where it is.
+        scopes: The scopes whose state is kept, of `app` and `user`.
+
+    Raises:
+        UnusableConversation: It has no turn with an answer, or is malformed.
+    """
+    try:
+        result = AdkCaseResult.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = tuple(step for step in first["loc"])
+        raise UnusableConversation(replace(place, path=(*place.path, *path)), f"{first['msg']}.") from error
+    assert isinstance(value, Mapping)
+    session = field(value, "session_details")
+    if isinstance(session, Mapping) and isinstance(session.get("events"), list) and session["events"]:
+        inside = replace(place, path=(*place.path, "session_details"))
+        return conversation_of(session_of(session, inside), scopes, result.eval_id)
+    turns = [turn.actual_invocation for turn in result.eval_metric_result_per_invocation]
+    if not turns or any(turn.final_response is None for turn in turns):
+        raise UnusableConversation(place, f"The result of case `{result.eval_id}` has no answers.")
+    return (
+        Conversation(
+            session_id=result.session_id or result.eval_id,
+            eval_id=result.eval_id,
+            turns=turns,
+            started_at=turns[0].creation_timestamp,
+            place=place,
+            user_id=result.user_id,
+        ),
+        [],
+    )
+
+
+def is_recording(value: object) -> bool:
+    """Whether a JSON value is the recording of a run."""
+    return isinstance(value, Mapping) and {"run_id", "case_id", "eval_id", "run", "fingerprint"} <= value.keys()
+
+
+def conversation_of_recording(value: Any, place: Place) -> tuple[Conversation, list[Problem]]:
+    """The conversation of a run. A simulated conversation becomes a fixed one.
+
+    Raises:
+        UnusableConversation: The run ended with an error, has no turn with an answer, or is malformed.
+    """
+    try:
+        recording = Recording.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UnusableConversation(place, f"The recording is malformed: `{where}`: {first['msg']}.") from error
+    if recording.error is not None:
+        message = f"Run `{recording.run_id}` ended with {recording.error.kind}: errors are no expectation."
+        raise UnusableConversation(place, message)
+    turns = recording.invocations
+    if not turns or any(turn.final_response is None for turn in turns):
+        raise UnusableConversation(place, f"Run `{recording.run_id}` has a turn without an answer.")
+    conversation = Conversation(
+        session_id=recording.run_id,
+        eval_id=recording.eval_id,
+        turns=turns,
+        started_at=recording.started_at,
+        place=place,
+    )
+    return conversation, []

@@ -1,0 +1,228 @@
+"""Conversations as new cases of an eval file, checked (also for personal data) but not yet written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.core.content import Content, model_message
+from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents
+from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.text import listed, plural
+from agent_eval.evalset.models import EvalCase
+from agent_eval_workbench.recording.stored import masks_in
+from agent_eval_workbench.recording.target import Refused, Target, checked_text
+from agent_eval_workbench.sources.cases import CaseForm, eval_cases
+from agent_eval_workbench.sources.conversation import Conversation
+
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}")
+_DIGITS = re.compile(r"(?<![\w.])\+?\d(?:[ /()-]{0,2}\d){7,18}(?![\w])")
+"""Eight to nineteen digits with the separators of phone and card numbers."""
+_CARD = range(13, 20)
+"""Digits of a card number (ISO/IEC 7812-1)."""
+_LONGEST = 100_000
+_PLACES = 10
+
+
+def personal_data(cases: Sequence[EvalCase], name: str) -> list[Problem]:
+    """A notice for each case with what looks like e-mail addresses, phone numbers or card numbers.
+
+    Args:
+        cases: New cases.
+        name: Their file.
+    """
+    problems = []
+    for case in cases:
+        places = [
+            f"{where}: {', '.join(plural(count, kind, _MANY[kind]) for kind, count in counts.items())}"
+            for where, text in _texts(case)
+            if (counts := _kinds(text))
+        ]
+        if places:
+            problems.append(
+                Problem(
+                    severity=Severity.NOTICE,
+                    code="record-personal-data",
+                    message=f"The case `{case.eval_id}` has what looks like personal data ({listed(places, _PLACES)}).",
+                    hint="Replace it with invented data before you commit the file.",
+                    file=name,
+                )
+            )
+    return problems
+
+
+_MANY = {"e-mail address": "e-mail addresses", "phone number": "phone numbers", "card number": "card numbers"}
+
+
+def _kinds(text: str) -> Counter[str]:
+    text = text[:_LONGEST]
+    counts = Counter({"e-mail address": len(set(_EMAIL.findall(text)))})
+    for number in set(_DIGITS.findall(text)):
+        digits = re.sub(r"\D", "", number)
+        if len(digits) in _CARD and _is_luhn(digits):
+            counts["card number"] += 1
+        elif len(digits) <= 15 and (number.startswith(("+", "0")) or not number.isdigit()) and not _DATE.match(number):
+            counts["phone number"] += 1
+    return +counts
+
+
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}")
+
+
+def _is_luhn(digits: str) -> bool:
+    """Whether the check digit is right (ISO/IEC 7812-1, annex B)."""
+    total = 0
+    for place, digit in enumerate(reversed(digits)):
+        value = int(digit) * (1 + place % 2)
+        total += value - 9 * (value > 9)
+    return total % 10 == 0
+
+
+def _texts(case: EvalCase) -> Iterator[tuple[str, str]]:
+    if case.session_input is not None:
+        yield "user id", case.session_input.user_id
+        yield "state", " \n".join(_strings(case.session_input.state))
+    for number, turn in enumerate(case.conversation or (), 1):
+        yield f"turn {number}, message", " \n".join(_strings(turn.user_content.model_dump(exclude={"role"})))
+        if turn.intermediate_data is not None:
+            yield f"turn {number}, calls", " \n".join(_strings(turn.intermediate_data.model_dump()))
+        if turn.final_response is not None:
+            yield f"turn {number}, answer", " \n".join(_strings(turn.final_response.model_dump(exclude={"role"})))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key != "inline_data":
+                yield from _strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """A conversation and its changes."""
+
+    turns: list[Invocation]
+    """What the agent did."""
+    calls_visible: bool = True
+    """False if the agent's interface does not show its tool calls."""
+    answers: dict[int, str] = field(default_factory=dict)
+    """Expected answers instead of the agent's, by turn (0-based)."""
+    dropped: dict[int, set[int]] = field(default_factory=dict)
+    """Calls that are not expected, by turn: their numbers (0-based) among the turn's calls."""
+    eval_id: str = ""
+    """The id that the user has chosen; "" for none."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the case will expect something else than the agent has done."""
+        return bool(self.answers or self.dropped)
+
+    def expected(self) -> list[Invocation]:
+        """The turns with the changes."""
+        turns = []
+        for number, turn in enumerate(self.turns):
+            turn = without_calls(turn, self.dropped.get(number, ()))
+            if number in self.answers:
+                turn = turn.model_copy(update={"final_response": model_message(self.answers[number])})
+            turns.append(turn)
+        return turns
+
+
+def without_calls(turn: Invocation, numbers: Collection[int]) -> Invocation:
+    """The turn without some of its calls and their responses.
+
+    Args:
+        turn: A turn in any form.
+        numbers: 0-based positions among the calls of the turn.
+    """
+    data = turn.intermediate_data
+    if not numbers or data is None:
+        return turn
+    changed: IntermediateData | InvocationEvents
+    if isinstance(data, IntermediateData):
+        kept = [call for number, call in enumerate(data.tool_uses) if number not in numbers]
+        changed = data.model_copy(update={"tool_uses": kept})
+    else:
+        changed = _events_without(data, numbers)
+    return turn.model_copy(update={"intermediate_data": changed})
+
+
+def _events_without(data: InvocationEvents, numbers: Collection[int]) -> InvocationEvents:
+    ids: set[str] = set()
+    count = 0
+    events = []
+    for event in data.invocation_events:
+        parts = []
+        for part in event.content.iter_parts() if event.content is not None else ():
+            if part.function_call is not None:
+                if count in numbers:
+                    ids.add(part.function_call.id or "")
+                    count += 1
+                    continue
+                count += 1
+            answered = part.function_response.id if part.function_response is not None else None
+            if not answered or answered not in ids:
+                parts.append(part)
+        content = Content(role=event.content.role, parts=parts) if event.content is not None else None
+        events.append(event.model_copy(update={"content": content}))
+    return InvocationEvents(invocation_events=events)
+
+
+_LONG = 50
+"""Turns; each run of a case asks all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewCases:
+    """Cases that can be written."""
+
+    cases: Sequence[EvalCase]
+    text: str
+    """The whole file with the cases."""
+    problems: Sequence[Problem]
+    """Warnings and notices."""
+
+
+def new_cases(
+    target: Target, conversations: Sequence[Conversation], form: CaseForm, *, again: bool = False
+) -> NewCases:
+    """Makes a case of each conversation.
+
+    Args:
+        target: The eval file.
+        conversations: At least one.
+        form: What the cases expect.
+        again: The only case has new expectations for the messages of the one that it replaces.
+
+    Raises:
+        Refused: A conversation can't become a case, or the file would be invalid.
+    """
+    taken = [name for name in target.taken if name != target.eval_id]
+    cases, problems = eval_cases(conversations, form=form, taken=taken)
+    if target.eval_id and len(cases) == 1:
+        cases = [cases[0].model_copy(update={"eval_id": target.eval_id})]
+    if has_error(problems) or not cases:
+        raise Refused(problems)
+    text = checked_text(target, cases, again=again)
+    problems += [_long(case, target.name) for case in cases if len(case.conversation or ()) > _LONG]
+    problems += masks_in(cases, target.name) + personal_data(cases, target.name)
+    return NewCases(cases=cases, text=text, problems=problems)
+
+
+def _long(case: EvalCase, name: str) -> Problem:
+    turns = len(case.conversation or ())
+    return Problem(
+        severity=Severity.NOTICE,
+        code="record-long",
+        message=f"The case `{case.eval_id}` has {turns:,} turns, and each run of it asks the agent all of them.",
+        hint="A shorter case that shows the same costs less.",
+        file=name,
+    )
