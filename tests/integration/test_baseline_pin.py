@@ -15,9 +15,10 @@ from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import FetchFailed
 from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.github._activity import Activity, activity
+from agent_eval.forge import Activity
+from agent_eval.github._activity import activity
 from agent_eval.github.client import Waiting
-from agent_eval.github.events import Event
+from agent_eval.github.events import GitHubEvent
 from agent_eval.github.forge import GitHub
 
 NO_GIT = GitError("/work is not in a git checkout.", hint="Check the repository out with git (actions/checkout).")
@@ -63,7 +64,7 @@ def client(fake: FakeGitHub) -> GitHub:
     )
 
 
-def pull_request(head: str, base: str, *, name: str = "pull_request", sha: str | None = None) -> Event:
+def pull_request(head: str, base: str, *, name: str = "pull_request", sha: str | None = None) -> GitHubEvent:
     side = {"ref": "main", "sha": base, "repo": {"full_name": "octo/shop"}}
     payload = {
         "pull_request": {"number": 7, "head": {**side, "ref": "feature", "sha": head}, "base": side},
@@ -72,13 +73,15 @@ def pull_request(head: str, base: str, *, name: str = "pull_request", sha: str |
     return event(name, payload, sha=sha, ref="refs/pull/7/merge")
 
 
-def event(name: str, payload: dict[str, Any], *, sha: str | None, ref: str) -> Event:
+def event(name: str, payload: dict[str, Any], *, sha: str | None, ref: str) -> GitHubEvent:
     workflow = "octo/shop/.github/workflows/evals.yml@refs/heads/main"
-    return Event(name=name, payload=payload, sha=sha, ref=ref, repository="octo/shop", run_id=99, workflow_ref=workflow)
+    return GitHubEvent(
+        name=name, payload=payload, sha=sha, ref=ref, repository="octo/shop", run_id=99, workflow_ref=workflow
+    )
 
 
 def find(
-    made: Event, git: Git | GitError, github: GitHub | None = None, *, base_ref: str | None = None
+    made: GitHubEvent, git: Git | GitError, github: GitHub | None = None, *, base_ref: str | None = None
 ) -> BaselineRequest | FetchFailed:
     what: Activity = activity(made, mode="auto")
     return find_request(made, what, git=git, forge=github, artifact="agent-eval-results", base_ref=base_ref)
@@ -200,7 +203,7 @@ def test_pin__a_github_that_does_not_tell(
     assert message in baseline.message
 
 
-def group(head: str, base: str) -> Event:
+def group(head: str, base: str) -> GitHubEvent:
     payload = {"merge_group": {"head_sha": head, "base_sha": base, "base_ref": "refs/heads/main"}}
     return event("merge_group", payload, sha=head, ref="refs/heads/gh-readonly-queue/main/pr-7-x")
 
@@ -218,7 +221,7 @@ def test_pin__another_checkout_than_the_merge_group_s(story: Story) -> None:
     assert f"The checkout ({story.merged[:7]}) is not the merge group's commit ({story.head[:7]})" in baseline.message
 
 
-def push(sha: str, branch: str) -> Event:
+def push(sha: str, branch: str) -> GitHubEvent:
     return event("push", {"repository": {"default_branch": "main"}}, sha=sha, ref=f"refs/heads/{branch}")
 
 
@@ -246,7 +249,7 @@ def test_pin__a_push_to_a_branch_is_compared_with_the_default_branch(
 def test_pin__on_a_laptop(story: Story) -> None:
     story.repo.git("checkout", "-q", "feature")
 
-    baseline = find(Event(), story.repo.opened())
+    baseline = find(GitHubEvent(), story.repo.opened())
 
     assert baseline == BaselineRequest(
         repository="", base_ref="main", commit=story.old, how="the merge base with main", is_pull_request=False
@@ -262,7 +265,7 @@ def test_pin__on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_pa
     clone.commit({"c": "1"})
     clone.git("branch", "-f", "main", story.old)
 
-    baseline = find(Event(), clone.opened())
+    baseline = find(GitHubEvent(), clone.opened())
 
     assert isinstance(baseline, BaselineRequest)
     assert baseline.commit == story.tip
@@ -275,7 +278,7 @@ def test_pin__what_base_ref_names(story: Story, named: str) -> None:
     story.repo.git("tag", "tag", story.old)
     name = story.tip if named == "commit" else named
 
-    baseline = find(Event(), story.repo.opened(), base_ref=name)
+    baseline = find(GitHubEvent(), story.repo.opened(), base_ref=name)
 
     assert isinstance(baseline, BaselineRequest)
     assert baseline.commit == (story.tip if named == "commit" else story.old)
@@ -283,24 +286,24 @@ def test_pin__what_base_ref_names(story: Story, named: str) -> None:
 
 
 def test_pin__a_base_ref_that_is_not_there(story: Story) -> None:
-    assert find(Event(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
+    assert find(GitHubEvent(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
         message="This clone has no branch --output=x to compare with.",
         hint="Check the spelling. In CI, check out with `fetch-depth: 0`.",
         by_name=True,
     )
-    misspelt = find(Event(), story.repo.opened(), base_ref="mian")
+    misspelt = find(GitHubEvent(), story.repo.opened(), base_ref="mian")
     assert isinstance(misspelt, FetchFailed)
     assert misspelt.hint == "Did you mean main? In CI, check out with `fetch-depth: 0`."
 
 
 def test_pin__a_repository_without_a_base(tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "repo")
-    empty = find(Event(), repo.opened())
+    empty = find(GitHubEvent(), repo.opened())
     repo.git("checkout", "-q", "-b", "trunk")
     repo.commit({"a": "1"})
 
     assert empty == FetchFailed(message="The checkout has no commit.")
-    assert find(Event(), repo.opened()) == FetchFailed(
+    assert find(GitHubEvent(), repo.opened()) == FetchFailed(
         message="This clone has no branch main or master to compare with.",
         hint="Name one with `base-ref`. In CI, check out with `fetch-depth: 0`.",
     )

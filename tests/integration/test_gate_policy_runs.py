@@ -14,7 +14,7 @@ from gate_runs import Done
 from pull_requests import Lab
 
 from agent_eval.cli import main
-from agent_eval.core.forge import ACCEPT_RULES
+from agent_eval.forge import ACCEPT_RULES
 
 SOON = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
 RULES = """\

@@ -12,7 +12,7 @@ from fake_github import FakeGitHub
 from gate_runs import Done
 from pull_requests import BOT, Lab
 
-from agent_eval.core.forge import ACCEPT_RULES
+from agent_eval.forge import ACCEPT_RULES
 from agent_eval.results.rule_changes import RuleChangesReport
 
 CASES = ("lamp_on", "lamp_off", "door")

@@ -11,9 +11,10 @@ import pytest
 from fake_github import FakeGitHub, Pull, Run
 from github_clock import client
 
-from agent_eval.core.forge import Bound, Claim, Unbound
-from agent_eval.github.binding import bind, finished_run
-from agent_eval.github.events import Event
+from agent_eval.forge import Bound, Claim, Unbound
+from agent_eval.github._activity import activity
+from agent_eval.github.binding import bind
+from agent_eval.github.events import GitHubEvent
 
 
 @pytest.fixture
@@ -170,6 +171,12 @@ def test_binding__the_run_is_that_of_the_event() -> None:
     examples = json.loads((Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8"))
     payload = examples["workflow_run"]
 
-    assert finished_run(Event(name="workflow_run", payload=payload)) == payload["workflow_run"]["id"]
-    assert finished_run(Event(name="push", payload=payload)) is None
-    assert finished_run(Event(name="workflow_run", payload={"workflow_run": {"id": True}})) is None
+    assert (
+        activity(GitHubEvent(name="workflow_run", payload=payload), mode="auto").finished_run
+        == payload["workflow_run"]["id"]
+    )
+    assert activity(GitHubEvent(name="push", payload=payload), mode="auto").finished_run is None
+    assert (
+        activity(GitHubEvent(name="workflow_run", payload={"workflow_run": {"id": True}}), mode="auto").finished_run
+        is None
+    )

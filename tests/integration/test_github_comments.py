@@ -9,8 +9,8 @@ import pytest
 from fake_github import Comment, FakeGitHub, Fault, forbidden, primary_limit, secondary_limit
 from github_clock import Clock, client
 
-from agent_eval.core.forge import Comment as NewComment
-from agent_eval.core.forge import Posted, RunStamp
+from agent_eval.forge import Comment as NewComment
+from agent_eval.forge import Posted, RunStamp
 from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, upsert_comment
 from agent_eval.github.marker import marked, read_marker
 

@@ -8,9 +8,9 @@ import pytest
 from fake_github import FakeGitHub, Fault
 from github_clock import client
 
-from agent_eval.core.forge import ACCEPT_RULES, Acceptance
-from agent_eval.github.events import Event
-from agent_eval.github.labels import started_by_label
+from agent_eval.forge import ACCEPT_RULES, Acceptance
+from agent_eval.github._activity import activity
+from agent_eval.github.events import GitHubEvent
 
 
 @pytest.fixture
@@ -21,13 +21,15 @@ def fake() -> Iterator[FakeGitHub]:
         yield server
 
 
-def run_of(fake: FakeGitHub, **payload: object) -> Event:
+def run_of(fake: FakeGitHub, **payload: object) -> GitHubEvent:
     run = fake.state.run(fake.state.pulls[7].head_sha, event="pull_request", branch="feature")
-    return Event(name="pull_request", run_id=run.id, payload=payload)
+    return GitHubEvent(name="pull_request", run_id=run.id, payload=payload)
 
 
-def asked(fake: FakeGitHub, event: Event) -> Acceptance:
-    return client(fake).acceptance(7, run_id=event.run_id, started_by_label=started_by_label(event))
+def asked(fake: FakeGitHub, event: GitHubEvent) -> Acceptance:
+    return client(fake).acceptance(
+        7, run_id=event.run_id, started_by_label=activity(event, mode="auto").started_by_label
+    )
 
 
 def test_a_label_that_a_person_set_after_the_push__accepts(fake: FakeGitHub) -> None:

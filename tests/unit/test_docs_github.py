@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent_eval.core.forge import RunStamp
+from agent_eval.forge import RunStamp
 from agent_eval.github import _activity as activities
 from agent_eval.github import client, comments, errors
 from agent_eval.github._activity import activity
-from agent_eval.github.events import Event
+from agent_eval.github.events import GitHubEvent
 from agent_eval.github.marker import marked
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ NAMES = "pull_request pull_request_target merge_group schedule workflow_dispatch
 def test_events__activity_is_the_documented_one(name: str) -> None:
     documented = rows().get(name, rows()["all others"])
 
-    assert activity(Event(name=name, payload=PAYLOAD, ref="refs/heads/main"), mode="auto").kind == documented
+    assert activity(GitHubEvent(name=name, payload=PAYLOAD, ref="refs/heads/main"), mode="auto").kind == documented
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_events__activity_is_the_documented_one(name: str) -> None:
 def test_push__activity_is_the_documented_one(ref: str, row: str) -> None:
     [documented] = re.findall(rf"^\| {re.escape(row)} \| (\w+) \|", PAGE, re.MULTILINE)
 
-    assert activity(Event(name="push", payload=PAYLOAD, ref=ref), mode="auto").kind == documented
+    assert activity(GitHubEvent(name="push", payload=PAYLOAD, ref=ref), mode="auto").kind == documented
 
 
 def test_events__every_rule_has_a_row() -> None:

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from agent_eval.github._activity import Activity, Kind, Mode, activity
-from agent_eval.github.events import Event
+from agent_eval.forge import Activity, Kind, Mode
+from agent_eval.github._activity import activity
+from agent_eval.github.events import GitHubEvent
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8")
@@ -31,12 +32,12 @@ def payload(name: str, **changes: Any) -> dict[str, Any]:
     return result
 
 
-def event(name: str, body: Mapping[str, Any] | None = None, **facts: Any) -> Event:
+def event(name: str, body: Mapping[str, Any] | None = None, **facts: Any) -> GitHubEvent:
     default = {"push": "push", "merge_group": "merge_group", "workflow_run": "workflow_run"}.get(name)
     if body is None:
         body = payload(default) if default else {}
     defaults: dict[str, Any] = {"sha": SHA, "ref": "refs/heads/main", "repository": "octo/shop", "actor": "mona"}
-    return Event(name=name, payload=body, **{**defaults, **facts})
+    return GitHubEvent(name=name, payload=body, **{**defaults, **facts})
 
 
 OWN = payload("pull_request.opened")
@@ -44,7 +45,7 @@ FORK = payload("pull_request.opened", pull_request__head__repo__full_name="mallo
 DELETED_FORK = payload("pull_request.opened", pull_request__head__repo=None)
 
 
-def do(one: Event, mode: Mode = "auto", **more: Any) -> Activity:
+def do(one: GitHubEvent, mode: Mode = "auto", **more: Any) -> Activity:
     return activity(one, mode=mode, **more)
 
 
@@ -258,7 +259,7 @@ def test_activity__unknown_events_are_gated_and_explained(name: str) -> None:
 
 
 def test_activity__outside_of_github_actions_it_is_gated() -> None:
-    assert do(Event()).kind == "gate"
+    assert do(GitHubEvent()).kind == "gate"
 
 
 def test_activity__no_payload_breaks_it() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.github.events import Event, EventError, pull_request_at, read_event, sha_at
+from agent_eval.forge import EventError
+from agent_eval.github.events import GitHubEvent, pull_request_at, read_event, sha_at
 
 EXAMPLES: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8")
@@ -54,9 +55,9 @@ def test_events__everything_is_read(file: Path) -> None:
 
 
 def test_events__outside_of_github_there_is_none() -> None:
-    assert read_event({"GITHUB_SHA": "a" * 40}) == Event()
-    assert Event().run_url is None
-    assert Event().workflow_path is None
+    assert read_event({"GITHUB_SHA": "a" * 40}) == GitHubEvent()
+    assert GitHubEvent().run_url is None
+    assert GitHubEvent().workflow_path is None
 
 
 def test_events__an_event_may_come_without_a_payload(file: Path) -> None:

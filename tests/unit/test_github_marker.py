@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_eval.core.forge import Comment, CommentMode, RunStamp
+from agent_eval.forge import Comment, CommentMode, RunStamp
 from agent_eval.github.marker import Marked, marked, read_marker, same_text
 
 RUN = RunStamp(run_id=123, attempt=2, sha="ab" * 20)

@@ -20,9 +20,8 @@ from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Missing, No
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.baseline.recordings import StoredRecordings, recordings_in
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.core.forge import Artifact, Forge, ForgeError, WorkflowRun
 from agent_eval.core.text import harmless, plural
-from agent_eval.github import same_repository
+from agent_eval.forge import Artifact, Forge, ForgeError, WorkflowRun, same_repository
 from agent_eval.results import BaselineSource, Origin, RunReport
 
 DEPTH = 20

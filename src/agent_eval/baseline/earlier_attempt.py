@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.reader import read_report
-from agent_eval.core.forge import Artifact, Forge, PullRequest
-from agent_eval.github import same_repository
+from agent_eval.forge import Artifact, Forge, PullRequest, same_repository
 from agent_eval.results import Origin, RunReport
 
 _MAX_RUNS = 5

@@ -12,9 +12,8 @@ from dataclasses import replace
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import FetchFailed
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.core.forge import Forge, ForgeError
 from agent_eval.core.text import harmless
-from agent_eval.github import Activity, Event
+from agent_eval.forge import Activity, Event, Forge, ForgeError
 
 _BRANCHES = ("main", "master")
 """Branches to try outside GitHub if the default branch is unknown."""

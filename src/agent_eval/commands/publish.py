@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline import describe
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.reader import read_report
-from agent_eval.core.forge import Comment, Forge, ForgeError, Posted, RunStamp, Unbound
 from agent_eval.core.text import first_line, harmless
+from agent_eval.forge import Comment, Forge, ForgeError, Posted, RunStamp, Unbound
 from agent_eval.pipeline import links_of
 from agent_eval.results import Origin, Reason, RunReport
 
 if TYPE_CHECKING:
-    from agent_eval.core.forge import Bound, Claim
+    from agent_eval.forge import Bound, Claim
     from agent_eval.pipeline import CIContext
     from agent_eval.settings import Settings
 
@@ -93,9 +93,7 @@ def publish(settings: Settings, ci: CIContext) -> Published:
 
     Its artifact is untrusted: GitHub alone decides which pull request it belongs to, and all its texts are escaped.
     """
-    from agent_eval.github.binding import finished_run
-
-    forge, run_id = ci.forge, finished_run(ci.event)
+    forge, run_id = ci.forge, ci.activity.finished_run
     if forge is None or run_id is None:
         return Published(message="The event names no finished run.", ok=False)
     try:
@@ -120,7 +118,7 @@ def _unbound(binding: Unbound) -> Published:
 
 
 def _claim(report: RunReport) -> Claim:
-    from agent_eval.core.forge import Claim
+    from agent_eval.forge import Claim
 
     origin = report.origin
     if origin is None:

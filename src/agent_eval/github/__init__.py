@@ -1,15 +1,21 @@
 """GitHub: the event that started a run, what the run does because of it, and the API behind `Forge`."""
 
-from agent_eval.github._activity import Activity, activity
-from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import Event, EventError, read_event, same_repository
+from __future__ import annotations
 
-__all__ = [
-    "Activity",
-    "Event",
-    "EventError",
-    "GitHubError",
-    "activity",
-    "read_event",
-    "same_repository",
-]
+from collections.abc import Callable
+
+from agent_eval.forge import Event, Forge, Host
+from agent_eval.github._activity import activity
+from agent_eval.github.events import GitHubEvent, read_event
+
+
+def _connect(event: Event, token: str, log: Callable[[str], None]) -> Forge:
+    from agent_eval.github.forge import GitHub  # imports the client
+
+    assert isinstance(event, GitHubEvent)
+    return GitHub(api_url=event.api_url, repository=event.repository or "", token=token, log=log)
+
+
+GITHUB = Host(read_event=read_event, activity=activity, connect=_connect)
+
+__all__ = ["GITHUB"]

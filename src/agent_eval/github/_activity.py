@@ -15,15 +15,12 @@ The first matching rule applies:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Literal
 
-from agent_eval.core.forge import PullRequest
-from agent_eval.github.events import Event, at, branch_of, pull_request_at, sha_at, text_at
+from agent_eval.forge import ACCEPT_RULES, Activity, Event, Mode, PullRequest
+from agent_eval.github.events import GitHubEvent, at, branch_of, pull_request_at, sha_at, text_at
 
-Kind = Literal["compare", "record", "publish", "gate", "refuse"]
-Mode = Literal["auto", "gate", "publish"]
 _DEPENDABOT = "dependabot[bot]"
 _FROM_DEPENDABOT = frozenset(
     {
@@ -38,30 +35,6 @@ _FROM_DEPENDABOT = frozenset(
 )
 """Events whose runs get a read-only token and no secrets if Dependabot is their actor (docs.github.com,
 "Troubleshooting Dependabot on GitHub Actions")."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Activity:
-    """What the run does."""
-
-    kind: Kind
-    """`compare`: gate, and compare with the base branch. `record`: gate, and record the results as a baseline.
-    `publish`: post the results of another run. `gate`: gate only. `refuse`: exit with code 2."""
-    pull_request: PullRequest | None = None
-    """As in the payload, not verified; None for `publish` (see binding.py)."""
-    base_ref: str | None = None
-    """The branch to compare with, without `refs/heads/`; for `record`, the branch of the results."""
-    commit: str | None = None
-    """The commit of the event. For `pull_request` GitHub's merge with the base branch; the workflow may have checked
-    out the head instead, which only git knows. None if the event has no commit."""
-    base_commit: str | None = None
-    """The base of the commit: exact for `merge_group`. For pull requests the tip of the base branch at the time of the
-    event; the first parent of the tested merge is more accurate."""
-    secrets_withheld: bool = False
-    """GitHub gives this run no secrets and a token that only reads (a fork's pull request, Dependabot). Private
-    repositories can be configured to pass them: an existing key is used."""
-    explanation: str
-    """A sentence for the log: what the run does, and why."""
 
 
 def activity(
@@ -79,6 +52,14 @@ def activity(
         allow_unsafe_pull_request_target: Run on a fork's pull request although secrets are available.
         base_branches: Names or globs (`release/*`) of further branches that record baselines.
     """
+    assert isinstance(event, GitHubEvent)
+    about = _activity(event, mode, allow_unsafe_pull_request_target, base_branches)
+    return replace(about, finished_run=_finished_run(event), started_by_label=_started_by_label(event))
+
+
+def _activity(
+    event: GitHubEvent, mode: Mode, allow_unsafe_pull_request_target: bool, base_branches: Sequence[str]
+) -> Activity:
     in_payload = pull_request_at(event.payload, "pull_request")
     pull_request = in_payload if event.name in {"pull_request", "pull_request_target"} else None
     if event.name == "pull_request_target" and not allow_unsafe_pull_request_target:
@@ -132,19 +113,19 @@ def _unsafe(pull_request: PullRequest | None) -> str | None:
     )
 
 
-def _secrets_withheld(event: Event, pull_request: PullRequest | None) -> bool:
+def _secrets_withheld(event: GitHubEvent, pull_request: PullRequest | None) -> bool:
     """Applies GitHub's rules: for events of a fork's pull request, and of Dependabot (_FROM_DEPENDABOT)."""
     if pull_request is not None and pull_request.is_fork:
         return event.name != "pull_request_target"
     return event.actor == _DEPENDABOT and event.name in _FROM_DEPENDABOT
 
 
-def _commit(event: Event) -> str | None:
+def _commit(event: GitHubEvent) -> str | None:
     """Returns the tested commit; for `pull_request_target` GITHUB_SHA is a commit of the base branch, so None."""
     return None if event.name == "pull_request_target" else event.sha
 
 
-def _compare(event: Event, pull_request: PullRequest | None, withheld: bool) -> Activity:
+def _compare(event: GitHubEvent, pull_request: PullRequest | None, withheld: bool) -> Activity:
     if pull_request is None:
         explanation = f"The event {event.name} has no pull request in its payload: gated without a comparison."
         return Activity(kind="gate", commit=_commit(event), secrets_withheld=withheld, explanation=explanation)
@@ -161,7 +142,7 @@ def _compare(event: Event, pull_request: PullRequest | None, withheld: bool) -> 
     )
 
 
-def _merge_group(event: Event) -> Activity:
+def _merge_group(event: GitHubEvent) -> Activity:
     base_ref = branch_of(text_at(event.payload, "merge_group", "base_ref"))
     if base_ref is None:
         explanation = "The event merge_group has no base branch in its payload: gated without a comparison."
@@ -175,11 +156,11 @@ def _merge_group(event: Event) -> Activity:
     )
 
 
-def _is_base(event: Event, branch: str, base_branches: Sequence[str]) -> bool:
+def _is_base(event: GitHubEvent, branch: str, base_branches: Sequence[str]) -> bool:
     return branch == event.default_branch or any(fnmatchcase(branch, pattern) for pattern in base_branches)
 
 
-def _push(event: Event, base_branches: Sequence[str], withheld: bool) -> Activity:
+def _push(event: GitHubEvent, base_branches: Sequence[str], withheld: bool) -> Activity:
     branch = branch_of(event.ref)
     if at(event.payload, "deleted") is True:
         return Activity(kind="gate", secrets_withheld=withheld, explanation="The push deleted its branch: gated only.")
@@ -196,7 +177,7 @@ def _push(event: Event, base_branches: Sequence[str], withheld: bool) -> Activit
     return Activity(kind="gate", commit=event.sha, secrets_withheld=withheld, explanation=explanation)
 
 
-def _on_branch(event: Event, base_branches: Sequence[str]) -> Activity:
+def _on_branch(event: GitHubEvent, base_branches: Sequence[str]) -> Activity:
     branch = branch_of(event.ref)
     # GitHub starts schedules on the default branch only.
     if branch is not None and (event.name == "schedule" or _is_base(event, branch, base_branches)):
@@ -207,7 +188,7 @@ def _on_branch(event: Event, base_branches: Sequence[str]) -> Activity:
     return Activity(kind="gate", commit=event.sha, explanation=explanation)
 
 
-def _publish(event: Event) -> Activity:
+def _publish(event: GitHubEvent) -> Activity:
     if event.name != "workflow_run":
         explanation = (
             f"mode: publish posts the results of a finished run and needs a workflow_run job; this event is "
@@ -223,3 +204,13 @@ def _publish(event: Event) -> Activity:
         return Activity(kind="refuse", explanation=explanation)
     explanation = "Checks and posts the results of a finished run of a pull request; runs none of its code."
     return Activity(kind="publish", commit=sha_at(event.payload, "workflow_run", "head_sha"), explanation=explanation)
+
+
+def _finished_run(event: GitHubEvent) -> int | None:
+    run_id = at(event.payload, "workflow_run", "id") if event.name == "workflow_run" else None
+    return run_id if isinstance(run_id, int) and not isinstance(run_id, bool) else None
+
+
+def _started_by_label(event: GitHubEvent) -> bool:
+    name = text_at(event.payload, "label", "name") or ""
+    return text_at(event.payload, "action") == "labeled" and name.casefold() == ACCEPT_RULES.casefold()

@@ -7,17 +7,10 @@ be the run's commit. Claims of an artifact can only lead to a refusal, or select
 
 from __future__ import annotations
 
-from agent_eval.core.forge import Bound, Claim, PullRequest, Unbound, WorkflowRun
+from agent_eval.forge import Bound, Claim, PullRequest, Unbound, WorkflowRun, same_repository
 from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import Event, at, same_repository
 from agent_eval.github.runs import get_pull, get_run, open_pulls, pulls_of_head
-
-
-def finished_run(event: Event) -> int | None:
-    """Returns the run id of a `workflow_run` event; None for other events."""
-    run_id = at(event.payload, "workflow_run", "id") if event.name == "workflow_run" else None
-    return run_id if isinstance(run_id, int) and not isinstance(run_id, bool) else None
 
 
 def bind(github: GitHubClient, run_id: int, claim: Claim | None = None) -> Bound | Unbound:
@@ -25,7 +18,7 @@ def bind(github: GitHubClient, run_id: int, claim: Claim | None = None) -> Bound
 
     Args:
         github: The repository of the run.
-        run_id: The run id of the event, see `finished_run`.
+        run_id: The id of the run.
         claim: The artifact's claims, to compare with GitHub's data. Without them several matching pull requests are
             ambiguous.
 

@@ -27,7 +27,7 @@ from agent_eval.net.transfer import Answer, BearerAuth, NoAuth, Request, new_ses
 if TYPE_CHECKING:
     from requests import Session
 
-    from agent_eval.core.forge import ErrorKind
+    from agent_eval.forge import ErrorKind
 
 API_VERSION = "2022-11-28"
 """Sent as X-GitHub-Api-Version. GHES 3.9 and later support it; older versions ignore it."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_eval.core.forge import Comment, Posted, PostKind
+from agent_eval.forge import Comment, Posted, PostKind
 from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import text_at

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_eval.core.forge import ErrorKind, ForgeError
+from agent_eval.forge import ErrorKind, ForgeError
 from agent_eval.net.retry import seconds_asked, server_time
 
 SECONDARY_WAIT = 60.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.core.forge import PullRequest
+from agent_eval.forge import Event, EventError, PullRequest, same_repository
 
 _LARGEST = 25_000_000
 """Bytes. GitHub caps a payload at 25 MB (webhooks: "payload cap")."""
@@ -19,28 +19,12 @@ _WORKFLOW = re.compile(r"[^/]+/[^/]+/(?P<path>.+?)(?:@.*)?")
 HEADS = "refs/heads/"
 
 
-class EventError(Exception):
-    """The event can't be read. The message names the variable or file, and the reason."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Event:
-    """The event that started the run."""
+class GitHubEvent(Event):
+    """An event of GitHub Actions."""
 
-    name: str = ""
-    """GitHub's name, e.g. `pull_request`; "" outside GitHub Actions."""
     payload: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The webhook's JSON; empty if there is none."""
-    sha: str | None = None
-    """The commit that GitHub checks out by default. For `pull_request` a merge of the head with the tip of the base
-    branch."""
-    ref: str | None = None
-    """Full, e.g. `refs/heads/main` or `refs/pull/7/merge`."""
-    repository: str | None = None
-    """`owner/name` of the workflow's repository."""
-    run_id: int | None = None
-    run_attempt: int | None = None
-    """1 for the first."""
     server_url: str = "https://github.com"
     api_url: str = "https://api.github.com"
     workflow_ref: str | None = None
@@ -66,8 +50,12 @@ class Event:
         """Default branch of the repository; None if the payload doesn't name it."""
         return text_at(self.payload, "repository", "default_branch")
 
+    def source_url(self, commit: str) -> str | None:
+        """URL below which the files of a commit can be browsed."""
+        return f"{self.server_url}/{self.repository}/blob/{commit}" if self.name and self.repository else None
 
-def read_event(environ: Mapping[str, str]) -> Event:
+
+def read_event(environ: Mapping[str, str]) -> GitHubEvent:
     """Reads the event from GitHub's variables and the file `GITHUB_EVENT_PATH`.
 
     Outside GitHub Actions (no `GITHUB_EVENT_NAME`) the event has no name.
@@ -78,11 +66,11 @@ def read_event(environ: Mapping[str, str]) -> Event:
     """
     name = environ.get("GITHUB_EVENT_NAME", "")
     if not name:
-        return Event()
+        return GitHubEvent()
     repository = environ.get("GITHUB_REPOSITORY") or None
     if repository is not None and not _REPOSITORY.fullmatch(repository):
         raise EventError(f"GITHUB_REPOSITORY is {repository!r}, not owner/name.")
-    return Event(
+    return GitHubEvent(
         name=name,
         payload=_payload(environ.get("GITHUB_EVENT_PATH", "")),
         sha=environ.get("GITHUB_SHA") or None,
@@ -90,8 +78,8 @@ def read_event(environ: Mapping[str, str]) -> Event:
         repository=repository,
         run_id=_number(environ, "GITHUB_RUN_ID"),
         run_attempt=_number(environ, "GITHUB_RUN_ATTEMPT"),
-        server_url=(environ.get("GITHUB_SERVER_URL") or Event.server_url).rstrip("/"),
-        api_url=(environ.get("GITHUB_API_URL") or Event.api_url).rstrip("/"),
+        server_url=(environ.get("GITHUB_SERVER_URL") or GitHubEvent.server_url).rstrip("/"),
+        api_url=(environ.get("GITHUB_API_URL") or GitHubEvent.api_url).rstrip("/"),
         workflow_ref=environ.get("GITHUB_WORKFLOW_REF") or None,
         actor=environ.get("GITHUB_ACTOR") or None,
     )
@@ -126,11 +114,6 @@ def pull_request_at(payload: Mapping[str, Any], *keys: str) -> PullRequest | Non
         open=item.get("state", "open") == "open",
         draft=item.get("draft") is True,
     )
-
-
-def same_repository(left: str | None, right: str | None) -> bool:
-    """Whether two full names mean the same repository; GitHub ignores case."""
-    return left is not None and right is not None and left.casefold() == right.casefold()
 
 
 def branch_of(ref: str | None) -> str | None:

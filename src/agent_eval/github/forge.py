@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from agent_eval.core.forge import Acceptance, Artifact, Bound, Claim, Comment, Posted, Unbound, WorkflowRun
+from agent_eval.forge import Acceptance, Artifact, Bound, Claim, Comment, Posted, Unbound, WorkflowRun
 from agent_eval.github import binding, comments, labels, runs
 from agent_eval.github.client import GitHubClient
 
 
 class GitHub(GitHubClient):
-    """One repository on GitHub. The methods are those of `agent_eval.core.forge.Forge`."""
+    """One repository on GitHub. The methods are those of `agent_eval.forge.Forge`."""
 
     def upsert_comment(self, comment: Comment) -> Posted:
         """See `comments.upsert_comment`."""

@@ -7,12 +7,11 @@ dates are chosen by its author: the label must be newer than this commit's run, 
 
 from __future__ import annotations
 
-from agent_eval.core.forge import ACCEPT_RULES, Acceptance
 from agent_eval.core.text import harmless
+from agent_eval.forge import ACCEPT_RULES, Acceptance
 from agent_eval.github import runs
 from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import Event, text_at
 
 
 def acceptance(github: GitHubClient, number: int, *, run_id: int | None, started_by_label: bool) -> Acceptance:
@@ -22,7 +21,7 @@ def acceptance(github: GitHubClient, number: int, *, run_id: int | None, started
         github: The repository.
         number: Number of the pull request.
         run_id: This run; None if it has no id.
-        started_by_label: Setting the label started this run (`started_by_label`).
+        started_by_label: Setting the label started this run.
     """
     try:
         label = _last_label(github, number)
@@ -50,9 +49,3 @@ def _last_label(github: GitHubClient, number: int) -> runs.LabelEvent | None:
         if event.label.name.casefold() == ACCEPT_RULES.casefold():
             last = event
     return last if last is not None and last.event == "labeled" else None
-
-
-def started_by_label(event: Event) -> bool:
-    """Whether setting the label started this run; the payload then contains the labelled commit."""
-    name = text_at(event.payload, "label", "name") or ""
-    return text_at(event.payload, "action") == "labeled" and name.casefold() == ACCEPT_RULES.casefold()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from agent_eval.core.forge import ApiModel, Artifact, PullRequest, WorkflowRun
+from agent_eval.forge import ApiModel, Artifact, PullRequest, WorkflowRun
 from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import pull_request_at

@@ -191,10 +191,9 @@ def _accepted_by(
         return "the checks of the pull requests in this merge group have decided about it", ""
     if about.pull_request is None or ci.forge is None or not ci.forge.has_token:
         return "", ""
-    from agent_eval.core.forge import ACCEPT_RULES
-    from agent_eval.github.labels import started_by_label
+    from agent_eval.forge import ACCEPT_RULES
 
     label = ci.forge.acceptance(
-        about.pull_request.number, run_id=ci.event.run_id, started_by_label=started_by_label(ci.event)
+        about.pull_request.number, run_id=ci.event.run_id, started_by_label=about.started_by_label
     )
     return (f"{label.by} set the label `{ACCEPT_RULES}`" if label.by else ""), label.why_not

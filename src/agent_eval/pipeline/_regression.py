@@ -311,7 +311,7 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
 def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
     """Evidence of the pull request's previous attempt; empty where it is unavailable."""
     from agent_eval.baseline.earlier_attempt import earlier_attempt
-    from agent_eval.core.forge import ForgeError
+    from agent_eval.forge import ForgeError
     from agent_eval.gate.regression import held_against
 
     pull_request, forge = ci.activity.pull_request, ci.forge

@@ -21,16 +21,17 @@ from agent_eval.baseline import (
     open_git,
 )
 from agent_eval.core.files import MAX_SETTINGS, read_regular
-from agent_eval.core.forge import ForgeError
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import listed
-from agent_eval.github import Activity, Event, EventError, GitHubError, activity, read_event
+from agent_eval.forge import Activity, Event, EventError, ForgeError, Host
+from agent_eval.github import GITHUB
 from agent_eval.results import JOURNAL, Origin
 
 if TYPE_CHECKING:
-    from agent_eval.core.forge import Forge
+    from agent_eval.forge import Forge
     from agent_eval.settings import Settings
 
+_HOSTS: tuple[Host, ...] = (GITHUB,)
 _SMALL = 1_000_000
 """Bytes of agent-eval.toml that are read from another commit."""
 
@@ -75,9 +76,7 @@ class CIContext:
     def source_url(self) -> str | None:
         """Where the tested files can be browsed."""
         commit = self.origin.head_commit or self.origin.commit
-        if not (self.event.name and self.event.repository and commit):
-            return None
-        return f"{self.event.server_url}/{self.event.repository}/blob/{commit}"
+        return self.event.source_url(commit) if commit else None
 
     def changed_files(self) -> list[str] | None:
         """What differs from the base commit, as paths from the top of the checkout; None if that is unknown."""
@@ -115,10 +114,10 @@ def detect_ci_context(
         The context, and problems that forbid the run.
     """
     try:
-        event = read_event(environ)
+        host, event = _host(environ)
     except EventError as error:
         return LOCAL, [_error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")]
-    detected = activity(
+    detected = host.activity(
         event,
         mode="auto" if settings.mode == "merge" or settings.mode == "link" else settings.mode,
         allow_unsafe_pull_request_target=settings.allow_pull_request_target,
@@ -136,7 +135,7 @@ def detect_ci_context(
         activity=detected,
         origin=_origin(event, detected, head),
         git=git,
-        forge=_forge(settings, event, log),
+        forge=_forge(settings, host, event, log),
     )
     if detected.kind == "refuse":
         return ci, [_error("event-refused", detected.explanation, None)]
@@ -144,20 +143,23 @@ def detect_ci_context(
     return _with_baseline_request(ci, settings)
 
 
+def _host(environ: Mapping[str, str]) -> tuple[Host, Event]:
+    """The forge whose job this is, and the job's event; without a name outside of CI."""
+    events = [(host, host.read_event(environ)) for host in _HOSTS]
+    return next(((host, event) for host, event in events if event.name), events[0])
+
+
 def _error(code: str, message: str, hint: str | None) -> Problem:
     return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
 
 
-def _forge(settings: Settings, event: Event, log: Callable[[str], None]) -> Forge | None:
+def _forge(settings: Settings, host: Host, event: Event, log: Callable[[str], None]) -> Forge | None:
     if not event.name or event.repository is None:
         return None
-    from agent_eval.github.forge import GitHub
-
-    token = settings.github_token or ""
     try:
-        return GitHub(api_url=event.api_url, repository=event.repository, token=token, log=log)
-    except GitHubError as error:
-        log(f"agent-eval: GitHub is not asked for anything: {error}")
+        return host.connect(event, settings.github_token or "", log)
+    except ForgeError as error:
+        log(f"agent-eval: the host of the pull request is not asked for anything: {error}")
         return None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent_eval.core.forge import ACCEPT_RULES
 from agent_eval.core.text import listed, plural, short_name, shorten
+from agent_eval.forge import ACCEPT_RULES
 from agent_eval.results import RuleChange, RuleChangesReport, RunReport
 
 _MOST_NAMES = 3

@@ -1,8 +1,4 @@
-"""The forge: the host of the repository and its pull requests, as the gate uses it.
-
-`agent_eval.github` implements `Forge` for GitHub. Another host is another package: an implementation of `Forge`, and
-its selection in `pipeline/ci_context.py`. The models of runs and artifacts have the field names of GitHub's API.
-"""
+"""What the gate asks of a forge. The models of runs and artifacts have the field names of GitHub's API."""
 
 from __future__ import annotations
 

@@ -1,0 +1,52 @@
+"""The forge: the host of the repository, of its pull requests and of its CI runs, as the gate uses it.
+
+`agent_eval.github` is one. Another forge is another package with a `Host`, and a line in `pipeline/ci_context.py`.
+"""
+
+from agent_eval.forge.event import Activity, Event, EventError, Host, Kind, Mode, same_repository
+from agent_eval.forge.protocol import (
+    ACCEPT_RULES,
+    Acceptance,
+    ApiModel,
+    Artifact,
+    Bound,
+    Claim,
+    Comment,
+    CommentMode,
+    ErrorKind,
+    Forge,
+    ForgeError,
+    Posted,
+    PostKind,
+    PullRequest,
+    RunStamp,
+    Unbound,
+    WorkflowRun,
+)
+
+__all__ = [
+    "ACCEPT_RULES",
+    "Acceptance",
+    "Activity",
+    "ApiModel",
+    "Artifact",
+    "Bound",
+    "Claim",
+    "Comment",
+    "CommentMode",
+    "ErrorKind",
+    "Event",
+    "EventError",
+    "Forge",
+    "ForgeError",
+    "Host",
+    "Kind",
+    "Mode",
+    "PostKind",
+    "Posted",
+    "PullRequest",
+    "RunStamp",
+    "Unbound",
+    "WorkflowRun",
+    "same_repository",
+]
