@@ -76,6 +76,9 @@ def test_discovery__nothing_found_names_what_was_missed(tmp_path: Path) -> None:
         "`bot/evals.json`, `bot/old.json` look like eval files: rename them, e.g. to `evals.evalset.json`. Eval files"
     )
     assert names(discover(tmp_path, ["bot/evals.json"])) == ["bot/evals.json"]
+    make(tmp_path, ["bot/agent.py"])
+    [problem] = discover(tmp_path, ["bot"]).problems
+    assert str(problem.hint).startswith("`bot` is an agent: `agent-eval run --agent bot` runs the eval files")
 
 
 def test_discovery__missing_path_lists_its_neighbours(tmp_path: Path) -> None:

@@ -109,3 +109,12 @@ def test_a_link_to_itself__is_exit_2_and_no_bug_of_ours(
     assert main(arguments) == 2
 
     assert "/loop': the symbolic link leads to itself. Remove it" in capsys.readouterr().err
+
+
+def test_output_directory__that_cannot_be_created_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.test.json").write_text("[]", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--output-dir", "/proc/x"]) == 2
+    assert "can't be created there. Set another --output-dir: '/proc/x'" in capsys.readouterr().err

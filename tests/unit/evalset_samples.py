@@ -588,7 +588,7 @@ BAD_CONFIGS = [
         name="threshold too high",
         value={"criteria": {"response_match_score": 80}},
         codes=("threshold-out-of-range",),
-        says="go from 0 to 1",
+        says="every agent passes below it. Write 0.8 for 80%.",
         schema_agrees=False,
     ),
     Sample(

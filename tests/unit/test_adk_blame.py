@@ -53,6 +53,12 @@ def test_blame__a_status_is_named_once() -> None:
     assert failed_turn(raised("429 quota", "a.B", status=429), None).message.endswith("B: 429 quota")
 
 
+def test_blame__adks_advice_before_the_providers_error_is_left_out() -> None:
+    preface = "\nOn how to mitigate this issue, please refer to:\n\nhttps://example.com/#429\n\n\n"
+    failure = failed_turn(raised(f"{preface}429 quota", "a.ResourceExhausted", status=429), None)
+    assert failure.message == "The agent's model provider failed: ResourceExhausted: 429 quota"
+
+
 def test_blame__only_the_first_line_of_a_message_is_shown() -> None:
     failure = failed_turn(raised("one\ntwo", "a.B", origin="agent", traceback="the traceback"), None)
     assert failure.message == "The agent raised B: one"

@@ -61,7 +61,7 @@ def _read(tmp_path: Path, text: str) -> Settings:
 
 def test_examples__are_valid(tmp_path: Path) -> None:
     examples = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(examples) >= 2
+    assert examples
 
     for example in examples:
         assert _read(tmp_path, example) != Settings(root=tmp_path)

@@ -60,6 +60,11 @@ def test_headline__failed_with_everything() -> None:
     assert said(run_report) == "Failed: 1 of 5 cases fails, 1 could not be evaluated, 1 did not run, 1 quarantined"
 
 
+def test_headline__of_a_single_case() -> None:
+    assert said(report("failed", [wrong_room()])) == "Failed: the only case fails"
+    assert said(report("inconclusive", [outage()])).startswith("Inconclusive: the only case could not be evaluated")
+
+
 def test_headline__a_reason_is_shown_where_no_number_explains() -> None:
     reason = Reason(code="no-cases", message="nothing was gated\nmore")
     assert said(report("failed", [], reasons=[reason])) == "Failed: nothing was gated"

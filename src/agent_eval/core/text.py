@@ -112,6 +112,11 @@ def every(count: int, noun: str) -> str:
     return {1: f"the only {noun}", 2: f"both {noun}s"}.get(count, f"all {plural(count, noun)}")
 
 
+def share(part: int, count: int, noun: str) -> str:
+    """`2 of 9 cases`; of a single one `the only case`."""
+    return every(1, noun) if count == 1 else f"{part:,} of {plural(count, noun)}"
+
+
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """`1 case`, `2 cases`."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"

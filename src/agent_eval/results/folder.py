@@ -86,7 +86,11 @@ def locked(output: Path) -> Iterator[None]:
 
 def _make(output: Path) -> None:
     """Creates the directory. With its default name, git ignores it."""
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # e.g. in /proc
+        message = "The output directory can't be created there. Set another --output-dir"
+        raise FileNotFoundError(error.errno, message, str(output)) from error
     ignore = output / ".gitignore"
     if output.name.startswith(DEFAULT) and not ignore.is_symlink() and not ignore.exists():
         ignore.write_text("*\n", "utf-8")

@@ -39,6 +39,8 @@ _UNREACHABLE = (
 SDKs that ADK uses (httpx, aiohttp, requests, openai, anthropic, litellm, google-auth)."""
 _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re.IGNORECASE)
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
+_ADK_PREFACE = re.compile(r"\s*On how to mitigate this issue, please refer to:\s+\S+\s+")
+"""What ADK's model classes print before the provider's error with status 429 (google_llm.py of google-adk 2.13.0)."""
 KEY_HINT = (
     "Set the variable of the model's key (for Gemini `GOOGLE_API_KEY`), and check that it is passed to the agent "
     "(`--agent-env`). A pull request from a fork gets no secrets."
@@ -64,7 +66,7 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
     """
     data = _data(error)
     missing = _missing_variable(error, data, log_tail, withheld)
-    summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
+    summary = _summary(error, data)
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
         return AgentFailure(
             f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_text(data.call)}",
@@ -102,7 +104,7 @@ def failed_metric(
         withheld: Names of variables that are set in the job but not passed to the process.
     """
     data = _data(error)
-    summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
+    summary = _summary(error, data)
     hint: str | None = None
     missing = _missing_variable(error, data, log_tail, withheld)
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
@@ -154,6 +156,11 @@ def _missing_variable(
     """
     text = error.message if data.exit is None else f"{error.message}\n{log_tail or ''}"
     return missing_variable_hint(withheld, text, data.traceback)
+
+
+def _summary(error: RemoteError, data: ErrorData) -> str:
+    message = first_line(_ADK_PREFACE.sub("", error.message, count=1), 500)
+    return f"{data.type or error.code}: {message or 'no message'}"
 
 
 def _with_status(summary: str, data: ErrorData) -> str:

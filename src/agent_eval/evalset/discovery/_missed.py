@@ -18,13 +18,16 @@ _KEYS = (b'"eval_cases"', b'"evalCases"', b'"expected_tool_use"')
 
 
 def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Iterator[str]:
-    """Sentences about files that look like eval files but were not found.
+    """Sentences about agents that were named instead, and about files that look like eval files but were not found.
 
     Args:
         root: The repository.
         directories: The searched directories.
         skip: Directories not to search.
     """
+    for agent in (path for path in directories if path != root and (path / "agent.py").is_file()):
+        name = name_of(agent, root)
+        yield f"`{name}` is an agent: `agent-eval run --agent {name}` runs the eval files of the repository on it."
     files = list(islice((path for folder in directories for path in _json_files(folder, skip)), _MOST_FILES))
     for path in (path for path in files if path.name.endswith(SUFFIXES)):
         if (rule := ignored_by(path)) is not None:

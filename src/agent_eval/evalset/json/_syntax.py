@@ -150,7 +150,7 @@ def _comment(text: str, offset: int) -> SyntaxFinding | None:
                 offset,
                 "json-comment",
                 f"JSON has no comments, but a comment starts here with `{opening}`.",
-                "Delete it. An eval set's `description` is a place for notes.",
+                "Delete it.",
             )
     return None
 

@@ -183,11 +183,13 @@ def _threshold_problems(
     if math.isfinite(threshold) and low <= threshold <= high:
         return
     span = f" Scores of `{metric}` go from {low:g} to {high:g}." if spec is not None else ""
+    is_percent = (low, high) == (0, 1) and 10 <= threshold <= 100
+    percent = f" Write {threshold / 100:g} for {threshold:g}%." if is_percent else ""
     yield document.error(
         "threshold-out-of-range",
         f"The threshold {threshold:g} of `{metric}` can't be used.{span}",
         path=path,
-        hint="No agent can pass above the range, and every agent passes below it."
+        hint=f"No agent can pass above the range, and every agent passes below it.{percent}"
         if spec is not None
         else "Set a finite number.",
     )

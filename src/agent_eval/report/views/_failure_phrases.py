@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import plural, share, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
 from agent_eval.report.views._visible import one_line
@@ -40,7 +40,7 @@ class _FailureGroup:
         verb = self.singular if size == 1 else self.several
         if self.adjective:
             return f"{plural(size, f'{self.adjective} case')} {verb}"
-        return f"{size:,} of {plural(total, 'case')} {verb}" if first else f"{size:,} more {verb}"
+        return f"{share(size, total, 'case')} {verb}" if first else f"{size:,} more {verb}"
 
 
 def failures(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:

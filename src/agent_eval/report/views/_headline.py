@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent_eval.agents.host import KEY_HINTS
-from agent_eval.core.text import every, first_line, plural
+from agent_eval.core.text import every, first_line, plural, share
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.views._causes import causes
 from agent_eval.report.views._failure_phrases import case_names, failures, suspected_text
@@ -114,13 +114,13 @@ def _advice(report: RunReport, base: BaseComparison) -> str:
 def _allowed(report: RunReport, lead: str) -> str:
     """An inconclusive run that a setting lets pass."""
     totals = report.totals
-    share = every(totals.cases, "case")
+    unscored = every(totals.cases, "case")
     if totals.errored < totals.cases:
-        share = f"{totals.errored:,} of {plural(totals.cases, 'case')}"
+        unscored = share(totals.errored, totals.cases, "case")
     if totals.passed or totals.failed:
-        sentence = f"{lead}: {share} could not be evaluated"
+        sentence = f"{lead}: {unscored} could not be evaluated"
     else:
-        sentence = f"Nothing was evaluated: {share} ended with an error"
+        sentence = f"Nothing was evaluated: {unscored} ended with an error"
     return f"{sentence}; exit 0 because `on-inconclusive` is `pass`"
 
 
@@ -159,7 +159,7 @@ def _unjudged(report: RunReport, before: Sequence[str]) -> Iterator[str]:
 
 
 def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
-    return f"{size:,}" if before else f"{size:,} of {plural(report.totals.cases, 'case')}"
+    return f"{size:,}" if before else share(size, report.totals.cases, "case")
 
 
 def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
@@ -189,20 +189,20 @@ def _remedy(report: RunReport) -> str:
 def _passed(report: RunReport, base: BaseComparison, sorted_out: Groups) -> str:
     totals = report.totals
     comparison = base.comparison
-    share = f"{totals.passed:,} of {plural(totals.cases, 'case')} {'passes' if totals.cases == 1 else 'pass'}"
+    passing = f"{share(totals.passed, totals.cases, 'case')} {'passes' if totals.cases == 1 else 'pass'}"
     notes = list(_beside(report, base, sorted_out))
     if comparison is None or not comparison.compared:
-        sentence = f"Passed: {share}" if totals.passed < totals.cases else f"Passed: {_all(totals.cases)}"
+        sentence = f"Passed: {passing}" if totals.passed < totals.cases else f"Passed: {_all(totals.cases)}"
         return ", ".join([sentence, *notes])
     if totals.passed == totals.cases == comparison.unchanged:
-        share += f", as on {base.branch}"
+        passing += f", as on {base.branch}"
     if changed := change_counts(comparison)["changed"]:
         # An expectation that was edited to fit the answer passes: it is not the case of the base branch.
         notes.insert(0, f"{plural(changed, 'case was', 'cases were')} changed here")
     lead = "No regression shown" if sorted_out.worse else "No regressions"
     if sorted_out.better:
         lead = f"{plural(len(sorted_out.better), 'case')} improved{', no regressions' * (not sorted_out.worse)}"
-    return f"{lead}: {'; '.join([share, *notes])}"
+    return f"{lead}: {'; '.join([passing, *notes])}"
 
 
 def _all(total: int) -> str:
