@@ -115,7 +115,7 @@ class Guide(Lab):
         )
         return lab
 
-    def commit(self, rates: Mapping[str, Any] | None = None, **files: str) -> str:
+    def commit(self, rates: Mapping[str, Any] | None = None, **files: str | None) -> str:
         """Commits files by path. The pass rates are the model's, not the repository's."""
         sha = self.repo.commit(files)
         self.github.state.take_git(self.repo.root)

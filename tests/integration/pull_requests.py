@@ -64,8 +64,8 @@ class Lab:
         lab.commit({})
         return lab
 
-    def commit(self, rates: Mapping[str, Any] | None = None, **files: str) -> str:
-        """Commits an agent with these rates by case, and other files by name (`__` for a slash)."""
+    def commit(self, rates: Mapping[str, Any] | None = None, **files: str | None) -> str:
+        """Commits an agent with these rates by case, and other files by name (`__` for a slash; None removes one)."""
         named = {
             f"Say {case}." if case not in {"else", "raises"} else case: rate for case, rate in (rates or {}).items()
         }
@@ -97,7 +97,7 @@ class Lab:
         number: int,
         rates: Mapping[str, Any] | None = None,
         *arguments: str,
-        files: Mapping[str, str] | None = None,
+        files: Mapping[str, str | None] | None = None,
         fork: str | None = None,
         attempt: int = 1,
         upload: bool = False,
