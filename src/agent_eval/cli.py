@@ -17,7 +17,7 @@ from agent_eval import __version__
 from agent_eval.commands import CliIO
 from agent_eval.commands.arguments import add_compare, add_settings, add_show, add_view, seconds
 from agent_eval.core.text import harmless
-from agent_eval.settings import BY_INPUT, SETTINGS
+from agent_eval.settings import BY_INPUT, FORMER, SETTINGS
 
 _FILES = ("include", "exclude", "config", "initial-session")
 _AGENTS = (*_FILES, "agent")
@@ -220,6 +220,8 @@ def _unrecognized(rest: Sequence[str], command: str, parsers: Mapping[str, argpa
     message = f"`{command}` has no flag {flag}"
     if other := _OF_OTHER_TOOLS.get(flag):
         return f"{message}. {other}"
+    if former := FORMER.get(flag.removeprefix("--")):
+        return f"{message}. Use {former}"
     if near := difflib.get_close_matches(flag, parsers[command]._option_string_actions, n=1):
         return f"{message}. Did you mean {near[0]}?"
     others = [f"`{name}`" for name, parser in parsers.items() if flag in parser._option_string_actions]
@@ -244,6 +246,8 @@ def _parser() -> tuple[_Parser, Mapping[str, _Parser]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
+    run.add_argument("-v", "--verbose", action="store_true", help="also print every case, as `agent-eval show` does")
+    run.add_argument("--print_detailed_results", action="store_true", dest="verbose", help=argparse.SUPPRESS)
     run.add_argument("--yes", action="store_true", help="record tools (`--tools record`) also in CI")
     run.set_defaults(module="run", from_inputs=False)
 

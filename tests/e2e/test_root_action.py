@@ -145,16 +145,19 @@ def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Pa
         "paths": "evals",
         "github-token": "a-token",
         "output-dir": "agent-eval-results",
-        "artifact-name": "agent-eval-results",
         "shards": "shards",
     }
 
 
 def test_root_action__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_wanted(tmp_path: Path) -> None:
-    own = {"artifact-name": "results-billing", "output-dir": "out/billing", "judge-cache": "off", "report": "off"}
+    own = {"name": "billing", "output-dir": "out/billing", "judge-cache": "off", "report": "off"}
     steps, inputs, _ = run(tmp_path, "passed", "".join(f'{name}: "{value}"\n          ' for name, value in own.items()))
 
-    assert steps == ["gate a-key", "upload results-billing: results.json, kept 0 days", "after success passed"]
+    assert steps == [
+        "gate a-key",
+        "upload agent-eval-results-billing: results.json, kept 0 days",
+        "after success passed",
+    ]
     assert inputs["judge-cache"] == "off"
     assert set(inputs) == {setting.input for setting in SETTINGS}
 

@@ -62,7 +62,7 @@ async def test_run__a_state_is_refused_before_anything_is_sent(repository: Repos
         assert "greets" in refused.out + refused.err
         assert fake.calls == []
 
-        (repository.root / "agent-eval.toml").write_text("a2a-ignore-state = true\n", encoding="utf-8")
+        (repository.root / "agent-eval.toml").write_text("remote-sessions = 'ignore-state'\n", encoding="utf-8")
         ignored = await gate(repository, fake.url)
     assert ignored.code == 0, ignored.out + ignored.err
     assert ignored.report.provenance["driver"] == "a2a"

@@ -186,7 +186,7 @@ def test_output_dir__an_invalid_run_leaves_the_results_of_the_run_before(reposit
     log.write_text("of the first run", encoding="utf-8")
     kept = files(first)
     for arguments, code in (
-        (("--num-runs", "0", "--details", "all"), "setting-invalid"),
+        (("--num-runs", "0", "-v"), "setting-invalid"),
         (("evalz",), "path-not-found"),
         (("--agent-setup", "exit 1", "--agent", "agents/nowhere"), "agent-not-found"),
     ):
@@ -288,17 +288,16 @@ def test_run__paths_before_and_after_flags(repository: Repository) -> None:
         assert len(done.report.cases[0].runs) == 2
 
 
-def test_details_all__shows_passed_cases_in_full(repository: Repository) -> None:
+def test_verbose__shows_passed_cases_in_full(repository: Repository) -> None:
     run = ("run", "evals", "--agent", "recorded:recordings/good.json")
     assert "a b c d e f g h" not in repository.gate(*run).out
-    for flags in (("--details", "all"), ("--print_detailed_results",)):
+    for flags in (("-v",), ("--print_detailed_results",)):
         done = repository.gate(*run, *flags)
         assert done.code == 0, done.out + done.err
         assert done.out.count("a b c d e f g h") >= 2  # said, and answered
         assert done.out.rstrip().splitlines()[-1].startswith("Passed")
-    wrong = repository.gate(*run, "--details", "some")
-    assert wrong.code == 2
-    assert "must be failed or all" in " ".join(wrong.out.split())
+    former = repository.gate(*run, "--details", "all")
+    assert former.code == 2 and "Use the flag `-v`" in former.err
 
 
 def test_run__standard_output_is_a_closed_pipe(repository: Repository) -> None:

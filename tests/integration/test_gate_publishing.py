@@ -52,12 +52,12 @@ def test_publishing__what_is_invalid_is_reported_in_the_comment(lab: Lab, files:
 
 
 def test_publishing__a_broken_file_does_not_choose_where_it_is_reported(lab: Lab) -> None:
-    lab.commit({}, **{TOML: 'comment-key = "ours"\n'})
+    lab.commit({}, **{TOML: 'comment = "always"\n'})
 
-    done = lab.pull_request(7, {}, files={TOML: 'comment-key = "theirs"\ncomment = "never"\nnum-runs = 0\n'})
+    done = lab.pull_request(7, {}, files={TOML: 'comment = "never"\nnum-runs = 0\n'})
 
     assert done.code == 2
-    assert "key=ours" in comment_texts(lab) and "This pull request changes agent-eval.toml" in comment_texts(lab)
+    assert "This pull request changes agent-eval.toml" in comment_texts(lab)
 
 
 def test_publishing__a_wrong_input_is_reported_as_well(lab: Lab) -> None:

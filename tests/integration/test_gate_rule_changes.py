@@ -136,7 +136,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     assert "2 of main's 3 cases are gone" in done.out
     assert [(item.base, item.removed) for item in rules_of(done).removed] == [(3, 2)]
 
-    blocked = lab.pull_request(8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller})
+    blocked = lab.pull_request(8, {}, "--rule-changes", "block-removals", files={"evals/bot.evalset.json": smaller})
 
     assert blocked.code == 1, blocked.out + blocked.err
     assert [reason.code for reason in blocked.report.reasons] == ["cases-removed"]
@@ -146,7 +146,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     assert ACCEPT_RULES in comment and "Blocks the merge: 2 of main's 3 cases are gone" in blocked.out
 
     accepted = lab.pull_request(
-        8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller}, label=ACCEPT_RULES
+        8, {}, "--rule-changes", "block-removals", files={"evals/bot.evalset.json": smaller}, label=ACCEPT_RULES
     )
 
     assert accepted.code == 0, accepted.out + accepted.err
@@ -209,7 +209,7 @@ def test_a_lower_threshold_beside_most_cases_gone__has_to_be_accepted(lab: Lab) 
     assert [reason.code for reason in done.report.reasons] == ["cases-removed"]
     assert "Most cases of main are gone and rules are changed" in comment_of(lab)
     accepted = lab.pull_request(
-        8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller, "README.md": "x"},
+        8, {}, "--rule-changes", "block-removals", files={"evals/bot.evalset.json": smaller, "README.md": "x"},
         label=ACCEPT_RULES,
     )  # fmt: skip
     assert accepted.code == 0, accepted.out + accepted.err

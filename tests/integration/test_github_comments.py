@@ -113,7 +113,7 @@ def test_comments__jobs_of_one_run_that_share_a_key_are_reported(fake: FakeGitHu
 
     assert (first.kind, second.kind, len(ours(fake))) == ("created", "updated", 1)
     assert (first.overwrites, second.overwrites) == (False, True)
-    assert "its own `comment-key`" in second.message
+    assert "its own `name`" in second.message
     assert not post(fake, "again", run=stamp(attempt=2)).overwrites, "started again, it brings its own up to date"
 
 

@@ -119,7 +119,7 @@ def test_rules__can_not_be_read_on_the_base_branch(
 
 def test_ci_context__a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: FakeGitHub) -> None:
     """The gate refuses it by itself; the comment is written by the base's rules all the same."""
-    base = repo.commit({NAME: 'comment-key = "nightly"\n'})
+    base = repo.commit({NAME: "num-runs = 3\n"})
     repo.branch("change")
     head = repo.commit({NAME: b'comment = "never" # \xff\n'})
     repo.merge("change", "main")
@@ -127,7 +127,7 @@ def test_ci_context__a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo,
     ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
 
     result = rules(ci, repo.root, NAME)
-    assert (result.text, "changes" in result.notice) == ('comment-key = "nightly"\n', True)
+    assert (result.text, "changes" in result.notice) == ("num-runs = 3\n", True)
 
 
 @pytest.mark.parametrize("name", ["main", "origin/main"])

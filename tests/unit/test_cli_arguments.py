@@ -79,7 +79,7 @@ def test_arguments__help_and_version_need_no_command(flag: str, capsys: pytest.C
 def test_arguments__flags_of_adk_are_understood() -> None:
     parser, _ = _parser()
     parsed = parser.parse_args(["run", "--config_file_path", "test_config.json", "--print_detailed_results"])
-    assert (parsed.config, parsed.details) == ("test_config.json", "all")
+    assert (parsed.config, parsed.verbose) == ("test_config.json", True)
 
 
 def test_help__has_groups_choices_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_help__has_groups_choices_and_examples(capsys: pytest.CaptureFixture[str
     headings = [f"\n{group}:\n" for group in GROUPS]
     assert sorted(headings, key=text.index) == headings
     assert "--gate {auto,thresholds,regressions,both,advisory}" in text
-    assert text.index("CI only:") < text.index("--comment-key") < text.index("examples:")
+    assert text.index("CI only:") < text.index("--comment") < text.index("examples:")
     assert text.count("\n  agent-eval run") == 3
     assert "config_file_path" not in text
 

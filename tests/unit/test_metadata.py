@@ -58,7 +58,6 @@ def test_action__has_every_setting_as_an_input() -> None:
 
 ROOT_ACTION = ROOT / "action.yml"
 OWN_DEFAULTS = {
-    "artifact-name": "agent-eval-results",
     "output-dir": "agent-eval-results",
     "shards": "shards",
     # Outside the checkout, so that a pull request can't commit replies.

@@ -220,7 +220,7 @@ def test_settings_table__commands_variables_directories_and_addresses_are_workfl
     assert {setting.input for setting in SETTINGS if not setting.in_file} == {
         "agent-setup", "agent-env", "agent-headers", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
         "mode", "report-url", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
-        "comment-author", "shard", "shard-plan", "shards", "run-missing",
+        "comment-author", "name", "shard", "shard-plan", "shards", "run-missing",
     }  # fmt: skip
 
 

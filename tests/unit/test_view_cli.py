@@ -162,7 +162,7 @@ def test_view__a_page_that_can_not_be_written(tmp_path: Path, capsys: pytest.Cap
     assert view(folder, "--output", tmp_path / "taken") == 2
     assert "taken can't be written: It is a directory, not a regular file." in capsys.readouterr().err
     assert view(folder, "--output", tmp_path / "results" / "results.json" / "page.html") == 2
-    for wrong in (["--report", "off"], ["--report-size", "0.5"]):
+    for wrong in (["--report", "off"], ["--size", "0.5"]):
         with pytest.raises(SystemExit, match="2"):
             view(folder, *wrong)
 
@@ -203,7 +203,7 @@ def test_view__a_browser_opens_on_a_terminal_only(tmp_path: Path) -> None:
         "from agent_eval.commands import CliIO\n"
         "for width, environ, wish in ((80, {}, True), (None, {}, True), (80, {'CI': 'true'}, True), (80, {}, False)):\n"
         f"    arguments = argparse.Namespace(results=[Path({str(folder)!r})], base=None, badge=None, report='full', "
-        f"report_size=15.0, open=wish, output=Path({str(tmp_path / 'page.html')!r}))\n"
+        f"size=15.0, open=wish, output=Path({str(tmp_path / 'page.html')!r}))\n"
         "    io = CliIO(environ=environ, log=print, print_result=print, terminal_width=width)\n"
         "    assert view.execute(arguments, io) == 0\n"
     )

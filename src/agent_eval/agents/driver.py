@@ -65,9 +65,9 @@ class RemoteOptions:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names proxies and certificate authorities."""
     user_ids: str = "unique"
-    """`remote-user-id`: `unique` adds a random suffix to each session's user id; `as-given` does not."""
+    """`unique` adds a random suffix to each session's user id; `as-given` does not."""
     keep_sessions: bool = False
-    """`keep-sessions`: sessions are not deleted on the server."""
+    """Sessions are not deleted on the server."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict)
     """`[servers]`, by name."""
 

@@ -50,7 +50,7 @@ def find_request(
         activity: What the run does.
         git: The checkout, or why there is none.
         forge: The repository on GitHub; None without a token.
-        artifact: The setting `artifact-name`.
+        artifact: The artifact's name.
         base_ref: The setting `base-ref`, for runs without a pull request.
 
     Returns:

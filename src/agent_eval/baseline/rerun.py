@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from agent_eval.agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
@@ -241,8 +241,6 @@ class RerunSource:
     remote: Remote = ORIGIN
     checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseWorktree]] = open_base
     """Checks out the commit, like `open_base`; a replacement may keep the worktree for later."""
-    evals: Literal["head", "base"] = "head"
-    """The side with the eval files that `run` uses; for messages."""
 
     @property
     def source(self) -> BaselineSource:
@@ -267,9 +265,8 @@ class RerunSource:
             return FetchFailed(message=f"{where} could not be re-run: {message}", hint=hint)
         if (defect := incomplete(report)) is not None:
             return FetchFailed(message=f"{where} was re-run, but {defect}.")
-        owner = "its own" if self.evals == "base" else "this run's"
         return Found(
             report=report,
             provenance=Provenance(commit=request.commit, distance=0, recorded_at=report.started_at),
-            message=f"The agent of {where} was re-run with {owner} eval files ({plural(len(report.cases), 'case')}).",
+            message=f"The agent of {where} ran this run's eval files ({plural(len(report.cases), 'case')}).",
         )

@@ -31,10 +31,6 @@ def add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *
 def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
     if setting.input == "config":  # The flags of `adk eval`.
         group.add_argument("--config_file_path", dest=setting.field, help=argparse.SUPPRESS)
-    elif setting.input == "details":
-        group.add_argument(
-            "--print_detailed_results", action="store_const", const="all", dest=setting.field, help=argparse.SUPPRESS
-        )
     default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
     text = setting.help.replace("%", "%%") + default
     flag = f"--{setting.input}"
@@ -94,7 +90,7 @@ def add_view(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="don't open a browser; implied by CI and without a terminal",
     )
-    report, size = BY_INPUT["report"], BY_INPUT["report-size"]
+    report = BY_INPUT["report"]
     parser.add_argument(
         "--report",
         choices=[choice for choice in report.choices if choice != "off"],
@@ -102,11 +98,12 @@ def add_view(parser: argparse.ArgumentParser) -> None:
         help=f"the conversations of the page, as for `run`. Default: {report.default}",
     )
     parser.add_argument(
-        "--report-size",
+        "--size",
         type=_megabytes,
-        default=size.default,
-        metavar=size.metavar,
-        help=f"{size.help} Default: {size.default}",
+        default=15.0,
+        metavar="MB",
+        help="megabytes that the page may have, from 1 to 100. What does not fit is left out, passing cases first. "
+        "Default: 15",
     )
     parser.add_argument("--badge", type=Path, metavar="FILE", help="also write the result as an SVG badge")
 
@@ -125,9 +122,11 @@ def seconds(text: str) -> int:
 
 def _megabytes(text: str) -> float:
     try:
-        number: float = BY_INPUT["report-size"].parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 1 <= number <= 100:
+        raise argparse.ArgumentTypeError("must be a number of megabytes from 1 to 100")
     return number
 
 

@@ -55,8 +55,8 @@ def comment(
     return ci.forge.upsert_comment(
         Comment(
             number=pull_request.number,
-            key=settings.comment_key or DEFAULT_KEY,
-            body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
+            key=settings.name or DEFAULT_KEY,
+            body=comment_markdown(report, warnings=warnings, links=links, key=settings.name),
             run=RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha),
             mode=settings.comment,
             failed=report.verdict != "passed",
@@ -98,7 +98,7 @@ def publish(settings: Settings, ci: CIContext) -> Published:
         return Published(message="The event names no finished run.", ok=False)
     try:
         binding = forge.bind(run_id)
-        report = _results(forge, run_id, settings.artifact_name)
+        report = _results(forge, run_id, settings.artifact)
         if not isinstance(report, RunReport):
             # A run without results is an error, unless its pull request has new commits or is closed.
             return report if not isinstance(binding, Unbound) or binding.is_contradiction else _unbound(binding)
@@ -181,7 +181,7 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
         repository=repository,
         source_url=f"{event.server_url}/{repository}/blob/{pull_request.head_sha}",
         run_url=run.html_url,
-        artifacts=(settings.artifact_name,),
+        artifacts=(settings.artifact,),
     )
     warnings = []
     if pull_request.is_fork:
@@ -190,8 +190,8 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
     return forge.upsert_comment(
         Comment(
             number=pull_request.number,
-            key=settings.comment_key or DEFAULT_KEY,
-            body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
+            key=settings.name or DEFAULT_KEY,
+            body=comment_markdown(report, warnings=warnings, links=links, key=settings.name),
             run=RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha),
             mode=settings.comment,
             failed=report.verdict != "passed",

@@ -62,10 +62,11 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     # A job's later steps and a caller in Python read the files of this run, and must not find those of the one before.
     files_are_read = io.in_ci or io.on_github or getattr(arguments, "from_python", False)
     read = functools.partial(settings_of, arguments, io, inputs=inputs)
-    return _gate(read, io, yes=getattr(arguments, "yes", False), files_are_read=files_are_read)
+    verbose = getattr(arguments, "verbose", False) or io.environ.get("RUNNER_DEBUG") == "1"
+    return _gate(read, io, yes=getattr(arguments, "yes", False), verbose=verbose, files_are_read=files_are_read)
 
 
-def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, files_are_read: bool) -> int:
+def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are_read: bool) -> int:
     settings, problems = read()
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
@@ -80,7 +81,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, files_are_read: bool) ->
     if settings.mode == "link":
         return _link(settings, ci, problems, warnings, io)
     problems += [] if yes else recording_refused(settings, ci, in_ci=io.in_ci)
-    ci = for_artifact(ci, settings.artifact_name)
+    ci = for_artifact(ci, settings.artifact)
     context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings), files_are_read=files_are_read)
     with _exclusive_output(settings) as (settings, output_problems):
         problems += output_problems
@@ -92,7 +93,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, files_are_read: bool) ->
             with _progress(io) as report_progress:
                 outcome = _with_signals(settings, dataclasses.replace(context, progress=report_progress))
         try:
-            _report(outcome, settings, io)
+            _report(outcome, settings, io, verbose=verbose)
         except Exception as error:  # The exit code doesn't depend on the report, and the comment can still be written.
             io.log(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
     _comment(outcome, settings, ci, warnings, io)
@@ -213,7 +214,7 @@ def _progress(io: CliIO) -> Iterator[Callable[[Progress], None]]:
         yield lambda state: show(state.done, state.total, {str(name): count for name, count in state.counts.items()})
 
 
-def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
+def _report(outcome: Outcome, settings: Settings, io: CliIO, *, verbose: bool) -> None:
     """Prints the result, and writes the outputs, annotations and summary of a GitHub Actions step."""
     from agent_eval.report.renderers import (
         annotation_commands,
@@ -226,7 +227,7 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
     files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
     text = console(outcome.report, width=io.width, color=io.color, files=labels)
-    if settings.details == "all" and files:
+    if verbose and files:
         text = _all_cases(settings, io) + text
     if not io.on_github:
         io.print_result(text)
@@ -249,7 +250,7 @@ def _all_cases(settings: Settings, io: CliIO) -> str:
     try:
         return show.show(request, settings.root, width=io.width, color=io.color) + "\n"
     except UnreadableError as error:
-        return f"--details all: {error}\n"
+        return f"agent-eval: {error}\n"
 
 
 def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequence[str], io: CliIO) -> None:

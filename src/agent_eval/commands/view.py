@@ -122,7 +122,7 @@ def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
 
     page: Path = arguments.output or Path(tempfile.mkdtemp(prefix="agent-eval-view-"), "report.html")
     page.parent.mkdir(parents=True, exist_ok=True)
-    options = PageOptions(detail=arguments.report, size=round(arguments.report_size * MEGABYTE))
+    options = PageOptions(detail=arguments.report, size=round(arguments.size * MEGABYTE))
     with folder_source(
         view.report,
         view.shown.folder,

@@ -7,7 +7,7 @@ request's code: such a change has to be accepted.
 
 A case that has another id and another content asks the same as before if its prompts have the same words; the base
 branch's criteria hold for it too. Where none of the base branch's cases is left, or most of them are gone and criteria
-are changed as well, its rules hold for next to nothing: that has to be accepted whatever `removed-cases` says.
+are changed as well, its rules hold for next to nothing: that always has to be accepted.
 """
 
 from __future__ import annotations

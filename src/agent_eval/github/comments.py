@@ -135,7 +135,7 @@ class _Upsert:
         note = ""
         if self._sent is None and current.marked.run == self._comment.run:
             self._overwrites = True
-            note = " Another job of this run had written it: give each job its own `comment-key`."
+            note = " Another job of this run had written it: give each job its own `name`."
         path = self._github.repo("issues", "comments", current.id)
         self._sent = "updated"
         url = text_at(self._github.patch(path, {"body": self._text}), "html_url")

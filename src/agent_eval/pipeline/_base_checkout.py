@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,8 +44,6 @@ class BaseCheckout:
     commit: str
     stack: contextlib.AsyncExitStack
     """Closes the worktree, the agents and their isolation."""
-    own_plan: Callable[[Settings], tuple[Plan, AgentChoices]] | None = None
-    """Plans the base's own eval files; None: the head's eval files run on the base branch's agent."""
     missing: dict[str, str] = field(default_factory=dict)
     """Why the base lacks an agent, as a sentence, by agent."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -187,8 +185,6 @@ class BaseCheckout:
         return isolation
 
     def _planned(self, settings: Settings, worktree: BaseWorktree) -> tuple[Plan, AgentChoices]:
-        if self.own_plan is not None:
-            return self.own_plan(settings)
         agents = agents_on_base(self.choices, worktree, self.head.settings.root)
         self.missing = dict(agents.missing)
         runnable = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
@@ -234,7 +230,6 @@ async def open_base_checkout(
     head: Checkout,
     plan: Plan,
     choices: AgentChoices,
-    own_plan: Callable[[Settings], tuple[Plan, AgentChoices]],
 ) -> AsyncIterator[BaseCheckout | None]:
     """Provides the base's agent where there is a base commit to compare with; starts nothing yet.
 
@@ -242,7 +237,6 @@ async def open_base_checkout(
         head: The tested checkout.
         plan: The head's.
         choices: The head's.
-        own_plan: Plans the eval files of another checkout.
     """
     ci = head.context.ci
     if not ci.compares or ci.baseline_request is None:
@@ -254,6 +248,5 @@ async def open_base_checkout(
             plan=plan,
             choices=choices,
             commit=ci.baseline_request.commit,
-            own_plan=own_plan if head.settings.baseline_evals == "base" else None,
             stack=stack,
         )

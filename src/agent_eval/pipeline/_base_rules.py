@@ -111,7 +111,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     by, why_not = await asyncio.to_thread(_accepted_by, settings, ci, changes, renamed)
     accepted = by or (_reported(settings) if settings.rule_changes == "report" else "")
     removal: Removal = "reported"
-    if settings.removed_cases == "block" and changes.removed:
+    if settings.rule_changes == "block-removals" and changes.removed:
         removal = "accepted" if by else "blocked"
     elif changes.removal_blocks:
         removal = "accepted" if accepted else "blocked"
@@ -182,8 +182,8 @@ def _accepted_by(
     """Who accepts the changes, and why a label that is set does not count."""
     rules = (
         bool(changes.changes or renamed or changes.replaced) or changes.removal_blocks
-    ) and settings.rule_changes == "block"
-    removal = bool(changes.removed) and settings.removed_cases == "block"
+    ) and settings.rule_changes != "report"
+    removal = bool(changes.removed) and settings.rule_changes == "block-removals"
     about = ci.activity
     if not rules and not removal:
         return "", ""

@@ -69,7 +69,7 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
         mapping=settings.agents,
         everything=everything,
         stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
-        ignore_state=settings.a2a_ignore_state,
+        ignore_state="ignore-state" in settings.remote_sessions,
     )
     if settings.agent is None:
         notices = agent_as_path(settings.root, settings.paths)

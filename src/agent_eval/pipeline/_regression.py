@@ -63,7 +63,6 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
                     run=run,
                     remote=ci.remote,
                     checkout=base_checkout.worktree,
-                    evals=settings.baseline_evals,
                 )
             )
     return await resolve(resolvers, ci.baseline_request)
@@ -198,8 +197,8 @@ class Confirmation:
         if not counts or self.base_checkout is None:
             return []
         base_checkout = self.base_checkout
-        # The base's agent answers the head's eval files unless `baseline-evals` is `base`.
-        names = {base_id: base_id if base_checkout.own_plan is not None else head_ids[base_id] for base_id in counts}
+        # The base's agent answers the head's eval files, so that only the agent differs.
+        names = {base_id: head_ids[base_id] for base_id in counts}
         back = {name: base_id for base_id, name in names.items()}
         try:
             reports = await asyncio.gather(

@@ -199,7 +199,7 @@ def _with_baseline_request(ci: CIContext, settings: Settings) -> tuple[CIContext
         ci.activity,
         git=ci.git,
         forge=ci.forge,
-        artifact=settings.artifact_name,
+        artifact=settings.artifact,
         base_ref=settings.base_ref if ci.activity.kind not in {"compare", "record"} else None,
     )
     if isinstance(result, FetchFailed):

@@ -129,8 +129,8 @@ async def open_agents(
             headers=headers,
             secrets_withheld=withheld,
             environ=context.environ,
-            user_ids=settings.remote_user_id,
-            keep_sessions=settings.keep_sessions,
+            user_ids="as-given" if "as-given" in settings.remote_sessions else "unique",
+            keep_sessions="keep" in settings.remote_sessions,
             servers=settings.servers,
         ),
     )

@@ -176,10 +176,10 @@ def _write_page(
     path: Path, settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None
 ) -> bool:
     """Writes report.html. An error is a line in the log and changes nothing else."""
-    from agent_eval.report.html import MEGABYTE, PageOptions, folder_source, write_page
+    from agent_eval.report.html import PageOptions, folder_source, write_page
 
     assert settings.report != "off"
-    options = PageOptions(detail=settings.report, size=round(settings.report_size * MEGABYTE))
+    options = PageOptions(detail=settings.report)
     cases = {planned.case_id: planned.case for planned in recorded.cases} if recorded is not None else {}
     links = links_of(context.ci, settings, context.source_url)
     try:
@@ -211,7 +211,7 @@ def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links
         repository=event.repository or "",
         source_url=source_url,
         run_url=event.run_url,
-        artifacts=(settings.artifact_name,),
+        artifacts=(settings.artifact,),
     )
 
 

@@ -59,8 +59,6 @@ class _Planned:
     models: ModelPool | None
     tapes: Tapes | None
     rules: HeldRules
-    plan_of: Callable[[Settings], tuple[Plan, AgentChoices]]
-    """Plans the eval files of another checkout, e.g. the base branch's own."""
     begun: Begun
 
 
@@ -116,11 +114,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         if any(use.model not in silent for use in uses):
             _log_plan(settings, context, ruled, silent)
 
-        def plan_of(base: Settings) -> tuple[Plan, AgentChoices]:
-            base_suite, base_choices = find(base)
-            base_plan = plan_runs(base, base_suite, base_choices, models, without)
-            return plan_tapes(base_plan, None if tapes is None else tapes.for_base()), base_choices
-
         from agent_eval.agents.protocol import AgentRefused
         from agent_eval.agents.sandbox import AgentNotEnded
 
@@ -132,7 +125,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             models=models,
             tapes=tapes,
             rules=rules,
-            plan_of=plan_of,
             begun=begun,
         )
         if part is not None and not part.shard.cases:
@@ -241,7 +233,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         resources = Resources(journal=journal, limiter=limiter, models=models, until=until, tapes=planned.tapes)
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
-            open_base_checkout(checkout, plan, choices, planned.plan_of) as base_checkout,
+            open_base_checkout(checkout, plan, choices) as base_checkout,
         ):
             if planned.part is not None:
                 verdict = await run_part(planned.part, drafted, checkout)

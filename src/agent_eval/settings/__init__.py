@@ -4,6 +4,16 @@ from agent_eval.settings.baseline_sources import parse_order
 from agent_eval.settings.options import GROUPS, Setting
 from agent_eval.settings.reading import read_settings
 from agent_eval.settings.settings import BY_INPUT, SETTINGS, Settings
-from agent_eval.settings.toml_file import CONFIG_FILE
+from agent_eval.settings.toml_file import CONFIG_FILE, FORMER
 
-__all__ = ["BY_INPUT", "CONFIG_FILE", "GROUPS", "SETTINGS", "Setting", "Settings", "parse_order", "read_settings"]
+__all__ = [
+    "BY_INPUT",
+    "CONFIG_FILE",
+    "FORMER",
+    "GROUPS",
+    "SETTINGS",
+    "Setting",
+    "Settings",
+    "parse_order",
+    "read_settings",
+]

@@ -28,6 +28,18 @@ def choice(choices: tuple[str, ...], value: str) -> str:
     return value.strip()
 
 
+def some_of(*choices: str) -> Callable[[str], frozenset[str]]:
+    """Any of these words, separated by commas."""
+
+    def parse(value: str) -> frozenset[str]:
+        chosen = frozenset(value.replace(",", " ").split())
+        if not chosen <= {*choices}:
+            raise ExpectedError(f"some of {', '.join(choices)}")
+        return chosen
+
+    return parse
+
+
 def text(value: str) -> str | None:
     """A text without the blanks around it; None if it is empty."""
     return value.strip() or None
@@ -94,7 +106,6 @@ def _number(what: str, is_valid: Callable[[float], bool]) -> Callable[[str], flo
 seconds = _number("of seconds above 0", lambda number: 0 < number <= 1e9)
 dollars = _number("of US dollars above 0", lambda number: 0 < number <= 1e9)
 rate = _number("from 0 to 1", lambda number: 0 <= number <= 1)
-megabytes = _number("of megabytes from 1 to 100", lambda number: 1 <= number <= 100)
 
 
 def variables(value: str) -> str | None:

@@ -16,7 +16,15 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.settings.options import Setting
 from agent_eval.settings.parsers import ExpectedError
 from agent_eval.settings.settings import BY_INPUT, SETTINGS, Settings
-from agent_eval.settings.toml_file import CONFIG_FILE, FileSettings, nearest, read_settings_file, unknown, unreadable
+from agent_eval.settings.toml_file import (
+    CONFIG_FILE,
+    FORMER,
+    FileSettings,
+    nearest,
+    read_settings_file,
+    unknown,
+    unreadable,
+)
 
 
 def read_settings(
@@ -71,8 +79,8 @@ def read_settings(
     for name in environ or {}:
         # GitHub warns about unknown inputs only in the log, and the run would use the default of a misspelt one.
         input = name.removeprefix("INPUT_").lower()
-        if name.startswith("INPUT_") and input not in BY_INPUT and (near := nearest(input)):
-            problems.append(unknown(f"the input `{input}`", near, None, None))
+        if name.startswith("INPUT_") and input not in BY_INPUT and (input in FORMER or nearest(input)):
+            problems.append(unknown(input, f"the input `{input}`", nearest(input), None, None))
     problems += _headers_for_file(values, sources, in_file)
     problems += _unknown_servers(values["agent"], in_file)
     problems += _part_conflicts(values, sources)

@@ -110,20 +110,13 @@ class Settings:
         in_file=False,
         secret="AGENT_EVAL_AGENT_HEADERS",  # noqa: S106 - a variable's name
     )
-    remote_user_id: Literal["unique", "as-given"] = option(
+    remote_sessions: frozenset[str] = option(
         AGENT,
-        "User ids of sessions on the server of a remote agent: unique (a random suffix, because state with the "
-        "prefix `user:` is shared by all sessions of a user) or as-given (as in the case, for servers that know their "
-        "users).",
-        default="unique",
-    )
-    keep_sessions: bool = option(
-        AGENT, "Keep the sessions on the server of a remote agent, instead of deleting each after its run."
-    )
-    a2a_ignore_state: bool = option(
-        AGENT,
-        "For agents behind A2A (`a2a:URL`), which can't begin with the state of `session_input`: run such cases "
-        "without it instead of refusing them.",
+        "Exceptions for sessions of remote agents, separated by commas: as-given (user ids as in the case, without a "
+        "random suffix), keep (sessions are not deleted after their run), ignore-state (a case with a state that an "
+        "agent behind A2A can't begin with runs without it).",
+        parse=parsers.some_of("as-given", "keep", "ignore-state"),
+        metavar="WORDS",
     )
     workers: int | None = option(
         AGENT,
@@ -298,17 +291,12 @@ class Settings:
         parse=parsers.baseline,
         metavar="SOURCE",
     )
-    rule_changes: Literal["block", "report"] = option(
+    rule_changes: Literal["block", "block-removals", "report"] = option(
         VERDICT,
-        "Which criteria apply if a pull request changes them for existing cases. block: the stricter of both, "
-        "until someone sets the label `agent-eval: accept rules`. report: the pull request's.",
+        "What holds if a pull request changes criteria of existing cases, or removes cases, until someone sets the "
+        "label `agent-eval: accept rules`. block: the stricter criteria. block-removals: the same, and a pull request "
+        "that removes cases fails. report: the pull request's criteria.",
         default="block",
-    )
-    removed_cases: Literal["report", "block"] = option(
-        VERDICT,
-        "Whether a pull request that removes eval cases fails until someone sets the label `agent-eval: accept "
-        "rules`: report (it passes) or block (it fails).",
-        default="report",
     )
     base_ref: str | None = option(
         BASELINE,
@@ -322,19 +310,13 @@ class Settings:
         metavar="PATTERN",
         in_file=False,
     )
-    baseline_evals: Literal["head", "base"] = option(
-        BASELINE,
-        "Eval files and criteria for runs of the base branch's agent (`rerun` and confirmation runs): head "
-        "(the pull request's, so that only the agent differs) or base.",
-        default="head",
-    )
-    artifact_name: str = option(
+    name: str = option(
         CI,
-        "Name of the artifact that the workflow uploads the output directory as, and that baselines are "
-        "downloaded from.",
-        default="agent-eval-results",
+        "Name of this gate if several jobs gate one pull request, e.g. one per agent of a matrix: each has a comment "
+        "and an artifact, `agent-eval-results-NAME`, of its own.",
         parse=parsers.identifier,
         metavar="NAME",
+        in_file=False,
     )
     max_extra_runs: int | None = option(
         BASELINE,
@@ -363,12 +345,6 @@ class Settings:
         "When to write the pull-request comment: always, on-change (only if results differ from the base "
         "branch), on-failure, or never.",
         default="always",
-    )
-    comment_key: str = option(
-        CI,
-        "Distinguishes several comments on one pull request, e.g. one per matrix job.",
-        parse=parsers.identifier,
-        metavar="NAME",
     )
     comment_author: str | None = option(
         CI,
@@ -409,25 +385,11 @@ class Settings:
     on_inconclusive: Literal["fail", "pass"] = option(
         VERDICT, "Exit code of an inconclusive run: fail (3) or pass (0).", default="fail"
     )
-    details: Literal["failed", "all"] = option(
-        RESULTS,
-        "Cases that the console shows turn by turn: failed (every case that did not pass) or all (every case, as "
-        "`agent-eval show` prints it).",
-        default="failed",
-    )
     report: Literal["full", "failing", "scores", "off"] = option(
         RESULTS,
         "What report.html shows: full (every conversation), failing (conversations only of cases that did not "
         "pass or changed), scores (no conversation and no text of agents or users) or off (no page).",
         default="full",
-    )
-    report_size: float = option(
-        RESULTS,
-        "Megabytes that report.html may have, from 1 to 100. What does not fit is left out, passing cases first; "
-        "recordings.jsonl.gz has everything.",
-        default="15",
-        parse=parsers.megabytes,
-        metavar="MB",
     )
     report_url: str | None = option(
         CI,
@@ -464,6 +426,11 @@ class Settings:
     """`[[policy]]`, `[[quarantine]]` and `max-quarantined` of agent-eval.toml."""
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where each setting was given, in words, by input name. Defaults are not listed."""
+
+    @property
+    def artifact(self) -> str:
+        """Name of the artifact that the workflow uploads the output directory as; baselines are downloaded from it."""
+        return "-".join(filter(None, ("agent-eval-results", self.name)))
 
     @property
     def output(self) -> Path:

@@ -76,7 +76,7 @@ def read_settings_file(text: str) -> FileSettings:
             continue
         if name not in BY_INPUT:
             near = nearest(name) if len(problems) < MAX_PROBLEMS else None  # The search takes a millisecond.
-            problems.append(unknown(f"`{name}`", near, CONFIG_FILE, line))
+            problems.append(unknown(name, f"`{name}`", near, CONFIG_FILE, line))
         elif not BY_INPUT[name].in_file:
             problems.append(_not_in_file(name, line))
         elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(item, str) for item in value):
@@ -118,7 +118,21 @@ def nearest(name: str) -> str | None:
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
 
 
-def unknown(what: str, near: str | None, file: str | None, line: int | None) -> Problem:
+FORMER: Mapping[str, str] = {
+    "artifact-name": "`name`: the artifact is `agent-eval-results-NAME`",
+    "baseline-evals": "nothing: the base branch's agent runs the eval files of this checkout",
+    "comment-key": "`name`",
+    "details": "the flag `-v`",
+    "a2a-ignore-state": "`remote-sessions: ignore-state`",
+    "keep-sessions": "`remote-sessions: keep`",
+    "remote-user-id": "`remote-sessions: as-given`",
+    "removed-cases": "`rule-changes: block-removals`",
+    "report-size": "`agent-eval view --size MB`",
+}
+"""Settings of versions before 1.0, with what replaces them."""
+
+
+def unknown(name: str, what: str, near: str | None, file: str | None, line: int | None) -> Problem:
     """The problem of a setting that doesn't exist."""
     tables = "[agents], [servers.NAME], [[tool]], [prices], [[policy]] and [[quarantine]]"
     names = f"Known settings: {', '.join(BY_INPUT)}, and the tables {tables}."
@@ -126,7 +140,7 @@ def unknown(what: str, near: str | None, file: str | None, line: int | None) -> 
         severity=Severity.ERROR,
         code="setting-unknown",
         message=f"There is no setting for {what}.",
-        hint=f"Did you mean `{near}`?" if near else names,
+        hint=f"Use {FORMER[name]}." if name in FORMER else f"Did you mean `{near}`?" if near else names,
         file=file,
         line=line,
     )

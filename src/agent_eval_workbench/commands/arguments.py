@@ -15,7 +15,7 @@ _JUDGES = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-c
 _CALIBRATION = ("config", *_JUDGES, "run-timeout", "num-runs")
 _RECORDING = {
     "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
-    "remote-user-id", "keep-sessions", "a2a-ignore-state", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
+    "remote-sessions", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
     "tools",
 }  # fmt: skip
 _ACCEPT_EXAMPLES = """\

@@ -92,7 +92,7 @@ def _choices(
         mapping=settings.agents,
         everything=lambda: [file.name for file in discover(settings.root).files],
         stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
-        ignore_state=settings.a2a_ignore_state,
+        ignore_state="ignore-state" in settings.remote_sessions,
     )
 
 

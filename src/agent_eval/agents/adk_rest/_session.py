@@ -222,7 +222,7 @@ def _not_in_a_path(server: str, user: str) -> AgentRefused:
     return failures.refused(
         f"The server at {server} can't create a session of the user `{first_line(user, 100)}` (HTTP 404), because of "
         "the `/` in the user id.",
-        "Change `session_input.user_id`, or remove `remote-user-id: as-given`.",
+        "Change `session_input.user_id`, or remove `as-given` from `remote-sessions`.",
     )
 
 

@@ -77,7 +77,7 @@ def choose_agents(
             that matches no file of this run may match other files.
         stateless: Agents, by their names, whose sessions can't begin with a state, in addition to those of drivers that
             say so.
-        ignore_state: `a2a-ignore-state`: run cases without their state if their agent can't begin with one.
+        ignore_state: Run cases without their state if their agent can't begin with one.
 
     Returns:
         The choices, and a problem for each group of files without an agent or with several.
@@ -263,7 +263,7 @@ def _without_state(
                     code="a2a-no-state",
                     message=message + ("would begin: it is ignored." if ignored else "begins."),
                     hint="Remove the state, or evaluate the agent by `adk:URL` or in a process. "
-                    "`a2a-ignore-state = true` runs the cases without it.",
+                    "`remote-sessions: ignore-state` runs the cases without it.",
                     file=file.path,
                 )
             )

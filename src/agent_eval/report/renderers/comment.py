@@ -69,7 +69,7 @@ def comment_markdown(
             the gate.
         links: Where the text may lead.
         limit: Characters that the text may have, counted in UTF-16 units.
-        key: The setting `comment-key`, which identifies one of several comments; "" for the only one.
+        key: The setting `name`, which identifies one of several comments; "" for the only one.
         title: The first line of a text that reports no verdict.
 
     Raises:
