@@ -15,8 +15,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result
 from agent_eval.criteria.efficiency import durations, token_usage
 from agent_eval.criteria.registry import INFORMATIONAL, build
-from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.evalset.models.suite import CriterionConfig, MatchType
+from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 
 pytestmark = pytest.mark.conformance
 

@@ -18,7 +18,7 @@ from agent_eval.agents.adk.events import to_invocation
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
-from agent_eval.simulation._transcript import as_text, lines
+from agent_eval.simulation._prompt import as_text, lines
 
 pytestmark = pytest.mark.conformance
 

@@ -13,7 +13,7 @@ from base_repos import Repo, new_repo
 from fake_github import FakeGitHub
 from test_pipeline_ci_context import pull_request, surveyed
 
-from agent_eval.evalset.models.suite import MatchType
+from agent_eval.evalset.models.schema import MatchType
 from agent_eval.pipeline import find
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 

@@ -13,7 +13,7 @@ from gate_runs import Done
 from pull_requests import BOT, Lab
 
 from agent_eval.forge import ACCEPT_RULES
-from agent_eval.results.rule_changes import RuleChangesReport
+from agent_eval.results.comparison import RuleChangesReport
 
 CASES = ("lamp_on", "lamp_off", "door")
 BROKEN = {"lamp_on": 0.0, "lamp_off": 0.0}

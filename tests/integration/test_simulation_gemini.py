@@ -20,8 +20,7 @@ from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEv
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import Model
 from agent_eval.models.settings import Budget
-from agent_eval.simulation.options import PURPOSE, simulator_options
-from agent_eval.simulation.protocol import SimulatorFailure, Stop, User
+from agent_eval.simulation.protocol import PURPOSE, SimulatorFailure, Stop, User, simulator_options
 from agent_eval.simulation.simulated import SimulatedUser
 
 PLAN = ("Turn on the lamp", "Ask for the state of the lamp", "Say thanks")

@@ -25,7 +25,7 @@ from report_samples import (
 
 from agent_eval.gate.diff.cases import compare
 from agent_eval.report.views import Links
-from agent_eval.results.comparison import BaselineReport, BaselineStep
+from agent_eval.results.comparison import BaselineReport, BaselineStep, RemovedCases, RuleChange, RuleChangesReport
 from agent_eval.results.decision import (
     CaseDecisionReport,
     CaseRunsReport,
@@ -34,6 +34,7 @@ from agent_eval.results.decision import (
     FlakinessReport,
     SuiteTestReport,
 )
+from agent_eval.results.origin import CaseWord
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
@@ -45,8 +46,6 @@ from agent_eval.results.report import (
     TurnEvidence,
     VerdictValue,
 )
-from agent_eval.results.rule_changes import RemovedCases, RuleChange, RuleChangesReport
-from agent_eval.results.status import CaseWord
 
 SERVER = "https://github.com"
 HEAD = "5f0c1d2e3a4b5c6d7e8f90123456789abcdef012"

@@ -21,8 +21,7 @@ from agent_eval.core.content import Content, model_message, text_of, user_messag
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, SessionInput
-from agent_eval.evalset.models.suite import CriterionConfig
+from agent_eval.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, SessionInput
 from agent_eval.models.protocol import Model, ModelReply, ModelRequest, ModelUsage
 from agent_eval.results.report import CaseReport
 from agent_eval.runner.execution import Execution, Limits

@@ -20,8 +20,7 @@ from agent_eval.agents.discovery.locate import (
     render_choices,
 )
 from agent_eval.core.problem import Severity
-from agent_eval.evalset.models.schema import EvalCase, EvalSet, SessionInput
-from agent_eval.evalset.models.suite import EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.models.schema import EvalCase, EvalConfig, EvalSet, LoadedFile, SelectedCase, SessionInput
 
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='a')\n"
 

@@ -8,7 +8,7 @@ import sys
 
 CODE = """
 import gc
-from agent_eval.core.collector import collector_paused
+from agent_eval.core.process import collector_paused
 
 def collections():
     return sum(generation["collections"] for generation in gc.get_stats())
@@ -32,7 +32,7 @@ def test_collector_paused__many_new_objects_are_never_scanned() -> None:
 
 
 def test_collector_paused__leaves_a_disabled_collector_disabled() -> None:
-    from agent_eval.core.collector import collector_paused
+    from agent_eval.core.process import collector_paused
 
     gc.disable()
     try:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent_eval.core.timing import Begun
+from agent_eval.core.process import Begun
 
 
 @pytest.mark.parametrize("jump", [400 * 24 * 3600.0, -3600.0])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._alignment import align
 from agent_eval.criteria.calls import ArgsMatch, args_match, count_matched, match_calls, same_call
-from agent_eval.evalset.models.suite import MatchType
+from agent_eval.evalset.models.schema import MatchType
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_trajectory.json").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_eval.evalset.models.criterion_options import parse_match_type
-from agent_eval.evalset.models.suite import MatchType
+from agent_eval.evalset.models.schema import MatchType
 
 VECTORS: list[list[Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_match_type.json").read_text(encoding="utf-8")

@@ -13,8 +13,7 @@ from agent_eval.criteria.efficiency import durations, inference_call_count, toke
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion
-from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.evalset.models.suite import CriterionConfig, MatchType
+from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 
 REFERENCED = [name for name, spec in METRICS.items() if spec.family is Family.DETERMINISTIC and spec.needs_reference]
 

@@ -17,7 +17,7 @@ from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.regression import sequential
 from agent_eval.gate.stats import bets, families, suspect
 from agent_eval.gate.stats.exact_tests import wilson
-from agent_eval.results.status import CaseWord
+from agent_eval.results.origin import CaseWord
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from agent_eval.results._merge import WITHOUT_KEY, merge
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, MetricStatus, Reason, RunResult, RunScore
 from agent_eval.results.shard import SHARD_MISSING
-from agent_eval.simulation.options import CODES
+from agent_eval.simulation.protocol import CODES
 from agent_eval.simulation.simulated import TEMPLATE_CODE
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, LlmBackedUserSimulatorConfig
 from agent_eval.evalset.models.criterion_options import JudgeModelOptions
-from agent_eval.evalset.models.suite import EvalConfig, MatchType
+from agent_eval.evalset.models.schema import EvalConfig, MatchType
 from agent_eval.evalset.parse.config import parse_config, read_config
 
 

@@ -13,8 +13,7 @@ from agent_eval.core.content import text_of
 from agent_eval.core.invocation import IntermediateData, tool_calls
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models.schema import EvalSet
-from agent_eval.evalset.models.suite import LoadedFile, Suite
+from agent_eval.evalset.models.schema import EvalSet, LoadedFile, Suite
 from agent_eval_workbench.commands.migrate import migrate
 from agent_eval_workbench.recording.target import stem
 

@@ -16,10 +16,10 @@ from evalset_samples import TURN, case, eval_set
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.commands.problems_text import render_json
+from agent_eval.commands.start import render_json
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models.suite import Suite
+from agent_eval.evalset.models.schema import Suite
 
 
 def write(path: Path, value: Any) -> None:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.json.patching import eval_set_text
 from agent_eval.evalset.json.positions import JsonPath, Positions, format_path
 from agent_eval.evalset.json.reading import parse_document
-from agent_eval.evalset.json.writing import eval_set_text
 from agent_eval.evalset.models.schema import EvalSet
 
 

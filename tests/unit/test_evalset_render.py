@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.commands.problems_text import render_github, render_json, render_text, summary_line
+from agent_eval.commands.start import render_github, render_json, render_text, summary_line
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import workflow_command
 from agent_eval.evalset.loading import load_suite

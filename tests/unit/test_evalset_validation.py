@@ -22,7 +22,7 @@ from evalset_samples import (
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models.suite import Suite
+from agent_eval.evalset.models.schema import Suite
 
 WITH_SCENARIOS = {"criteria": {"hallucinations_v1": 0.5}}
 

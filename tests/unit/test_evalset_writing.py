@@ -20,7 +20,7 @@ from agent_eval.core.invocation import (
     Rubric,
     RubricContent,
 )
-from agent_eval.evalset.json.writing import eval_set_text, write_text
+from agent_eval.evalset.json.patching import eval_set_text, write_text
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, EvalSet, SessionInput
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

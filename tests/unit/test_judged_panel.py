@@ -28,7 +28,7 @@ from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE
 from agent_eval.criteria.registry import judge_of
 from agent_eval.evalset.models import DEFAULT_JUDGE
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.suite import CriterionConfig
+from agent_eval.evalset.models.schema import CriterionConfig
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.protocol import FailureKind, ModelRequest
 

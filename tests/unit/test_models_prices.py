@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_eval.models.names import parse_model
-from agent_eval.models.prices import DEFAULT_PRICES, PRICES_AS_OF
 from agent_eval.models.protocol import ModelUsage
+from agent_eval.models.usage import DEFAULT_PRICES, PRICES_AS_OF
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 

@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from agent_eval.models.prices import DEFAULT_PRICES, Price, read_prices
 from agent_eval.models.protocol import ModelRequest, ModelUsage
-from agent_eval.models.usage import Ledger, UsageEntry, add_usage, billed_tokens, total
+from agent_eval.models.usage import (
+    DEFAULT_PRICES,
+    Ledger,
+    Price,
+    UsageEntry,
+    add_usage,
+    billed_tokens,
+    read_prices,
+    total,
+)
 
 
 def test_price__counts_cached_input_and_thoughts() -> None:

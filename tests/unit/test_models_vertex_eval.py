@@ -15,9 +15,9 @@ from agent_eval.models import ModelUse
 from agent_eval.models._endpoint import key_owner, resolve
 from agent_eval.models.check import CheckedModels, check_models
 from agent_eval.models.names import VERTEX_EVAL, parse_model
-from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import Budget, ModelSettings
+from agent_eval.models.usage import Price
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE, service_url
 
 PLACE = {"GOOGLE_CLOUD_PROJECT": "a-project", "GOOGLE_CLOUD_LOCATION": "us-central1"}

@@ -26,9 +26,9 @@ from agent_eval.report.views import Links, grouping
 from agent_eval.report.views._headline import headline
 from agent_eval.report.views._visible import one_line
 from agent_eval.results.comparison import BaselineReport, BaselineStatus
+from agent_eval.results.origin import GateMode
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
-from agent_eval.results.status import GateMode
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_comment"
 TEXTS: Mapping[str, Callable[[Situation], str]] = {

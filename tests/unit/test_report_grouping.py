@@ -11,8 +11,8 @@ from report_samples import RESPONSE, case, metric
 from agent_eval.report.views import grouping
 from agent_eval.report.views._headline import headline
 from agent_eval.results.decision import CaseDecisionReport, DecisionReport
+from agent_eval.results.origin import CaseWord as Word
 from agent_eval.results.report import CaseReport, RunReport
-from agent_eval.results.status import CaseWord as Word
 
 
 def failing(eval_id: str) -> CaseReport:

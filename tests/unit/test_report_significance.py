@@ -6,7 +6,7 @@ import pytest
 
 from agent_eval.report.views._significance import ChangeKind, case_significance, suite_lines
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
-from agent_eval.results.status import CaseWord
+from agent_eval.results.origin import CaseWord
 
 
 def kind_of(

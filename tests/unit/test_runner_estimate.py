@@ -10,10 +10,17 @@ from judged_samples import rubric, turn
 
 from agent_eval.criteria.judged.call_bounds import judge_calls
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, EvalSet
-from agent_eval.evalset.models.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.models.schema import (
+    ConversationScenario,
+    CriterionConfig,
+    EvalCase,
+    EvalConfig,
+    EvalSet,
+    LoadedFile,
+    SelectedCase,
+)
 from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.models.prices import Price
+from agent_eval.models.usage import Price
 from agent_eval.runner.cost_estimate import CriterionEstimate, Estimate, FileEstimate, Range, estimate
 
 PRICES = {"judge": Price(input=1.0, output=10.0)}

@@ -13,8 +13,15 @@ from runner_doubles import session_input, turn
 from agent_eval.core.problem import Severity
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import INFORMATIONAL
-from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, EvalSet
-from agent_eval.evalset.models.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.models.schema import (
+    ConversationScenario,
+    CriterionConfig,
+    EvalCase,
+    EvalConfig,
+    EvalSet,
+    LoadedFile,
+    SelectedCase,
+)
 from agent_eval.runner.plan import Plan, make_plan, source_fingerprint
 
 RESPONSE = CriterionConfig(metric="response_match_score", threshold=0.8)

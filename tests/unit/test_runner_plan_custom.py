@@ -8,7 +8,7 @@ from pathlib import Path
 from test_runner_plan import case, loaded
 
 from agent_eval.criteria.custom import CustomMetric
-from agent_eval.evalset.models.suite import CriterionConfig
+from agent_eval.evalset.models.schema import CriterionConfig
 from agent_eval.runner.fingerprints import function_source
 from agent_eval.runner.plan import Plan, make_plan
 

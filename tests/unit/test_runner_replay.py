@@ -17,8 +17,7 @@ from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules,
 from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.evalset.models.suite import CriterionConfig
+from agent_eval.evalset.models.schema import CriterionConfig, EvalCase
 from agent_eval.results import RunError
 from agent_eval.runner import Plan, Tapes
 from agent_eval.runner.plan import PlannedCase

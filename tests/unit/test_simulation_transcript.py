@@ -6,7 +6,7 @@ from typing import Any
 
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.prompt_fence import fenced
-from agent_eval.simulation._transcript import as_data, as_text, lines
+from agent_eval.simulation._prompt import as_data, as_text, lines
 
 
 def turn(**fields: Any) -> Invocation:

@@ -14,11 +14,9 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models.criteria import LlmBackedUserSimulatorConfig
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase
 from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
-from agent_eval.simulation._static import StaticUser
-from agent_eval.simulation.options import CODES, SimulatorOptions, simulator_options
-from agent_eval.simulation.protocol import SimulatorFailure, Stop, User
+from agent_eval.simulation.protocol import CODES, SimulatorFailure, SimulatorOptions, Stop, User, simulator_options
 from agent_eval.simulation.simulated import TEMPLATE_CODE, SimulatedUser
-from agent_eval.simulation.users import user_of
+from agent_eval.simulation.users import StaticUser, user_of
 
 PLAN = "Turn on the lamp; {{ then }} ask for its state."
 

@@ -4,18 +4,3 @@ from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
 from agent_eval.baseline.lookup import BaselineOutcome, FetchFailed, Found, describe, to_report
 from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.request import BaselineRequest
-
-__all__ = [
-    "ORIGIN",
-    "BaselineOutcome",
-    "BaselineRequest",
-    "FetchFailed",
-    "Found",
-    "Git",
-    "GitError",
-    "Remote",
-    "describe",
-    "find_request",
-    "open_git",
-    "to_report",
-]

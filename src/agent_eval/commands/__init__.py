@@ -1,5 +1,3 @@
 """One module for each command. Each has `execute(arguments, io)`, which runs the command and returns its exit code."""
 
 from agent_eval.commands._io import CliIO
-
-__all__ = ["CliIO"]

@@ -6,8 +6,7 @@ import argparse
 
 from agent_eval.agents.discovery import render_choices
 from agent_eval.commands._io import CliIO
-from agent_eval.commands.problems_text import print_problems
-from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.commands.start import log_start_directory, print_problems, settings_of
 from agent_eval.core.problem import has_error
 from agent_eval.pipeline import find
 

@@ -11,10 +11,8 @@ from pydantic import Field
 
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.commands._io import CliIO
-from agent_eval.commands._plan_split import SplitPlan, read_durations, split, split_lines
-from agent_eval.commands._plan_text import between, columns, dollars
-from agent_eval.commands.problems_text import log_problems, print_problems
-from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.commands._plan_split import SplitPlan, between, columns, dollars, read_durations, split, split_lines
+from agent_eval.commands.start import log_problems, log_start_directory, print_problems, settings_of
 from agent_eval.core.limiter import AUTO_START
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import harmless, listed, plural

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agent_eval.commands._io import CliIO
-from agent_eval.commands.problems_text import log_problems
-from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.commands.start import log_problems, log_start_directory, settings_of
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.pipeline import (
     RunContext,

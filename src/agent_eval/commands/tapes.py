@@ -10,8 +10,7 @@ from pathlib import Path
 
 from agent_eval.agents.tapes import InvalidTape, Tape, read_tape
 from agent_eval.commands._io import CliIO
-from agent_eval.commands.problems_text import print_problems
-from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.commands.start import log_start_directory, print_problems, settings_of
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import listed, plural
 from agent_eval.pipeline import StoredTape, load, stale_tools_by, stored_tapes

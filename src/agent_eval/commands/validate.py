@@ -6,8 +6,7 @@ import argparse
 import dataclasses
 
 from agent_eval.commands._io import CliIO
-from agent_eval.commands.problems_text import print_problems, summary_line
-from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.commands.start import log_start_directory, print_problems, settings_of, summary_line
 from agent_eval.core.problem import has_error
 from agent_eval.gate.policy import Policy
 from agent_eval.pipeline import load, misnamed_models, policy_problems, tape_problems

@@ -13,37 +13,3 @@ from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, support
 from agent_eval.criteria.relabelled import Relabelled, unlabelled
 from agent_eval.criteria.visibility import calls_not_visible
 from agent_eval.criteria.withheld import Withheld
-
-__all__ = [
-    "INFORMATIONAL",
-    "Alignment",
-    "Conversation",
-    "Criterion",
-    "CustomMetric",
-    "Judgement",
-    "NotEvaluated",
-    "PackageFault",
-    "Packaged",
-    "Relabelled",
-    "Result",
-    "Scored",
-    "ToolTrajectory",
-    "TurnFinding",
-    "Withheld",
-    "align",
-    "build",
-    "calls_not_visible",
-    "describe_differences",
-    "error_of",
-    "inference_call_count",
-    "judge_of",
-    "literal",
-    "match_calls",
-    "name_of",
-    "render_call",
-    "supported",
-    "token_usage",
-    "unlabelled",
-    "visible",
-    "why_not",
-]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_eval.core.collector import collector_paused
 from agent_eval.core.problem import Problem, Severity, capped, has_error
+from agent_eval.core.process import collector_paused
 from agent_eval.core.selectors import nearby, select
 from agent_eval.core.text import listed, short_name
 from agent_eval.evalset.checks import check_against_config, check_cases, idle_weights

@@ -6,27 +6,6 @@
 from agent_eval.models._budget import Spent
 from agent_eval.models.health import Health
 from agent_eval.models.names import VERTEX_EVAL, parse_model
-from agent_eval.models.prices import Price, read_prices
 from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelReply, ModelRequest, ModelUsage
-from agent_eval.models.settings import Budget, ModelSettings
-from agent_eval.models.usage import UsageEntry
-from agent_eval.models.use import ModelUse
-
-__all__ = [
-    "VERTEX_EVAL",
-    "Budget",
-    "FailureKind",
-    "Health",
-    "Model",
-    "ModelFailure",
-    "ModelReply",
-    "ModelRequest",
-    "ModelSettings",
-    "ModelUsage",
-    "ModelUse",
-    "Price",
-    "Spent",
-    "UsageEntry",
-    "parse_model",
-    "read_prices",
-]
+from agent_eval.models.settings import Budget, ModelSettings, ModelUse
+from agent_eval.models.usage import Price, UsageEntry, read_prices

@@ -15,10 +15,9 @@ from agent_eval.models._budget import UNKNOWN, Estimate, Meter, Reservation
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._provider import Client, ProviderError, ProviderReply, ProviderRequest, unreadable_reply
 from agent_eval.models.health import Health
-from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure, ModelUsage
 from agent_eval.models.settings import ModelSettings
-from agent_eval.models.usage import add_usage, billed_tokens
+from agent_eval.models.usage import Price, add_usage, billed_tokens
 
 _CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for estimates; costs are computed from reported tokens."""

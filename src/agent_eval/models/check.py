@@ -14,8 +14,7 @@ from agent_eval.models._generation import sort_config
 from agent_eval.models.names import parse_model
 from agent_eval.models.pool import no_price, price_of
 from agent_eval.models.protocol import ModelFailure
-from agent_eval.models.settings import ModelSettings
-from agent_eval.models.use import ModelUse
+from agent_eval.models.settings import ModelSettings, ModelUse
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 NO_KEY = "judge-credentials-missing"

@@ -11,14 +11,12 @@ from typing import Any
 from agent_eval.models._budget import Meter
 from agent_eval.models._channel import Call, ModelChannel
 from agent_eval.models._endpoint import Endpoint, key_owner, resolve
-from agent_eval.models._generation import sort_config
+from agent_eval.models._generation import REMINDER, parse_reply, sort_config
 from agent_eval.models._provider import Client, ProviderReply, ProviderRequest
-from agent_eval.models._structured import REMINDER, parse_reply
 from agent_eval.models.cache import CachedReply, ReplyCache, key_of
-from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
 from agent_eval.models.settings import ModelSettings
-from agent_eval.models.usage import Ledger, UsageEntry
+from agent_eval.models.usage import Ledger, Price, UsageEntry
 
 _MAX_CALLS = 2
 """Calls per request until a reply fits the schema."""

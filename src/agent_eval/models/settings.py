@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from agent_eval.models.prices import DEFAULT_PRICES, Price
+from agent_eval.models.usage import DEFAULT_PRICES, Price
 from agent_eval.net.retry import Retry
 
 
@@ -57,3 +58,17 @@ class ModelSettings:
     """A second cache directory, which gets the replies of this run only; None: none."""
     replay: Path | None = None
     """`--judge replay:DIR`: every reply comes from this cache directory; a missing reply is a failure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelUse:
+    """A use of a model by a criterion or a simulated user."""
+
+    model: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The `judge_model_config`."""
+    case_id: str
+    purpose: str
+    """The criterion, or `user-simulator`."""
+    file: str | None = None
+    """The file that configures the criterion."""

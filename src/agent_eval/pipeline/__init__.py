@@ -24,35 +24,3 @@ from agent_eval.pipeline.context import RunContext, default_model, misnamed_mode
 from agent_eval.pipeline.live_agent import AgentUnavailable, open_live_agent
 from agent_eval.pipeline.output import links_of, output_refused
 from agent_eval.pipeline.pipeline import Outcome
-
-__all__ = [
-    "AgentUnavailable",
-    "CIContext",
-    "Outcome",
-    "RunContext",
-    "StoredTape",
-    "change_warnings",
-    "default_model",
-    "detect_ci_context",
-    "find",
-    "for_artifact",
-    "gating_files_changed",
-    "is_gating_file",
-    "links_of",
-    "load",
-    "misnamed_models",
-    "model_settings",
-    "model_uses",
-    "open_live_agent",
-    "open_tapes",
-    "output_refused",
-    "policy_problems",
-    "recording_refused",
-    "rules",
-    "stale_tools_by",
-    "stored_tapes",
-    "tape_problems",
-    "tapes_unsupported",
-    "unanswered",
-    "with_agent_of_paths",
-]

@@ -13,8 +13,8 @@ from agent_eval import __version__
 from agent_eval.agents.protocol import AgentRefused
 from agent_eval.baseline import Git, GitError
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base
+from agent_eval.core.process import Begun
 from agent_eval.core.text import first_line
-from agent_eval.core.timing import Begun
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline.context import RunContext
 from agent_eval.results import BASE, BASE_RECORDINGS

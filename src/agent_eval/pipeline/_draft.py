@@ -17,7 +17,7 @@ from agent_eval.pipeline.ci_context import LOCAL
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.core.timing import Begun
+    from agent_eval.core.process import Begun
     from agent_eval.evalset.models import Suite
     from agent_eval.pipeline._affected import Affected
     from agent_eval.pipeline.context import RunContext

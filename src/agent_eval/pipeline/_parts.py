@@ -13,9 +13,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.reader import read_report
-from agent_eval.core.collector import collector_paused
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.process import collector_paused
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.pipeline._draft import problem_reports
 from agent_eval.results import (

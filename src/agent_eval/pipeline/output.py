@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.core.collector import collector_paused
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.process import collector_paused
 from agent_eval.core.text import plural
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative, remove_logs
 

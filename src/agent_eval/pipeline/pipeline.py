@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.disk import FULL
 from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.process import FULL, Begun
 from agent_eval.core.text import plural
-from agent_eval.core.timing import Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._decision import decide_on, failure_blocks

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from agent_eval.core.wire import WireModel
-from agent_eval.results.status import CaseWord
+from agent_eval.results.origin import CaseWord
 
 
 class DecisionReasonReport(WireModel):

@@ -1,8 +1,36 @@
-"""What was tested."""
+"""The tool and model that made a report, and the words for its verdict."""
 
 from __future__ import annotations
 
-from agent_eval.results._report_model import ReportModel
+from typing import Any, Literal
+
+from agent_eval.core.wire import WireModel
+
+MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
+CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
+VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
+GateMode = Literal["thresholds", "regressions", "both", "advisory"]
+"""The rule that decides. `auto` becomes one of the first two, depending on whether there is a baseline."""
+CaseWord = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
+"""broken: significantly worse, and no confirmation run passed; or every run failed, and the base has too few runs for a
+comparison. worse: significantly worse. suspicious: a suspected regression, not significant. flaky as before: failed,
+but not more often than on the base branch. fixed: no run of the base passed, every run of the head passes, and the
+difference is significant. better: significantly better. unchanged: none of these. See docs/statistics.md."""
+
+
+_UNUSED: set[str] = set()
+
+
+class ReportModel(WireModel):
+    """Base class of a report's models.
+
+    No one needs to know which fields were set explicitly, and that set would take most of the memory of 10,000 cases:
+    all models share one.
+    """
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Replaces the set of explicitly set fields."""
+        object.__setattr__(self, "__pydantic_fields_set__", _UNUSED)
 
 
 class Origin(ReportModel):

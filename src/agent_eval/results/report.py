@@ -12,19 +12,17 @@ from typing import Any, Literal
 from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
-from agent_eval.results._report_model import ReportModel
-from agent_eval.results.comparison import BaselineReport, ComparisonReport
+from agent_eval.results.comparison import BaselineReport, ComparisonReport, RuleChangesReport
 from agent_eval.results.conversation import ConversationReport
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
+from agent_eval.results.origin import CaseStatus as CaseStatus
+from agent_eval.results.origin import GateMode, ReportModel
+from agent_eval.results.origin import MetricStatus as MetricStatus
 from agent_eval.results.origin import Origin as Origin
+from agent_eval.results.origin import VerdictValue as VerdictValue
 from agent_eval.results.recording import RunError, ToolUse, Usage
-from agent_eval.results.rule_changes import RuleChangesReport
 from agent_eval.results.shard import MergeReport, ShardReport
-from agent_eval.results.status import CaseStatus as CaseStatus
-from agent_eval.results.status import GateMode
-from agent_eval.results.status import MetricStatus as MetricStatus
-from agent_eval.results.status import VerdictValue as VerdictValue
 
 SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1

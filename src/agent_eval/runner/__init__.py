@@ -28,35 +28,3 @@ from agent_eval.runner.replay import Tapes
 from agent_eval.runner.stored_cases import StoredCase, case_lines
 from agent_eval.runner.stored_index import StoredIndex, stored_index
 from agent_eval.runner.stored_lines import StoredLines
-
-__all__ = [
-    "DEFAULT_APP_NAME",
-    "DEFAULT_USER_ID",
-    "Execution",
-    "Journal",
-    "Limits",
-    "MissingModels",
-    "Part",
-    "Plan",
-    "PlannedCase",
-    "Progress",
-    "RecordedSeconds",
-    "StoredCase",
-    "StoredIndex",
-    "StoredLines",
-    "Tapes",
-    "case_fingerprint",
-    "case_lines",
-    "function_source",
-    "make_plan",
-    "metric_identity",
-    "parse_part",
-    "partition",
-    "recorded_seconds",
-    "source_fingerprint",
-    "split_hash",
-    "stored_index",
-    "versioned",
-    "weigh",
-    "write_lines",
-]

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agent_eval.core.disk import FULL, Reserve, naming
 from agent_eval.core.files import LONGEST_LINE
+from agent_eval.core.process import FULL, Reserve, naming
 from agent_eval.results import Recording
 
 _BLOCK = 1 << 17

@@ -5,15 +5,3 @@ from agent_eval.settings.options import GROUPS, Setting
 from agent_eval.settings.reading import read_settings
 from agent_eval.settings.settings import BY_INPUT, SETTINGS, Settings
 from agent_eval.settings.toml_file import CONFIG_FILE, FORMER
-
-__all__ = [
-    "BY_INPUT",
-    "CONFIG_FILE",
-    "FORMER",
-    "GROUPS",
-    "SETTINGS",
-    "Setting",
-    "Settings",
-    "parse_order",
-    "read_settings",
-]

@@ -17,11 +17,9 @@ from agent_eval.evalset.models import ConversationScenario
 from agent_eval.evalset.parse import STOP_SIGNAL, ends_the_conversation
 from agent_eval.evalset.templates import TemplateError, render
 from agent_eval.models import FailureKind, Model, ModelFailure, ModelRequest
-from agent_eval.simulation._prompt import draft
-from agent_eval.simulation._transcript import Line, as_text, lines
-from agent_eval.simulation.options import CODES, PURPOSE, SimulatorOptions
+from agent_eval.simulation._prompt import Line, as_text, draft, lines
 from agent_eval.simulation.persona_rendering import persona_of
-from agent_eval.simulation.protocol import SimulatorFailure, Stop
+from agent_eval.simulation.protocol import CODES, PURPOSE, SimulatorFailure, SimulatorOptions, Stop
 
 TEMPLATE_CODE = "simulator-template-failed"
 """The code if a template of the case or the config fails on this conversation."""

@@ -12,8 +12,7 @@ from agent_eval.baseline.reader import UnreadableError
 from agent_eval.baseline.stored import StoredResults, open_results
 from agent_eval.commands import CliIO
 from agent_eval.commands.case_selection import select_cases, split_words
-from agent_eval.commands.problems_text import log_problems
-from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.commands.start import log_problems, log_start_directory, settings_of
 from agent_eval.core.problem import has_error
 from agent_eval.core.text import harmless, plural, without_commands
 from agent_eval.results import CaseReport, RunReport

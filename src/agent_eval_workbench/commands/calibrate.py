@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from agent_eval.commands import CliIO
-from agent_eval.commands.problems_text import log_problems, print_problems
-from agent_eval.commands.start import settings_of
+from agent_eval.commands.start import log_problems, print_problems, settings_of
 from agent_eval.core.content import text_of
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural

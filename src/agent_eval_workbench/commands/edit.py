@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.commands import CliIO
-from agent_eval.commands.problems_text import log_problems
+from agent_eval.commands.start import log_problems
 from agent_eval.core.selectors import parse_selector
 from agent_eval.core.text import harmless, without_commands
 

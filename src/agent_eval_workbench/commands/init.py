@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from agent_eval.commands import CliIO
-from agent_eval.commands.problems_text import print_problems
+from agent_eval.commands.start import print_problems
 from agent_eval.core.text import harmless
 from agent_eval_workbench.authoring.terminal import has_terminal, read_line
 from agent_eval_workbench.setup import Setup, Step, apply, plan_setup, record_command

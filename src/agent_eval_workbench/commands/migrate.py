@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agent_eval.commands import CliIO
-from agent_eval.commands.problems_text import print_problems
+from agent_eval.commands.start import print_problems
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.evalset.checks import check_cases
 from agent_eval.evalset.json import Document, JsonPath, eval_set_text, parse_document, read_document, write_text

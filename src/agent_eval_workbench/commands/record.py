@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.commands import CliIO
-from agent_eval.commands.problems_text import log_problems, print_problems
-from agent_eval.commands.start import log_start_directory, settings_of
+from agent_eval.commands.start import log_problems, log_start_directory, print_problems, settings_of
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval_workbench.recording.chat import Chat, Left, Terminal, failure_lines, message_lines, turn_lines

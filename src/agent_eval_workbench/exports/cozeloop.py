@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.commands import CliIO
-from agent_eval.commands.problems_text import log_problems
+from agent_eval.commands.start import log_problems
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.core.text import carriable, harmless, plural

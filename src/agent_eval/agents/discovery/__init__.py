@@ -2,15 +2,3 @@
 
 from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, AgentChoice, find_agents, is_agent
 from agent_eval.agents.discovery.locate import AgentChoices, agent_as_path, choose_agents, in_adk_order, render_choices
-
-__all__ = [
-    "WHAT_IS_AN_AGENT",
-    "AgentChoice",
-    "AgentChoices",
-    "agent_as_path",
-    "choose_agents",
-    "find_agents",
-    "in_adk_order",
-    "is_agent",
-    "render_choices",
-]

@@ -10,22 +10,3 @@ from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, Rem
 from agent_eval.agents.host.metric_hosts import MetricHosts
 from agent_eval.agents.host.outage import ModelOutages
 from agent_eval.agents.host.process import ADAPTERS, HostProcess, HostSpec, Turn, TurnTools
-
-__all__ = [
-    "ADAPTERS",
-    "KEY_HINTS",
-    "PROGRAM",
-    "ConnectionLost",
-    "CpuShare",
-    "HostLog",
-    "HostProcess",
-    "HostSpec",
-    "HostTemplate",
-    "MetricHosts",
-    "ModelOutages",
-    "ProtocolError",
-    "RemoteError",
-    "Turn",
-    "TurnTools",
-    "exit_description",
-]

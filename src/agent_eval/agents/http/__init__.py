@@ -13,24 +13,3 @@ from agent_eval.agents.http._retries import first_reply, stream_with_retries
 from agent_eval.agents.http._sse import MAX_EVENT, ServerSentEvent, SseParser, TooLarge
 from agent_eval.agents.http.client import HttpClient, HttpFailure, Reply, Stream
 from agent_eval.agents.http.headers import header_secrets, parse_headers
-
-__all__ = [
-    "MAX_EVENT",
-    "HttpClient",
-    "HttpFailure",
-    "RemoteUrl",
-    "Reply",
-    "ServerSentEvent",
-    "SseParser",
-    "Stream",
-    "TooLarge",
-    "failures",
-    "first_reply",
-    "header_secrets",
-    "is_metadata",
-    "origin_of",
-    "parse_headers",
-    "parse_url",
-    "read_json",
-    "stream_with_retries",
-]

@@ -25,31 +25,3 @@ from agent_eval.agents.sandbox.spawn import (
 )
 from agent_eval.agents.sandbox.supervisor import end_with_parent, supervised
 from agent_eval.agents.sandbox.uids import STATE_DIR, missing_capabilities
-
-__all__ = [
-    "AGENT_USER",
-    "BASE_VARIABLES",
-    "MODEL_VARIABLES",
-    "NO_PROCESS",
-    "STATE_DIR",
-    "Account",
-    "AgentNotEnded",
-    "Isolation",
-    "Process",
-    "Sandbox",
-    "allow_list",
-    "blocked_at",
-    "child_environment",
-    "close_pipe",
-    "end_with_parent",
-    "installer_environment",
-    "isolated",
-    "kill_group",
-    "kill_now",
-    "missing_capabilities",
-    "missing_key_hint",
-    "missing_variable_hint",
-    "secrets_in",
-    "supervised",
-    "without_github_identity",
-]

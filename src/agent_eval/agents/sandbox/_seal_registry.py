@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval.agents.sandbox.ending import AgentNotEnded, end_processes
 from agent_eval.agents.sandbox.uids import lock_directory, locked_uid
-from agent_eval.core.disk import naming
+from agent_eval.core.process import naming
 
 _LIST = "seals.json"
 _LOCK_SECONDS = 90.0

@@ -17,34 +17,3 @@ from agent_eval.agents.tapes._keys import canonical, masked
 from agent_eval.agents.tapes._recorder import Taped, changing_arguments, tape_of
 from agent_eval.agents.tapes._session import Obstacle, Stale, TapeIndex, TapeSession, Unanswerable
 from agent_eval.agents.tapes._tape import RecordedCall, Tape, ToolHashes
-
-__all__ = [
-    "FOLDER",
-    "SUFFIX",
-    "InvalidTape",
-    "Miss",
-    "Mode",
-    "Obstacle",
-    "RecordedCall",
-    "Stale",
-    "Tape",
-    "TapeIndex",
-    "TapeSession",
-    "Taped",
-    "ToolHashes",
-    "ToolPolicy",
-    "ToolRule",
-    "ToolRules",
-    "Unanswerable",
-    "canonical",
-    "changing_arguments",
-    "folder_of",
-    "masked",
-    "read_tape",
-    "tape_name",
-    "tape_of",
-    "tape_path",
-    "tape_text",
-    "tapes_below",
-    "write_tape",
-]

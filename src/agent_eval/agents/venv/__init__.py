@@ -9,15 +9,3 @@ from agent_eval.agents.venv.environment import (
     run_setup,
 )
 from agent_eval.agents.venv.startable import AgentPlace, checked_interpreter, unreachable
-
-__all__ = [
-    "AgentInterpreter",
-    "AgentPlace",
-    "EnvironmentRequest",
-    "checked_interpreter",
-    "default_cache_dir",
-    "discard_damaged",
-    "ensure_environment",
-    "run_setup",
-    "unreachable",
-]

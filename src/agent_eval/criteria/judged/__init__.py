@@ -8,18 +8,3 @@ from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, level_scale
 from agent_eval.criteria.judged.sentences import SCHEMA
 from agent_eval.criteria.judged.settling import NO_VERDICT, tally
 from agent_eval.criteria.judged.version import QUESTIONS_VERSION
-
-__all__ = [
-    "NO_VERDICT",
-    "QUESTIONS_VERSION",
-    "RUBRIC_SCALE",
-    "SCHEMA",
-    "Judge",
-    "Options",
-    "build_judged",
-    "judge_calls",
-    "judge_options",
-    "level_scale",
-    "tally",
-    "verdict_scale",
-]

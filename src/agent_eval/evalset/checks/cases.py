@@ -9,9 +9,7 @@ from agent_eval.core.content import Content, Part
 from agent_eval.core.invocation import IntermediateData, Invocation, Rubric
 from agent_eval.core.problem import MAX_PROBLEMS, Problem
 from agent_eval.core.selectors import nearby
-from agent_eval.evalset.checks.omitted_args import omitted_args
-from agent_eval.evalset.checks.references import turns_without_references
-from agent_eval.evalset.checks.rubric_scope import lacks_rubrics
+from agent_eval.evalset.checks.references import lacks_rubrics, omitted_args, turns_without_references
 from agent_eval.evalset.json import JsonPath
 from agent_eval.evalset.models import METRICS, PERSONA_IDS, CriterionConfig, EvalCase, EvalConfig, MetricSpec
 from agent_eval.evalset.parse import EvalFile, check_scenario, check_scenario_with_config, did_you_mean, keys_of

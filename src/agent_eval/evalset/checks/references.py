@@ -1,15 +1,16 @@
-"""Finds turns without the texts that criteria compare with."""
+"""What makes the cases of a file suspicious: left-out arguments, missing references, rubrics that are not used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from agent_eval.core.content import text_of
-from agent_eval.core.invocation import Invocation, intermediate_responses
+from agent_eval.core.invocation import Invocation, Rubric, intermediate_responses, tool_calls
 from agent_eval.core.problem import Problem
-from agent_eval.evalset.json import JsonPath
-from agent_eval.evalset.models import CriterionConfig, MetricSpec
-from agent_eval.evalset.parse import EvalFile
+from agent_eval.evalset.json import JsonPath, read_document
+from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, LoadedFile, MetricSpec
+from agent_eval.evalset.parse import EvalFile, did_you_mean
 
 _INTERMEDIATE = "intermediate_response_similarity"
 
@@ -70,3 +71,114 @@ def _effect(criterion: CriterionConfig) -> str:
     if criterion.options.get("compat"):
         return "As in adk-rust, `response_similarity` leaves this turn out."
     return "Any answer in this turn leaves `response_similarity` without a score."
+
+
+def omitted_args(
+    file: EvalFile,
+    turns: Sequence[Invocation],
+    path: JsonPath,
+    builtin: Sequence[tuple[MetricSpec, CriterionConfig]],
+) -> Iterator[Problem]:
+    """A finding for each turn with such calls.
+
+    Args:
+        file: The file.
+        turns: The expected turns of a case.
+        path: The path of the case.
+        builtin: The built-in criteria of the case.
+    """
+    permissive = [spec.name for spec, criterion in builtin if _allows_any_args(criterion)]
+    refusing = [spec.name for spec, criterion in builtin if spec.name == _PARTIAL and criterion.options.get("compat")]
+    if not permissive and not refusing:
+        return
+    for number, turn in enumerate(turns):
+        calls = [call for call in tool_calls(turn.intermediate_data) if call.args is None]
+        if not calls:
+            continue
+        at: JsonPath = (*path, "conversation", number)
+        message = f"An expected call of `{calls[0].name}` has no `args`."
+        hint = 'For a call without arguments write "args": {}.'
+        if permissive:
+            names = " and ".join(f"`{metric}`" for metric in permissive)
+            accept = "accepts" if len(permissive) == 1 else "accept"
+            yield file.notice("omitted-args", f"{message} {names} {accept} any arguments for it.", at, hint)
+        for metric in refusing:
+            yield file.warning(
+                "omitted-args", f"{message} As in adk-rust, `{metric}` matches no call with it.", at, hint
+            )
+
+
+_PARTIAL = "tool_trajectory_partial"
+
+
+def _allows_any_args(criterion: CriterionConfig) -> bool:
+    if criterion.metric == _PARTIAL:
+        return not criterion.options.get("compat")
+    return criterion.options.get("args_match") == "subset" and not criterion.options.get("ignore_args")
+
+
+def lacks_rubrics(criterion: CriterionConfig, case: EvalCase) -> bool:
+    """Whether a rubric metric has no rubric for a case: neither its own, nor one in the case or in its turns.
+
+    False for other metrics.
+    """
+    spec = METRICS.get(criterion.metric)
+    if spec is None or spec.rubric_type is None or criterion.options.get("rubrics"):
+        return False
+    of_turns = [rubric for turn in case.conversation or () for rubric in turn.rubrics or ()]
+    return not any(rubric.type == spec.rubric_type for rubric in [*(case.rubrics or ()), *of_turns])
+
+
+def idle_weights(files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
+    """Warnings for weights and levels without a rubric.
+
+    The id is probably misspelt, and the rubric has the weight 1, or is judged with yes or no.
+
+    Args:
+        files: All files of a run, without errors. Cases that are not selected count, too.
+        root: The directory that the names of configs are relative to.
+    """
+    groups: dict[str, list[LoadedFile]] = {}
+    for file in files:
+        if file.config.source is not None:
+            groups.setdefault(file.config.source, []).append(file)
+    for source, group in groups.items():
+        config = group[0].config
+        for criterion in config.criteria:
+            spec = METRICS.get(criterion.metric)
+            if criterion.metric not in config.custom_metrics and spec is not None and spec.rubric_type is not None:
+                yield from _idle(source, criterion, group, root)
+
+
+def _idle(source: str, criterion: CriterionConfig, files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
+    rubric_type = METRICS[criterion.metric].rubric_type
+    rubric_ids = [rubric.rubric_id for rubric in criterion.options.get("rubrics", ())]
+    rubric_ids += [
+        rubric.rubric_id for file in files for rubric in _rubrics_of_cases(file) if rubric.type == rubric_type
+    ]
+    idle = [
+        (field, rubric_id)
+        for field in ("rubric_weights", "rubric_levels")
+        for rubric_id in criterion.options[field]
+        if rubric_id not in rubric_ids
+    ]
+    # Read again only for the position, because such problems are rare.
+    document = read_document(root / source, source)[0] if idle else None
+    if document is None:
+        return
+    names = list(dict.fromkeys(rubric_ids))
+    for field, rubric_id in idle:
+        message = f"`{field}` has an entry for `{rubric_id}`, but no rubric of the criterion or of its cases has it."
+        path: JsonPath = ("criteria", criterion.metric, field, rubric_id)
+        hint = did_you_mean(rubric_id, names) if names else "Correct it, or remove it."
+        if field == "rubric_weights":
+            yield document.warning("idle-rubric-weight", message, path=path, key=True, hint=hint)
+        else:
+            yield document.warning("idle-rubric-levels", message, path=path, key=True, hint=hint)
+
+
+def _rubrics_of_cases(file: LoadedFile) -> Iterator[Rubric]:
+    for case in file.eval_set.eval_cases:
+        yield from case.rubrics or ()
+        for turn in case.conversation or ():
+            yield from turn.rubrics or ()

@@ -1,5 +1,3 @@
 """Finds the eval files of a repository."""
 
 from agent_eval.evalset.discovery.files import SUFFIXES, Discovery, FoundFile, discover, selectors_of
-
-__all__ = ["SUFFIXES", "Discovery", "FoundFile", "discover", "selectors_of"]

@@ -124,7 +124,7 @@ def _patterns(option: str, lines: Sequence[str], problems: list[Problem]) -> Pat
 
 
 def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: frozenset[Path]) -> Problem:
-    from agent_eval.evalset.discovery._missed import reasons
+    from agent_eval.evalset.discovery._listing import reasons
 
     where = ", ".join(f"`{target}`" for target in targets) or searched(root)
     paths = [absolute(root / selector.path) for selector in selectors_of(root, targets)]

@@ -10,16 +10,16 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent_eval.core.files import MAX_TEXT, read_regular
-from agent_eval.evalset.json._alignment import aligned, canonical
-from agent_eval.evalset.json._style import Layout, Style
+from agent_eval.core.files import MAX_TEXT, read_regular, replacing
+from agent_eval.core.process import naming
+from agent_eval.evalset.json._style import Layout, Style, aligned, canonical
 from agent_eval.evalset.json.positions import Entry, JsonPath, Positions
-from agent_eval.evalset.json.writing import write_text
+from agent_eval.evalset.models import EvalSet
 
 _MARK = "\ufeff"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -285,3 +285,23 @@ def _list_slots(old: list[Any], new: list[Any]) -> list[_Slot]:
         sources += [None if index is None else start + index for index in middle]
         sources += range(len(old) - tail, len(old))
     return [_Slot(index=index, key=None, value=value) for index, value in zip(sources, new, strict=True)]
+
+
+def eval_set_text(eval_set: EvalSet) -> str:
+    """An eval set as JSON in snake_case, without unset, null and default values, as ADK's local manager writes it."""
+    value = eval_set.model_dump(mode="json", exclude_unset=True, exclude_defaults=True, exclude_none=True)
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_text(path: Path, text: str | Iterable[str]) -> None:
+    """Replaces a file atomically. Creates its directory.
+
+    Args:
+        path: The file.
+        text: The text, or its pieces if the whole would take too much memory.
+
+    Raises:
+        OSError: The file can't be written.
+    """
+    with naming(path), replacing(path) as file:
+        file.writelines(piece.encode() for piece in ([text] if isinstance(text, str) else text))

@@ -2,6 +2,7 @@
 
 from agent_eval.evalset.models.criteria import (
     CRITERION_MODELS,
+    GROUP,
     INFORMATIONAL_METRICS,
     JUDGED_METRICS,
     METRICS,
@@ -10,6 +11,7 @@ from agent_eval.evalset.models.criteria import (
     LlmAudioUserSimulatorConfig,
     LlmBackedUserSimulatorConfig,
     MetricSpec,
+    is_packaged,
 )
 from agent_eval.evalset.models.criterion_options import (
     DEFAULT_JUDGE,
@@ -19,47 +21,18 @@ from agent_eval.evalset.models.criterion_options import (
     RubricsBasedCriterion,
     SimilarityAlgorithm,
 )
-from agent_eval.evalset.models.packaged import GROUP, is_packaged
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import (
     PERSONA_IDS,
     ConversationScenario,
+    CriterionConfig,
     EvalCase,
+    EvalConfig,
     EvalSet,
+    LoadedFile,
+    MatchType,
+    SelectedCase,
     SessionInput,
+    Suite,
     UserPersona,
 )
-from agent_eval.evalset.models.suite import CriterionConfig, EvalConfig, LoadedFile, MatchType, SelectedCase, Suite
-
-__all__ = [
-    "CRITERION_MODELS",
-    "DEFAULT_JUDGE",
-    "GROUP",
-    "INFORMATIONAL_METRICS",
-    "JUDGED_METRICS",
-    "METRICS",
-    "PERSONAS",
-    "PERSONA_IDS",
-    "BaseCriterion",
-    "ConfigFile",
-    "ConversationScenario",
-    "CriterionConfig",
-    "EvalCase",
-    "EvalConfig",
-    "EvalSet",
-    "Family",
-    "JudgeModelOptions",
-    "LlmAudioUserSimulatorConfig",
-    "LlmBackedUserSimulatorConfig",
-    "LoadedFile",
-    "MatchType",
-    "MetricSpec",
-    "RubricLevel",
-    "RubricsBasedCriterion",
-    "SelectedCase",
-    "SessionInput",
-    "SimilarityAlgorithm",
-    "Suite",
-    "UserPersona",
-    "is_packaged",
-]

@@ -297,3 +297,14 @@ class ConfigFile(BaseModel):
     custom_metrics: dict[str, CustomMetricConfig] | None = None
     user_simulator_config: UserSimulatorConfig | None = None
     live_model_config: LiveModelConfig | None = None
+
+
+GROUP = "agent_eval.criteria"
+"""Group of the entry points."""
+
+
+def is_packaged(metric: str) -> bool:
+    """Whether an installed package has an entry point with this name."""
+    from importlib.metadata import entry_points
+
+    return bool(entry_points(group=GROUP, name=metric))

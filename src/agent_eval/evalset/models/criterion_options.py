@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from agent_eval.core.invocation import Rubric
 from agent_eval.core.wire import WireModel
-from agent_eval.evalset.models.suite import MatchType
+from agent_eval.evalset.models.schema import MatchType
 
 KEEP_UNKNOWN = ConfigDict(
     alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", defer_build=True

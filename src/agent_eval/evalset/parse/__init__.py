@@ -13,25 +13,3 @@ from agent_eval.evalset.parse.scenarios import (
     eval_id_of,
 )
 from agent_eval.evalset.parse.shape import did_you_mean, keys_of, shape_problems
-
-__all__ = [
-    "CONFIG_NAMES",
-    "STOP_SIGNAL",
-    "ConfigFinder",
-    "ConversationScenarios",
-    "Converted",
-    "EvalFile",
-    "LegacySession",
-    "check_scenario",
-    "check_scenario_with_config",
-    "criterion",
-    "did_you_mean",
-    "ends_the_conversation",
-    "eval_id_of",
-    "hint_for_metric",
-    "keys_of",
-    "read_config",
-    "read_eval_file",
-    "read_session",
-    "shape_problems",
-]

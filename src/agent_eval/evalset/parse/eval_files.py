@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval.evalset.json import Document, JsonPath
 from agent_eval.evalset.models import EvalCase, EvalSet
-from agent_eval.evalset.parse._foreign import what_is
+from agent_eval.evalset.parse._other_tools import what_is
 from agent_eval.evalset.parse.legacy import Converted, LegacySession, convert, is_list_of_evals, is_list_of_turns
 from agent_eval.evalset.parse.shape import keys_of, near_miss, shape_problems
 

@@ -1,5 +1,3 @@
 """Compares two reports: cases with another status, metrics with other scores."""
 
 from agent_eval.gate.diff.cases import compare
-
-__all__ = ["compare"]

@@ -6,16 +6,3 @@ from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notices
 from agent_eval.gate.regression.retrial import Outcome
 from agent_eval.gate.regression.sequential import next_step
-
-__all__ = [
-    "OUTAGE",
-    "Before",
-    "Gathered",
-    "MoreEvidence",
-    "Outcome",
-    "apply_policy",
-    "gather",
-    "held_against",
-    "next_step",
-    "quarantine_notices",
-]

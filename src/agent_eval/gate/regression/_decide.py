@@ -34,7 +34,7 @@ from agent_eval.gate.stats import (
     p_of,
 )
 from agent_eval.results import DecisionReasonReport, SuiteTestReport
-from agent_eval.results.status import CaseWord
+from agent_eval.results.origin import CaseWord
 
 _MOST_NAMES = 5
 OUTAGE = "provider-unavailable"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_eval.results import DecisionReasonReport, SuiteTestReport
-from agent_eval.results.status import CaseWord
+from agent_eval.results.origin import CaseWord
 
 NO_NAME = "the base branch"
 """What a sentence calls the base branch if its name is unknown."""

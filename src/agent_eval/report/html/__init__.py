@@ -6,20 +6,3 @@ from agent_eval.report.html._levels import Detail
 from agent_eval.report.html._packing import unpacked
 from agent_eval.report.html._page import MEGABYTE, PageOptions, Written, write_page
 from agent_eval.report.html._source import PageSource
-
-__all__ = [
-    "BUDGET",
-    "MEGABYTE",
-    "SCRIPTS",
-    "STYLES",
-    "Detail",
-    "PageOptions",
-    "PageSource",
-    "Written",
-    "folder_source",
-    "policy",
-    "script",
-    "style",
-    "unpacked",
-    "write_page",
-]

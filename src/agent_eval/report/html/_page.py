@@ -13,9 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import IO
 
-from agent_eval.core.collector import collector_paused
-from agent_eval.core.disk import naming
 from agent_eval.core.files import replacing
+from agent_eval.core.process import collector_paused, naming
 from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index

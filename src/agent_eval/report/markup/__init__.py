@@ -2,5 +2,3 @@
 
 from agent_eval.report.markup.escape import EMPTY, html_prose, link, prose
 from agent_eval.report.markup.markdown import MARKS, environment
-
-__all__ = ["EMPTY", "MARKS", "environment", "html_prose", "link", "prose"]

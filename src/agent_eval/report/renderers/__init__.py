@@ -11,24 +11,3 @@ from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.renderers.outputs import github_outputs, one_output
 from agent_eval.report.renderers.results_json import results_pieces
 from agent_eval.report.renderers.summary import part_summary, summary_markdown
-
-__all__ = [
-    "RunView",
-    "annotation_commands",
-    "badge_svg",
-    "case_text",
-    "comment_markdown",
-    "comparison_text",
-    "console",
-    "explanation_lines",
-    "github_outputs",
-    "junit_xml",
-    "notice_command",
-    "one_output",
-    "part_summary",
-    "report_link",
-    "results_pieces",
-    "score_lines",
-    "stop_commands",
-    "summary_markdown",
-]

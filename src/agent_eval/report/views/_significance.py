@@ -14,14 +14,14 @@ from agent_eval.results import (
     DecisionReport,
     FlakinessReport,
     SuiteTestReport,
-    status,
 )
+from agent_eval.results.origin import CaseWord
 
 ChangeKind = Literal["regression", "suspected regression", "better", "flaky", "passed again", ""]
 """What a text calls a case. `flaky`: it also fails sometimes on the base branch. `passed again`: it failed once, passed
 when run again, and never failed on the base branch. "": unchanged."""
 
-_WEIGHT: Sequence[status.CaseWord] = (
+_WEIGHT: Sequence[CaseWord] = (
     "broken",
     "worse",
     "fixed",
@@ -37,7 +37,7 @@ class CaseSignificance:
     """How a case compares with the base branch."""
 
     kind: ChangeKind
-    word: status.CaseWord = "unchanged"
+    word: CaseWord = "unchanged"
     """Of its most significant metric."""
     always: bool = False
     """Whether it fails every time."""
