@@ -32,7 +32,7 @@ test: .venv/ready ## Unit and integration tests
 		-m "not browser and not conformance and not container and not nightly"
 
 crossings: .venv/ready ## Where two features meet: a pairwise cover of each table; CROSSINGS=all for all cells
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) --dist loadgroup tests/crossings
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) tests/crossings
 
 lint: .venv/ready lint-page ## All static checks
 	$(BIN)/ruff check

@@ -144,8 +144,8 @@ class Table:
                 these axes run in the same process of pytest, so that a cache of the module has it once.
         """
         cells = self.cells() if os.environ.get("CROSSINGS") == "all" else self.pairwise()
-        groups = ["-".join((self.name, *(cell[axis] for axis in shared))) for cell in cells]
-        return [
-            pytest.param(cell, id="-".join(cell.values()), marks=[pytest.mark.xdist_group(group)] if shared else [])
-            for cell, group in zip(cells, groups, strict=True)
-        ]
+        return [pytest.param(cell, id=self._id(cell, shared)) for cell in cells]
+
+    def _id(self, cell: Cell, shared: Sequence[str]) -> str:
+        group = f"{'-'.join(cell[axis] for axis in shared)}@" if shared else ""
+        return group + "-".join(cell.values())
