@@ -16,7 +16,7 @@ from comparison_samples import FOUND, LINKS, SERVER, SITUATIONS, Situation, but,
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
-from report_samples import EVIL, RESPONSE, SAMPLES, case, metric, report, wrong_room
+from report_samples import EVIL, RESPONSE, SAMPLES, case, crash, metric, report, wrong_room
 
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
@@ -137,6 +137,18 @@ def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> Non
         headline(run_report, grouping.base_comparison(run_report))
         == "Failed: 2 of 2 cases fail by an error of a custom metric"
     )
+
+
+def test_headline__an_agent_that_takes_too_long_does_not_crash() -> None:
+    late = {0: RunError(kind="deadline", owner="agent", message="The agent did not answer within 5 s")}
+    slow = [case(name, "failed", errors=late) for name in ("milk", "bread")]
+
+    run_report, mixed = report("failed", slow), report("failed", [*slow, crash()])
+
+    assert headline(run_report, grouping.base_comparison(run_report)) == "Failed: 2 of 2 cases time out"
+    assert headline(mixed, grouping.base_comparison(mixed)) == "Failed: 3 of 3 cases fail (1 crashes)"
+    assert "timed out milk" in console(report("failed", slow[:1]))
+    assert any("title=milk timed out" in line for line in annotation_commands(report("failed", slow[:1])))
 
 
 def test_headline__a_reason_behind_a_colon_begins_small() -> None:

@@ -22,11 +22,10 @@ from agent_eval.report.views import (
     case_view,
     causes,
     diff,
+    failed_word,
     findings,
     grouping,
-    has_crashed,
     headline,
-    is_unanswered,
     location,
     metric_rows,
     not_run_groups,
@@ -171,9 +170,7 @@ def _case(case: CaseReport, base: BaseComparison) -> Iterator[RenderableType]:
     from rich.rule import Rule
 
     sign, style = mark(case)
-    word: str = case.status
-    if case.status == "failed" and has_crashed(case):
-        word = "no answer" if is_unanswered(case) else "crashed"
+    word = failed_word(case) if case.status == "failed" else case.status
     since, evidence = grouping.change_label(case, base)
     title = styled(
         (f"{sign}{word} ", style),

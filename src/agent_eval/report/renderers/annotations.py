@@ -17,10 +17,9 @@ from agent_eval.report.views import (
     Cause,
     case_name,
     causes,
+    failed_word,
     grouping,
-    has_crashed,
     headline,
-    is_unanswered,
     not_run_groups,
     one_line,
     reason_lines,
@@ -117,7 +116,7 @@ def _what(case: CaseReport, what: str, base: BaseComparison) -> str:
     """What follows the name of a case."""
     if case.status in {"errored", "quarantined"}:
         return what
-    failed = "no answer" if is_unanswered(case) else "crashed" if has_crashed(case) else "failed"
+    failed = failed_word(case)
     word, _ = grouping.change_label(case, base)
     if what:
         return f"{failed}, {what}"

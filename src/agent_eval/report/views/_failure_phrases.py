@@ -9,7 +9,7 @@ from agent_eval.core.text import plural, share, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
 from agent_eval.report.views._visible import one_line
-from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered
+from agent_eval.report.views.digest import case_name, has_crashed, has_timed_out, is_unanswered
 from agent_eval.report.views.grouping import BaseComparison, Groups, is_flaky, is_suspected
 from agent_eval.results import CaseReport, RunReport
 
@@ -82,10 +82,13 @@ def _failure_groups(
         silent = [case for case in failed if is_unanswered(case)]
         yield _FailureGroup(cases=silent, singular="has no answer", several="have no answer")
         failed = [case for case in failed if not is_unanswered(case)]
-        crashed = sum(has_crashed(case) for case in failed)
+        timed_out = sum(map(has_timed_out, failed))
+        crashed = sum(map(has_crashed, failed)) - timed_out
         if crashed == len(failed) and not any(run.error is not None for case in failed for run in case.runs):
             why = "by an error of a custom metric"
             yield _FailureGroup(cases=failed, singular=f"fails {why}", several=f"fail {why}")
+        elif timed_out == len(failed):
+            yield _FailureGroup(cases=failed, singular="times out", several="time out")
         elif crashed == len(failed):
             yield _FailureGroup(cases=failed, singular="crashes", several="crash")
         else:

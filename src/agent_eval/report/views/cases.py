@@ -12,7 +12,7 @@ from agent_eval.report.views._causes import Cause, error_examples
 from agent_eval.report.views._findings import Finding, findings, reason_lines
 from agent_eval.report.views._visible import visible
 from agent_eval.report.views.detail import Detail
-from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered
+from agent_eval.report.views.digest import case_name, failed_word
 from agent_eval.report.views.grouping import BaseComparison
 from agent_eval.report.views.links import file_reference
 from agent_eval.results import CaseReport
@@ -50,7 +50,7 @@ def _explained(case: CaseReport, base: BaseComparison, detail: Detail, *, opened
         "case_id": case.case_id,
         "place": file_reference(case.file, case.line),
         "mark": case.status,
-        "crashed": case.status == "failed" and has_crashed(case) and not is_unanswered(case),
+        "ended": word if (word := failed_word(case)) in {"crashed", "timed out"} and case.status == "failed" else "",
         "tag": label,
         "evidence": detail.shorten(evidence),
         "why": [shorten(line, detail.name) + grouping.base_note(line, notes) for line in reason_lines(case)],

@@ -67,8 +67,25 @@ def has_crashed(case: CaseReport) -> bool:
 
 def is_unanswered(case: CaseReport) -> bool:
     """Whether the only error is a missing answer, e.g. because a recording doesn't have the case."""
-    errors = [run.error for run in case.runs if run.error is not None and run.error.owner == "agent"]
-    return bool(errors) and all(error.kind == "agent-no-answer" for error in errors)
+    return _error_kinds(case) == {"agent-no-answer"}
+
+
+def has_timed_out(case: CaseReport) -> bool:
+    """Whether the agent's only error is that it took too long."""
+    return _error_kinds(case) == {"deadline"}
+
+
+def _error_kinds(case: CaseReport) -> set[str]:
+    return {run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"}
+
+
+def failed_word(case: CaseReport) -> str:
+    """How a failed case failed: `no answer`, `timed out`, `crashed` or `failed`."""
+    if is_unanswered(case):
+        return "no answer"
+    if has_timed_out(case):
+        return "timed out"
+    return "crashed" if has_crashed(case) else "failed"
 
 
 def run_note(report: RunReport) -> str:
