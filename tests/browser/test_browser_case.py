@@ -122,6 +122,21 @@ def test_case__runs_base_and_deep_links(visit: Visit, tmp_path: Path) -> None:
     assert unknown.locator(".side-base").count() == 0
 
 
+def test_case__that_passes_now_shows_the_run_of_the_base_that_failed(visit: Visit, tmp_path: Path) -> None:
+    turn = [samples.turn("Toss.", answer="Heads.")]
+    runs = [
+        samples.run(key, status, turn)
+        for key, status in (("head:0", "passed"), ("base:0", "passed"), ("base:1", "failed"))
+    ]
+    counts = "1 of 1 run passed, on main 1 of 2"
+    case = samples.case("evals/home.test.json:coin", runs, change="fixed", counts=counts)
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    assert texts(page.locator(".notes li")) == [f"newly passing: it failed on the base branch ({counts})"]
+    base = page.get_by_role("group", name="base", exact=True).get_by_role("button")
+    assert texts(base) == ["main, run 1 ✓ passed", "main, run 2 ✗ failed"]
+    assert [button.get_attribute("aria-pressed") for button in base.all()] == ["false", "true"]
+
+
 def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: Path) -> None:
     case = samples.lamp_case()
     page = visit(pages(tmp_path, case), fragment(case), ready=READY)

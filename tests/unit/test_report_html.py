@@ -42,11 +42,14 @@ from agent_eval.results import (
     BaselineReport,
     CaseComparison,
     CaseDecisionReport,
+    CaseHistory,
     CaseReport,
+    CaseRunsReport,
     ComparisonReport,
     ConversationReport,
     DecisionReport,
     FileReport,
+    HistoryRecord,
     HistoryReport,
     ModelUsageReport,
     Origin,
@@ -175,6 +178,29 @@ def test_case__has_expected_actual_and_base_with_aligned_calls(tmp_path: Path) -
     assert shown["runs"][1]["status"] is None, "only the recording of a stored run is known"
     assert page.column("user") == ["Lamp on."]
     assert [page.index["strings"][at] for at in page.column("tools")[0]] == ["find", "look", "switch"]
+
+
+def test_case__each_run_of_the_base_has_its_outcome_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    of = case("coin", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))
+    run_report = report("passed", [of])
+    run_report.baseline = BaselineReport(status="found", branch="main", message="", recorded_at=2.0)
+    records = [HistoryRecord(recorded_at=1.0), HistoryRecord(recorded_at=2.0)]
+    coin = CaseHistory(case_id=of.case_id, outcomes="110", records="0 1 1")
+    run_report.base_history = HistoryReport(scoring_version=1, keep=20, records=records, metrics=[], cases=[coin])
+    again = of.runs[0].model_copy(update={"run": 2, "status": "passed"})
+    run_report.base_runs = [of.model_copy(update={"runs": [again]})]
+    runs = CaseRunsReport(case_id=of.case_id, head_passed=1, head_runs=1, base_passed=2, base_runs=3)
+    run_report.decision = DecisionReport(outcome="passed", alpha=0.05, runs=[runs])
+    said = turn("Toss.", "Heads.")
+    base = [recording(of, number, said) for number in (2, 1, 0)]
+    source = dataclasses.replace(source_of(run_report, [recording(of, 0, said)]), base_recordings=lambda case_id: base)
+
+    shown = page_of(tmp_path, source).cases[of.case_id]
+
+    assert [(run["label"], run["status"]) for run in shown["runs"][1:]] == [
+        ("main, run 1", "passed"), ("main, run 2", "failed"), ("main, run 3", "passed")
+    ]  # fmt: skip
+    assert shown["counts"] == "1 of 1 run passed, on main 2 of 3"
 
 
 def test_case__system_instructions_are_there_where_they_change(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class PageCase:
             "findings": self._findings(detail),
             "notes": self._notes(),
             "decision": self._decision(detail),
+            "counts": self._counts(),
             "expected": self._expected(detail),
             "runs": list(self.runs.shown(self.expected, detail)),
             "base_note": self._base_note(detail),
@@ -105,6 +106,14 @@ class PageCase:
         if self.eval_case is not None and self.expected is None:
             notes.append("A simulated user leads the conversation: nothing is expected turn by turn.")
         return [shown(note, _LINE) for note in notes]
+
+    def _counts(self) -> str:
+        """How many runs passed on both sides, if no decision about the case says it; else ""."""
+        runs = self.facts.base.runs.get(self.case.case_id)
+        if runs is None or not runs.base_runs or self.facts.decisions.get(self.case.case_id):
+            return ""
+        here = f"{runs.head_passed:,} of {plural(runs.head_runs, 'run')} passed"
+        return shown(f"{here}, on {self.facts.base.branch} {runs.base_passed:,} of {runs.base_runs:,}", _LINE)
 
     def _decision(self, detail: CaseDetail) -> list[dict[str, Any]]:
         return [
@@ -172,6 +181,7 @@ class RemovedCase:
             "findings": [],
             "notes": [f"The case exists on {branch} only: this is what happened there."],
             "decision": [],
+            "counts": "",
             "expected": None,
             "runs": [
                 {

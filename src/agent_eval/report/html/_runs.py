@@ -12,9 +12,11 @@ from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.html._turns import excerpt_turns, turns_of
-from agent_eval.results import CaseReport, Recording, RunError, RunResult
+from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, RunResult
 
 Side = Literal["head", "confirm", "base", "base-stored"]
+_STATUSES: Mapping[str, CaseStatus] = {"1": "passed", "0": "failed", "x": "failed"}
+"""By outcome of `CaseHistory.outcomes`."""
 _LINE = 4_000
 _LOG = 20_000
 _SHORTENED = "Shortened: the recordings are not beside the results."
@@ -104,18 +106,26 @@ class CaseRuns:
 
 
 def base_runs(facts: Facts, base_id: str) -> Iterator[PageRun]:
-    """The base branch's runs of a case: those of today, then those of which only the recording is known."""
+    """The base branch's runs of a case in the order of their numbers: those of today, then those of the baseline."""
     today = {recording.run: recording for recording in facts.source.base_recordings(base_id)}
-    for part in facts.base_runs.get(base_id, ()):
-        for run in part.runs:
-            yield PageRun(side="base", result=run, recording=today.pop(run.run, None))
+    runs = [
+        PageRun(side="base", result=run, recording=today.pop(run.run, None))
+        for part in facts.base_runs.get(base_id, ())
+        for run in part.runs
+    ]
     sides: Sequence[tuple[Side, Iterable[Recording]]] = (
         ("base", today.values()),
         ("base-stored", facts.source.baseline_recordings(base_id)),
     )
     for side, recordings in sides:
-        for recording in recordings:
-            yield PageRun(side=side, result=_result_of(recording), recording=recording, scored=False)
+        recorded = sorted(recordings, key=lambda recording: recording.run)
+        outcomes = facts.base_outcomes(base_id)
+        if len(outcomes) != len(recorded):  # The history keeps the last runs only.
+            outcomes = "?" * len(recorded)
+        for recording, outcome in zip(recorded, outcomes, strict=True):
+            result = _result_of(recording, outcome)
+            runs.append(PageRun(side=side, result=result, recording=recording, scored=outcome != "?"))
+    yield from sorted(runs, key=lambda run: (run.side == "base-stored", run.result.run))
 
 
 def run_facts(run: PageRun, branch: str, detail: CaseDetail) -> Mapping[str, Any]:
@@ -148,12 +158,17 @@ def run_facts(run: PageRun, branch: str, detail: CaseDetail) -> Mapping[str, Any
     }
 
 
-def _result_of(recording: Recording) -> RunResult:
-    """A run without its scores."""
+def _result_of(recording: Recording, outcome: str) -> RunResult:
+    """A run without its scores.
+
+    Args:
+        recording: What happened.
+        outcome: As in `CaseHistory.outcomes`.
+    """
     return RunResult(
         run_id=recording.run_id,
         run=recording.run,
-        status="passed" if recording.error is None else "errored",
+        status=_STATUSES.get(outcome, "passed" if recording.error is None else "errored"),
         error=recording.error,
         started_at=recording.started_at,
         duration=recording.duration,

@@ -101,6 +101,16 @@ class Facts:
         change = self.change(case_id)
         return case_id if change is None or change.renamed_from is None else change.renamed_from
 
+    def base_outcomes(self, base_id: str) -> str:
+        """What the runs of the baseline itself were, in the order of their numbers, as `CaseHistory.outcomes`."""
+        history, baseline = self.report.base_history, self.report.baseline
+        case = next((case for case in history.cases if case.case_id == base_id), None) if history is not None else None
+        if case is None or history is None or baseline is None:
+            return ""
+        times = [history.records[int(number)].recorded_at for number in case.records.split()]
+        runs = zip(case.outcomes, times, strict=True)
+        return "".join(outcome for outcome, time in runs if time == baseline.recorded_at)
+
     def history_of(self, case: CaseReport) -> CaseHistory | None:
         """The base branch's history of a case with the same content; None if there is none."""
         history = self.case_histories.get(case.case_id)

@@ -6,7 +6,7 @@ const caseChoices = { base: true, marks: true, differing: false };
 /** Other changes have a sentence among the notes. */
 const CHANGE_TEXTS = {
   newly_failing: "newly failing: it passed on the base branch",
-  fixed: "fixed: it failed on the base branch",
+  fixed: "newly passing: it failed on the base branch",
   still_failing: "fails on the base branch, too",
   removed: "removed: only the base branch has it",
   unjudged: "not compared with the base branch",
@@ -102,7 +102,7 @@ function whySection(index, row, item, everything) {
   const findings = item.findings.map((/** @type {any} */ finding) => findingElement(finding, everything));
   const change = row.change ? CHANGE_TEXTS[/** @type {keyof typeof CHANGE_TEXTS} */ (row.change)] : null;
   const showReason = item.reason && (!findings.length || row.status === "not_run");
-  const notes = [change ? h("li", { text: change }) : null, ...item.notes.map((/** @type {string} */ note) => foreign(note, "li")), ...item.decision.map(decisionElement)].filter(Boolean);
+  const notes = [change ? h("li", null, change, item.counts ? [" (", foreign(item.counts), ")"] : null) : null, ...item.notes.map((/** @type {string} */ note) => foreign(note, "li")), ...item.decision.map(decisionElement)].filter(Boolean);
   if (!findings.length && !notes.length && !showReason) return null;
   return h(
     "section",
@@ -151,7 +151,8 @@ function logBlock(text, name) {
  */
 
 /**
- * The runs to show. Without a choice: the first one that did not pass, and the base's run of the same number.
+ * The runs to show. Without a choice: the first one that did not pass, and the base's run of the same number; if all passed,
+ * the base's first run that failed.
  * @param {CaseData} item
  * @param {State} state
  * @returns {ChosenRuns}
@@ -161,8 +162,10 @@ function chosenRuns(item, state) {
   const bases = item.runs.filter((/** @type {any} */ run) => run.side === "base");
   const named = (/** @type {any[]} */ runs, /** @type {string | null} */ name) => (name ? runs.find((run) => run.key === name || String(run.run + 1) === name) : undefined);
   const now = named(heads, state.run) ?? heads.find((/** @type {any} */ run) => run.status !== "passed") ?? heads[0] ?? null;
-  const sameNumber = bases.find((/** @type {any} */ run) => run.run === now?.run && run.turns.length);
-  const base = bases.find((/** @type {any} */ run) => run.key === state.side || run.key === state.run) ?? (state.side === "base" ? named(bases, state.run) : undefined) ?? sameNumber ?? bases[0] ?? null;
+  const withTurns = bases.filter((/** @type {any} */ run) => run.turns.length);
+  const failing = now?.status === "passed" ? withTurns.find((/** @type {any} */ run) => run.status === "failed") : undefined;
+  const sameNumber = withTurns.find((/** @type {any} */ run) => run.run === now?.run);
+  const base = bases.find((/** @type {any} */ run) => run.key === state.side || run.key === state.run) ?? (state.side === "base" ? named(bases, state.run) : undefined) ?? failing ?? sameNumber ?? bases[0] ?? null;
   const asked = state.side !== null && state.side !== "none";
   return { now, base, hidden: Boolean(now) && (state.side === "none" || (!caseChoices.base && !asked)) };
 }

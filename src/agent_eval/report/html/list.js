@@ -12,7 +12,7 @@ const METRICS_OF_A_ROW = 3;
 /** @type {Record<string, string[]>} */
 const TAG_MARKS = { blocking: ["blocks", "fail"], flaky: ["≈ flaky", "warn"], quarantined: ["⏸ quarantined", "muted"], suspicious: ["? suspected", "warn"] };
 /** @type {Record<string, string[]>} */
-const CHANGE_MARKS = { newly_failing: ["↘ newly failing", "fail"], fixed: ["↗ fixed", "pass"], added: ["+ added", "info"], removed: ["− removed", "muted"], renamed: ["renamed", "muted"] };
+const CHANGE_MARKS = { newly_failing: ["↘ newly failing", "fail"], fixed: ["↗ newly passing", "pass"], added: ["+ added", "info"], removed: ["− removed", "muted"], renamed: ["renamed", "muted"] };
 
 /** The rows of an index, made once. @type {WeakMap<Index, Row[]>} */
 const rowsOfIndex = new WeakMap();

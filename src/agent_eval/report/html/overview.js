@@ -10,7 +10,7 @@ const COUNTS = [
   ["flaky", "flaky", "flaky", "warn", "≈"],
   ["quarantined", "quarantined", "quarantined", "muted", "‖"],
   ["not_run", "not run", "status:not_run", "muted", "○"],
-  ["fixed", "fixed", "change:fixed", "pass", "↗"],
+  ["fixed", "newly passing", "change:fixed", "pass", "↗"],
   ["passed", "passed", "status:passed", "pass", "✓"],
 ];
 /** @type {Record<string, string[]>} */
