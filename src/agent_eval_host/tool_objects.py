@@ -19,6 +19,7 @@ from decimal import Decimal
 from pathlib import PurePath
 from types import (
     BuiltinFunctionType,
+    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -28,8 +29,8 @@ from types import (
 )
 from typing import Any
 
-from agent_eval_host.frames import agent_places
-from agent_eval_host.tool_sources import is_of_agent, server_of
+from agent_eval_host.frames import agent_places, is_ours
+from agent_eval_host.tool_sources import imported_files, is_of_agent, own_file, server_of
 
 _NOT_COMPARED = "$"
 """Stands for a value that is another one on each machine or at each start, and for a secret."""
@@ -45,7 +46,7 @@ _SHORTEST_VARIABLE = 5
 _SHORTEST_INSIDE = 8
 """Characters. A shorter value of a variable, e.g. `1` or `agent`, is in too many texts."""
 _DAY = 86_400
-_MOST = 60
+_MOST = 200
 """Places of one tool."""
 _MOST_ITEMS = 200
 """Of a list or dict. Of a longer one the first ones and the number of all are compared."""
@@ -78,31 +79,41 @@ class ToolObjects:
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[Callable[[], Any], dict[str, Any]]] = {}
+        self._shared: dict[str, Any] = {}  # what modules and classes held, by its full name
 
     def remember(self) -> None:
         """Looks at the tools of all agents, when they have been loaded and nothing has been called."""
         for tool in _tools_of_agents():
             self.of(tool)
 
-    def of(self, tool: Any) -> dict[str, str]:
-        """What is behind a tool, by place: names of functions and classes, hashes of values, or `$`."""
+    def of(self, tool: Any) -> tuple[dict[str, str], set[str]]:
+        """What is behind a tool, by place: names of functions and classes, hashes of values, or `$`.
+
+        A place with a colon is the full name of what its code uses of a module or a class. With it the agent's own
+        files that define all this.
+        """
         function = getattr(tool, "func", None)
-        waiting = [("", tool)] if function is None else [("", function), ("tool", tool)]
+        waiting = [("", tool, 0)] if function is None else [("", function, 0), ("tool", tool, 0)]
         found: dict[str, str] = {}
+        files: set[str] = set()
         seen: set[int] = set()
-        for place, value in waiting:
+        for place, value, depth in waiting:
             if len(found) >= _MOST:
                 break
             if type(value) is str:
                 found[place] = value
                 continue
-            found[place] = _name_of(value)
-            if id(value) not in seen and place.count(".") < _DEEPEST:
+            if place != (name := _name_of(value)).partition(", ")[0] or "." not in place.partition(":")[2]:
+                found[place] = name  # not that a class has its own method
+            if id(value) not in seen and depth < _DEEPEST:
                 seen.add(id(value))
-                dot = "." if place else ""
-                held = self._of(value).items()
-                waiting += [(f"{place}{'' if name[:1] == '[' else dot}{name}", part) for name, part in held]
-        return {**found, **{place: _text_of(value) for place, value in server_of(tool)}}
+                files.update(_files_of(value))
+                for name, part in self._of(value).items():
+                    dot = "." if place and name[:1] != "[" else ""
+                    waiting.append((name, part, 0) if _is_shared(name) else (f"{place}{dot}{name}", part, depth + 1))
+        for place, value in server_of(tool):
+            found[place] = _NOT_COMPARED if _SECRET.search(place) else _text_of(value)
+        return found, files
 
     def _of(self, value: Any) -> dict[str, Any]:
         """What a function or object holds, by name: functions and own objects, of all others a text."""
@@ -111,10 +122,13 @@ class ToolObjects:
             return held
         held = {}
         for name, part in _parts(value):
-            if name == _NOT_COMPARED or _SECRET.search(name):
+            is_code = issubclass(type(part), (type, FunctionType))
+            if name == _NOT_COMPARED or (not is_code and _SECRET.search(re.split("[.:]", name)[-1])):
                 held[name] = _NOT_COMPARED
             else:
                 held[name] = part if _has_objects(part, 0) else _text_of(part)
+            if _is_shared(name):  # as it was when the first function that uses it was seen
+                held[name] = self._shared.setdefault(name, held[name])
         key = id(value)
         try:  # not kept alive: a toolset may make a tool with a connection for each request
             self._held[key] = (weakref.ref(value, lambda _: self._held.pop(key, None)), held)
@@ -138,6 +152,11 @@ def _tools_of_agents() -> Iterator[Any]:
             yield from tools if isinstance(tools, list) else ()
 
 
+def _is_shared(name: str) -> bool:
+    """Whether a part has the full name of a module's or class's value, not that of an attribute or item."""
+    return ":" in name and name[:1] != "["
+
+
 def _has_objects(value: Any, depth: int) -> bool:
     """Whether a value is a function or an object of the agent, or a list or dict with one in it.
 
@@ -145,6 +164,10 @@ def _has_objects(value: Any, depth: int) -> bool:
     """
     if issubclass(type(value), _CALLABLE) or is_of_agent(type(value)):
         return True
+    if issubclass(type(value), type):
+        return is_of_agent(value)
+    if not issubclass(type(value), _PLAIN):
+        return "__wrapped__" in _attributes(value)
     return depth < _DEEPEST and any(_has_objects(item, depth + 1) for _, item in _items(value))
 
 
@@ -172,28 +195,97 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield "self", value.__self__
         yield from _parts(value.__func__)
     elif kind is FunctionType:
-        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
-            try:
-                yield name, cell.cell_contents
-            except ValueError:  # an empty cell
-                continue
-        yield from ((f"defaults[{number}]", each) for number, each in enumerate(value.__defaults__ or ()))
-        yield from (value.__kwdefaults__ or {}).items()
-        yield from ((name, each) for name, each in vars(value).items() if name == "__wrapped__")
+        yield from _parts_of_function(value)
+    elif issubclass(kind, type):
+        yield from _members(value)
     elif is_of_agent(kind):
-        for cls in kind.__mro__:
-            for name, member in list(vars(cls).items()):
-                if isinstance(member, GetSetDescriptorType) and name == "__dict__":
-                    yield from dict(member.__get__(value)).items()
-                elif isinstance(member, MemberDescriptorType):  # of `__slots__`
-                    try:
-                        yield name, member.__get__(value)
-                    except AttributeError:  # not set
-                        continue
-        if issubclass(kind, _PLAIN):  # a NamedTuple, a class of dicts
-            yield "value", _plain(value)
+        yield from _parts_of_object(value)
+    elif "__wrapped__" in _attributes(value):  # what functools.cache makes
+        yield "__wrapped__", _attributes(value)["__wrapped__"]
     else:
         yield from _items(value)
+
+
+def _parts_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # an empty cell
+            continue
+    yield from ((f"defaults[{number}]", each) for number, each in enumerate(function.__defaults__ or ()))
+    yield from (function.__kwdefaults__ or {}).items()
+    yield from ((name, each) for name, each in vars(function).items() if name == "__wrapped__")
+    if own_file(function):
+        yield from _used(function.__module__, function.__globals__, _names_in(function.__code__))
+
+
+def _parts_of_object(value: Any) -> Iterator[tuple[str, Any]]:
+    kind = type(value)
+    yield from _attributes(value).items()
+    for cls in kind.__mro__:
+        for name, member in list(vars(cls).items()):
+            if isinstance(member, MemberDescriptorType):  # of `__slots__`
+                try:
+                    yield name, member.__get__(value)
+                except AttributeError:  # not set
+                    continue
+    if issubclass(kind, _PLAIN):  # a NamedTuple, a class of dicts
+        yield "value", _plain(value)
+    yield _name_of(kind), kind
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object. A proxy is not asked for those of what it stands for."""
+    for cls in type(value).__mro__:
+        member = vars(cls).get("__dict__")
+        if isinstance(member, GetSetDescriptorType) and not issubclass(type(value), type):
+            return dict(member.__get__(value))
+    return {}
+
+
+def _members(cls: type) -> Iterator[tuple[str, Any]]:
+    """The functions and values of the agent's own class and of its own base classes, with their full names."""
+    for each in filter(is_of_agent, cls.__mro__):
+        for name, member in list(vars(each).items()):
+            member = getattr(member, "__func__", member) if isinstance(member, (classmethod, staticmethod)) else member
+            member = member.fget if isinstance(member, property) else member
+            if type(member) is FunctionType and is_ours(member.__code__.co_filename):  # how we watch `run_async`
+                member = vars(member).get("__wrapped__")
+            if type(member) is FunctionType or (name[:2] != "__" and _is_compared(member)):
+                yield f"{_name_of(each)}.{name}", member
+
+
+def _used(module: str, names_of_module: dict[str, Any], names: frozenset[str]) -> Iterator[tuple[str, Any]]:
+    """What code uses of its module, and of the agent's modules that it knows by a name, with the full names."""
+    for name in sorted(names & names_of_module.keys()):
+        value = names_of_module[name]
+        if type(value) is ModuleType:
+            if own_file(value) and vars(value) is not names_of_module:
+                yield from _used(value.__name__, vars(value), names - {name})
+        elif _is_compared(value):
+            yield f"{module}:{name}", value
+
+
+def _is_compared(value: Any) -> bool:
+    return issubclass(type(value), _PLAIN) or _has_objects(value, 0)
+
+
+@functools.cache
+def _names_in(code: CodeType) -> frozenset[str]:
+    """The names that code uses, also in the functions that it defines."""
+    inner = (_names_in(each) for each in code.co_consts if isinstance(each, CodeType))
+    return frozenset(code.co_names).union(*inner)
+
+
+def _files_of(value: Any) -> Iterator[str]:
+    """The agent's own files with the code of a function, or with the class of an object and its base classes."""
+    function = getattr(value, "__func__", value) if type(value) is MethodType else value
+    if type(function) is FunctionType:
+        yield from filter(None, (own_file(function), own_file(sys.modules.get(function.__module__))))
+        yield from imported_files(function.__code__)
+    for cls in (value if issubclass(type(value), type) else type(value)).__mro__:
+        if is_of_agent(cls):
+            yield str(own_file(sys.modules[cls.__module__]))
 
 
 def _plain(value: Any) -> Any:
@@ -211,12 +303,25 @@ def _plain_class(value: Any) -> Any:
 
 
 def _name_of(value: Any) -> str:
-    """The qualified name of a function, a class or a module; of an object, that of its class."""
+    """The qualified name of a function, a class or a module; of an object, that of its class.
+
+    Of the agent's own function also its line: a file may define several of one name.
+    """
     if issubclass(type(value), ModuleType):
         return str(value.__name__)
     is_named = issubclass(type(value), (type, *_CALLABLE)) and not issubclass(type(value), functools.partial)
     named = value if is_named else type(value)
-    return f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', type(value).__qualname__)}"
+    name = f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', type(value).__qualname__)}"
+    function = value.__func__ if type(value) is MethodType else value
+    if type(function) is FunctionType and own_file(function):
+        return f"{name}, line {_line_of(function.__code__)}"
+    return name
+
+
+def _line_of(code: CodeType) -> str:
+    """The line of a function; of a lambda, where it ends in it, too."""
+    positions = code.co_positions() if code.co_name == "<lambda>" and hasattr(code, "co_positions") else ()
+    return ":".join(map(str, filter(None, (code.co_firstlineno, max((end or 0 for *_, end in positions), default=0)))))
 
 
 def _text_of(value: Any) -> str:

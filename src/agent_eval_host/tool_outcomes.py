@@ -70,6 +70,12 @@ def _carried(value: Any, what: str) -> Any:
     raise TypeError(f"{what} contains a value of type {type(value).__name__}, which JSON can't carry")
 
 
+class _Message(str):
+    """A recorded message. A KeyError shows the `repr` of its argument, and the message is that already."""
+
+    __repr__ = str.__str__
+
+
 def replay(decision: dict[str, Any], context: Any) -> Any:
     """Returns or raises the recorded outcome, with its changes of state and actions."""
     for key, value in (decision.get("state") or {}).items():
@@ -85,5 +91,5 @@ def replay(decision: dict[str, Any], context: Any) -> Any:
         cls = type(name or "ToolError", (Exception,), {"__module__": module or "builtins"})
     # Without __init__, whose arguments are unknown.
     raised = cls.__new__(cls, error.get("message"))
-    raised.args = (error.get("message"),)
+    raised.args = (_Message(error.get("message")),)
     raise raised

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import importlib.metadata
-import inspect
 import itertools
 import json
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,30 +20,35 @@ from agent_eval_host.frames import agent_places, is_own
 
 _SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh")
 """Ends the names of sources; a virtual environment's interpreter is none."""
+_IMPORTS = dis.opmap["IMPORT_NAME"]
 
 
-def defining_files(tool: Any) -> Iterable[str]:
-    """The agent's own files with the code of a tool: of its function, also below decorators, and of its classes."""
-    definitions: list[Any] = list(type(tool).__mro__)
-    functions = [getattr(tool, "func", None)]
-    for function in functions:
-        owner = getattr(function, "__self__", None)
-        definitions += [function, *type(function).__mro__, *(type(owner).__mro__ if owner is not None else ())]
-        inner = [getattr(function, "__wrapped__", None), getattr(function, "func", None), *_captured(function)]
-        functions += [each for each in inner if each is not None and not any(each is seen for seen in functions)]
-    for definition in definitions:
-        code = getattr(definition, "__code__", None)
-        module = sys.modules.get(getattr(definition, "__module__", None) or "")
-        for file in (getattr(code, "co_filename", None), getattr(module, "__file__", None)):
-            if file and _is_of_agent(file):
-                yield file
-    yield from _files_of_server(tool)
+def own_file(value: Any) -> str | None:
+    """The agent's own file with the code of a function or of a module; None if it is no own one."""
+    file = None
+    if type(value) is FunctionType:
+        file = value.__code__.co_filename
+    elif issubclass(type(value), ModuleType):
+        file = vars(value).get("__file__")
+    return file if file and _is_of_agent(str(file)) else None
 
 
 def is_of_agent(cls: type) -> bool:
     """Whether the agent's own files define a class."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return bool(file) and _is_of_agent(str(file))
+    return own_file(sys.modules.get(cls.__module__)) is not None
+
+
+@functools.cache
+def imported_files(code: CodeType) -> frozenset[str]:
+    """The agent's own files that code imports when it runs, by their names: nothing is imported here."""
+    files = {file for each in code.co_consts if isinstance(each, CodeType) for file in imported_files(each)}
+    if _IMPORTS in code.co_code[::2]:
+        folders = [folder for folder in Path(code.co_filename).parents if is_own(f"{folder}/")]
+        names = [name.replace(".", "/") for name in code.co_names if name]
+        for folder, name, end in itertools.product(folders, names, (".py", "/__init__.py")):
+            if (file := folder / f"{name}{end}").is_file():
+                files.add(str(file))
+    return frozenset(files)
 
 
 @functools.cache
@@ -51,13 +57,21 @@ def _is_of_agent(file: str) -> bool:
 
 
 def server_of(tool: Any) -> Iterable[tuple[str, Any]]:
-    """How the MCP server of a tool is started or reached, without what may be a secret: variables and headers."""
+    """How the server of an MCP or OpenAPI tool is started or reached.
+
+    A variable that the server shares with this process is another one on another machine.
+    """
     parameters = _server_parameters(tool)
-    if (command := getattr(parameters, "command", None)) is not None:
-        yield "server.command", command
+    for name in ("command", "cwd", "url"):
+        if (value := getattr(parameters, name, None)) is not None:
+            yield f"server.{name}", value if isinstance(value, str) else str(value)
     yield from ((f"server.args[{number}]", each) for number, each in enumerate(getattr(parameters, "args", None) or ()))
-    if (address := getattr(parameters, "url", None)) is not None:
-        yield "server.url", str(address)
+    for group in ("env", "headers"):
+        for name, value in (getattr(parameters, group, None) or {}).items():
+            if os.environ.get(name) != value:
+                yield f"server.{group}.{name}", value
+    if (endpoint := vars(tool).get("endpoint")) is not None and hasattr(endpoint, "base_url"):
+        yield "server.url", f"{endpoint.method} {endpoint.base_url}{endpoint.path}"
 
 
 def _server_parameters(tool: Any) -> Any:
@@ -65,7 +79,7 @@ def _server_parameters(tool: Any) -> Any:
     return getattr(parameters, "server_params", parameters)
 
 
-def _files_of_server(tool: Any) -> Iterable[str]:
+def files_of_server(tool: Any) -> Iterable[str]:
     """The agent's own files with which its MCP server is started: `python server.py`, `python -m package.server`."""
     parameters = _server_parameters(tool)
     if parameters is None:  # no MCP tool
@@ -79,14 +93,6 @@ def _files_of_server(tool: Any) -> Iterable[str]:
         with contextlib.suppress(OSError, ValueError):  # an argument that is no path
             if file.endswith(_SCRIPTS) and is_own(file) and Path(file).is_file():
                 yield file
-
-
-def _captured(function: Any) -> Iterable[Any]:
-    """The functions in the closure of a function: a decorator without `functools.wraps` keeps its function there."""
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # an empty cell
-            if inspect.isroutine(cell.cell_contents):
-                yield cell.cell_contents
 
 
 @functools.cache

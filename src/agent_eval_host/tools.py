@@ -23,7 +23,7 @@ from agent_eval_host.frames import agent_places, is_own
 from agent_eval_host.mcp_listings import declared_tools, observe_listings, place_of, server_answers
 from agent_eval_host.tool_objects import ToolObjects
 from agent_eval_host.tool_outcomes import effects, recorded, replay
-from agent_eval_host.tool_sources import defining_files
+from agent_eval_host.tool_sources import files_of_server
 from agent_eval_host.turns import Turn, running_turn
 from agent_eval_host.values import LONGEST_MESSAGE, cut, dump, text_of
 
@@ -54,7 +54,6 @@ class ToolWatch:
         self._base: Any = None  # ADK's base class of tools
         self._objects = ToolObjects()
         self._sources: dict[str, bytes] = {}
-        self._hashes: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
         self._listings: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
@@ -174,24 +173,19 @@ class ToolWatch:
 
     def _identity(self, tool: Any) -> dict[str, Any]:
         """What a tool is: hashes of its declaration and of the agent's own files that define it, what is behind it."""
-        key = getattr(tool, "func", None) or tool
-        with contextlib.suppress(TypeError):  # it can't be referenced weakly
-            if key in self._hashes:
-                return self._hashes[key]
         try:
             declaration = tool._get_declaration()
             shown = json.dumps(None if declaration is None else dump(declaration), sort_keys=True)
         except Exception as error:  # the agent's own code
             shown = f"{type(error).__name__}: {text_of(error)}"
-        files, root = sorted(set(defining_files(tool))), agent_places[-1]
+        implementation, own_files = self._objects.of(tool)
+        files, root = sorted({*own_files, *files_of_server(tool)}), agent_places[-1]
         source = _hash([self._content(file) for file in files]) if files else ""
         hashes: dict[str, Any] = {"declaration": _hash([shown.encode()]), "source": source}
-        hashes["implementation"] = self._objects.of(tool)
+        hashes["implementation"] = implementation
         # An installed file is somewhere else on another machine.
         if all(file.startswith(root) and is_own(file) for file in files):
             hashes["files"] = [file[len(root) :] for file in files]
-        with contextlib.suppress(TypeError):
-            self._hashes[key] = hashes
         return hashes
 
     def _content(self, file: str) -> bytes:

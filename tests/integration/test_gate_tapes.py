@@ -366,10 +366,10 @@ class Router(BaseAgent):
 root_agent = Router(name="router")
 """
 OBJECT_MUTATIONS: Mapping[str, tuple[str, str, str]] = {
-    "class_of_method": ('V1(Client("on")).switch', 'V2(Client("on")).switch', "it was home.tools:V1.switch, it is"),
+    "class_of_method": ('V1(Client("on")).switch', 'V2(Client("on")).switch', "it was home.tools:V1.switch, line"),
     "subclass": ('V1(Client("on")).switch', 'V3(Client("on")).switch', "behind it holds (self)"),
     "held_object": ('V1(Client("on")).switch', 'V1(Client("off")).switch', "behind it holds (self.client.answer)"),
-    "factory": ('make("on")', 'make_other("on")', "it was home.tools:make.<locals>.switch, it is"),
+    "factory": ('make("on")', 'make_other("on")', "it was home.tools:make.<locals>.switch, line"),
     "captured": ('make("on")', 'make("off")', "behind it holds (answer)"),
     "below_decorator": ('logged(make("on"))', 'logged(make("off"))', "behind it holds (body.answer)"),
     "named_tuple": ('make_of(Config("on"))', 'make_of(Config("off"))', "behind it holds (config.value)"),

@@ -12,7 +12,8 @@ import pytest
 
 from agent_eval.core.masking import Masker
 from agent_eval_host import frames, values
-from agent_eval_host.tool_sources import defining_files, installed_from_repository
+from agent_eval_host.tool_objects import ToolObjects
+from agent_eval_host.tool_sources import installed_from_repository
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_cut__between_words() -> None:
     assert values.cut("one two", 9) == "one two"
 
 
-def test_defining_files__of_a_function_below_a_decorator_that_hides_it(
+def test_tool_objects__files_of_a_function_below_a_decorator_that_hides_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     decorator = "def counted(body):\n    def count():\n        return body()\n    return count\n"
@@ -50,11 +51,24 @@ def test_defining_files__of_a_function_below_a_decorator_that_hides_it(
     monkeypatch.setattr(frames, "agent_places", [f"{tmp_path}/"])
     tool = SimpleNamespace(func=importlib.import_module("hidden_tools").switch)
 
-    assert {Path(file).name for file in defining_files(tool)} == {"hidden_tools.py", "hiding_decorators.py"}
+    assert {Path(file).name for file in ToolObjects().of(tool)[1]} == {"hidden_tools.py", "hiding_decorators.py"}
+
+
+def test_tool_objects__files_that_a_function_imports_when_it_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "late_tools.py").write_text("def switch():\n    from late_lib.lamps import on\n    return on\n")
+    (tmp_path / "late_lib").mkdir()
+    (tmp_path / "late_lib" / "lamps.py").write_text("raise RuntimeError('it was imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(frames, "agent_places", [f"{tmp_path}/"])
+    tool = SimpleNamespace(func=importlib.import_module("late_tools").switch)
+
+    assert {Path(file).name for file in ToolObjects().of(tool)[1]} == {"late_tools.py", "lamps.py"}
 
 
 @pytest.mark.parametrize(("source", "own"), [("repo/my lib", True), ("elsewhere/lib", False)])
-def test_defining_files__of_a_package_that_was_installed_from_the_repository(
+def test_tool_objects__files_of_a_package_that_was_installed_from_the_repository(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, own: bool
 ) -> None:
     site = tmp_path / "venv" / "site-packages"
@@ -70,5 +84,5 @@ def test_defining_files__of_a_package_that_was_installed_from_the_repository(
     tool = SimpleNamespace(func=importlib.import_module("installed_lamps").switch)
     del sys.modules["installed_lamps"]
 
-    assert set(defining_files(tool)) == ({str(site / "installed_lamps.py")} if own else set())
+    assert ToolObjects().of(tool)[1] == ({str(site / "installed_lamps.py")} if own else set())
     installed_from_repository.cache_clear()

@@ -234,6 +234,9 @@ def test_session__without_a_tape() -> None:
     assert (lenient.tapes.use.live, lenient.tapes.recorded) == (1, [])
 
 
+USED = {"": "f", "self": "A", "self.url": "a", "self.id": "y"}
+
+
 @pytest.mark.parametrize(
     ("identity", "what"),
     [
@@ -248,10 +251,14 @@ def test_session__without_a_tape() -> None:
             {"declaration": "d", "source": "s", "implementation": {"": "f", "self.url": "$", "self.id": "x"}},
             "a value that the function or object behind it holds (self, self.id)",
         ),
+        (
+            {"declaration": "d", "source": "s", "implementation": USED | {"home.settings:URL": "b"}},
+            "something that its code uses (home.settings:URL)",
+        ),
     ],
 )
 def test_session__a_changed_tool(identity: dict[str, Any], what: str) -> None:
-    implementation = {"": "f", "self": "A", "self.url": "a", "self.id": "y"}
+    implementation = USED
     stored = recorded(("book", {}, 1), declaration="d", source="s", implementation=implementation)
     identity = {"implementation": implementation, **identity}
     strict = Player(session("replay", stored), **identity)

@@ -24,12 +24,12 @@ class ToolHashes(WireModel):
     declaration: str = ""
     """Hash of the declaration that the model sees."""
     source: str = ""
-    """Hash of the files of the repository that define the tool; empty if there are none."""
+    """Hash of the files of the repository that define the tool and what its code uses; empty if there are none."""
     files: list[str] = Field(default_factory=list)
     """The names of these files, relative to the root; empty if one of them is installed somewhere else."""
     implementation: dict[str, str] = Field(default_factory=dict)
-    """The functions and classes behind the tool, and hashes of the values that they hold, by place: `self.url`. A value
-    that is `$` is not compared."""
+    """The functions and classes behind the tool, and hashes of the values that they hold, by place: `self.url`. What
+    their code uses of modules and classes has its full name: `home.settings:URL`. A value `$` is not compared."""
     depends: str = ""
     """Hash of the files that `depends` of `[[tool]]` names; empty without it."""
 
@@ -47,7 +47,10 @@ class ToolHashes(WireModel):
         ]
         if "" in changed:
             return f"the function or object behind it (it was {before.get('')}, it is {now.get('')})"
-        return f"a value that the function or object behind it holds ({listed(changed, 3)})" if changed else ""
+        held = [place for place in changed if ":" not in place]
+        if held:
+            return f"a value that the function or object behind it holds ({listed(held, 3)})"
+        return f"something that its code uses ({listed(changed, 3)})" if changed else ""
 
     def changed_depends(self, now: str) -> str:
         """What is no longer as recorded, in words; "" if nothing is.

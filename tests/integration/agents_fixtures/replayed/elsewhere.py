@@ -1,0 +1,7 @@
+"""What tools.py uses of another file."""
+
+CONSTANT = "on"
+
+
+def helper():
+    return "on"
