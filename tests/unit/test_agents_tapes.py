@@ -273,6 +273,13 @@ def test_session__a_changed_tool(identity: dict[str, Any], what: str) -> None:
     assert base.tapes.changed == {}
 
 
+def test_session__a_changed_tool_with_a_slash_in_its_name() -> None:
+    stored = recorded(("rooms/book", {}, 1), declaration="d")
+    with pytest.raises(Unanswerable) as caught:
+        Player(session("replay", stored), declaration="new").call("rooms/book", {})
+    assert caught.value.obstacle is Obstacle.STALE
+
+
 def test_session__two_agents_have_different_tools_of_one_name() -> None:
     def ask(tapes: TapeSession, number: int, agent: str, source: str) -> Any:
         asked = ToolAsked(turn=1, call=number, name="get", agent=agent, args={}, source=source)

@@ -52,8 +52,9 @@ def stale_tools(tape: Tape, rules: ToolRules, files: ToolFiles) -> dict[str, str
     Only a run sees the rest: declarations, and the files of tools that are installed as packages.
     """
     changed: dict[str, str] = {}
+    called = {call.tool for call in tape.calls}
     for key, hashes in tape.tools.items():
-        tool = key.rpartition("/")[2]
+        tool = key if key in called else key.partition("/")[2] or key
         policy = rules.of(tool)
         if not policy.replay:
             continue

@@ -35,7 +35,7 @@ def tape_of(sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | No
         before: The tape to complete (`record-missing`); None to begin an empty one.
     """
     changed = {tool for session in sessions for tool in session.changed}
-    tools = {key: value for key, value in (before.tools if before else {}).items() if _tool(key) not in changed}
+    tools = {key: value for key, value in (before.tools if before else {}).items() if not _names(key) & changed}
     calls: dict[tuple[str, str, int], RecordedCall] = {}
     for call in before.calls if before else ():
         if call.tool not in changed and call.replayable:
@@ -57,7 +57,7 @@ def tape_of(sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | No
     toolsets, varying = _toolsets_of(sessions, before)
     return Taped(
         calls=tuple(calls.values()),
-        tools={key: value for key, value in tools.items() if _tool(key) in used},
+        tools={key: value for key, value in tools.items() if _names(key) & used},
         conflicts=tuple(conflicts),
         toolsets=toolsets,
         varying=varying,
@@ -108,8 +108,9 @@ def _changing(args: Sequence[Mapping[str, object]]) -> list[str]:
     return different if len(different) + len(same) == len(first) else []
 
 
-def _tool(key: str) -> str:
-    return key.rpartition("/")[2]
+def _names(key: str) -> set[str]:
+    """The tools that a key of `Tape.tools` may stand for: the name of an MCP server's tool may have a slash in it."""
+    return {key, key.partition("/")[2]}
 
 
 def _key(call: RecordedCall, rules: ToolRules) -> tuple[str, str, int]:
