@@ -26,6 +26,7 @@ from agent_eval_host.forks import IsTemplate, can_fork, fork_orphan
 from agent_eval_host.frames import where_it_hangs
 from agent_eval_host.loading import load_agent, root_of, with_root
 from agent_eval_host.model_calls import ModelWatch
+from agent_eval_host.opened_files import OpenedFiles
 from agent_eval_host.plugin import make_plugin
 from agent_eval_host.tools import ToolWatch
 from agent_eval_host.turns import Turn, running_turn
@@ -86,6 +87,7 @@ class Host:
         self._metrics: CustomMetrics | None = None
         self._models = ModelWatch(channel)
         self._tools = ToolWatch(channel)
+        self._files: OpenedFiles | None = None
         self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
@@ -188,6 +190,8 @@ class Host:
             versions = self._import_adk()
             if self._template is not None:
                 self._fork_template(self._template)
+            if params.get("files"):
+                self._files = OpenedFiles(params["files"])
             # After the fork: a copy that is closed would end the loop's registrations with the kernel (epoll(7)).
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
@@ -391,7 +395,7 @@ class Host:
                 with contextlib.suppress(BaseException):
                     await asyncio.wait_for(self._latest.close(), 1.0)
             sys.stdout.flush()
-            self._channel.answer(number, {})
+            self._channel.answer(number, {} if self._files is None else self._files.result())
             os._exit(0)
 
         self._closing = self._loop.create_task(close())

@@ -46,7 +46,7 @@ def test_git__commits_parents_and_the_merge_base(repo: Repo) -> None:
     assert git.first_parents(merged, 10) == [merged, base, first]
     assert git.first_parents(merged, 2) == [merged, base]
     assert git.is_shallow() is False
-    assert git.changed_files(base, merged) == ["b"]
+    assert git.changes(base, merged) == {"b": "A"}
 
 
 def test_git__unrelated_histories_have_no_merge_base(repo: Repo) -> None:
@@ -70,7 +70,7 @@ def test_git__a_shallow_clone_finds_its_base_and_fetches_just_that(repo: Repo, t
     assert git.commit(base) is None
     git.need(base, Remote())
     assert git.commit(base) == base
-    assert git.changed_files(base, clone.head) == ["b"]
+    assert git.changes(base, clone.head) == {"b": "A"}
     assert git.first_parents(base, 10) == [base]
     assert git.entry(base, PurePosixPath("a")) is not None
     before = set(clone.root.rglob("*"))
@@ -184,7 +184,7 @@ def test_git__neither_hooks_nor_a_monitor_run(repo: Repo, tmp_path: Path) -> Non
 
     git.add_worktree(tmp_path / "tree", commit)
     git.files(tmp_path / "tree")
-    git.changed_files(commit, commit)
+    git.changes(commit, commit)
     git.remove_worktree(tmp_path / "tree")
 
     assert not mark.exists()

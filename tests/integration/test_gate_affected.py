@@ -1,58 +1,266 @@
-"""`only-affected`: a pull request pays for the agents that it can affect."""
+"""`only-affected`: a pull request pays for the agents that it can affect, by what they opened on the base branch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from fake_github import FakeGitHub
+from gate_runs import Done
 from pull_requests import BOT, Lab
 
 ONLY = ("--only-affected",)
-TOML = '[agents]\n"evals/bot*" = "bot"\n"evals/cat*" = "cat"\n'
+AGENT = '''
+"""Repeats the message if what `read` returns is good."""
+
+from pathlib import Path
+
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def read(said):
+    {read}
+
+
+class Bot(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = ctx.user_content.parts[0].text
+        text = said if read(said).strip() == "good" else "No idea."
+        content = types.Content(role="model", parts=[types.Part(text=text)])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+root_agent = Bot(name="bot")
+'''
+READERS = {
+    "own": 'return (HERE / "data.txt").read_text()',
+    "symlink": 'return (ROOT / "shared/symlink.txt").read_text()',
+    "folder": 'return (ROOT / "shared/folder/folder.txt").read_text()',
+    "json_between": 'import json; return (ROOT / json.loads((ROOT / "shared/a.json").read_text())).read_text()',
+    "toml_between": 'return (ROOT / (ROOT / "settings.toml").read_text().split("\\"")[1]).read_text()',
+    "hidden": 'import runpy; return (ROOT / runpy.run_path(str(HERE / ".cfg/x.py"))["PATH"]).read_text()',
+    "readme": 'return (ROOT / "README.md").read_text()',
+    "docs": 'return (ROOT / "docs/LICENSE.txt").read_text()',
+    "terms": 'return (HERE.parent / "license").read_text()',
+    "globbed": 'return "".join({path.read_text() for path in ROOT.glob("agents/*/globbed.txt")})',
+    "added": 'return "bad" if list(ROOT.glob("agents/*/added.txt")) else "good"',
+    "exists": 'return "bad" if (ROOT / "shared/switch").exists() else "good"',
+    "imported": "import library.words; return library.words.WORD",
+}
+"""Agents, by how they read what a pull request changes."""
+CHANGES = {
+    "own": "agents/own/data.txt",
+    "symlink": "agents/store/symlink.txt",
+    "folder": "agents/store/inner/folder.txt",
+    "json_between": "agents/store/json.txt",
+    "toml_between": "agents/store/toml.txt",
+    "hidden": "agents/store/hidden.txt",
+    "readme": "README.md",
+    "docs": "docs/LICENSE.txt",
+    "terms": "agents/license",
+    "globbed": "agents/store/globbed.txt",
+    "added": "agents/store/added.txt",
+    "exists": "shared/switch",
+    "imported": "library/words.py",
+}
+"""The file that a pull request changes, so that the agent answers wrongly."""
+
+
+def agents_of(readers: Mapping[str, str]) -> dict[str, str]:
+    return {f"agents/{name}/agent.py": AGENT.replace("{read}", read) for name, read in readers.items()}
+
+
+def write_evals(lab: Lab, names: Iterable[str]) -> None:
+    for name in names:
+        lab.repository.evals(f"agents/{name}/evals/{name}.evalset.json", {name: f"Say {name}."})
+
+
+def skipped(done: Done) -> set[str]:
+    return {item.agent.removeprefix("agents/") for item in done.report.unaffected}
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A repository with all READERS, and the results of its base branch."""
+    with FakeGitHub() as github:
+        lab = Lab.make(tmp_path_factory.mktemp("affected") / "zoo", github, "door", "window")
+        write_evals(lab, [*READERS, "store"])
+        root = lab.repo.root
+        (root / "shared").mkdir()
+        (root / "shared/symlink.txt").symlink_to("../agents/store/symlink.txt")
+        (root / "shared/folder").symlink_to("../agents/store/inner")
+        good = {path: "good\n" for name, path in CHANGES.items() if name not in {"added", "exists", "imported"}}
+        lab.commit(
+            {},
+            **agents_of({**READERS, "store": 'return "good"'}),
+            **good,
+            **{
+                "shared/a.json": '"agents/store/json.txt"',
+                "settings.toml": 'where = "agents/store/toml.txt"\n',
+                "agents/hidden/.cfg/x.py": 'PATH = "agents/store/hidden.txt"\n',
+                "library/words.py": 'WORD = "good"\n',
+                "docs/guide.md": "A guide.\n",
+                "agent-eval.toml": '[agents]\n"evals/bot*" = "bot"\n',
+            },
+        )
+        base = lab.base_run(*ONLY)
+        assert base.code == 0, base.out + base.err
+        yield lab
+        lab.repository.end()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_only_affected__a_file_that_the_agent_opened_makes_it_run(zoo: Lab, name: str) -> None:
+    number = 100 + list(READERS).index(name)
+    word = 'WORD = "bad"\n' if name == "imported" else "bad\n"
+    broken = zoo.pull_request(number, {}, *ONLY, files={CHANGES[name]: word})
+
+    ran = {case.eval_id: case.status for case in broken.report.cases}
+    assert (broken.code, ran.get(name)) == (1, "failed"), broken.out + broken.err
+    nobody = set() if name == "exists" else {"own", "imported"} - {name}
+    assert nobody <= skipped(broken)
+
+
+def test_only_affected__an_unrelated_change_runs_nothing(zoo: Lab) -> None:
+    nothing = zoo.pull_request(200, {}, *ONLY, files={"docs/guide.md": "New words.\n"})
+
+    assert (nothing.code, nothing.report.verdict, nothing.report.cases) == (0, "passed", []), nothing.out + nothing.err
+    assert [reason.code for reason in nothing.report.reasons] == ["unaffected"]
+    assert len(nothing.report.unaffected) == len(READERS) + 2
+    [comment] = zoo.github.state.comments_of(200)
+    assert "## ✅ Not affected by this pull request and not run: 16 cases of" in comment.body
+
+
+def test_only_affected__a_new_file_beside_an_agent_that_nobody_looked_at_runs_this_agent_alone(zoo: Lab) -> None:
+    alone = zoo.pull_request(201, {"door": 0.0}, *ONLY, files={"bot/notes.txt": "x\n"})
+
+    # Its case is compared, and the cases of the others have not gone.
+    assert (alone.code, {case.file for case in alone.report.cases}) == (1, {"evals/bot.evalset.json"}), alone.err
+    assert alone.report.comparison is not None
+    assert [(case.case_id, case.change) for case in alone.report.comparison.cases] == [
+        ("evals/bot.evalset.json:door", "newly_failing")
+    ]
+    assert "Not affected by this pull request and not run: 14 cases of" in alone.out
+
+
+def test_only_affected__what_installs_makes_every_agent_run(zoo: Lab) -> None:
+    every = zoo.pull_request(202, {}, *ONLY, files={"bot/requirements.txt": "google-adk\n"})
+    assert (len(every.report.cases), every.report.unaffected) == (len(READERS) + 3, []), every.out + every.err
+
+
+def test_only_affected__an_invalid_file_of_an_unaffected_agent_is_still_exit_2(zoo: Lab) -> None:
+    broken = zoo.pull_request(220, {}, *ONLY, files={"bot/evals/dog.evalset.json": "{", "docs/guide.md": "x\n"})
+    assert (broken.code, broken.report.verdict) == (2, "invalid")
+
+
+LISTED = {
+    "plain": 'return (ROOT / "shared" / f"{said[4:-1]}.txt").read_text()',
+    "starts": 'import subprocess; return subprocess.run(["echo", "good"], capture_output=True, text=True).stdout',
+    "made": 'return (HERE / "index.made").read_text()',
+    "raises": 'raise ValueError("no")',
+}
+METRIC = """
+from pathlib import Path
+
+
+def score(metric, actual, expected, scenario=None):
+    from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult
+
+    limit = float(Path(__file__).with_name("limit.txt").read_text())
+    return EvaluationResult(overall_score=limit, overall_eval_status=EvalStatus.PASSED)
+"""
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A repository with the agents LISTED; the plain one has two cases and a custom metric."""
     with FakeGitHub() as github:
-        made = Lab.make(tmp_path / "zoo", github, "door", "window")
-        made.repository.evals("evals/cat.evalset.json", {"purr": "Say purr.", "hiss": "Say hiss."})
-        cat = {"cat__agent.py": BOT, "cat__answers.json": "{}", "cat__README.md": "The cat.\n"}
-        made.commit({}, **{"agent-eval.toml": TOML, "cat____init__.py": "from . import agent\n", **cat})
+        made = Lab.make(tmp_path / "listed", github, "door")
+        made.repo.git("rm", "-rq", "evals")
+        write_evals(made, [name for name in LISTED if name != "plain"])
+        made.repository.evals("agents/plain/evals/p.evalset.json", {"one": "Say one.", "two": "Say two."})
+        criteria = {"criteria": {"response_match_score": 1.0, "limited": 0.5}}
+        custom = {"custom_metrics": {"limited": {"code_config": {"name": "metrics.score"}}}}
+        (made.repo.root / ".git/info/exclude").write_text("*.made\nparts/\n")
+        (made.repo.root / "agents/made/index.made").write_text("good")
+        made.commit(
+            {},
+            **agents_of(LISTED),
+            **{
+                "agents/plain/evals/test_config.json": json.dumps({**criteria, **custom}),
+                "metrics.py": METRIC,
+                "limit.txt": "1.0",
+                "shared/one.txt": "good",
+                "shared/two.txt": "good",
+            },
+        )
         yield made
         made.repository.end()
 
 
-def test_only_affected__runs_compares_and_reports_the_affected_agents_alone(lab: Lab) -> None:
-    base = lab.base_run(*ONLY)
-    assert (base.code, len(base.report.cases), base.report.unaffected) == (0, 4, []), base.out + base.err
+PATHS = {"agents/plain/agent.py", "metrics.py", "limit.txt", "shared/one.txt", "shared/two.txt"}
 
-    nothing = lab.pull_request(7, {}, *ONLY, files={"README.md": "New words.\n"})
-    assert (nothing.code, nothing.report.verdict, nothing.report.cases) == (0, "passed", []), nothing.out + nothing.err
-    assert [reason.code for reason in nothing.report.reasons] == ["unaffected"]
-    assert {(item.file, item.agent, item.cases) for item in nothing.report.unaffected} == {
-        ("evals/bot.evalset.json", "bot", 2),
-        ("evals/cat.evalset.json", "cat", 2),
+
+def test_only_affected__what_the_base_run_keeps_of_each_agent(lab: Lab) -> None:
+    base = lab.base_run(*ONLY, "--num-runs", "2")
+
+    opened = {entry.agent.removeprefix("agents/"): entry for entry in base.report.opened}
+    assert set(opened["plain"].paths) >= PATHS, opened["plain"]
+    assert not any("agent_eval" in path or "test_config" in path for path in opened["plain"].paths)
+    assert {name: entry.unseen.partition(",")[0] for name, entry in opened.items()} == {
+        "plain": "",
+        "starts": "it starts other programs",
+        "made": "it reads agents/made/index.made",
+        "raises": "one of its cases did not complete",
     }
-    [comment] = lab.github.state.comments_of(7)
-    assert "## ✅ Not affected by this pull request and not run: 4 cases of bot, cat" in comment.body
+    assert [entry.paths for entry in base.report.opened if entry.unseen] == [[]] * 3
 
-    # The cat gets worse: its cases alone are run, and those of the other agent have not gone.
-    worse = lab.pull_request(8, {}, *ONLY, files={"cat/answers.json": '{"Say purr.": 0.0}'})
-    assert worse.code == 1, worse.out + worse.err
-    assert {case.file for case in worse.report.cases} == {"evals/cat.evalset.json"}
-    assert [item.agent for item in worse.report.unaffected] == ["bot"]
-    assert worse.report.comparison is not None
-    assert {case.change for case in worse.report.comparison.cases} == {"newly_failing"}
-    assert "Not affected by this pull request and not run: 2 cases of bot" in worse.out
+    # The others run whatever changed, and it is said why.
+    ran = lab.pull_request(7, {}, *ONLY, files={"bot/agent.py": BOT + "\n"})
+    assert skipped(ran) == {"plain"}
+    [notice] = [text for text in ran.report.notices if text.startswith("Ran whatever changed")]
+    assert "agents/starts (it starts other programs" in notice
+    assert ran.report.opened == []
 
-    # What belongs to no agent may be imported by all.
-    shared = lab.pull_request(9, {}, *ONLY, files={"common/prompts.py": "WORDS = 1\n"})
-    assert (shared.code, len(shared.report.cases), shared.report.unaffected) == (0, 4, [])
+    # What its metric reads counts, too.
+    metric = lab.pull_request(8, {}, *ONLY, files={"limit.txt": "0.0"})
+    assert (metric.code, metric.report.unaffected) == (1, [])
 
 
-def test_only_affected__an_invalid_file_of_an_unaffected_agent_is_still_exit_2(lab: Lab) -> None:
-    lab.base_run(*ONLY)
-    broken = lab.pull_request(7, {}, *ONLY, files={"evals/dog.evalset.json": "{", "README.md": "x\n"})
-    assert (broken.code, broken.report.verdict) == (2, "invalid")
+def test_only_affected__parts_are_merged_and_an_unknown_part_gives_no_list(lab: Lab) -> None:
+    for part in ("1", "2"):
+        lab.base_run(*ONLY, "--shard", f"{part}/2", "--output-dir", f"parts/{part}", upload=False)
+    merge = ("--mode", "merge", "--shards", "parts")
+    merged = {entry.agent: entry for entry in lab.base_run(*ONLY, *merge).report.opened}
+    assert set(merged["agents/plain"].paths) >= PATHS
+    assert "programs" in merged["agents/starts"].unseen
+
+    lab.base_run("--shard", "2/2", "--output-dir", "parts/2", upload=False)
+    merged = {entry.agent: entry for entry in lab.base_run(*ONLY, *merge, upload=False).report.opened}
+    assert merged["agents/plain"].unseen == "a part of the run does not say which files it opened"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [(("--tools", "replay"), "its tools did not run"), (("--agent-setup", "true"), "`agent-setup` runs programs")],
+)
+def test_only_affected__a_run_whose_files_are_unseen_gives_no_list(
+    lab: Lab, arguments: tuple[str, ...], why: str
+) -> None:
+    opened = lab.base_run(*ONLY, *arguments).report.opened
+    assert len(opened) == len(LISTED)
+    assert all(entry.unseen.startswith(why) and not entry.paths for entry in opened)
+
+
+def test_only_affected__without_lists_everything_runs(lab: Lab) -> None:
+    lab.base_run()
+    everything = lab.pull_request(7, {}, *ONLY, files={"docs.md": "x\n"})
+    assert (len(everything.report.cases), everything.report.unaffected) == (5, [])
+    assert any("don't say which files" in text for text in everything.report.notices)

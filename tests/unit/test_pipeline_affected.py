@@ -3,118 +3,83 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
 
-from agent_eval.agents.tape_rules import ToolRule
-from agent_eval.pipeline._affected import _concerns_all, _mentions, affected_agents
-from agent_eval.settings import read_settings
+from agent_eval.pipeline._affected import KnownAgent, affected_agents
+
+
+def agent(directory: str | None, *opened: str, inputs: tuple[str, ...] = ()) -> KnownAgent:
+    return KnownAgent(
+        directory=None if directory is None else PurePosixPath(directory),
+        inputs=frozenset(map(PurePosixPath, inputs)),
+        opened=frozenset(opened),
+    )
+
 
 AGENTS = {
-    "evals/cat.test.json": "agents/cat",
-    "agents/dog/evals/dog.evalset.json": "agents/dog",
-    "evals/far.test.json": "adk:https://example.com#far",
-    "agents/zoo/zoo.test.json": "agents/zoo",
-    "agents/zoo/cat.test.json": "agents/cat",
+    "cat": agent(
+        "agents/cat",
+        *("agents/cat/agent.py", "agents", "shared/words.py", "shared/link", "agents/dog/data.txt", "vendor/lib/x.py"),
+        inputs=("evals/cat.test.json", "evals/cat.test.tools", "evals/test_config.json"),
+    ),
+    "dog": agent("agents/dog", "agents/dog/agent.py", inputs=("evals/dog.test.json", "evals/test_config.json")),
+    "pup": agent("agents/dog/pup", "agents/dog/pup/agent.py", "agents/"),
+    "cow": agent("agents/cow", "agents/cow/agent.py", "agents/none/x.txt"),
 }
-DIRECTORIES = {name: PurePosixPath(name) for name in ("agents/cat", "agents/dog", "agents/zoo")}
-MENTIONS = {"agents/zoo": frozenset({"agents/dog"})}
-REMOTE = "adk:https://example.com#far"
-"""What it depends on is unknown: always affected."""
-EVERYONE = set(AGENTS.values())
+EVERYONE = set(AGENTS)
 
 
 @pytest.mark.parametrize(
-    ("changed", "affected"),
+    ("letter", "path", "affected"),
     [
-        ([], set()),
-        (["README.md", "LICENSE", ".gitignore", "CHANGELOG"], set()),
-        (["agents/cat/agent.py"], {"agents/cat"}),
-        (["agents/cat/prompts/README.md"], {"agents/cat"}),
-        (["agents/dog/tools.py"], {"agents/dog", "agents/zoo"}),
-        (["evals/cat.test.json"], {"agents/cat"}),
-        (["evals/cat.test.tools/lamp.tape.json"], {"agents/cat"}),
-        (["agents/zoo/cat.test.tools/lamp.tape.json"], {"agents/cat"}),
-        (["agents/zoo/gone.test.tools/lamp.tape.json"], {"agents/zoo"}),
-        (["evals/test_config.json"], {"agents/cat"}),
-        (["agents/eval_config.json"], {"agents/dog", "agents/zoo", "agents/cat"}),
-        (["test_config.json"], EVERYONE),
-        (["evals/gone.test.json"], EVERYONE),
-        (["common/prompts.py"], EVERYONE),
-        (["agents/catalogue/agent.py"], EVERYONE),
-        (["pyproject.toml"], EVERYONE),
-        (["agent-eval.toml"], EVERYONE),
-        ([".github/workflows/evals.yml"], EVERYONE),
-        (["../elsewhere.py"], EVERYONE),
-        (["docs/knowledge.md"], EVERYONE),
-        (["common/license.py"], EVERYONE),
-        (["CHANGELOG.json"], EVERYONE),
+        ("M", "shared/words.py", {"cat"}),
+        ("M", "shared/other.py", set()),
+        ("M", "README.md", set()),
+        ("M", "agents/cow/notes.md", {"cow"}),
+        ("M", "agents/dog/data.txt", {"cat", "dog"}),
+        ("M", "agents/dog/pup/agent.py", {"dog", "pup"}),
+        ("M", "vendor", {"cat"}),  # a submodule
+        ("M", "evals/cat.test.json", {"cat"}),
+        ("M", "evals/cat.test.tools/case.tape.json", {"cat"}),
+        ("A", "evals/cat.test.tools/case.tape.json", EVERYONE),
+        ("M", "evals/test_config.json", {"cat", "dog"}),
+        ("M", "elsewhere/test_config.json", EVERYONE),
+        ("A", "shared/new.py", EVERYONE),
+        ("D", "shared/words.py", EVERYONE),
+        ("T", "shared/link", EVERYONE),
+        ("A", "agents/cow/new.txt", {"cow", "pup"}),  # The pup has listed agents/.
+        ("D", "agents/cow/agent.py", {"cow", "pup"}),
+        ("A", "agents/cow/__init__.py", EVERYONE),
+        ("A", "agents/cow/tools/__init__.py", {"cow", "pup"}),
+        ("A", "agents/dog/new.txt", {"cat", "dog", "pup"}),
+        ("A", "agents/dog/pup/new.txt", {"dog", "pup"}),
+        ("A", "agents/catalogue/new.txt", EVERYONE),
+        ("M", "agent-eval.toml", EVERYONE),
+        ("M", "agents/cow/.env", EVERYONE),
+        ("M", ".github/workflows/evals.yml", EVERYONE),
+        ("M", "uv.lock", EVERYONE),
+        ("M", "agents/cow/requirements-dev.txt", EVERYONE),
+        ("M", "requirements/base.txt", EVERYONE),
+        ("M", "agents/pyproject.toml", EVERYONE),
+        ("M", "Dockerfile", EVERYONE),
+        ("M", "config/answers.jsonl", EVERYONE),
     ],
 )
-def test_affected_agents__by_what_changed(changed: list[str], affected: set[str]) -> None:
-    assert affected_agents(changed, AGENTS, DIRECTORIES, MENTIONS) == affected | {REMOTE}
+def test_affected_agents__by_what_changed(letter: str, path: str, affected: set[str]) -> None:
+    assert affected_agents({path: letter}, AGENTS, {"config/answers.jsonl"}) == affected
 
 
-def test_affected_agents__mentions_are_followed() -> None:
-    mentions = {"agents/cat": frozenset({"agents/zoo"}), **MENTIONS}
-    assert affected_agents(["agents/dog/tools.py"], AGENTS, DIRECTORIES, mentions) == EVERYONE
-
-
-def test_affected_agents__an_agent_at_the_root_is_always_affected() -> None:
-    directories = {**DIRECTORIES, "agents/cat": None}
-    assert affected_agents(["README.md"], AGENTS, directories, {}) == {"agents/cat", REMOTE}
-
-
-def test_mentions__what_the_files_of_an_agent_lead_to(tmp_path: Path) -> None:
-    files = {
-        "cat/agent.py": "root_agent = 1",
-        "dog/agent.py": "from shared.registry import get",
-        "shared/registry.py": "from shared import animals",
-        "shared/animals.py": "import cat.agent",
-        "cow/agent.py": "import catalogue",
-        "cat/kitten/agent.py": "from ..agent import root_agent",
-        "cat-old/agent.py": "",
-        "hen/root_agent.yaml": "sub_agents: [{config_path: ../cat-old/root_agent.yaml}]",
-        "evals/test_config.json": '{"name": "hen.metrics.score"}',
-        ".venv/lib/cow.py": "import cat",
+def test_affected_agents__without_a_list_or_a_directory_it_is_always_affected() -> None:
+    agents = {
+        **AGENTS,
+        "old": dataclasses.replace(AGENTS["cow"], opened=None),
+        "root": dataclasses.replace(AGENTS["cow"], directory=None),
     }
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    (tmp_path / "ox").mkdir()
-    (tmp_path / "ox/agent.py").symlink_to("../cow/agent.py")
-    (tmp_path / "owl").mkdir()
-    (tmp_path / "owl/prompts").symlink_to("../dog")
-    names = ("cat", "dog", "cow", "cat/kitten", "cat-old", "hen", "ox", "owl")
-    directories = {name: PurePosixPath(name) for name in names}
-
-    mentions = _mentions(tmp_path, directories, {"cow": [tmp_path / "evals/test_config.json"]})
-
-    assert mentions == {
-        "cat": frozenset(),
-        "dog": {"cat"},
-        "cow": {"hen"},
-        "cat/kitten": {"cat"},
-        "cat-old": frozenset(),
-        "hen": {"cat-old"},
-        "ox": {"cow"},
-        "owl": {"dog"},
-    }
+    assert affected_agents({"README.md": "M"}, agents) == {"old", "root"}
 
 
-def test_concerns_all__files_that_the_settings_give_to_every_agent(tmp_path: Path) -> None:
-    read, _ = read_settings(tmp_path)
-    settings = dataclasses.replace(
-        read,
-        tools="replay",
-        tool_rules=(ToolRule(name="*", depends=("cat/db/**",)),),
-        agent_requirements=Path("cat/requirements.txt"),
-        agent_setup="bash cat/setup.sh",
-    )
-    changed = ("cat/db/rooms.json", "cat/requirements.txt", "cat/setup.sh")
-
-    assert [_concerns_all(settings, [path]) for path in changed] == [True] * 3
-    assert not _concerns_all(settings, ["cat/agent.py", "README.md"])
-    assert not _concerns_all(read, changed)
+def test_affected_agents__who_has_listed_the_top_has_looked_everywhere() -> None:
+    agents = {**AGENTS, "hen": agent("hen", "./")}
+    assert affected_agents({"agents/cow/new.txt": "A"}, agents) == {"cow", "pup", "hen"}

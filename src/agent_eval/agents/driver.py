@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from agent_eval.agents.opened_files import OpenedFiles
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Sandbox
     from agent_eval.agents.venv import AgentInterpreter
@@ -118,6 +119,8 @@ class AgentSpec:
     context: DriverContext
     sub_agent: str = ""
     """The agent in its tree that is evaluated as the root; empty for the root agent."""
+    opened: OpenedFiles | None = None
+    """Receives the files that its processes open; None if no one needs them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,11 +129,15 @@ class Git:
         listed = self.run("rev-list", "--first-parent", f"--max-count={count}", checked(sha), "--")
         return listed.decode().split()
 
-    def changed_files(self, base: str, head: str) -> list[str]:
-        """Returns the paths that differ between two commits, relative to `top`; of renamed files both names."""
-        flags = ("--name-only", "-z", "--no-ext-diff", "--no-textconv", "--no-renames")
+    def changes(self, base: str, head: str) -> dict[str, str]:
+        """Returns the paths that differ between two commits, relative to `top`, with git's letter: M for a modified
+        file, A, D, and T for another type or another link. A renamed file is deleted and added.
+        """
+        flags = ("--raw", "-z", "--no-ext-diff", "--no-textconv", "--no-renames")
         out = self.run("diff-tree", "-r", *flags, checked(base), checked(head), "--")
-        return [os.fsdecode(path) for path in out.split(b"\0") if path]
+        facts = [os.fsdecode(fact) for fact in out.split(b"\0")]
+        letters = ["T" if fact.startswith(":120000 120000 ") else fact[-1:] for fact in facts[::2]]
+        return dict(zip(facts[1::2], letters, strict=False))
 
     def entry(self, commit: str, path: PurePosixPath) -> Entry | None:
         """Returns what a commit has at a path relative to `top`; None if there is nothing.

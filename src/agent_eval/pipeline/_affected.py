@@ -1,48 +1,48 @@
 """Which agents a pull request can affect, for `only-affected`.
 
-A changed file affects every agent, unless it clearly belongs to others only:
+An agent is left out only with evidence: the files that its processes opened in the last run of the base branch
+(`RunReport.opened`). A change affects it if
 
-- A file in the directory of one or more agents affects these, and all agents whose own files lead there: they mention
-  the directory by name (imports, sub-agents) or a module outside that does, link to it, or are in a directory below.
-- A file that the settings give to every agent (`config`, `agent-requirements`, `depends` of tools) affects all.
-- An eval file, and a tape beside it, affects its own agent.
-- A `test_config.json` or `eval_config.json` affects the agents of the eval files in and below its directory.
-- `README`, `CHANGELOG`, `LICENSE`, `CONTRIBUTING`, `CODEOWNERS` and `.gitignore` outside of them affect none.
+- a file on that list, or in the agent's own directory, was modified;
+- a file was added, deleted or replaced by a link: whether a file exists can be looked up unseen. Not so in the
+  directory of another agent that was there before, and of which this agent opened and listed nothing;
+- the file installs or configures, or is one of its eval files, their criteria or tapes.
 
-So shared code, dependencies at the root, workflows and `agent-eval.toml` affect all agents. An agent that does not run
-here, or has no directory, is always affected: what it depends on is unknown.
+An agent without such a list always runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.git import Git
+from agent_eval.baseline import BaselineOutcome, Found, Git
 from agent_eval.core.patterns import PathPatterns
-from agent_eval.core.text import listed, plural
+from agent_eval.core.text import harmless, listed, plural
+from agent_eval.pipeline.ci_context import deciding_files, in_checkout, touches
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.evalset.models import Suite
+    from agent_eval.evalset.models import LoadedFile, Suite
     from agent_eval.pipeline.ci_context import CIContext
-    from agent_eval.results import UnaffectedReport
+    from agent_eval.results import RunReport, UnaffectedReport
     from agent_eval.settings import Settings
 
 _CONFIGS = frozenset({"test_config.json", "eval_config.json"})
-_ABOUT = re.compile(
-    r"(README|CHANGELOG|LICENSE|CONTRIBUTING|CODEOWNERS)(\.(md|txt|rst|adoc))?|\.gitignore", re.IGNORECASE
+_INSTALLS_OR_CONFIGURES = PathPatterns(
+    [
+        *("agent-eval.toml", ".env", ".env.*", "*.env", ".github/", "action.yml", "action.yaml"),
+        *(".gitmodules", ".gitattributes", "Dockerfile*", "*.Dockerfile", "*compose*.yml", "*compose*.yaml"),
+        *("*.lock", "pyproject.toml", "uv.toml", "setup.py", "setup.cfg", "Pipfile", "environment.y*ml"),
+        *("*requirements*.txt", "*requirements*.in", "requirements/", "*constraints*.txt", "*.pth"),
+        *(".python-version", ".tool-versions", "mise.toml", "Makefile", "package.json", "*-lock.*", "*.whl"),
+    ]
 )
-_MODULES = frozenset({".py", ".yaml", ".yml"})
-"""Files outside of agents through which an agent may reach another one."""
-_NOT_SEARCHED = frozenset({"__pycache__", "node_modules"})
-_LARGEST = 1_000_000
-"""Bytes of a file that is searched for other agents' names."""
+_MODIFIED = "M"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,190 +54,185 @@ class Affected:
     unaffected: tuple[UnaffectedReport, ...] = ()
     nothing_left: bool = False
     """No agent is affected."""
-    notice: str = ""
-    """For the report; "" without `only-affected`."""
+    notices: tuple[str, ...] = ()
+    """For the report."""
+    base: BaselineOutcome | None = None
+    """The base branch's results, if they were looked for."""
 
 
-def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, choices: AgentChoices) -> Affected:
+@dataclass(frozen=True, kw_only=True)
+class KnownAgent:
+    """What is known of an agent. All paths are relative to the top of the git checkout."""
+
+    directory: PurePosixPath | None
+    """None: it has none below the root, or is new. What the root's agent depends on is unknown."""
+    inputs: frozenset[PurePosixPath]
+    """Its eval files and their criteria, and the directories of their tapes."""
+    opened: frozenset[str] | None
+    """What it opened in the run of the base branch; directories that it listed end with a slash. None: unknown."""
+
+    def has_opened(self, path: str) -> bool:
+        """Whether it opened a file, or something below (a changed submodule or link to a directory)."""
+        assert self.opened is not None
+        return path in self.opened or any(name.startswith(f"{path}/") for name in self.opened)
+
+    def has_looked_into(self, directory: PurePosixPath) -> bool:
+        """Whether it opened or listed anything in a directory, or listed a directory around it."""
+        assert self.opened is not None
+        inside = f"{directory}/"
+        return any(
+            f"{name.removesuffix('/')}/".startswith(inside)
+            or (name.endswith("/") and (name == "./" or inside.startswith(name)))
+            for name in self.opened
+        )
+
+
+async def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, choices: AgentChoices) -> Affected:
     """Leaves out the eval files whose agents the pull request can't affect.
 
-    Everything runs outside of pull requests, if the eval files have errors, and if the changed files are unknown.
+    Everything runs outside of pull requests, if the eval files have errors, and without results of the base branch that
+    say what its agents opened.
     """
     everything = Affected(settings=settings)
     if not settings.only_affected or ci.activity.kind != "compare" or suite.errors or choices.problems:
         return everything
-    changed = _changed(settings.root, ci)
-    if changed is None:
-        return dataclasses.replace(everything, notice="Everything ran: the changed files are unknown (`only-affected`)")
-    agents = {file: choice.path for file, choice in choices.by_file.items()}
-    directories = {
-        choice.path: _relative(directory, settings.root)
-        for choice in choices.by_file.values()
-        if (directory := choice.directory(settings.root)) is not None
-    }
-    configs: dict[str, list[Path]] = {}
-    for file in suite.files:
-        if file.config.source is not None and file.path in agents:
-            configs.setdefault(agents[file.path], []).append(settings.root / file.config.source)
-    affected = set(agents.values())
-    if not _concerns_all(settings, changed):
-        affected = affected_agents(changed, agents, directories, _mentions(settings.root, directories, configs))
-    left_out = [file for file in suite.files if agents.get(file.path, "") in set(agents.values()) - affected]
+    from agent_eval.pipeline._regression import find_base
+
+    base = await find_base(settings, ci, None)
+    everything = dataclasses.replace(everything, base=base)
+    git = ci.git
+    if base is None or not isinstance(base.baseline, Found) or not isinstance(git, Git):
+        return _all_of_them(everything, "there are no results of the base branch")
+    report, commit = base.baseline.report, base.baseline.provenance.commit
+    changes = None if commit is None else ci.changes(commit)
+    if changes is None:
+        return _all_of_them(everything, "the changed files are unknown")
+    if not report.opened:
+        return _all_of_them(everything, "the results of the base branch don't say which files its agents opened")
+    agents = known_agents(settings, git, suite, choices, report)
+    affected = affected_agents(changes, agents, _given_to_all(settings, git, changes))
+    unseen = [f"{harmless(entry.agent)} ({harmless(entry.unseen)})" for entry in report.opened if entry.unseen]
+    reasons = (f"Ran whatever changed: {listed(unseen, 5)} (`only-affected`)",) if unseen else ()
+    left_out = [file for file in suite.files if choices.by_file[file.path].path not in affected]
     if not left_out:
         return dataclasses.replace(
-            everything, notice="Everything ran: this pull request can affect every agent (`only-affected`)"
+            everything,
+            notices=("Everything ran: this pull request can affect every agent (`only-affected`)", *reasons),
         )
+    return _without(everything, left_out, choices, len(suite.files), reasons)
+
+
+def _all_of_them(everything: Affected, why: str) -> Affected:
+    return dataclasses.replace(everything, notices=(f"Everything ran: {why} (`only-affected`)",))
+
+
+def _without(
+    everything: Affected, left_out: Collection[LoadedFile], choices: AgentChoices, total: int, reasons: tuple[str, ...]
+) -> Affected:
     from agent_eval.results import UnaffectedReport
 
     unaffected = tuple(
-        UnaffectedReport(file=file.path, agent=agents[file.path], cases=len(file.cases)) for file in left_out
+        UnaffectedReport(file=file.path, agent=choices.by_file[file.path].path, cases=len(file.cases))
+        for file in left_out
     )
     names = sorted({item.agent for item in unaffected})
     cases = sum(item.cases for item in unaffected)
-    return Affected(
-        settings=dataclasses.replace(
-            settings, exclude=(*settings.exclude, *(_pattern(item.file) for item in unaffected))
-        ),
+    settings = everything.settings
+    patterns = (_pattern(item.file) for item in unaffected)
+    return dataclasses.replace(
+        everything,
+        settings=dataclasses.replace(settings, exclude=(*settings.exclude, *patterns)),
         unaffected=unaffected,
-        nothing_left=len(left_out) == len(suite.files),
-        notice=f"Not affected by this pull request and not run: {plural(cases, 'case')} of {listed(names, 5)}",
+        nothing_left=len(left_out) == total,
+        notices=(
+            f"Not affected by this pull request and not run: {plural(cases, 'case')} of {listed(names, 5)}",
+            *reasons,
+        ),
     )
 
 
+def known_agents(
+    settings: Settings, git: Git, suite: Suite, choices: AgentChoices, base: RunReport
+) -> dict[str, KnownAgent]:
+    """What is known of each agent, by its name.
+
+    Its list counts only if the base branch's run had the same agent for each of its files, and all of its cases.
+    """
+    opened = {entry.agent: frozenset(entry.paths) for entry in base.opened if not entry.unseen}
+    answered = {file.file: file.agent for file in base.files}
+    cases = {case.case_id for case in base.cases}
+    files: dict[str, list[LoadedFile]] = {}
+    for file in suite.files:
+        files.setdefault(choices.by_file[file.path].path, []).append(file)
+    agents = {}
+    for name, own in files.items():
+        same = all(
+            answered.get(file.path) == name
+            and all(f"{file.path}:{selected.case.eval_id}" in cases for selected in file.cases)
+            for file in own
+        )
+        directory = choices.by_file[own[0].path].directory(settings.root)
+        place = None if directory is None else in_checkout(directory.resolve(), settings.root, git)
+        is_known = name in answered.values() and place != git.prefix
+        agents[name] = KnownAgent(
+            directory=place if is_known else None,
+            inputs=_inputs(own, settings.root, git),
+            opened=opened.get(name) if same else None,
+        )
+    return agents
+
+
+def _inputs(files: Iterable[LoadedFile], root: Path, git: Git) -> frozenset[PurePosixPath]:
+    """The eval files, the directories of their tapes, and their criteria, also where they are behind links."""
+    from agent_eval.agents.tapes import folder_of
+
+    names = [name for file in files for name in (file.path, folder_of(file.path), file.config.source) if name]
+    paths = [path for name in names for path in (root / name, (root / name).resolve())]
+    return frozenset(place for path in paths if (place := in_checkout(path, root, git)) is not None)
+
+
 def affected_agents(
-    changed: Iterable[str],
-    agents: Mapping[str, str],
-    directories: Mapping[str, PurePosixPath | None],
-    mentions: Mapping[str, frozenset[str]],
+    changes: Mapping[str, str], agents: Mapping[str, KnownAgent], given_to_all: Collection[str] = ()
 ) -> set[str]:
     """The agents that changed files can affect. Pure.
 
     Args:
-        changed: Paths relative to the root.
-        agents: The agent of each eval file.
-        directories: The directory of each agent relative to the root; None or missing if it has none below the root.
-        mentions: For each agent the others that its files lead to.
+        changes: Git's letter of each changed path.
+        agents: What is known of them.
+        given_to_all: Those of the changed paths that the settings give to every agent.
     """
-    from agent_eval.agents.tapes import folder_of
-
-    everyone = set(agents.values())
-    tapes = {folder_of(file): agent for file, agent in agents.items()}
-    affected = {agent for agent in everyone if directories.get(agent) is None}
-    for path in map(PurePosixPath, changed):
-        if path.as_posix() in agents:
-            affected.add(agents[path.as_posix()])
-            continue
-        if path.parent.as_posix() in tapes:
-            affected.add(tapes[path.parent.as_posix()])
-            continue
-        owners = {
-            agent
-            for agent, directory in directories.items()
-            if directory is not None and path.is_relative_to(directory)
-        }
-        if path.name in _CONFIGS:
-            owners |= {agent for file, agent in agents.items() if PurePosixPath(file).is_relative_to(path.parent)}
-        if owners:
-            affected |= owners
-        elif not _ABOUT.fullmatch(path.name):
-            return everyone
-    while more := {agent for agent in everyone - affected if mentions.get(agent, frozenset()) & affected}:
-        affected |= more
+    affected = {name for name, agent in agents.items() if agent.opened is None or agent.directory is None}
+    for path, letter in changes.items():
+        pure = PurePosixPath(path)
+        owners = {name for name, agent in agents.items() if touches(path, agent.inputs)}
+        if path in given_to_all or _INSTALLS_OR_CONFIGURES.match(path) or (pure.name in _CONFIGS and not owners):
+            return set(agents)
+        affected |= owners
+        affected |= {name for name in agents.keys() - affected if _affects(pure, letter, name, agents)}
     return affected
 
 
-def _changed(root: Path, ci: CIContext) -> list[str] | None:
-    """Changed paths relative to the root; those outside of it with `..`. None if they are unknown."""
-    changed, git = ci.changed_files(), ci.git
-    if changed is None or not isinstance(git, Git):
-        return None
-    return [Path(os.path.relpath(git.top / path, root.resolve())).as_posix() for path in changed]
+def _affects(path: PurePosixPath, letter: str, name: str, agents: Mapping[str, KnownAgent]) -> bool:
+    agent = agents[name]
+    assert agent.directory is not None, "else it is affected in any case"
+    if path.is_relative_to(agent.directory) or agent.has_opened(path.as_posix()):
+        return True
+    if letter == _MODIFIED:
+        return False
+    others = {other.directory for other in agents.values()} & set(path.parents)
+    if path.name == "__init__.py":  # It can make the directory importable in place of another module.
+        others.discard(path.parent)
+    return all(agent.has_looked_into(directory) for directory in others if directory is not None)
 
 
-def _relative(directory: Path, root: Path) -> PurePosixPath | None:
-    resolved, top = directory.resolve(), root.resolve()
-    # An agent at the root, or outside of it, could depend on anything.
-    return PurePosixPath(resolved.relative_to(top).as_posix()) if top in resolved.parents else None
-
-
-def _concerns_all(settings: Settings, changed: Iterable[str]) -> bool:
-    """Whether a file changed that the settings give to every agent, wherever it is."""
-    named = {settings.config, settings.initial_session, settings.agent_requirements} - {None}
-    files = {Path(os.path.relpath(settings.root / str(path), settings.root)).as_posix() for path in named}
+def _given_to_all(settings: Settings, git: Git, changes: Iterable[str]) -> set[str]:
+    """The changed files that the settings give to every agent."""
+    given = [*deciding_files(settings), *([settings.agent_requirements] if settings.agent_requirements else [])]
+    inputs = [path for file in given if (path := in_checkout(file, settings.root, git)) is not None]
     rules = settings.tool_rules if settings.tools != "live" else ()
     depends = PathPatterns([pattern for rule in rules for pattern in rule.depends or ()])
-    setup = settings.agent_setup or ""
-    return any(path in files or path in setup or depends.match(path) for path in changed)
-
-
-def _mentions(
-    root: Path, directories: Mapping[str, PurePosixPath | None], configs: Mapping[str, Collection[Path]]
-) -> dict[str, frozenset[str]]:
-    """For each agent the others that its files lead to.
-
-    Args:
-        root: The repository.
-        directories: As for `affected_agents`.
-        configs: For each agent the configs of its eval files, which name custom metrics.
-    """
-    top = root.resolve()
-    inside = {agent: top / directory for agent, directory in directories.items() if directory is not None}
-    if len(inside) < 2:
-        return {}
-    leads: dict[str, set[str]] = {}  # the agents that a name leads to
-    for agent, directory in inside.items():
-        leads.setdefault(directory.name, set()).add(agent)
-    between = [path for path in _files(top, skip=inside.values()) if path.suffix in _MODULES]
-    more = True
-    while more:
-        more = False
-        for path in between:
-            name = path.parent.name if path.stem == "__init__" else path.stem
-            reached = _reached([path], leads, inside)
-            if not reached <= leads.get(name, set()):
-                leads.setdefault(name, set()).update(reached)
-                more = True
-    mentions = {}
-    for agent, directory in inside.items():
-        reached = _reached([*_files(directory), *configs.get(agent, ())], leads, inside)
-        reached |= {other for other, outer in inside.items() if outer in directory.parents}
-        mentions[agent] = frozenset(reached - {agent})
-    return mentions
-
-
-def _reached(paths: Iterable[Path], leads: Mapping[str, set[str]], inside: Mapping[str, Path]) -> set[str]:
-    """The agents that files lead to: by a name in their text, or as symbolic links."""
-    # The longest name first: `b-old` is not `b`.
-    names = sorted(leads, key=len, reverse=True)
-    pattern = re.compile(rb"(?<![A-Za-z0-9_])(" + b"|".join(re.escape(os.fsencode(name)) for name in names) + rb")\b")
-    reached: set[str] = set()
-    for path in paths:
-        if path.is_symlink():
-            target = path.resolve()
-            reached |= {
-                agent
-                for agent, directory in inside.items()
-                if target.is_relative_to(directory) or directory.is_relative_to(target)
-            }
-        if path.is_file() and path.stat().st_size <= _LARGEST:
-            for name in set(pattern.findall(path.read_bytes())):
-                reached |= leads[os.fsdecode(name)]
-    return reached
-
-
-def _files(directory: Path, *, skip: Collection[Path] = ()) -> Iterable[Path]:
-    """The files below a directory, and its links to directories. Hidden ones and virtual environments are left out."""
-    for folder, folders, files in os.walk(directory):
-        if "pyvenv.cfg" in files:
-            folders.clear()
-            continue
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".") and name not in _NOT_SEARCHED and Path(folder, name) not in skip
-        ]
-        linked = [name for name in folders if Path(folder, name).is_symlink()]
-        yield from (Path(folder, name) for name in (*files, *linked))
+    below = "" if git.prefix == PurePosixPath() else f"{git.prefix}/"
+    return {path for path in changes if touches(path, inputs) or depends.match(path.removeprefix(below))}
 
 
 def _pattern(file: str) -> str:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, has_error
-from agent_eval.pipeline.context import Preparation, RunContext, open_agents
+from agent_eval.pipeline.context import Preparation, RunContext, files_to_record, open_agents
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.opened_files import OpenedFiles
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.core.limiter import Limiter
@@ -47,6 +48,9 @@ class Checkout:
     """`time.monotonic()` at which the whole run must have ended."""
     tapes: Tapes | None = None
     """Answers tool calls; None: all tools run."""
+    opened: Mapping[str, OpenedFiles] = field(default_factory=dict)
+    """The files that the agents open, by the plan's keys, complete when they have been closed; empty if no one needs
+    them."""
     reused: int = 0
     """Runs taken from the journal."""
     run_ids: list[str] = field(default_factory=list)
@@ -165,8 +169,10 @@ async def open_checkout(
     prepared: Preparation | None = None,
 ) -> AsyncIterator[Checkout]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
-    async with open_agents(settings, context, choices, isolation, resources.limiter, prepared) as agents:
+    opened = files_to_record(settings, context, choices)
+    async with open_agents(settings, context, choices, isolation, resources.limiter, prepared, opened) as agents:
         yield Checkout(
+            opened=opened,
             settings=settings,
             context=context,
             agents=agents,

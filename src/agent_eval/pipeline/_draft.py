@@ -48,7 +48,7 @@ class Draft:
         files = file_reports(self.suite, self.choices)
         report = draft_report(self.settings, self.context, self.begun, self.problems, files)
         report.unaffected = list(self.affected.unaffected)
-        report.notices += [self.affected.notice] if self.affected.notice else []
+        report.notices += self.affected.notices
         report.shard = self.shard
         return report
 

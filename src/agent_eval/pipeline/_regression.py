@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 
-async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None) -> BaselineOutcome | None:
+async def find_base(
+    settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None, before: BaselineOutcome | None = None
+) -> BaselineOutcome | None:
     """Looks for the base branch's results in the sources that the settings name.
 
     Args:
         settings: The run's settings.
         ci: Names the commit to compare with; for a recording run, the commit whose history it continues.
         base_checkout: The base's agent; None where it must not run.
+        before: What was found without the base's agent; nothing is fetched twice.
 
     Returns:
         None if there is no commit to compare with.
@@ -41,8 +44,11 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
     from agent_eval.baseline.chain import resolve
     from agent_eval.settings import parse_order
 
+    order = parse_order(settings.baseline)
+    if before is not None and isinstance(before.baseline, Found) and all(choice.source != "rerun" for choice in order):
+        return before
     resolvers: list[Resolver] = []
-    for choice in parse_order(settings.baseline):
+    for choice in order:
         if choice.source == "artifact":
             from agent_eval.baseline.artifact import ArtifactSource
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -78,14 +78,18 @@ class CIContext:
         commit = self.origin.head_commit or self.origin.commit
         return self.event.source_url(commit) if commit else None
 
-    def changed_files(self) -> list[str] | None:
-        """What differs from the base commit, as paths from the top of the checkout; None if that is unknown."""
+    def changes(self, since: str | None = None) -> dict[str, str] | None:
+        """What differs from a commit: paths from the top of the checkout with git's letters; None if that is unknown.
+
+        Args:
+            since: None for the commit to compare with.
+        """
         if not isinstance(self.git, Git) or self.baseline_request is None:
             return None
-        base = self.baseline_request.commit
+        base = since or self.baseline_request.commit
         try:
             self.git.need(base, self.remote)
-            return self.git.changed_files(base, self.origin.commit)
+            return self.git.changes(base, self.origin.commit)
         except GitError:
             return None
 
@@ -339,18 +343,18 @@ def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
     """
     if ci.activity.kind != "compare":
         return []
-    changed, git = ci.changed_files(), ci.git
+    changed, git = ci.changes(), ci.git
     if changed is None or not isinstance(git, Git):
         return None
     inputs = [
-        tracked for path in _deciding(settings) if (tracked := _in_checkout(path, settings.root, git)) is not None
+        tracked for path in deciding_files(settings) if (tracked := in_checkout(path, settings.root, git)) is not None
     ]
     if ci.event.workflow_path is not None:
         inputs.append(PurePosixPath(ci.event.workflow_path))
-    return sorted(path for path in changed if _is_of_evals(path) or _touches(path, inputs))
+    return sorted(path for path in changed if _is_of_evals(path) or touches(path, inputs))
 
 
-def _deciding(settings: Settings) -> Iterator[Path]:
+def deciding_files(settings: Settings) -> Iterator[Path]:
     """Files and directories that supply criteria, answers, verdicts or sessions."""
     yield from (path for path in (settings.config, settings.initial_session) if path is not None)
     if settings.judge.startswith("replay:"):
@@ -364,13 +368,13 @@ def _deciding(settings: Settings) -> Iterator[Path]:
             yield Path(agent.removeprefix(driver.prefix))
 
 
-def _in_checkout(path: Path, root: Path, git: Git) -> PurePosixPath | None:
+def in_checkout(path: Path, root: Path, git: Git) -> PurePosixPath | None:
     """A path relative to git's top directory; None outside of it."""
     absolute = Path(os.path.normpath(root.resolve() / path))
     return PurePosixPath(absolute.relative_to(git.top)) if absolute.is_relative_to(git.top) else None
 
 
-def _touches(changed: str, inputs: Sequence[PurePosixPath]) -> bool:
+def touches(changed: str, inputs: Iterable[PurePosixPath]) -> bool:
     """Whether a changed path is one of the inputs, is inside one, or is a parent of one (as a symbolic link can be)."""
     path = PurePosixPath(changed)
     return any(path.is_relative_to(source) or source.is_relative_to(path) for source in inputs)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agent_eval.baseline import Git
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.pipeline.ci_context import LOCAL, CIContext
 from agent_eval.results import JUDGE_REPLIES, LOGS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.opened_files import OpenedFiles
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.agents.venv import AgentInterpreter
@@ -79,6 +81,7 @@ async def open_agents(
     isolation: Isolation,
     limiter: Limiter,
     prepared: Preparation | None = None,
+    opened: Mapping[str, OpenedFiles] | None = None,
 ) -> AsyncIterator[Mapping[str, Agent]]:
     """Makes every agent and closes all at the end. An agent starts when its first run needs it.
 
@@ -89,6 +92,7 @@ async def open_agents(
         isolation: The agents' isolation.
         limiter: Is notified of throttling and answers of their models.
         prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
+        opened: Receives the files that each agent opens, by its name.
     """
     from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
     from agent_eval.agents.sandbox import installer_environment, secrets_in
@@ -142,6 +146,7 @@ async def open_agents(
                 directory=choice.directory(root),
                 working_directory=choice.working_directory(root, settings.agent_cwd),
                 context=shared,
+                opened=(opened or {}).get(choice.path),
             )
         )
         for choice in {choice.path: choice for choice in choices.by_file.values()}.values()
@@ -153,6 +158,21 @@ async def open_agents(
         if setup is not None:
             setup.cancel()
             await asyncio.gather(setup, return_exceptions=True)
+
+
+def files_to_record(settings: Settings, context: RunContext, choices: AgentChoices) -> dict[str, OpenedFiles]:
+    """Collectors for the files of each agent, by its name; empty unless a later pull request may need them."""
+    ci = context.ci
+    if not settings.only_affected or ci.activity.kind != "record" or not isinstance(ci.git, Git):
+        return {}
+    from agent_eval.agents.opened_files import OpenedFiles
+
+    unseen = ""
+    if settings.tools in {"replay", "record-missing"}:
+        unseen = "its tools did not run (`tools`), so the files that they read are unknown"
+    elif settings.agent_setup is not None:
+        unseen = "`agent-setup` runs programs, whose files can't be seen"
+    return {choice.path: OpenedFiles(top=ci.git.top, unseen=unseen) for choice in choices.by_file.values()}
 
 
 async def prepare(

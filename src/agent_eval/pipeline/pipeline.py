@@ -22,6 +22,7 @@ from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
 from agent_eval.pipeline._loading import load_meanwhile
+from agent_eval.pipeline._opened import opened_reports
 from agent_eval.pipeline._part import empty_part, plan_part, read_shard_plan, run_part, with_durations
 from agent_eval.pipeline._spending import limit_models, spending
 from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
@@ -33,6 +34,7 @@ from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.baseline import BaselineOutcome
     from agent_eval.evalset.models import Suite
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models.pool import ModelPool
@@ -58,6 +60,8 @@ class _Planned:
     models: ModelPool | None
     tapes: Tapes | None
     rules: HeldRules
+    base: BaselineOutcome | None
+    """The base branch's results, if they were needed earlier."""
     begun: Begun
 
 
@@ -73,7 +77,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     """
     begun = Begun()
     suite, choices = find(settings)
-    affected = limit_to_affected(settings, context.ci, suite, choices)
+    affected = await limit_to_affected(settings, context.ci, suite, choices)
     if affected.nothing_left:
         return _nothing_affected(settings, context, affected, draft_report(settings, context, begun, [], []))
     if affected.unaffected:
@@ -124,6 +128,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             models=models,
             tapes=tapes,
             rules=rules,
+            base=affected.base,
             begun=begun,
         )
         if part is not None and not part.shard.cases:
@@ -147,7 +152,8 @@ def _nothing_affected(settings: Settings, context: RunContext, affected: Affecte
 
     report.unaffected = list(affected.unaffected)
     report.verdict = "passed"
-    report.reasons = [Reason(code=UNAFFECTED, message=affected.notice)]
+    report.reasons = [Reason(code=UNAFFECTED, message=affected.notices[0])]
+    report.notices += affected.notices[1:]
     remove_logs(settings.output)
     return write(settings, context, report)
 
@@ -247,6 +253,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
         if settings.concurrency is None and resources.limiter.peak:
             report.provenance["concurrency"] = resources.limiter.summary
+        report.opened = opened_reports(report, checkout, planned.parts)
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         report.warnings = [note.message for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.notices += [
@@ -301,7 +308,7 @@ async def _judged(
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
     stop = checkout.context.stop
-    finding = asyncio.create_task(find_base(settings, ci, base_checkout))
+    finding = asyncio.create_task(find_base(settings, ci, base_checkout, planned.base))
     try:
         repeatable = all(choice.driver.repeatable for choice in planned.choices.by_file.values())
         fail_fast = settings.fail_fast and failure_blocks(settings, ci, repeatable=repeatable)

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         MetricReport,
         MetricStatus,
         ModelUsageReport,
+        OpenedReport,
         PassRates,
         ProblemReport,
         Reason,

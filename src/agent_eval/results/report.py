@@ -192,6 +192,17 @@ class UnaffectedReport(ReportModel):
     """Cases that neither ran nor were compared."""
 
 
+class OpenedReport(ReportModel):
+    """The files of the repository that an agent depends on, for `only-affected` of later pull requests."""
+
+    agent: str
+    paths: list[str] = Field(default_factory=list)
+    """What its processes opened or imported, relative to the top of the git checkout. A directory that they listed ends
+    with a slash."""
+    unseen: str = Field(default="", exclude_if=lambda value: not value)
+    """Why it may depend on others, as a clause whose subject is the agent; then there are no paths."""
+
+
 class ProblemReport(ReportModel):
     """A `Problem` in results.json."""
 
@@ -305,6 +316,8 @@ class RunReport(_ComputingReport):
     """Only in merged results."""
     unaffected: list[UnaffectedReport] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Eval files that were not run, because the pull request can't affect their agents."""
+    opened: list[OpenedReport] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Only in a run of the base branch with `only-affected`."""
     options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)

@@ -84,6 +84,7 @@ class ManagedAdkAgent:
             masker=self._context.masker,
             log_dir=log_dir,
             asks_for_tools=self._context.asks_for_tools,
+            opened=self._spec.opened,
         )
 
     async def _get_interpreter(self) -> AgentInterpreter:

@@ -29,6 +29,7 @@ from agent_eval.agents.host.connection import (
 )
 from agent_eval.agents.host.outage import ModelOutages
 from agent_eval.agents.messages import (
+    FilesOpened,
     Hello,
     Loaded,
     ModelNews,
@@ -41,6 +42,7 @@ from agent_eval.agents.messages import (
     ToolsetListed,
     Waiting,
 )
+from agent_eval.agents.opened_files import OpenedFiles
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.sandbox import Process, Sandbox, kill_group, kill_now
 from agent_eval.core.limiter import Place
@@ -85,6 +87,8 @@ class HostSpec:
     """What the hosts run: the agent, or its custom metrics."""
     asks_for_tools: bool = False
     """Whether the hosts ask before ADK runs the body of a tool."""
+    opened: OpenedFiles | None = None
+    """Receives the files that the hosts open; None if no one needs them."""
 
 
 class TurnTools(Protocol):
@@ -156,6 +160,7 @@ class HostProcess:
         self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
         self._process: Process | None = None
         self._closing: str | None = None
+        self._named_files = False
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -274,6 +279,8 @@ class HostProcess:
             params["sub_agent"] = spec.sub_agent
         if spec.asks_for_tools:
             params["tools"] = True
+        if spec.opened is not None:
+            params["files"] = str(spec.opened.top)
         if spec.role == "metrics":
             params["modules"] = {path.stem: path.read_text("utf-8") for path in ADAPTERS}
         _, answer = self._connection.ask("load", params)
@@ -463,6 +470,8 @@ class HostProcess:
         try:
             await self._follow()
         finally:
+            if self._spec.opened is not None and self.loaded.adk and not self._named_files:
+                self._spec.opened.lose()
             if self.exit is None:
                 self.exit = HostExit(message="was lost by the gate", kind=FailureKind.CRASH, log_tail=self.log.tail())
             if not self._hello.done():
@@ -557,7 +566,10 @@ class HostProcess:
         if self.exit is None and self._closing is None:
             self._closing = "was closed"
             _, answer = self._connection.ask("shutdown", {})
-            with contextlib.suppress(TimeoutError, RemoteError, ConnectionLost, ProtocolError):
+            with contextlib.suppress(TimeoutError, RemoteError, ConnectionLost, ProtocolError, ValidationError):
                 async with asyncio.timeout(_SHUTDOWN_SECONDS):
-                    await answer
+                    result = await answer
+                if self._spec.opened is not None:
+                    self._spec.opened.add(FilesOpened.model_validate(result))
+                    self._named_files = True
         await self.end("was closed")
