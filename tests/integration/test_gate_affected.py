@@ -169,12 +169,15 @@ LISTED = {
 METRIC = """
 from pathlib import Path
 
+from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+
 
 def score(metric, actual, expected, scenario=None):
-    from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult
-
-    limit = float(Path(__file__).with_name("limit.txt").read_text())
-    return EvaluationResult(overall_score=limit, overall_eval_status=EvalStatus.PASSED)
+    score = float(Path(__file__).with_name("limit.txt").read_text())
+    status = EvalStatus.PASSED if score else EvalStatus.FAILED
+    turns = [PerInvocationResult(actual_invocation=turn, score=score, eval_status=status) for turn in actual]
+    return EvaluationResult(overall_score=score, overall_eval_status=status, per_invocation_results=turns)
 """
 
 
