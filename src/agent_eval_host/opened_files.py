@@ -75,7 +75,7 @@ class OpenedFiles:
         may be more, as a clause, or "".
         """
         for name, file in _files_of_modules():
-            self._read(file)
+            self._read(os.path.join(os.getcwd(), file))
             if name not in self._modules:
                 self._note_module(name, file)
         # Not in UTF-8: the message to the gate would change the name.
@@ -87,7 +87,7 @@ class OpenedFiles:
         """Python's start has run the repository's code, e.g. a sitecustomize.py, whose files nobody has recorded."""
         own = any(
             name.partition(".")[0] not in ("__main__", "agent_eval_host")
-            and self._is_of_repository(os.path.realpath(file))
+            and self._is_of_repository(f"{self._resolve(os.path.dirname(file))}/")
             for name, file in _files_of_modules()
         )
         return "Python loads code of the repository before the agent" if own else ""

@@ -190,8 +190,7 @@ class Host:
             versions = self._import_adk()
             if self._template is not None:
                 self._fork_template(self._template)
-            if params.get("files"):
-                self._files = OpenedFiles(params["files"])
+            self._files = OpenedFiles(params["files"]) if params.get("files") else None
             # After the fork: a copy that is closed would end the loop's registrations with the kernel (epoll(7)).
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)

@@ -14,6 +14,7 @@ An agent without such a list always runs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -71,20 +72,36 @@ class KnownAgent:
     opened: frozenset[str] | None
     """What it opened in the run of the base branch; directories that it listed end with a slash. None: unknown."""
 
+    @functools.cached_property
+    def _reached(self) -> set[str]:
+        """What it opened, and the directories around it."""
+        return _with_directories(name.removesuffix("/") for name in self.opened or ())
+
+    @functools.cached_property
+    def _input_names(self) -> set[str]:
+        return _with_directories(map(str, self.inputs))
+
     def has_opened(self, path: str) -> bool:
         """Whether it opened a file, or something below (a changed submodule or link to a directory)."""
-        assert self.opened is not None
-        return path in self.opened or any(name.startswith(f"{path}/") for name in self.opened)
+        return path in self._reached
 
     def has_looked_into(self, directory: PurePosixPath) -> bool:
         """Whether it opened or listed anything in a directory, or listed a directory around it."""
-        assert self.opened is not None
-        inside = f"{directory}/"
-        return any(
-            f"{name.removesuffix('/')}/".startswith(inside)
-            or (name.endswith("/") and (name == "./" or inside.startswith(name)))
-            for name in self.opened
-        )
+        around = {f"{folder}/" for folder in (directory, *directory.parents)}
+        return str(directory) in self._reached or not around.isdisjoint(self.opened or ())
+
+    def is_asked_with(self, path: PurePosixPath) -> bool:
+        """Whether a file is one of its inputs, is in one, or leads to one as a link."""
+        return str(path) in self._input_names or not self.inputs.isdisjoint(path.parents)
+
+
+def _with_directories(names: Iterable[str]) -> set[str]:
+    reached: set[str] = set()
+    for name in names:
+        while name and name not in reached:
+            reached.add(name)
+            name = name.rpartition("/")[0]
+    return reached
 
 
 async def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, choices: AgentChoices) -> Affected:
@@ -204,7 +221,7 @@ def affected_agents(
     affected = {name for name, agent in agents.items() if agent.opened is None or agent.directory is None}
     for path, letter in changes.items():
         pure = PurePosixPath(path)
-        owners = {name for name, agent in agents.items() if touches(path, agent.inputs)}
+        owners = {name for name, agent in agents.items() if agent.is_asked_with(pure)}
         if path in given_to_all or _INSTALLS_OR_CONFIGURES.match(path) or (pure.name in _CONFIGS and not owners):
             return set(agents)
         affected |= owners
