@@ -23,9 +23,9 @@ from gate_runs import Done
 from pull_requests import BOT, Lab
 
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
-from agent_eval.baseline.chain import resolve
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError
+from agent_eval.baseline.lookup import resolve
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.limiter import Limiter
 from agent_eval.gate.history.answers import is_scored

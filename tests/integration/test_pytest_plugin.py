@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from recorded_evals import AGENT, WITHOUT_PLUGINS, write_evals
 
-from agent_eval.pytest_plugin import _session, _summary
+from agent_eval.pytest_plugin import _outcomes, _session
 
 pytest_plugins = ["pytester"]
 
-PRELOADED = (_session, _summary)
+PRELOADED = (_outcomes, _session)
 """A session in this process removes the modules that it imports, and pydantic can't be imported twice."""
 EVALS = ("--adk-evals", f"--adk-evals-set=agent={AGENT}", "-p", "no:cacheprovider")
 

@@ -8,7 +8,6 @@ import pytest
 from baseline_samples import REPOSITORY, WORKFLOW, results, sha
 
 from agent_eval.baseline._permission import may_record
-from agent_eval.baseline.chain import resolve
 from agent_eval.baseline.lookup import (
     Baseline,
     FetchFailed,
@@ -18,6 +17,7 @@ from agent_eval.baseline.lookup import (
     Provenance,
     Step,
     outcome_of,
+    resolve,
     to_report,
 )
 from agent_eval.baseline.request import BaselineRequest

@@ -10,7 +10,7 @@ import pytest
 from agent_eval.agents.protocol import MetricFailureKind
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._explain import explain_response, explain_trajectory, list_calls
-from agent_eval.criteria._rouge import rouge1
+from agent_eval.criteria._sequences import rouge1
 from agent_eval.criteria.custom import NOT_EVALUATED
 from agent_eval.criteria.judged.judge import CODES
 from agent_eval.criteria.judged.settling import NO_VERDICT

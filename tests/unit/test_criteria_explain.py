@@ -17,7 +17,7 @@ from agent_eval.criteria._explain import (
     list_calls,
 )
 from agent_eval.criteria._literal import literal, render_call, visible
-from agent_eval.criteria._rouge import rouge1
+from agent_eval.criteria._sequences import rouge1
 from agent_eval.criteria.calls import ArgsMatch, args_match, count_matched, match_calls
 from agent_eval.criteria.tokenize import tokenize
 from agent_eval.evalset.models.schema import MatchType

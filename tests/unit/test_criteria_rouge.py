@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
 
-from agent_eval.criteria._rouge import rouge1
+from agent_eval.criteria._sequences import rouge1
 from agent_eval.criteria.tokenize import stem, tokenize, words
 
 VECTORS: list[dict[str, Any]] = json.loads(

@@ -7,8 +7,7 @@ import pytest
 
 from agent_eval.core.content import Content, FunctionCall, Part, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
-from agent_eval.criteria._complete import check_complete
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, check_complete
 from agent_eval.criteria.efficiency import durations, inference_call_count, token_usage
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.criteria.judged._ballot import decided, lower_median, needed
+from agent_eval.criteria.judged.judge import decided, lower_median, needed
 
 SCALES = st.sampled_from([(0.0, 1.0), (0.0, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0, 5.0)])
 BINARY = (0.0, 1.0)

@@ -23,7 +23,7 @@ from judged_samples import (
 
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
-from agent_eval.criteria.judged._prompt_rule import RULE
+from agent_eval.criteria.judged._material import RULE
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.criteria.registry import build, supported
 from agent_eval.evalset.models import JUDGED_METRICS

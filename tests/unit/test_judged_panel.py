@@ -22,8 +22,7 @@ from judged_samples import (
 )
 
 from agent_eval.criteria.base import NotEvaluated, Scored
-from agent_eval.criteria.judged._ballot import lower_median
-from agent_eval.criteria.judged.judge import CODES, Judge, judge_options
+from agent_eval.criteria.judged.judge import CODES, Judge, judge_options, lower_median
 from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE
 from agent_eval.criteria.registry import judge_of
 from agent_eval.evalset.models import DEFAULT_JUDGE

@@ -8,7 +8,7 @@ from typing import Any
 
 from judged_samples import ScriptedModel, conversation, failure, judged, rubric, score, turn
 
-from agent_eval.criteria.judged.version import QUESTIONS_VERSION
+from agent_eval.criteria.judged.judge import QUESTIONS_VERSION
 from agent_eval.evalset.models import JUDGED_METRICS
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase

@@ -25,7 +25,7 @@ from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
 from agent_eval.runner.conversations import attach_conversations
 from agent_eval.runner.fingerprints import case_fingerprint
 from agent_eval.runner.journal import write_lines
-from agent_eval.runner.stored_cases import StoredCase
+from agent_eval.runner.stored import StoredCase
 
 FILE = "tests/a.test.json"
 RUBRIC = "rubric_based_final_response_quality_v1"

@@ -2,9 +2,8 @@
 
 from agent_eval.api._agent_evaluator import AgentEvaluator, evaluate
 from agent_eval.api._engine import EngineInterrupted, EngineOutcome, EngineRequest, run_engine
-from agent_eval.api._options import InvalidOptions, default_options, engine_request, option_text, setting_named
 from agent_eval.api._result import CaseResult, Cases, EvalFailed, EvalInconclusive, EvalInvalid, EvalResult, result_of
-from agent_eval.api._run import run
+from agent_eval.api._run import InvalidOptions, default_options, engine_request, option_text, run, setting_named
 from agent_eval.api._save import SaveError, save_session
 from agent_eval.api._veadk import ADKEvaluator, MetricScore
 

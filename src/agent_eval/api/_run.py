@@ -3,13 +3,91 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agent_eval.api._engine import run_engine
-from agent_eval.api._options import default_options, engine_request, option_text, setting_named
+from agent_eval.api._engine import EngineRequest, run_engine
 from agent_eval.api._result import EvalResult, result_of
+from agent_eval.core.problem import Severity, has_error
+from agent_eval.core.selectors import nearby
+from agent_eval.settings import BY_INPUT, Setting, Settings, read_settings
+
+_NOT_HERE = "CI only"
+"""The group of settings that concern a job of GitHub Actions."""
+_LISTS = frozenset({"include", "exclude"})
+
+
+class InvalidOptions(ValueError):
+    """A setting is unknown, not available here, or has an invalid value."""
+
+
+def setting_named(name: str) -> Setting:
+    """A setting of a run by its name, with dashes or underscores.
+
+    Raises:
+        InvalidOptions: There is no such setting, or it has no effect outside of a CI job.
+    """
+    key = name.strip().replace("_", "-")
+    available = [
+        setting.input
+        for setting in BY_INPUT.values()
+        if setting.group != _NOT_HERE and setting.secret is None and setting.input != "paths"
+    ]
+    if key in available:
+        return BY_INPUT[key]
+    setting = BY_INPUT.get(key)
+    if setting is None:
+        close = nearby(key, available)
+        hint = f"Did you mean {' or '.join(close)}?" if close else f"The settings are {', '.join(available)}."
+        raise InvalidOptions(f"There is no setting {key}. {hint}")
+    if setting.secret is not None:
+        raise InvalidOptions(f"{key} is a secret. Set the variable {setting.secret} instead.")
+    if key == "paths":
+        raise InvalidOptions("paths is not a setting here: name the eval files as arguments.")
+    raise InvalidOptions(f"{key} has no effect here: it concerns a job of `agent-eval action`.")
+
+
+def option_text(setting: Setting, value: object) -> str | tuple[str, ...]:
+    """The value of a setting as a flag's text, or as texts for a list of patterns."""
+    if setting.input in _LISTS:
+        values = [value] if isinstance(value, str | Path) or not isinstance(value, Sequence) else value
+        return tuple(map(str, values))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def engine_request(
+    root: Path, flags: Mapping[str, str | tuple[str, ...]], defaults: Mapping[str, str]
+) -> tuple[EngineRequest, Settings]:
+    """Reads and checks the settings of a run.
+
+    Args:
+        root: The directory with agent-eval.toml. Paths are relative to it.
+        flags: Values by input name. They have precedence over agent-eval.toml.
+        defaults: Values of settings that no source sets. `agent-python` also yields to `agent-requirements`.
+
+    Returns:
+        The request without paths, and the settings. The report of the run has warnings about them.
+
+    Raises:
+        InvalidOptions: A setting is invalid. The message lists all errors.
+    """
+    settings, problems = read_settings(root, flags=flags, secrets=os.environ)
+    if has_error(problems):
+        errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
+        raise InvalidOptions("\n".join(errors))
+    missing = {name: value for name, value in defaults.items() if name not in settings.sources}
+    if "agent-requirements" in settings.sources:
+        missing.pop("agent-python", None)
+    return EngineRequest(root=root, flags={**missing, **flags}), settings
+
+
+def default_options() -> dict[str, str]:
+    """Defaults that differ from the command line's: the agent runs with the interpreter that the caller runs with."""
+    return {"agent-python": sys.executable}
 
 
 def run(

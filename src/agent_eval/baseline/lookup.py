@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agent_eval.baseline.request import BaselineRequest
 
@@ -158,3 +158,27 @@ def describe(baseline: Baseline) -> str:
     if isinstance(baseline, Found) or baseline.hint is None:
         return baseline.message
     return f"{baseline.message} {baseline.hint}"
+
+
+class Resolver(Protocol):
+    """A source of baselines."""
+
+    @property
+    def source(self) -> BaselineSource:
+        """The source's name."""
+        ...
+
+    async def find(self, request: BaselineRequest) -> Baseline:
+        """Looks for the baseline. Returns failures instead of raising them."""
+        ...
+
+
+async def resolve(resolvers: Sequence[Resolver], request: BaselineRequest) -> BaselineOutcome:
+    """Tries the sources in order until one returns a baseline."""
+    steps: list[Step] = []
+    for resolver in resolvers:
+        answer = await resolver.find(request)
+        steps.append(Step(source=resolver.source, baseline=answer))
+        if isinstance(answer, Found):
+            break
+    return outcome_of(steps)

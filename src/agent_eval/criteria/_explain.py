@@ -11,7 +11,7 @@ from agent_eval.core.text import plural, shorten
 from agent_eval.criteria._alignment import Alignment, align
 from agent_eval.criteria._differences import describe_differences
 from agent_eval.criteria._literal import literal, name_of, render_call
-from agent_eval.criteria._rouge import Rouge
+from agent_eval.criteria._sequences import Rouge
 from agent_eval.criteria.calls import ArgsMatch
 from agent_eval.criteria.tokenize import stem, words
 from agent_eval.evalset.models import MatchType

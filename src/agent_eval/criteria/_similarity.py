@@ -9,8 +9,7 @@ from typing import Any
 
 from agent_eval.core.content import Content, text_of
 from agent_eval.criteria import _adk_rust
-from agent_eval.criteria._rouge import Rouge, rouge_l, rouge_n
-from agent_eval.criteria._sequences import edit_distance
+from agent_eval.criteria._sequences import Rouge, edit_distance, rouge_l, rouge_n
 from agent_eval.criteria.tokenize import tokenize, words
 from agent_eval.evalset.models import SimilarityAlgorithm
 

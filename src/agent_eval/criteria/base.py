@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.invocation import Invocation
-from agent_eval.evalset.models import EvalCase
+from agent_eval.evalset.models import METRICS, EvalCase, Family
 from agent_eval.results import RunError
+
+
+def check_complete(scorers: Mapping[Family, set[str]]) -> None:
+    """Checks that the metrics with a scorer are exactly the declared ones.
+
+    Args:
+        scorers: Names by family.
+
+    Raises:
+        ImportError: A metric is declared without a scorer, or a scorer has no declaration in its family.
+    """
+    for family, names in scorers.items():
+        declared = {name for name, spec in METRICS.items() if spec.family is family}
+        if declared != names:
+            differing = ", ".join(sorted(declared ^ names))
+            raise ImportError(
+                f"a {family.value} metric needs a declaration in METRICS (evalset/models/criteria.py) and a scorer in "
+                f"criteria/registry.py, or for a judged one in criteria/judged/building.py; check {differing}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

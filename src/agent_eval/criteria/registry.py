@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from agent_eval.criteria._complete import check_complete
 from agent_eval.criteria._intermediate_similarity import IntermediateSimilarity
-from agent_eval.criteria._response_match import ResponseMatch
-from agent_eval.criteria._response_similarity import ResponseSimilarity
+from agent_eval.criteria._responses import ResponseMatch, ResponseSimilarity
 from agent_eval.criteria._similarity import similarity_rules
-from agent_eval.criteria._tool_trajectory import ToolTrajectory
-from agent_eval.criteria._trajectory_partial import PartialTrajectory
-from agent_eval.criteria._trajectory_set import PRECISION, RECALL, SingleToolUse, TrajectoryShare
-from agent_eval.criteria.base import Criterion
+from agent_eval.criteria._trajectory import (
+    PRECISION,
+    RECALL,
+    PartialTrajectory,
+    SingleToolUse,
+    ToolTrajectory,
+    TrajectoryShare,
+)
+from agent_eval.criteria.base import Criterion, check_complete
 from agent_eval.criteria.calls import args_match
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.efficiency import (

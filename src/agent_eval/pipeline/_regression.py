@@ -13,7 +13,7 @@ from agent_eval.baseline.rerun import BaseWorktree, NotOnBase
 from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
-    from agent_eval.baseline.chain import Resolver
+    from agent_eval.baseline.lookup import Resolver
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.regression import Before, Gathered
     from agent_eval.gate.stats import ConfirmOnBase, Decision, NoMoreRuns, Runs
@@ -41,7 +41,7 @@ async def find_base(
     """
     if ci.baseline_request is None:
         return None
-    from agent_eval.baseline.chain import resolve
+    from agent_eval.baseline.lookup import resolve
     from agent_eval.settings import parse_order
 
     order = parse_order(settings.baseline)

@@ -200,3 +200,23 @@ class EvalFile(pytest.File):
         tags = (selected.case.model_extra or {}).get("tags")
         item.extra_keyword_matches.update(tag for tag in tags or () if isinstance(tag, str))
         return item
+
+
+def selectors(items: Sequence[CaseItem]) -> Iterable[str]:
+    """`FILE:ID,ID` for each file of the items."""
+    by_file: dict[str, list[str]] = {}
+    for item in items:
+        by_file.setdefault(item.file, []).append(pattern(item.eval_id))
+    for file, patterns in by_file.items():
+        yield f"{file}:{','.join(dict.fromkeys(patterns))}"
+
+
+def pattern(eval_id: str) -> str:
+    """An id or a glob that names it.
+
+    A comma separates ids, and spaces around an id are removed. Such an id is written with `?` for each character that
+    has a meaning.
+    """
+    if "," not in eval_id and eval_id == eval_id.strip():
+        return eval_id
+    return "".join("?" if char in ",*?[" or char.isspace() else char for char in eval_id)

@@ -20,9 +20,8 @@ from agent_eval.evalset.discovery import SUFFIXES, discover
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import LoadedFile, Suite
 from agent_eval.evalset.paths import absolute
-from agent_eval.pytest_plugin._config import flags_of, root_of
-from agent_eval.pytest_plugin._items import NO_CASES, CaseItem, EvalFile, EvalItem
-from agent_eval.pytest_plugin._selection import selectors
+from agent_eval.pytest_plugin._fixture import flags_of, root_of
+from agent_eval.pytest_plugin._items import NO_CASES, CaseItem, EvalFile, EvalItem, selectors
 from agent_eval.pytest_plugin._shared_run import SharedRun
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ class EvalSession:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
     def _fails(self, outcome: EngineOutcome) -> bool:
-        from agent_eval.pytest_plugin._summary import session_fails
+        from agent_eval.pytest_plugin._outcomes import session_fails
 
         return session_fails(outcome, self.shared.passed_again())
 
@@ -213,7 +212,7 @@ class EvalSession:
         """Writes the verdict."""
         outcome = self.shared.stored()
         if outcome is not None:
-            from agent_eval.pytest_plugin._summary import write_summary
+            from agent_eval.pytest_plugin._outcomes import write_summary
             from agent_eval.results import relative
 
             output = relative(outcome.output, self.root)

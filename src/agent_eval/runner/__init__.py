@@ -25,6 +25,4 @@ from agent_eval.runner.plan import (
     source_fingerprint,
 )
 from agent_eval.runner.replay import Tapes
-from agent_eval.runner.stored_cases import StoredCase, case_lines
-from agent_eval.runner.stored_index import StoredIndex, stored_index
-from agent_eval.runner.stored_lines import StoredLines
+from agent_eval.runner.stored import StoredCase, StoredIndex, StoredLines, case_lines, stored_index

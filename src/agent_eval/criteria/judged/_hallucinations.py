@@ -18,6 +18,7 @@ from agent_eval.criteria._turns import no_turns
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
 from agent_eval.criteria.judged._material import (
     NO_TEXT,
+    RULE,
     as_json,
     dialogue,
     events_of,
@@ -25,7 +26,6 @@ from agent_eval.criteria.judged._material import (
     instructions,
     tool_declarations,
 )
-from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.judge import (
     CODES,
     Judge,

@@ -14,6 +14,7 @@ from agent_eval.criteria._turns import no_turns
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
 from agent_eval.criteria.judged._material import (
     NO_TEXT,
+    RULE,
     UNKNOWN_STEPS,
     all_instructions,
     all_tools,
@@ -25,7 +26,6 @@ from agent_eval.criteria.judged._material import (
     steps,
     tool_declarations,
 )
-from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, Levels, Weights, effective_rubrics, rubric_question
 from agent_eval.criteria.judged.settling import settle, why

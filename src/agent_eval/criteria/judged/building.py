@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agent_eval.criteria._complete import check_complete
-from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.base import Criterion, check_complete
 from agent_eval.criteria.judged._hallucinations import Hallucinations
 from agent_eval.criteria.judged._rubric_criteria import RubricCriterion
 from agent_eval.criteria.judged._simulator import SimulatorQuality

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_eval.criteria.judged._ballot import needed
 from agent_eval.criteria.judged._rubric_criteria import TRAJECTORY
+from agent_eval.criteria.judged.judge import needed
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.evalset.models import JUDGED_METRICS, METRICS
 

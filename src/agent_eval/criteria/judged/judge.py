@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from agent_eval.core.prompt_fence import Draft, Render, fenced
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Vote
-from agent_eval.criteria.judged._ballot import lower_median, needed
 from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, JudgeModelOptions
 from agent_eval.models import VERTEX_EVAL, FailureKind, Model, ModelFailure, ModelReply, ModelRequest
 
@@ -285,3 +284,41 @@ def _first(group: BaseExceptionGroup[Unjudgeable]) -> Unjudgeable:
         error = error.exceptions[0]
     assert isinstance(error, Unjudgeable)
     return error
+
+
+QUESTIONS_VERSION = 3
+"""Incremented whenever the questions about the same answer change, since scores are then not comparable."""
+
+
+def lower_median(scores: Sequence[float]) -> float | None:
+    """The middle score, the lower of two middle scores; None without scores."""
+    return sorted(scores)[(len(scores) - 1) // 2] if scores else None
+
+
+def decided(scores: Sequence[float], left: int, scale: Sequence[float]) -> bool:
+    """Whether the remaining votes can't change the outcome.
+
+    Args:
+        scores: The votes so far.
+        left: Number of remaining samples. Each may give any score of the scale, or no vote.
+        scale: The possible scores.
+    """
+    if left <= 0:
+        return True
+    # The median is lowest if all remaining votes are the minimum, and highest if they are the maximum. If both medians
+    # are equal, the outcome is decided.
+    lowest = lower_median([*scores, *[min(scale)] * left])
+    return bool(scores) and lowest == lower_median([*scores, *[max(scale)] * left])
+
+
+def needed(scores: Sequence[float], left: int, scale: Sequence[float]) -> int:
+    """The minimum number of further samples that can decide the outcome.
+
+    Taking that many at once wastes none, because fewer can't be enough.
+    """
+    if decided(scores, left, scale):
+        return 0
+    for count in range(1, left):
+        if any(decided([*scores, *[score] * count], left - count, scale) for score in scale):
+            return count
+    return left

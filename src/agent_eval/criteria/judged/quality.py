@@ -20,8 +20,7 @@ from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
 from agent_eval.criteria._turns import no_turns, paired
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
-from agent_eval.criteria.judged._material import NO_TEXT, all_instructions, all_tools, dialogue
-from agent_eval.criteria.judged._prompt_rule import RULE
+from agent_eval.criteria.judged._material import NO_TEXT, RULE, all_instructions, all_tools, dialogue
 from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.settling import mean_score, settle, why

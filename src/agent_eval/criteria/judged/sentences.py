@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.core.prompt_fence import Data, Draft
-from agent_eval.criteria.judged._prompt_rule import RULE
+from agent_eval.criteria.judged._material import RULE
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

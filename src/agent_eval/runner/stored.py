@@ -1,4 +1,4 @@
-"""Recordings or cases of a file by case id, kept on disk: 10,000 cases as models would take hundreds of megabytes."""
+"""What is stored of eval cases beside results: lines of JSON, and an index to read single ones."""
 
 from __future__ import annotations
 
@@ -6,15 +6,43 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Generic, TypeVar
+from typing import IO, Any, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict
 
 from agent_eval.core.files import read_lines
 from agent_eval.core.wire import WireModel
+from agent_eval.evalset.models import EvalCase
+from agent_eval.runner.plan import PlannedCase
 
 _Line = TypeVar("_Line", bound=WireModel)
+
+
+@dataclass(kw_only=True)
+class StoredLines(Generic[_Line]):
+    """The lines of a file as models, read as a stream. A missing file has none."""
+
+    path: Path
+    model: type[_Line]
+    """`results.Recording` or `StoredCase`."""
+    skipped: int = 0
+    """Lines that could not be read by the latest iteration; of a damaged file, the rest counts as one."""
+
+    def __iter__(self) -> Iterator[_Line]:
+        """Yields the readable lines in the order of the file."""
+        self.skipped = 0
+        if not self.path.exists():
+            return
+        try:
+            for line in read_lines(self.path):
+                try:
+                    yield self.model.model_validate_json(line)
+                except ValueError:
+                    self.skipped += 1
+        except (OSError, ValueError):
+            self.skipped += 1
 
 
 class _CaseLine(WireModel):
@@ -96,3 +124,34 @@ def stored_index(path: Path, model: type[_Line]) -> Iterator[StoredIndex[_Line]]
     """
     with tempfile.TemporaryFile(prefix="agent-eval-") as file:
         yield StoredIndex(path, model, file)
+
+
+class StoredCase(WireModel):
+    """One case, a line of cases.jsonl.gz."""
+
+    schema_version: Literal["1"] = "1"
+    case_id: str
+    """As in results.json and in the recordings."""
+    file: str
+    eval_set_id: str
+    fingerprint: str
+    """`CaseReport.fingerprint`: a line with another one does not belong to the report."""
+    case: EvalCase
+    user_simulator_config: dict[str, Any] | None = None
+    """Options of the simulated user of a scenario."""
+
+
+def case_lines(cases: Iterable[PlannedCase]) -> Iterator[bytes]:
+    """The lines of planned cases, in their order."""
+    for planned in cases:
+        simulated = planned.case.conversation_scenario is not None and planned.user_config is not None
+        stored = StoredCase(
+            schema_version="1",
+            case_id=planned.case_id,
+            file=planned.file,
+            eval_set_id=planned.eval_set_id,
+            fingerprint=planned.content,
+            case=planned.case,
+            **({"user_simulator_config": dict(planned.user_config or {})} if simulated else {}),
+        )
+        yield stored.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
