@@ -36,17 +36,35 @@ examples:
       compare with main by running its agent, too; fails only for regressions
 """
 
-_WORKBENCH = {
-    "calibrate": "measure how well a judge agrees with human labels, or suggest thresholds",
-    "flaky": "find flaky cases in stored results and propose quarantine entries",
-    "accept": "make what the agent did the expectation of failed cases, after a look at each",
-    "edit": "change one case of an eval file: texts, turns, calls",
-    "export": "export results for other tools",
-    "migrate": "convert a legacy eval file, a session of ADK or a trace to an eval set",
-    "init": "set up evals for the agents of a repository: criteria, workflow, .gitignore",
-    "record": "make an eval case of a chat with the agent, or of something recorded",
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "start": {
+        "init": "set up evals for the agents in this repository",
+        "record": "make an eval case from a conversation, live or stored",
+        "run": "run eval cases, score the answers and give a verdict",
+        "show": "show what the agent did in a case, turn by turn",
+        "accept": "accept what the agent did as the new expectation",
+        "view": "open the report of a run in the browser",
+    },
+    "CI": {
+        "validate": "check eval files and settings; --plan also shows agents, calls and cost",
+        "compare": "show what differs between two runs",
+        "merge": "combine the parts of a sharded run into one verdict",
+        "flaky": "find flaky cases and propose quarantine entries",
+    },
+    "files": {
+        "edit": "change one eval case",
+        "migrate": "convert eval files in older formats, sessions and traces",
+        "tapes": "list recorded tool answers; remove unused ones",
+    },
+    "more": {
+        "calibrate": "measure how well a judge agrees with people; suggest thresholds",
+        "export": "export results to other tools",
+    },
 }
-"""The commands of `agent_eval_workbench`, which is imported when one of them is called, and their help."""
+"""The commands that `--help` lists, with their help."""
+_HELP = {name: text for group in COMMANDS.values() for name, text in group.items()}
+_WORKBENCH = {"calibrate", "flaky", "accept", "edit", "export", "migrate", "init", "record"}
+"""The commands of `agent_eval_workbench`, which is imported when one of them is called."""
 _EVAL_FILES = {"accept", "edit", "init", "record"}
 """Commands that write into the repository, and not into an output directory."""
 _ERROR_HINTS = {
@@ -87,6 +105,20 @@ class _Parser(argparse.ArgumentParser):
         if name := self.workbench_command:
             self.workbench_command = ""
             importlib.import_module("agent_eval_workbench.commands.arguments").add_arguments(name, self)
+
+
+class _MainParser(_Parser):
+    """The parser of `agent-eval`, whose help lists the commands by purpose."""
+
+    def format_help(self) -> str:
+        """As in argparse, with groups of commands, for which it has no place."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        lines = [formatter.format_help()]
+        for title, commands in COMMANDS.items():
+            lines += [f"{title}:", *(f"  {name:<11}{text}" for name, text in commands.items()), ""]
+        return "\n".join([*lines, f"{self.epilog}\n"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -189,7 +221,7 @@ def open_missing_streams() -> None:
 
 
 def _unknown_command(word: str, commands: Mapping[str, _Parser]) -> str:
-    listed = f"The commands are {', '.join(commands)}."
+    listed = f"The commands are {', '.join(_HELP)}."
     if word.strip("-").lower() in {"v", "version"}:
         return f"there is no command `{word}`. Did you mean `agent-eval --version`?"
     if not word or word.startswith("-"):
@@ -228,55 +260,82 @@ def _unrecognized(rest: Sequence[str], command: str, parsers: Mapping[str, argpa
     return f"{message}. It is a flag of {', '.join(others)}." if others else message
 
 
-def _parser() -> tuple[_Parser, Mapping[str, _Parser]]:
-    """The main parser, and the parsers of the commands by name."""
-    parser = _Parser(
+def _parser(*, everything: bool = False) -> tuple[_Parser, Mapping[str, _Parser]]:
+    """The main parser, and the parsers of the commands by name.
+
+    Args:
+        everything: Whether the help of commands shows the settings that few need, too.
+    """
+    parser = _MainParser(
         prog="agent-eval",
         description="Runs Google ADK eval files against an agent and reports a single verdict.",
-        epilog="Exit codes: 0 passed, 1 failed, 2 invalid files or settings, 3 inconclusive.",
+        epilog="Exit codes: 0 passed, 1 failed, 2 invalid files or settings, 3 inconclusive, 70 a bug of agent-eval.",
     )
     parser.add_argument("--version", action="version", version=f"agent-eval {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
 
-    run = commands.add_parser(
-        "run",
-        allow_abbrev=False,
-        help="run the eval files and gate on the scores",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
+    def add(name: str, **options: Any) -> _Parser:
+        command = commands.add_parser(name, allow_abbrev=False, description=_sentence(_HELP[name]), **options)
+        command.set_defaults(module=name)
+        return command
+
+    for name in _HELP:
+        if name in _WORKBENCH:
+            add(name).workbench_command = name
+    _add_run(add("run", epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter), everything=everything)
+    _add_validate(add("validate"), everything=everything)
+    _add_merge(add("merge"), everything=everything)
+    tapes = add("tapes")
+    add_settings(tapes, [BY_INPUT[name] for name in _FILES])
+    tapes.add_argument("--prune", action="store_true", help="remove tapes that belong to no case")
+    compared = "Exit codes: 0 the results were compared, whatever differs; 2 one of them can't be used."
+    add_compare(add("compare", epilog=compared))
+    add_show(add("show"))
+    add_view(add("view"))
+    commands.add_parser("action").set_defaults(module="run", from_inputs=True)
+    for name in ("run", "validate", "tapes"):
+        commands.choices[name].usage = f"agent-eval {name} [options] [PATH ...]     (options: agent-eval {name} --help)"
+    return parser, commands.choices
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+class _HelpAll(argparse.Action):
+    """`--help-all`: the help of the command with all settings."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "nargs": 0, "default": argparse.SUPPRESS})
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        _parser(everything=True)[1][parser.prog.split()[-1]].print_help()
+        parser.exit()
+
+
+def _add_run(run: _Parser, *, everything: bool) -> None:
+    add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"], everything=everything)
     run.add_argument("-v", "--verbose", action="store_true", help="also print every case, as `agent-eval show` does")
     run.add_argument("--print_detailed_results", action="store_true", dest="verbose", help=argparse.SUPPRESS)
     run.add_argument("--yes", action="store_true", help="record tools (`--tools record`) also in CI")
-    run.set_defaults(module="run", from_inputs=False)
+    run.add_argument("--help-all", action=_HelpAll, help="show all settings")
+    run.set_defaults(from_inputs=False)
 
-    validate = commands.add_parser(
-        "validate", allow_abbrev=False, help="check eval files and configs; needs no agent and no key"
-    )
-    add_settings(validate, [BY_INPUT[name] for name in _FILES])
+
+def _add_validate(validate: _Parser, *, everything: bool) -> None:
+    settings = [setting for setting in SETTINGS if setting.input not in _NOT_OF_PLAN]
+    add_settings(validate, settings, everything=everything)
+    validate.add_argument("--help-all", action=_HelpAll, help="show all settings")
     validate.add_argument("--format", choices=("text", "json", "github"), default="text", help="default: text")
-    validate.set_defaults(module="validate")
-
-    agents = commands.add_parser(
-        "agents", allow_abbrev=False, help="show the agent selected for each eval file, and why"
+    validate.add_argument(
+        "--plan",
+        action="store_true",
+        help="also show the agent of each eval file, the calls of a run with these settings and their estimated cost; "
+        "needs no key and calls nothing",
     )
-    add_settings(agents, [BY_INPUT[name] for name in _AGENTS])
-    agents.set_defaults(module="agents")
-
-    tapes = commands.add_parser(
-        "tapes", allow_abbrev=False, help="list the recorded tool calls of the eval files (`run --tools record`)"
-    )
-    add_settings(tapes, [BY_INPUT[name] for name in _FILES])
-    tapes.add_argument("--prune", action="store_true", help="remove tapes that belong to no case")
-    tapes.set_defaults(module="tapes")
-
-    plan = commands.add_parser(
-        "plan", allow_abbrev=False, help="show planned calls and estimated cost; needs no key and calls nothing"
-    )
-    add_settings(plan, [setting for setting in SETTINGS if setting.input not in _NOT_OF_PLAN])
+    plan = validate.add_argument_group("with --plan")
     plan.add_argument(
-        "--shards", type=_parts, metavar="N|auto", help="also split the cases into N parts, for `run --shard I/N`"
+        "--shards", type=_parts, metavar="N|auto", help="split the cases into N parts, for `run --shard I/N`"
     )
     plan.add_argument(
         "--shard-seconds",
@@ -293,58 +352,17 @@ def _parser() -> tuple[_Parser, Mapping[str, _Parser]]:
         metavar="RESULTS",
         help="results.json files of earlier runs, or directories: balance the parts by recorded durations",
     )
-    plan.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    plan.set_defaults(module="plan")
 
-    merge = commands.add_parser(
-        "merge", allow_abbrev=False, help="make one verdict of the results of all parts of a run (`run --shard I/N`)"
-    )
+
+def _add_merge(merge: _Parser, *, everything: bool) -> None:
     merge.add_argument("shards", nargs="*", metavar="DIR", help=BY_INPUT["shards"].help)
     merge.add_argument(
         "--paths", action="extend", nargs="+", metavar="PATH", help="the PATHs that the parts ran with, if any"
     )
-    add_settings(merge, [setting for setting in SETTINGS if setting.input not in _NOT_OF_MERGE], paths=False)
-    merge.set_defaults(module="merge")
-
-    for name in ("calibrate", "flaky"):
-        _add_workbench(commands, name)
-
-    compare = commands.add_parser(
-        "compare",
-        allow_abbrev=False,
-        help="show what differs between two results.json; gives no verdict",
-        epilog="Exit codes: 0 the results were compared, whatever differs; 2 one of them can't be used.",
-    )
-    add_compare(compare)
-    compare.set_defaults(module="compare")
-
-    show = commands.add_parser(
-        "show", allow_abbrev=False, help="show what the agent did in a case: calls, answers, scores, votes of judges"
-    )
-    add_show(show)
-    show.set_defaults(module="show")
-
-    _add_workbench(commands, "accept")
-
-    view = commands.add_parser("view", allow_abbrev=False, help="open the report page of stored results in the browser")
-    add_view(view)
-    view.set_defaults(module="view")
-
-    for name in ("edit", "export", "migrate", "init", "record"):
-        _add_workbench(commands, name)
-
-    action = commands.add_parser("action", help="run with the settings of the GitHub action, from INPUT_* variables")
-    action.set_defaults(module="run", from_inputs=True)
+    settings = [setting for setting in SETTINGS if setting.input not in _NOT_OF_MERGE]
+    add_settings(merge, settings, paths=False, everything=everything)
+    merge.add_argument("--help-all", action=_HelpAll, help="show all settings")
     merge.usage = "agent-eval merge [options] [DIR ...]     (options: agent-eval merge --help)"
-    for name in ("run", "plan", "validate", "agents", "tapes"):
-        commands.choices[name].usage = f"agent-eval {name} [options] [PATH ...]     (options: agent-eval {name} --help)"
-    return parser, commands.choices
-
-
-def _add_workbench(commands: argparse._SubParsersAction[_Parser], name: str) -> None:
-    parser = commands.add_parser(name, allow_abbrev=False, help=_WORKBENCH[name])
-    parser.set_defaults(module=name)
-    parser.workbench_command = name
 
 
 def _cli_io() -> CliIO:

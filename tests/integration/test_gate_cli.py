@@ -247,11 +247,11 @@ def test_validate__reports_invalid_settings_in_the_same_format(repository: Repos
 
 
 def test_agents__without_and_with_an_agent(repository: Repository) -> None:
-    without = repository.gate("agents")
+    without = repository.gate("validate", "--plan")
     assert without.code == 2
-    assert "agent-not-found" in without.out
+    assert "agent-not-found" in without.err
     repository.agent("counted")
-    done = repository.gate("agents")
+    done = repository.gate("validate", "--plan")
     assert done.code == 0, done.out
     assert "evals/home.test.json" in done.out
     assert "counted" in done.out

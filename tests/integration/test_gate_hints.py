@@ -238,7 +238,7 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
         return done.report.files[0].agent
 
     done = repository.gate("run", *arguments)
-    listed = repository.gate("agents", "broken/agent.py", EVALS, python=False)
+    listed = repository.gate("validate", "--plan", "broken/agent.py", EVALS, python=False)
     from_python = subprocess.run(
         [sys.executable, "-c", f"import agent_eval as a; print(a.run({arguments}, check=False).report.files[0].agent)"],
         cwd=repository.root,
@@ -254,7 +254,7 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
     assert from_python.stdout.splitlines()[-1:] == ["broken"], from_python.stdout + from_python.stderr
     # An agent with eval files may be meant as a place to search: it is, with a notice.
     repository.evals("broken/own.test.json", {"own": "Hello."}, expect={"own": "No."})
-    both = repository.gate("agents", *arguments, python=False)
+    both = repository.gate("validate", "--plan", *arguments, python=False)
     assert "[agent-as-path]" in both.out + both.err
     assert both.out.startswith("broken\n  broken/own.test.json"), both.out
-    assert f"{EVALS}: error [agent-ambiguous]" in both.out, both.out
+    assert "error [agent-ambiguous]" in both.err, both.err

@@ -128,7 +128,9 @@ def test_judge__all_metrics_and_a_simulated_user(repository: Repository, judge: 
 
     with FakeGemini(lambda _: Answer.text("Paris.")) as agents:
         environment = {"AGENT_EVAL_JUDGE_API_KEY": KEY, "GOOGLE_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": agents.url}
-        planned = json.loads(repository.gate("plan", *command, "--format", "json", environment=environment).out)
+        planned = json.loads(
+            repository.gate("validate", "--plan", *command, "--format", "json", environment=environment).out
+        )
         assert agents.stats.requests == judge.stats.requests == 0
         done = repository.gate("run", *command, environment=environment)
         assert agents.stats.statuses == {200: 4}

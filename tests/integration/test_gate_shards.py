@@ -482,7 +482,7 @@ def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
     monkeypatch.chdir(tmp_path)
 
     def plan(*arguments: str) -> tuple[int, str]:
-        code = main(["plan", "--agent", AGENT, "--durations", "earlier", *arguments])
+        code = main(["validate", "--plan", "--agent", AGENT, "--durations", "earlier", *arguments])
         return code, capsys.readouterr().out
 
     code, out = plan("--shards", "2", "--format", "json")
@@ -500,5 +500,5 @@ def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
     assert "3 parts" in plan("--shards", "auto", "--shard-seconds", "9")[1]
     assert "1 part," in plan("--shards", "auto", "--shard-seconds", "7200")[1]
     (tmp_path / "plain").mkdir()
-    assert main(["plan", "--agent", AGENT, "--shards", "auto"]) == 2
-    assert main(["plan", "--agent", AGENT, "--durations", "plain"]) == 2
+    assert main(["validate", "--plan", "--agent", AGENT, "--shards", "auto"]) == 2
+    assert main(["validate", "--plan", "--agent", AGENT, "--durations", "plain"]) == 2

@@ -154,7 +154,10 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
     # `tapes` and `plan` see most of it without the agent.
     lines = mutants.gate("tapes").out.splitlines()
     assert {line.split(":")[1] for line in lines if "; stale: " in line} == {f"t_{name}" for name in TOOL_MUTATIONS}
-    assert "Stale tapes, because tools have changed: 10 cases: " in mutants.gate("plan", "--tools", "replay").out
+    assert (
+        "Stale tapes, because tools have changed: 10 cases: "
+        in mutants.gate("validate", "--plan", "--tools", "replay").out
+    )
     changed = mutants.gate("run", "--tools", "replay", "--on-inconclusive", "pass")
     assert changed.code == 3, changed.out
     assert [case for case, status in changed.statuses.items() if status == "passed"] == []
@@ -582,7 +585,7 @@ def _check_refusals(repository: Repository, tape: Path) -> None:
 
     stray = tape.with_name("stray.tape.json")
     stray.write_bytes(tape.read_bytes())
-    planned = repository.gate("plan", "--tools", "replay")
+    planned = repository.gate("validate", "--plan", "--tools", "replay")
     assert (planned.code, "No tape" in planned.out) == (0, False)
     listed = repository.gate("tapes")
     assert (listed.code, listed.out.splitlines()[-1]) == (0, "2 tapes, 1 without a case (--prune removes them)")
@@ -603,7 +606,7 @@ def _check_refusals(repository: Repository, tape: Path) -> None:
     tape.parent.with_name("linked.evalset.tools").unlink()
     shutil.rmtree(elsewhere)
     moved = tape.rename(tape.with_suffix(".moved"))
-    planned = repository.gate("plan", "--tools", "replay")
+    planned = repository.gate("validate", "--plan", "--tools", "replay")
     line = "No tape: 1 case, which must not call a tool: shop/shop.evalset.json:tea"
     assert (planned.code, line in planned.out) == (0, True), planned.out
     missing = repository.gate("run", "--tools", "replay", environment={"CI": "", "RUNS_FILE": str(tape)})
@@ -620,4 +623,4 @@ def _check_refusals(repository: Repository, tape: Path) -> None:
     assert repository.gate("validate").code == 2
     assert repository.gate("tapes").code == 2
     # A tape that is not used does not matter.
-    assert repository.gate("agents").code == 0
+    assert repository.gate("validate", "--plan").code == 0

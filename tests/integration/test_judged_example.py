@@ -42,7 +42,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     output = tmp_path_factory.mktemp("concierge") / "out"
     with FakeGemini(roles.Roles(), keep=10_000) as server:
         variables = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any"}
-        plan = _agent_eval("plan", EXAMPLE, "--format", "json", variables=variables)
+        plan = _agent_eval("validate", "--plan", EXAMPLE, "--format", "json", variables=variables)
         assert server.stats.requests == 0
         requirements = ("--agent-requirements", "tests/data/agents/requirements.txt", "--output-dir", str(output))
         done = _agent_eval("run", EXAMPLE, *requirements, variables=variables)

@@ -300,7 +300,6 @@ def test_render_choices__output(tmp_path: Path) -> None:
         "  home/a.test.json           (the eval file is inside this agent's directory)\n"
         "  home/evals/long.test.json  (session_input.app_name `home` names it)\n"
     )
-    assert "[agents]" in text
     assert render_choices(AgentChoices(by_file={})) == "No eval files.\n"
 
 
@@ -336,12 +335,6 @@ def test_agent_as_path__notice(tmp_path: Path) -> None:
         assert agent_as_path(tmp_path, other) == []
         assert in_adk_order(tmp_path, other) is None
     assert in_adk_order(tmp_path, ["my bot/agent.py", *files]) == ("my bot", files)
-
-
-def test_render_choices__indents_every_line_of_a_hint(tmp_path: Path) -> None:
-    lines = render_choices(choose_agents(tmp_path, [loaded("evals/a.test.json")])).splitlines()
-    assert len(lines) > 3
-    assert all(line.startswith("    ") for line in lines[1:])
 
 
 @pytest.mark.parametrize("agent", ["a2a:http://h", "server:dice"])

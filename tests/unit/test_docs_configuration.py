@@ -80,13 +80,13 @@ def test_examples__first_one_means_what_the_page_says(tmp_path: Path) -> None:
 
 def test_page__has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """The flags of each example exist."""
-    other_flags = {"--format", "--version", "--help", "--criterion", "--run", "--output"}
+    other_flags = {"--format", "--version", "--help", "--criterion", "--run", "--output", "--plan"}
     flags = {f"--{setting.input}" for setting in SETTINGS} | other_flags
     commands = re.findall(r"^agent-eval (.+)$", PAGE, re.MULTILINE)
 
     with pytest.raises(SystemExit):
         main(["--help"])
-    listed = set(re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, re.MULTILINE))
+    listed = set(re.findall(r"^  ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)) | {"action"}
     assert {command.split()[0] for command in commands} == listed
     for command in commands:
         words = shlex.split(command, comments=True)

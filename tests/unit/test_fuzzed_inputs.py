@@ -174,12 +174,12 @@ def test_main__mutated_inputs_end_in_an_exit_code(
     commands = {
         "a.test.json": [
             ["validate"],
-            ["agents", "--agent", "recorded:a.test.json"],
+            ["validate", "--plan", "--agent", "recorded:a.test.json"],
             ["migrate", "a.test.json", "n.json"],
         ],
-        "test_config.json": [["validate"], ["plan", "--agent", "recorded:a.test.json"]],
-        "agent-eval.toml": [["validate"], ["plan", "--agent", "recorded:a.test.json"]],
-        "out/recordings.jsonl": [["agents", "--agent", "recorded:out/recordings.jsonl"]],
+        "test_config.json": [["validate"], ["validate", "--plan", "--agent", "recorded:a.test.json"]],
+        "agent-eval.toml": [["validate"], ["validate", "--plan", "--agent", "recorded:a.test.json"]],
+        "out/recordings.jsonl": [["validate", "--plan", "--agent", "recorded:out/recordings.jsonl"]],
         "old.json": [["migrate", "old.json", "new.json"], ["validate", "old.json"]],
         "results.json": [
             ["compare", "results.json", "other.json"],

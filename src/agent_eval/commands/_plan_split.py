@@ -1,4 +1,4 @@
-"""How `agent-eval plan` splits a run over machines."""
+"""How `agent-eval validate --plan` splits a run over machines."""
 
 from __future__ import annotations
 

@@ -11,28 +11,32 @@ from agent_eval.settings import BY_INPUT, GROUPS, Setting
 _DEFAULT = BY_INPUT["output-dir"].default
 
 
-def add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True) -> None:
+def add_settings(
+    parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True, everything: bool = True
+) -> None:
     """Adds settings as flags.
 
     Args:
         parser: The parser of a command.
         settings: The settings. Those with a secret are left out, because other users could read the command line.
         paths: Whether to add the eval files as positional arguments.
+        everything: Whether the help shows all of them; otherwise those that are basic.
     """
     if paths:
         parser.add_argument("paths", nargs="*", metavar="PATH", help=BY_INPUT["paths"].help)
+    basic = None if everything else parser.add_argument_group("settings that most need (all of them: --help-all)")
     for name in GROUPS:
         if members := [setting for setting in settings if setting.group == name and setting.secret is None]:
-            group = parser.add_argument_group(name)
+            group = basic or parser.add_argument_group(name)
             for setting in members:
-                _add_setting(group, setting)
+                _add_setting(group, setting, is_shown=everything or setting.basic)
 
 
-def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
+def _add_setting(group: argparse._ArgumentGroup, setting: Setting, *, is_shown: bool) -> None:
     if setting.input == "config":  # The flags of `adk eval`.
         group.add_argument("--config_file_path", dest=setting.field, help=argparse.SUPPRESS)
     default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
-    text = setting.help.replace("%", "%%") + default
+    text = setting.help.replace("%", "%%") + default if is_shown else argparse.SUPPRESS
     flag = f"--{setting.input}"
     metavar = f"{{{','.join(setting.choices)}}}" if setting.choices else setting.metavar
     if setting.is_switch:

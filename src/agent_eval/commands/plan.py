@@ -1,4 +1,4 @@
-"""`agent-eval plan`: shows the planned calls and the estimated cost of a run, without a key and without a call."""
+"""`agent-eval validate --plan`: the agents, calls and estimated cost of a run, without a key and without a call."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from agent_eval.agents.discovery import render_choices
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._plan_split import SplitPlan, between, columns, dollars, read_durations, split, split_lines
@@ -52,7 +53,7 @@ class ModelPlan(WireModel):
 
 
 class PlanReport(WireModel):
-    """What `agent-eval plan --format json` prints."""
+    """What `agent-eval validate --plan --format json` prints."""
 
     files: list[FileEstimate] = Field(default_factory=list)
     turns: Range = Field(default_factory=Range)
@@ -78,6 +79,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(problems)
         return 2
     suite, choices = find(settings)
+    if arguments.format != "json":
+        print(render_choices(choices))
     report, plan_problems = make_report(settings, io.environ, suite, choices)
     if not has_error(plan_problems) and (arguments.shards is not None or arguments.durations):
         try:

@@ -14,6 +14,10 @@ from agent_eval.pipeline import load, misnamed_models, policy_problems, tape_pro
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
+    if arguments.plan:
+        from agent_eval.commands import plan
+
+        return plan.execute(arguments, io)
     log_start_directory(io)
     settings, problems = settings_of(arguments, io)
     if has_error(problems):

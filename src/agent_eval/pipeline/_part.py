@@ -80,12 +80,12 @@ def read_shard_plan(path: Path | None, root: Path) -> tuple[RecordedSeconds | No
     except OSError as error:
         why = error.strerror or str(error)
     except (ValueError, KeyError, TypeError):
-        why = "It is not the output of `agent-eval plan --durations ... --format json`"
+        why = "It is not the output of `agent-eval validate --plan --durations ... --format json`"
     problem = Problem(
         severity=Severity.ERROR,
         code="shard-plan-invalid",
         message=f"shard-plan: {path} can't be used. {why}.",
-        hint="Write it with `agent-eval plan --durations RESULTS --format json > FILE`.",
+        hint="Write it with `agent-eval validate --plan --durations RESULTS --format json > FILE`.",
     )
     return None, [problem]
 

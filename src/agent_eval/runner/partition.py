@@ -65,7 +65,7 @@ class Unit:
 
 
 class RecordedSeconds(WireModel):
-    """How long runs of cases took; in the output of `agent-eval plan`, which `--shard-plan` reads."""
+    """How long runs of cases took; in the output of `agent-eval validate --plan`, which `--shard-plan` reads."""
 
     per_run: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(default_factory=dict)
     """Seconds of one run, by case id."""

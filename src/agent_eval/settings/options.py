@@ -44,6 +44,8 @@ class Setting:
     metavar: str = "VALUE"
     choices: tuple[str, ...] = ()
     """All values it can have; empty if the set is open."""
+    basic: bool = False
+    """Whether most users need it. `--help` and README show the basic ones, `--help-all` all."""
     in_file: bool = True
     """False if agent-eval.toml must not set it. A pull request can change that file, and these settings name a command
     that runs outside the sandbox, variables that the agent gets, directories we write to, and where keys are sent."""

@@ -37,9 +37,10 @@ class Settings:
     """The repository: the current directory. Paths are relative to it."""
     paths: tuple[str, ...] = option(
         FILES,
-        "Eval files, directories or globs, separated by spaces or newlines; `file.json:case1,case2` selects "
-        "cases. Default: every *.test.json and *.evalset.json in the repository.",
+        "Eval files, directories or globs; `file.json:case1,case2` selects cases. Default: all eval files of "
+        "the repository.",
         metavar="PATH",
+        basic=True,
     )
     include: tuple[str, ...] = option(
         FILES,
@@ -61,10 +62,10 @@ class Settings:
     )
     agent: str | None = option(
         AGENT,
-        "The agent for all eval files: a directory, a dotted module name, adk:URL for a server with ADK's REST "
-        "interface, a2a:URL for an agent behind A2A, or recorded:FILE to score a recording. Default: selected for each "
-        "file.",
+        "The agent: a directory, a dotted module name, adk:URL, a2a:URL or recorded:FILE. Default: selected "
+        "for each file.",
         metavar="AGENT",
+        basic=True,
     )
     agent_python: str | None = option(
         AGENT,
@@ -95,11 +96,12 @@ class Settings:
     )
     agent_env: str | None = option(
         AGENT,
-        "Names or globs of environment variables to pass to the agent, separated by commas. A leading + adds "
-        "to the default list (model credentials and base URLs).",
+        "Environment variables for the agent, names or globs separated by commas; a leading + adds to the "
+        "default list.",
         parse=parsers.variables,
         metavar="NAMES",
         in_file=False,
+        basic=True,
     )
     agent_headers: Mapping[str, str] = option(
         AGENT,
@@ -126,13 +128,16 @@ class Settings:
         parse=parsers.auto,
         metavar="N",
     )
-    num_runs: int = option(RUNS, "Number of runs of each case.", default="1", parse=parsers.count(1), metavar="N")
+    num_runs: int = option(
+        RUNS, "Number of runs of each case.", default="1", parse=parsers.count(1), metavar="N", basic=True
+    )
     min_pass_rate: float = option(
         RUNS,
         "Minimum share of a case's runs that must pass, from 0 to 1, in addition to its mean scores.",
         default="1.0",
         parse=parsers.rate,
         metavar="RATE",
+        basic=True,
     )
     concurrency: int | None = option(
         RUNS,
@@ -195,8 +200,8 @@ class Settings:
     )
     shard_plan: Path | None = option(
         RUNS,
-        "The output of `agent-eval plan --durations RESULTS --format json`: parts are balanced by the recorded "
-        "durations of the cases instead of their turns. Every part needs the same file.",
+        "The output of `agent-eval validate --plan --durations RESULTS --format json`: parts are balanced by the "
+        "recorded durations of the cases instead of their turns. Every part needs the same file.",
         metavar="FILE",
         in_file=False,
     )
@@ -215,17 +220,17 @@ class Settings:
     )
     judge_model: str | None = option(
         JUDGES,
-        "The judge model for criteria that don't name one: a Gemini model, a full Vertex AI name, or "
-        "provider/model. Default: gemini-2.5-flash, as in ADK.",
+        "The judge model for criteria that don't name one, e.g. openai/gpt-4o. Default: gemini-2.5-flash, as in ADK.",
         metavar="MODEL",
+        basic=True,
     )
     judge_api_key: str | None = option(
         JUDGES,
-        "API key for the judge model, so that the agent doesn't need it. On the command line: the variable "
-        "AGENT_EVAL_JUDGE_API_KEY. Default: the provider's own variable, e.g. GOOGLE_API_KEY.",
+        "API key of the judge model. Default: the provider's own variable, e.g. GOOGLE_API_KEY.",
         metavar="KEY",
         in_file=False,
         secret="AGENT_EVAL_JUDGE_API_KEY",  # noqa: S106 - a variable's name
+        basic=True,
     )
     judge_base_url: str | None = option(
         JUDGES,
@@ -264,16 +269,17 @@ class Settings:
     )
     max_cost: float | None = option(
         JUDGES,
-        "Maximum cost of judge and simulator calls in US dollars, by the price table; remaining criteria are "
-        "reported as not evaluated.",
+        "Maximum cost of judges and simulated users in US dollars; remaining criteria are reported as not evaluated.",
         parse=parsers.optional(parsers.dollars),
         metavar="USD",
+        basic=True,
     )
     gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = option(
         VERDICT,
-        "What decides the verdict: thresholds, regressions (against the base branch), both, or advisory "
-        "(reports, but never fails). auto: regressions if there is a baseline, else thresholds.",
+        "What decides: thresholds, regressions, both, or advisory (never fails). auto: regressions if there "
+        "is a baseline, else thresholds.",
         default="auto",
+        basic=True,
     )
     gate_jobs: int = option(
         VERDICT,
@@ -285,11 +291,12 @@ class Settings:
     )
     baseline: str = option(
         BASELINE,
-        "Source of the base branch's results: artifact, file:PATH, rerun, or several of them in order. auto: "
-        "artifact on a pull request, none elsewhere.",
+        "Source of the base branch's results: artifact, file:PATH, rerun, or several. auto: artifact on pull "
+        "requests, else none.",
         default="auto",
         parse=parsers.baseline,
         metavar="SOURCE",
+        basic=True,
     )
     rule_changes: Literal["block", "block-removals", "report"] = option(
         VERDICT,
@@ -303,6 +310,7 @@ class Settings:
         "Branch or commit to compare with outside of pull requests: locally, in GitLab, in Jenkins.",
         metavar="REF",
         in_file=False,
+        basic=True,
     )
     base_branches: tuple[str, ...] = option(
         CI,
@@ -342,9 +350,9 @@ class Settings:
     )
     comment: Literal["always", "on-change", "on-failure", "never"] = option(
         CI,
-        "When to write the pull-request comment: always, on-change (only if results differ from the base "
-        "branch), on-failure, or never.",
+        "When to write the pull-request comment: always, on-change (only if results differ), on-failure, or never.",
         default="always",
+        basic=True,
     )
     comment_author: str | None = option(
         CI,

@@ -319,7 +319,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def render_choices(choices: AgentChoices) -> str:
-    """The output of `agent-eval agents`: each agent with its files and the reasons, then the problems."""
+    """Each agent with its files and the reasons."""
     lines: list[str] = []
     by_agent: dict[str, list[tuple[str, str]]] = {}
     for path, choice in choices.by_file.items():
@@ -328,5 +328,4 @@ def render_choices(choices: AgentChoices) -> str:
         lines.append(plain(agent))
         width = min(max(len(path) for path, _ in files), 72)
         lines += [f"  {plain(path):<{width}}  ({reason})" for path, reason in files]
-    lines += [str(problem) for problem in choices.problems]
     return "\n".join(lines) + "\n" if lines else "No eval files.\n"
