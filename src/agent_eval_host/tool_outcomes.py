@@ -9,6 +9,12 @@ from typing import Any
 
 from agent_eval_host.values import dump, plain
 
+_REPEATED = ("escalate", "skip_summarization", "transfer_to_agent")
+_KNOWN = {
+    *_REPEATED,
+    *("state_delta", "artifact_delta", "requested_auth_configs", "requested_tool_confirmations"),
+}
+
 
 def effects(context: Any) -> dict[str, Any]:
     """What tools change beside their response."""
@@ -19,11 +25,8 @@ def effects(context: Any) -> dict[str, Any]:
         "artifacts": dict(getattr(actions, "artifact_delta", None) or {}),
         "credentials": len(getattr(actions, "requested_auth_configs", None) or {}),
         "confirmations": len(getattr(actions, "requested_tool_confirmations", None) or {}),
-        "actions": {
-            name: value
-            for name in ("escalate", "skip_summarization", "transfer_to_agent")
-            if (value := getattr(actions, name, None)) is not None
-        },
+        "actions": {name: value for name in _REPEATED if (value := getattr(actions, name, None)) is not None},
+        "others": {name: value for name, value in vars(actions).items() if name not in _KNOWN},
     }
 
 
@@ -35,6 +38,7 @@ def recorded(tool: Any, outcome: dict[str, Any], before: dict[str, Any], after: 
         "it saves artifacts": before["artifacts"] != after["artifacts"],
         "it asks for credentials": before["credentials"] != after["credentials"],
         "it asks for a confirmation": before["confirmations"] != after["confirmations"],
+        "it sets an action that a tape does not hold": before["others"] != after["others"],
     }
     reason = next((reason for reason, applies in obstacles.items() if applies), None)
     try:

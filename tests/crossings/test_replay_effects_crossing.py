@@ -10,7 +10,7 @@ import pytest
 from crossing_table import Cell, Row, Table
 from replay_runs import SETTINGS, VERSIONS, Edits, Runs, copy, edit, key_of
 
-REFUSED = ("saves", "runs_long", "confirms")
+REFUSED = ("saves", "runs_long", "acts", "confirms")
 SAME = ("answers", "in_parallel", "sets_state", "raises")
 """What the tool does that answers a repeated call as the first one on its tape."""
 ROOMS = '["hall", "kitchen"]'

@@ -46,6 +46,12 @@ def confirms(room: str, tool_context: ToolContext) -> dict:
     return {"now": look(tool_context)}
 
 
+def acts(room: str, tool_context: ToolContext) -> dict:
+    """Looks at the lamp."""
+    tool_context.actions.end_of_agent = True
+    return {"now": look(tool_context)}
+
+
 def tool_of(function):
     tool = LongRunningFunctionTool(answers) if function == "runs_long" else FunctionTool(globals()[function])
     tool.name = "switch"
