@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from source_samples import ANSWERED, ASKED, CALL, event, session, turn
 
-from agent_eval.core.content import text_of
+from agent_eval.core.content import model_message, text_of, user_message
 from agent_eval.core.files import MAX_TEXT
-from agent_eval.core.invocation import tool_calls
+from agent_eval.core.invocation import IntermediateData, Invocation, tool_calls
 from agent_eval.evalset.models import EvalCase
 from agent_eval_workbench.commands.migrate import migrate
 from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.conversation import Place, UnusableConversation, until_last_answer
 from agent_eval_workbench.sources.reading import Request, read_source
 
 
@@ -97,6 +98,36 @@ def test_turns__last_without_an_answer_is_left_out(tmp_path: Path) -> None:
     [case], problems = cases_of(session([*turn(), event("user", [{"text": "Hello?"}], "e-2")]), tmp_path)
     assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"])]
     assert problems == ["notice: source-turn-skipped"]
+
+
+def test_turns__an_empty_answer_is_none(tmp_path: Path) -> None:
+    """A case of it alone would have nothing to compare with: validate refuses it."""
+    [case], problems = cases_of(session([*turn(), *turn("e-2", answered=" ")]), tmp_path)
+    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"])]
+    assert problems == ["notice: source-turn-skipped"]
+    cases, problems = cases_of([session(turn(answered="")), session(id="s-2")], tmp_path)
+    assert (len(cases), problems) == (1, ["warning: source-session-skipped"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"), [(["Yes.", ""], 1), (["", "Yes."], 2), (["", None], 0), ([None, "Yes."], 0)]
+)
+def test_until_last_answer__of_results_recordings_and_traces(answers: list[str | None], kept: int) -> None:
+    turns = [
+        Invocation(
+            user_content=user_message("Well?"),
+            final_response=None if answer is None else model_message(answer),
+            intermediate_data=IntermediateData(),
+        )
+        for answer in answers
+    ]
+    place = Place(file="x.json")
+    if not kept:
+        with pytest.raises(UnusableConversation, match="answer"):
+            until_last_answer(turns, "Run `a`", place)
+        return
+    left, problems = until_last_answer(turns, "Run `a`", place)
+    assert (len(left), len(problems)) == (kept, len(turns) - kept)
 
 
 def test_turns__one_in_the_middle_without_an_answer_makes_the_session_unusable(tmp_path: Path) -> None:

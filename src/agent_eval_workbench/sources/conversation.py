@@ -141,14 +141,41 @@ def turns_of(session_id: str, events: Sequence[StoredEvent]) -> tuple[list[Invoc
             problems.append(group[0].place.problem(Severity.WARNING, "source-turn-skipped", message))
             continue
         turn = _turn(group)
-        if turn.final_response is not None:
+        if is_answered(turn) or (turn.final_response is not None and number < len(groups)):
             turns.append(turn)
         elif number == len(groups):
             message = f"The last turn of session `{session_id}` has no answer; it is left out."
             problems.append(group[0].place.problem(Severity.NOTICE, "source-turn-skipped", message))
         else:
             raise UnusableConversation(group[0].place, f"Turn {number} of session `{session_id}` has no answer.")
+    while turns and not is_answered(turns[-1]):
+        turns.pop()
     return turns, problems
+
+
+def is_answered(turn: Invocation) -> bool:
+    """Whether a turn has an answer that a case can expect: a text, or content other than text."""
+    parts = turn.final_response.iter_parts() if turn.final_response is not None else ()
+    return any(not part.thought and (part.text is None or part.text.strip()) for part in parts)
+
+
+def until_last_answer(turns: Sequence[Invocation], name: str, place: Place) -> tuple[list[Invocation], list[Problem]]:
+    """The turns without the last ones that have no answer, and a notice if there are such.
+
+    Raises:
+        UnusableConversation: No turn has an answer, or one in the middle has none.
+    """
+    kept = list(turns)
+    while kept and not is_answered(kept[-1]):
+        kept.pop()
+    if not kept:
+        raise UnusableConversation(place, f"{name} has no turn with an answer.")
+    silent = next((number for number, turn in enumerate(kept, 1) if turn.final_response is None), None)
+    if silent is not None:
+        raise UnusableConversation(place, f"Turn {silent} of {name[0].lower()}{name[1:]} has no answer.")
+    message = f"The last turn of {name[0].lower()}{name[1:]} has no answer; it is left out."
+    left_out = [place.problem(Severity.NOTICE, "source-turn-skipped", message)] if len(kept) < len(turns) else []
+    return kept, left_out
 
 
 def _without_rewound(events: Sequence[StoredEvent]) -> list[StoredEvent]:

@@ -19,6 +19,7 @@ from agent_eval_workbench.sources.conversation import (
     UnusableConversation,
     stored_event,
     turns_of,
+    until_last_answer,
 )
 
 _SCOPES = ("app", "user")
@@ -171,9 +172,8 @@ def conversation_of_result(
     if isinstance(session, Mapping) and isinstance(session.get("events"), list) and session["events"]:
         inside = replace(place, path=(*place.path, "session_details"))
         return conversation_of(session_of(session, inside), scopes, result.eval_id)
-    turns = [turn.actual_invocation for turn in result.eval_metric_result_per_invocation]
-    if not turns or any(turn.final_response is None for turn in turns):
-        raise UnusableConversation(place, f"The result of case `{result.eval_id}` has no answers.")
+    made = [turn.actual_invocation for turn in result.eval_metric_result_per_invocation]
+    turns, problems = until_last_answer(made, f"The result of case `{result.eval_id}`", place)
     return (
         Conversation(
             session_id=result.session_id or result.eval_id,
@@ -183,7 +183,7 @@ def conversation_of_result(
             place=place,
             user_id=result.user_id,
         ),
-        [],
+        problems,
     )
 
 
@@ -207,9 +207,7 @@ def conversation_of_recording(value: Any, place: Place) -> tuple[Conversation, l
     if recording.error is not None:
         message = f"Run `{recording.run_id}` ended with {recording.error.kind}: errors are no expectation."
         raise UnusableConversation(place, message)
-    turns = recording.invocations
-    if not turns or any(turn.final_response is None for turn in turns):
-        raise UnusableConversation(place, f"Run `{recording.run_id}` has a turn without an answer.")
+    turns, problems = until_last_answer(recording.invocations, f"Run `{recording.run_id}`", place)
     conversation = Conversation(
         session_id=recording.run_id,
         eval_id=recording.eval_id,
@@ -217,4 +215,4 @@ def conversation_of_recording(value: Any, place: Place) -> tuple[Conversation, l
         started_at=recording.started_at,
         place=place,
     )
-    return conversation, []
+    return conversation, problems

@@ -12,7 +12,7 @@ from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.evalset.json import parse_value
-from agent_eval_workbench.sources.conversation import Conversation, UnusableConversation
+from agent_eval_workbench.sources.conversation import Conversation, UnusableConversation, until_last_answer
 from agent_eval_workbench.sources.spans import Span
 
 SESSION = ("gen_ai.conversation.id", "gcp.vertex.agent.session_id", "gen_ai.session.id", "session.id")
@@ -280,17 +280,9 @@ def conversation_of_trace(session: TracedSession) -> tuple[Conversation, list[Pr
         UnusableConversation: A turn has no recorded contents, or no answer although it is not the last.
     """
     place = session.turns[0].root.place
-    turns = [read_turn(turn) for turn in session.turns]
-    problems = []
-    if turns[-1].final_response is None:
-        turns.pop()
-        message = f"The last turn of session `{session.session_id}` has no answer; it is left out."
-        problems.append(place.problem(Severity.NOTICE, "source-turn-skipped", message))
-    silent = next((number for number, turn in enumerate(turns, 1) if turn.final_response is None), None)
-    if silent is not None:
-        raise UnusableConversation(place, f"Turn {silent} of session `{session.session_id}` has no answer.")
-    if not turns:
-        raise UnusableConversation(place, f"Session `{session.session_id}` has no turn with an answer.")
+    turns, problems = until_last_answer(
+        [read_turn(turn) for turn in session.turns], f"Session `{session.session_id}`", place
+    )
     return (
         Conversation(
             session_id=session.session_id,
