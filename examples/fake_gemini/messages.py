@@ -65,10 +65,10 @@ class Answer:
 class Fault:
     """What goes wrong instead of an answer."""
 
-    kind: int | Literal["reset", "hang", "hang-body", "hang-rest", "garbage", "cut", "cut-json", "empty"]
-    """An HTTP status; the connection dropped; no answer ever; an answer that stops after its headers, or in the middle
-    of its body; an answer that is no JSON; the connection dropped in the middle of the body; half a body whose length
-    is right; `{}`."""
+    kind: int | Literal["reset", "gone", "hang", "hang-body", "hang-rest", "garbage", "cut", "cut-json", "empty"]
+    """An HTTP status; the connection dropped; the server gone for good, with all connections; no answer ever; an answer
+    that stops after its headers, or in the middle of its body; an answer that is no JSON; the connection dropped in the
+    middle of the body; half a body whose length is right; `{}`."""
     message: str = "scripted fault"
     retry_after: int | None = None
     """Seconds, sent as `Retry-After`."""

@@ -134,6 +134,8 @@ class _Connection(asyncio.Protocol):
             self._send_stream(chunks, as_events) if request.stream else self._send_json(200, chunks[0])
         elif answer.kind == "reset":
             return self._transport.abort()
+        elif answer.kind == "gone":
+            return self._server.go()
         elif answer.kind == "garbage":
             self._send(200, b"<html>not what you asked for</html>", "application/json")
         elif answer.kind == "cut":
@@ -228,6 +230,7 @@ class FakeGemini:
         self.faults = deque(faults)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
+        self._listening: asyncio.Server | None = None
         self._thread: threading.Thread | None = None
         self._failure: OSError | None = None
 
@@ -280,16 +283,23 @@ class FakeGemini:
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        server = await self._loop.create_server(lambda: _Connection(self), self.address, self.port, backlog=512)
-        self.port = server.sockets[0].getsockname()[1]
+        self._listening = await self._loop.create_server(
+            lambda: _Connection(self), self.address, self.port, backlog=512
+        )
+        self.port = self._listening.sockets[0].getsockname()[1]
         ready()
         try:
             await self._stopped.wait()
         finally:
-            server.close()
-            for transport in tuple(self.open_connections):
-                transport.abort()
+            self.go()
             await asyncio.sleep(0)
+
+    def go(self) -> None:
+        """Stops listening, and drops all connections. To be called in the server's loop."""
+        assert self._listening is not None
+        self._listening.close()
+        for transport in tuple(self.open_connections):
+            transport.abort()
 
     def __enter__(self) -> Self:
         started = threading.Event()

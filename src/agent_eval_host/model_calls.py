@@ -13,12 +13,18 @@ import sys
 import time
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from agent_eval_host.channel import Channel
 from agent_eval_host.errors import http_status
 from agent_eval_host.frames import is_own
-from agent_eval_host.model_errors import SilentAttempt, UnreadableAnswer, cause_of, is_transport, retry_after
+from agent_eval_host.model_errors import (
+    SilentAttempt,
+    UnreadableAnswer,
+    address_of,
+    cause_of,
+    is_transport,
+    retry_after,
+)
 from agent_eval_host.turns import ModelCall, Turn, current_turn
 
 _PATIENCE = 10.0
@@ -155,8 +161,7 @@ class ModelWatch:
         if call is None or alone:
             name = _MODEL_PATH.search(url)
             call = self._make(current_turn(), name[1] if name else "", remote=True, seen=True)
-        split = urlsplit(url)
-        call.address = f"{split.scheme}://{split.netloc.rpartition('@')[2]}"
+        call.address = address_of(url)
         call.attempt_began = began = time.monotonic()
         self._report(call, "asked")
         try:

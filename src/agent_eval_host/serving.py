@@ -19,6 +19,7 @@ import uuid
 import warnings
 from typing import Any
 
+from agent_eval_host import mcp_outages
 from agent_eval_host.channel import VERSION, Channel
 from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics
 from agent_eval_host.errors import UnusableEnvironment, error_data
@@ -207,6 +208,7 @@ class Host:
                     app = with_root(app, params["sub_agent"])
                 if params.get("tools"):
                     self._tools.loaded()
+                mcp_outages.watch()
         except IsTemplate:
             raise
         except UnusableEnvironment as error:
@@ -275,8 +277,7 @@ class Host:
 
     async def _run_turn(self, turn: Turn, params: dict[str, Any]) -> None:
         running_turn.set(turn)
-        wall, started = time.time(), time.monotonic()
-        turn.began = started
+        wall, turn.began = time.time(), time.monotonic()
         try:
             runner, user_id, session_id = await self._session(params)
             from google.genai import types
@@ -290,14 +291,16 @@ class Host:
                         continue
                     dumped = dump(event, EVENT_FIELDS)
                     self._channel.notify("event", {"turn": turn.number, "event": dumped})
-            result = {"started_at": wall, "duration": time.monotonic() - started, **turn.measured()}
+            if turn.lost_servers:
+                raise ConnectionError  # The answer lacks what these servers would have said.
+            result = {"started_at": wall, "duration": time.monotonic() - turn.began, **turn.measured()}
             self._channel.answer(turn.number, {**result, "requests": turn.requests()})
         except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the turn was cancelled")
         except BaseException as error:  # also SystemExit, which ends only this turn
-            code = "agent-crash" if isinstance(error, SystemExit) else "agent-exception"
-            data = error_data(error, turn)
-            self._channel.refuse(turn.number, code, data["message"], data)
+            code, data = "agent-crash" if isinstance(error, SystemExit) else "agent-exception", error_data(error, turn)
+            code, message = mcp_outages.lost(turn) or (code, data["message"])
+            self._channel.refuse(turn.number, code, message, data)
         finally:
             self._models.forget(turn)
 

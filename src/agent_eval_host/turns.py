@@ -113,6 +113,8 @@ class Turn:
         self.failed_call: ModelCall | None = None
         self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
         self.calls = 0  # completed model calls
+        self.asking_servers: dict[str, float] = {}  # MCP servers, with the beginning of a request
+        self.lost_servers: dict[str, str] = {}  # MCP servers whose last answer is missing, and why
         self.replayed: set[str] = set()  # ids of tool calls that the gate answered
         self._open: dict[tuple[str, Any], Call] = {}
         self._ended: list[Call] = []
@@ -145,7 +147,7 @@ class Turn:
             task: The turn's task.
             asking: The model call that waits for its provider, including calls made by tools.
         """
-        facts: dict[str, Any] = {"calls": self.calls}
+        facts: dict[str, Any] = {"calls": self.calls, "server": self._lost_server()}
         innermost, since = task, float("-inf")
         for call in reversed(self._open.values()):
             since = call.began
@@ -158,6 +160,12 @@ class Turn:
         # ADK runs parts of an agent in separate tasks: use the newest one that is in the agent's own code.
         stacks = [stack_of(each) for each in [innermost, *reversed(list(self.tasks)), task] if not each.done()]
         return {**facts, **where_it_hangs(next((stack for stack in stacks if own_line(stack)), stacks[0]))}
+
+    def _lost_server(self) -> str:
+        """The MCP server that failed, or that has been asked for at least half of the turn; "" if there is none."""
+        now = time.monotonic()
+        asked = (server for server, began in self.asking_servers.items() if now - began >= (now - self.began) / 2)
+        return next(iter((*self.lost_servers, *asked)), "")
 
     def measured(self) -> dict[str, Any]:
         """Seconds awaiting a model, and in tools without awaiting a model; the calls that ended."""

@@ -78,6 +78,8 @@ class Loopback:
 
     port: int
     requests: list[Request] = field(default_factory=list)
+    stop: Callable[[], None] = lambda: None
+    """Stops listening, before the end of the block."""
 
     @property
     def url(self) -> str:
@@ -107,7 +109,7 @@ async def loopback(handler: Handler, port: int = 0) -> AsyncIterator[Loopback]:
         tasks.discard(task)
 
     server = await asyncio.start_server(serve, "127.0.0.1", port)
-    server_facts.port = server.sockets[0].getsockname()[1]
+    server_facts.port, server_facts.stop = server.sockets[0].getsockname()[1], server.close
     try:
         yield server_facts
     finally:

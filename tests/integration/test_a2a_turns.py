@@ -368,7 +368,7 @@ async def test_refused_access__of_a_server_whose_card_is_open() -> None:
         agent = await started(fake)
         await say(agent, "Hello")
         expired = await failure(agent, "Hello")
-    assert (expired.kind, expired.owner) == (FailureKind.EXCEPTION, AGENT)
+    assert (expired.kind, expired.owner) == (FailureKind.SERVER, PROVIDER)
 
 
 async def test_card__with_an_address_that_cannot_be_reached() -> None:

@@ -182,10 +182,18 @@ def test_not_reached__a_dead_proxy_is_nobodys_mistake() -> None:
     assert isinstance(error, AgentFailure) and error.owner is Owner.PROVIDER and "ALL_PROXY" in error.message
 
 
-def test_not_reached__a_server_that_does_not_run_is_the_agents_failure() -> None:
-    error = failures.not_reached(HttpFailure("no connection", reason="refused"), "http://h")
+@pytest.mark.parametrize(
+    ("url", "kind", "owner"),
+    [
+        ("http://127.0.0.1:8000", FailureKind.ENVIRONMENT, Owner.AGENT),
+        ("http://localhost:8000/api", FailureKind.ENVIRONMENT, Owner.AGENT),
+        ("http://agents.example", FailureKind.SERVER, Owner.PROVIDER),
+    ],
+)
+def test_not_reached__a_server_of_this_job_should_run(url: str, kind: FailureKind, owner: Owner) -> None:
+    error = failures.not_reached(HttpFailure("no connection", reason="refused"), url)
     assert isinstance(error, AgentFailure)
-    assert (error.kind, error.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
+    assert (error.kind, error.owner) == (kind, owner)
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ class FailureKind(enum.StrEnum):
     PROVIDER = "provider-unavailable"
     """Its model provider refused or was unreachable, after retries."""
     SERVER = "server-unavailable"
-    """The server of a remote agent refused, was overloaded or broke off."""
+    """The server of a remote agent, or an MCP server, refused, was overloaded, unreachable or broke off."""
     NOT_RECORDED = "tool-not-recorded"
     """A tool call is not on the case's tape."""
     TAPE_MISSING = "tool-tape-missing"

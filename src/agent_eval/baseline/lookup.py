@@ -54,6 +54,8 @@ class FetchFailed:
     hint: str | None = None
     by_name: bool = False
     """`base-ref` names something that can't be compared with; a retry doesn't help."""
+    outage: str = ""
+    """What a service said that failed in the base branch's runs of today; "" if that is not the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,11 @@ class BaselineOutcome:
     def report(self) -> RunReport | None:
         """The base branch's results, if found."""
         return self.baseline.report if isinstance(self.baseline, Found) else None
+
+    @property
+    def outage(self) -> str:
+        """Of `FetchFailed`."""
+        return self.baseline.outage if isinstance(self.baseline, FetchFailed) else ""
 
 
 def outcome_of(steps: Sequence[Step]) -> BaselineOutcome:

@@ -250,6 +250,7 @@ class RerunSource:
     async def find(self, request: BaselineRequest) -> Baseline:
         """Checks the request commit out and runs its agent."""
         from agent_eval.baseline.reader import incomplete
+        from agent_eval.gate.failures import outage
 
         where = f"{harmless(request.base_ref)} at {short(request.commit)}"
         if isinstance(self.git, GitError):
@@ -264,7 +265,7 @@ class RerunSource:
             hint = error.hint if isinstance(error, GitError) else None
             return FetchFailed(message=f"{where} could not be re-run: {message}", hint=hint)
         if (defect := incomplete(report)) is not None:
-            return FetchFailed(message=f"{where} was re-run, but {defect}.")
+            return FetchFailed(message=f"{where} was re-run, but {defect}.", outage=outage(report.cases))
         return Found(
             report=report,
             provenance=Provenance(commit=request.commit, distance=0, recorded_at=report.started_at),

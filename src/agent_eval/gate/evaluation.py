@@ -25,6 +25,7 @@ from agent_eval.gate.failures import (
     FailedCases,
     are_broken_alike,
     errors_again,
+    kinds_of,
     outage,
     sort_failed_case,
 )
@@ -69,6 +70,7 @@ def evaluate(
     gate: Gate,
     pull_request: bool,
     compared: Compared | None = None,
+    base_outage: str = "",
     rules: Sequence[Reason] = (),
 ) -> Verdict:
     """Decides.
@@ -79,6 +81,7 @@ def evaluate(
         gate: The setting.
         pull_request: Whether this is a pull request's run; `auto` depends on it.
         compared: None without a usable baseline.
+        base_outage: What a service said, if there is none because it failed in the base branch's runs of today.
         rules: Reasons to fail whatever the cases did, see `rule_changes`.
 
     Returns:
@@ -94,7 +97,10 @@ def evaluate(
     if by in {"regressions", "both"} and compared is not None:
         parts.append(_by_regressions(cases, blocks, compared))
     if by in {"thresholds", "both"}:
-        parts.append(_by_thresholds(cases, blocks))
+        asked = gate in {"thresholds", "both"} or not pull_request
+        parts.append(
+            _by_thresholds(cases, blocks) if asked or not base_outage else _undecided(cases, blocks, base_outage)
+        )
     if rules:
         parts.append(Verdict(value="failed", reasons=tuple(rules)))
     verdict = _worst(parts, mode)
@@ -126,6 +132,19 @@ def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:
     verdict = decide(gating)
     failed = tuple(case.case_id for case in gating if case.status == "failed")
     return Verdict(value=verdict.value, reasons=verdict.reasons, blocking=failed)
+
+
+def _undecided(cases: Sequence[CaseReport], blocks: set[str], base_outage: str) -> Verdict:
+    """By thresholds, but a score that is too low decides nothing: the base branch's may be as low. Errors count."""
+    open_cases = [case for case in cases if case.status == "failed" and case.case_id in blocks and not kinds_of(case)]
+    rest = {case.case_id for case in open_cases}
+    verdict = _by_thresholds([_forgiven(case) if case.case_id in rest else case for case in cases], blocks)
+    what = f"failed, and the runs of the base branch to compare with have no result: {base_outage}"
+    reason = _reason(OUTAGE, open_cases, what)
+    if reason is None:
+        return verdict
+    value: VerdictValue = "failed" if verdict.value == "failed" else "inconclusive"
+    return replace(verdict, value=value, reasons=(*verdict.reasons, reason))
 
 
 def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Compared) -> Verdict:

@@ -10,7 +10,7 @@ from agent_eval.gate.stats import CaseDecision, Decision
 from agent_eval.results import BROKE, CaseReport, HistoryReport, MetricReport
 
 _OF_A_SERVICE = frozenset(
-    f"{who}-{what}" for who in ("judge", "simulator") for what in ("unavailable", "deadline", "malformed")
+    f"judge-{what}" for what in ("unavailable", "deadline", "malformed", "invalid-request", "no-credentials")
 )
 """Codes of metrics whose model failed."""
 
@@ -82,8 +82,8 @@ class BaseErrors:
     @classmethod
     def of(cls, compared: Compared) -> BaseErrors:
         """Collects them."""
-        kinds = [kind for case in (*compared.counterparts.values(), *compared.base_runs) for kind in _kinds(case)]
-        known_errors = {case.case_id: len(_kinds(case)) for case in compared.counterparts.values()}
+        kinds = [kind for case in (*compared.counterparts.values(), *compared.base_runs) for kind in kinds_of(case)]
+        known_errors = {case.case_id: len(kinds_of(case)) for case in compared.counterparts.values()}
         unknown = (
             case.case_id
             for case in compared.base.cases
@@ -98,12 +98,12 @@ class BaseErrors:
         that sometimes breaks can break in any case. If it never passed there, they can't: it must break in the same
         way.
         """
-        if self.kinds.issuperset(_kinds(case)):
+        if self.kinds.issuperset(kinds_of(case)):
             return True
         return bool(self.unknown) if passed_there else base_id in self.unknown
 
 
-def _kinds(case: CaseReport) -> list[str]:
+def kinds_of(case: CaseReport) -> list[str]:
     """The kinds of the agent's errors, one for each run that ended with one."""
     return [run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"]
 
@@ -127,7 +127,7 @@ def sort_failed_case(
         into: Where to add it. A case for which the decision has a reason of its own is added nowhere.
     """
     comparable, counterpart = compared.gathered.comparable.get(case.case_id), compared.counterparts.get(case.case_id)
-    broke, outcome = bool(_kinds(case)), compared.decision.retrials.get(case.case_id)
+    broke, outcome = bool(kinds_of(case)), compared.decision.retrials.get(case.case_id)
     failing = _failing(case)
     alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
     if alike and len(alike) == len(failing):
@@ -143,7 +143,10 @@ def sort_failed_case(
     elif broke and not base_errors.explain(case, comparable.base_id, passed_there=bool(word.base_mean)):
         into.hold(case, into.agent_errors, outcome)
     elif (
-        not broke and counterpart is not None and counterpart.runs and len(_kinds(counterpart)) == len(counterpart.runs)
+        not broke
+        and counterpart is not None
+        and counterpart.runs
+        and len(kinds_of(counterpart)) == len(counterpart.runs)
     ):
         into.otherwise.append(case)
     else:

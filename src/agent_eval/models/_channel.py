@@ -56,6 +56,7 @@ class ModelChannel:
         *,
         price: Price | None,
         until: float | None,
+        proxy: str = "",
     ) -> None:
         """Opens the channel. Nothing is sent.
 
@@ -66,6 +67,7 @@ class ModelChannel:
             meter: The budget of the whole run.
             price: The price of the model's tokens; None if unknown.
             until: The end of the run, by time.monotonic(); None for no limit.
+            proxy: Names the proxy of its requests, for messages; "" for none.
         """
         self.endpoint = endpoint
         self.price = price
@@ -76,7 +78,7 @@ class ModelChannel:
         self._limiter = Limiter(max(settings.concurrency, settings.most_concurrent), start=settings.concurrency)
         # Some providers quote a rejected key in their message.
         self._masker = Masker([endpoint.api_key] if endpoint.api_key else [])
-        where = f" at {endpoint.address}" if endpoint.address else ""
+        where = (f" at {endpoint.address}" if endpoint.address else "") + (f" through {proxy}" if proxy else "")
         self._name = f"`{endpoint.name.written}`{where}"
         """The model and its address, for messages."""
         self._health = Health(

@@ -17,7 +17,10 @@ from agent_eval.models.cache import CachedReply, ReplyCache, key_of
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
 from agent_eval.models.settings import ModelSettings
 from agent_eval.models.usage import Ledger, Price, UsageEntry
+from agent_eval.net.proxies import proxy_name, proxy_of
 
+_DEFAULT_ADDRESS = "https://googleapis.com"
+"""Stands for the address of a client's default, when its proxy is looked up."""
 _MAX_CALLS = 2
 """Calls per request until a reply fits the schema."""
 
@@ -198,7 +201,16 @@ class ModelPool:
                 _open_client, endpoint, max(4 * self._settings.concurrency, self._settings.most_concurrent)
             )
             self._clients[endpoint.client_key] = client
-        return ModelChannel(endpoint, client, self._settings, self.meter, price=price, until=self._until)
+        proxy, variable = proxy_of(endpoint.address or _DEFAULT_ADDRESS, self._environ)
+        return ModelChannel(
+            endpoint,
+            client,
+            self._settings,
+            self.meter,
+            price=price,
+            until=self._until,
+            proxy=proxy_name(proxy, variable) if proxy else "",
+        )
 
 
 @asynccontextmanager

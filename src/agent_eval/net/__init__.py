@@ -1,1 +1,1 @@
-"""What all connections to services have in common: retries, statuses, and one bounded exchange."""
+"""What all connections to services have in common: retries, statuses, proxies, and one bounded exchange."""

@@ -29,7 +29,13 @@ def failure_blocks(settings: Settings, ci: CIContext, *, repeatable: bool) -> bo
 
 
 def decide_on(
-    report: RunReport, checkout: Checkout, compared: Compared | None, rules: Sequence[Reason] = (), *, repeatable: bool
+    report: RunReport,
+    checkout: Checkout,
+    compared: Compared | None,
+    rules: Sequence[Reason] = (),
+    *,
+    repeatable: bool,
+    base_outage: str = "",
 ) -> Verdict:
     """Decides, and writes the verdict into the report.
 
@@ -39,6 +45,7 @@ def decide_on(
         compared: Result of `compare_with_base`.
         rules: Reasons to fail whatever the cases did.
         repeatable: False for recorded answers.
+        base_outage: See `evaluate`.
     """
     from agent_eval.gate.evaluation import evaluate
     from agent_eval.gate.keys import no_secrets
@@ -51,6 +58,7 @@ def decide_on(
         gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
         pull_request=ci.compares,
         compared=compared,
+        base_outage=base_outage,
         rules=rules,
     )
     about = ci.activity

@@ -326,10 +326,11 @@ async def _judged(
 
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
-        compared = None
+        compared, base_outage = None, ""
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.
             outcome = await finding
+            base_outage = outcome.outage if outcome is not None else ""
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
             await asyncio.to_thread(store_baseline_recordings, report, outcome, settings.output)
         if settings.fail_fast and not fail_fast:
@@ -338,7 +339,8 @@ async def _judged(
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
-    verdict = decide_on(report, checkout, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+    changed_rules = rules.reasons(settings, report.cases)
+    verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
     if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
         verdict = without_comparison(verdict, records=ci.activity.kind == "record")
     if report.merged_from is not None:

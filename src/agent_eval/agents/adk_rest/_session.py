@@ -77,7 +77,9 @@ class RestSession:
                     self._id = await self._create(until)
                 events = await self._run(content, until)
         except TimeoutError:
-            raise failures.too_late(timeout) from None
+            why = f"there was no answer within {timeout:g} s"
+            late = failures.no_session(why, self._app.server) if self._id is None else None
+            raise late or failures.too_late(timeout) from None
         except HttpFailure as error:
             if self._app.server is not None:
                 await self._app.server.settle()
@@ -106,7 +108,8 @@ class RestSession:
             raise failures.unexpected_status(reply, app.server, "when a session was created")
         session = reply.json()
         if not isinstance(session, dict) or not isinstance(session.get("id"), str):
-            raise _unreadable("a new session without an id")
+            what = "a new session without an id"
+            raise failures.no_session(f"it sent {what}", app.server) or _unreadable(what)
         echo = _without_nulls(session.get("state") or {})
         kept = {key: value for key, value in _without_nulls(state).items() if not key.startswith(_UNSAVED)}
         ignored = [key for key, value in kept.items() if not isinstance(echo, dict) or echo.get(key) != value]

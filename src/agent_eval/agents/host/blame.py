@@ -64,6 +64,8 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
         log_tail: The last lines of the process's log.
         withheld: Names of variables that are set in the job but not passed to the agent.
     """
+    if error.code == "server-unavailable":
+        return _lost_server(first_line(error.message, 1_000))
     data = _data(error)
     missing = _missing_variable(error, data, log_tail, withheld)
     summary = _summary(error, data)
@@ -90,6 +92,12 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
         traceback=data.traceback,
         hint=missing or _unknown_model_hint(data),
     )
+
+
+def _lost_server(message: str) -> AgentFailure:
+    """The failure of a turn that lacked the tools of an MCP server, which google-adk leaves out without an error."""
+    hint = "Check the server, its credentials and its address, and run the job again."
+    return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
 
 
 def failed_metric(
@@ -235,6 +243,8 @@ def too_late(
             traceback=waiting.where or None,
             hint="Run the job again later, lower `--concurrency`, or give turns more time (`--turn-timeout`).",
         )
+    if waiting and waiting.server:
+        return _lost_server(f"The agent's MCP server at {waiting.server} did not answer until the turn timed out.")
     killed = "" if stopped else ", and could not be stopped; the agent's process was killed"
     return AgentFailure(
         f"The turn did not end within {timeout:g} s{_waited_for(waiting)}{killed}.{_at(waiting.at if waiting else at)}",

@@ -17,7 +17,6 @@ import contextlib
 import json
 import ssl
 import urllib.parse
-import urllib.request
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
@@ -34,6 +33,7 @@ from agent_eval.agents.http._address import (
 from agent_eval.agents.http._json import read_json
 from agent_eval.agents.http._sse import ServerSentEvent, SseParser, TooLarge
 from agent_eval.core.masking import Masker
+from agent_eval.net.proxies import proxy_name, proxy_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -239,7 +239,8 @@ def _transport(origin: str, environ: Mapping[str, str]) -> httpx2.AsyncBaseTrans
     import httpx2
 
     limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_SECONDS)
-    proxy, variable = _proxy_of(origin, environ)
+    loopback = is_loopback(urllib.parse.urlsplit(origin).hostname or "")
+    proxy, variable = ("", "") if loopback else proxy_of(origin, environ)
     inner = httpx2.AsyncHTTPTransport(
         verify=_certificates(origin, environ), trust_env=False, limits=limits, proxy=proxy or None
     )
@@ -256,7 +257,7 @@ def _transport(origin: str, environ: Mapping[str, str]) -> httpx2.AsyncBaseTrans
                     raise
                 addresses = []
             if proxy:  # It connects, and resolves the name itself.
-                with _proxy_failures(f"the proxy {_without_credentials(proxy)} ({variable})"):
+                with _proxy_failures(proxy_name(proxy, variable)):
                     return await inner.handle_async_request(request)
             request.extensions = {**request.extensions, "sni_hostname": host}
             for address in addresses[:-1]:
@@ -283,32 +284,6 @@ def _certificates(origin: str, environ: Mapping[str, str]) -> ssl.SSLContext:
     import httpx2
 
     return httpx2.create_ssl_context(trust_env=False)
-
-
-def _proxy_of(origin: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The proxy for an origin, and the variable that names it; "" for none.
-
-    Lower-case names have precedence, as in curl.
-    """
-    parts = urllib.parse.urlsplit(origin)
-    if is_loopback(parts.hostname or ""):
-        return "", ""
-    proxies: dict[str, str] = {}
-    variables: dict[str, str] = {}
-    for name, value in sorted(environ.items()):  # Upper case sorts first.
-        if name.lower().endswith("_proxy"):
-            proxies[name.lower().removesuffix("_proxy")] = value.strip()
-            variables[name.lower().removesuffix("_proxy")] = name
-    if urllib.request.proxy_bypass_environment(parts.netloc, proxies):  # type: ignore[attr-defined]
-        return "", ""
-    kind = parts.scheme if proxies.get(parts.scheme) else "all"
-    address = proxies.get(kind) or ""
-    return address if not address or "://" in address else f"http://{address}", variables.get(kind, "")
-
-
-def _without_credentials(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 @contextlib.contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import Protocol
+from urllib.parse import urlsplit
 
+from agent_eval.agents.http._address import is_loopback
 from agent_eval.agents.http.client import HttpFailure, Reply
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 from agent_eval.core.problem import Problem, Severity
@@ -67,7 +69,14 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
             )
         case "broken" if server is None:
             return lost(error.message)  # Something listens, as in a turn.
-        case _:
+        case _ if server is None and not is_loopback(urlsplit(url).hostname or ""):
+            return AgentFailure(
+                f"The agent's server at {url} can't be reached: {error.message}.",
+                kind=FailureKind.SERVER,
+                owner=Owner.PROVIDER,
+                hint="See whether the server runs, and run the job again.",
+            )
+        case _:  # An earlier step of the job should have started it.
             return AgentFailure(
                 f"The agent's server at {url} can't be reached: {error.message}.",
                 kind=FailureKind.ENVIRONMENT,
@@ -151,6 +160,23 @@ def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
     )
 
 
+def no_session(why: str, server: ServerProcess | None) -> AgentFailure | None:
+    """No session was created, before the agent's code ran; None if that is the pull request's: the gate started it.
+
+    Args:
+        why: A sentence without a full stop, about "it".
+        server: Its process, if the gate started it.
+    """
+    if server is not None:
+        return None
+    return AgentFailure(
+        f"The agent's server created no session: {why}.",
+        kind=FailureKind.SERVER,
+        owner=Owner.PROVIDER,
+        hint="The agent was not asked. See the server's log.",
+    )
+
+
 def unexpected_status(reply: Reply, server: ServerProcess | None = None, before: str = "") -> AgentFailure:
     """An answer that is an error of the agent (500, 404, 422 ...), of its server, or of a proxy in front of it.
 
@@ -166,6 +192,9 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
         return _without_capacity(what)
     if reply.status in OF_A_PROXY:
         hint = "See the log of the proxy or load balancer in front of the server, and run the job again."
+        return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
+    if reply.status in NO_ACCESS and server is None:
+        hint = "It admitted the gate before: check whether the credentials in `agent-headers` have expired."
         return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
     if before and server is None:
         return AgentFailure(

@@ -1,0 +1,345 @@
+"""An outage x whose it is x when: whose fault it is, the exit code, the code of the reason."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import host_forks
+import pytest
+from adk_envs import FIXTURES, REFERENCE, adk_python, packages_python
+from base_repos import new_repo
+from crossing_table import Cell, Impossible, Row, Table
+from dead_or_alive import ECHO, IN_A_TURN
+from gate_runs import Done, Repository, patience
+from judged_gate import KEY
+from outage_services import WRONG, Mcp, Outage, Remote, closed, model, serving
+from recorded_evals import WITHOUT_PLUGINS
+
+from agent_eval.results import MetricReport, RunReport
+
+AGENT, JUDGE, USER, REMOTE, MCP = "agent's model", "judge", "simulated user", "remote server", "MCP server"
+SCREENING, CONFIRMATION, BASE, SHARD, PYTEST = "screening", "confirmation", "base's runs", "a shard", "pytest"
+RECOVERABLE = ("mix", "latency")
+AT_START = (SCREENING, SHARD, PYTEST)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The exit code of the verdict, and the code of its first reason."""
+
+    code: int
+    reason: str
+
+
+LOST = Verdict(3, "provider-unavailable")
+SERVER = Verdict(3, "server-unavailable")
+TABLE = Table(
+    name="outages",
+    axes={
+        "outage": ("refused", "DNS", "hang", "401", "429", "mix", "503", "cut JSON", "{}", "latency", "dead proxy"),
+        "whose": (AGENT, JUDGE, USER, REMOTE, MCP),
+        "when": (SCREENING, CONFIRMATION, BASE, SHARD, PYTEST),
+    },
+    impossible=(
+        Impossible(where={"whose": REMOTE, "when": BASE}, why="only the version that is deployed can be asked"),
+        Impossible(
+            where={"outage": "DNS", "when": (CONFIRMATION, BASE)},
+            why="a name that has resolved can't be taken back; `refused` fails at the same place",
+        ),
+    ),
+    rows=(
+        Row(
+            where={"whose": REMOTE, "outage": ("DNS", "401"), "when": AT_START},
+            expect=Verdict(2, "invalid"),
+            cause="the URL and the headers of a remote agent are settings, which are checked before anything runs",
+        ),
+        Row(
+            where={"whose": REMOTE, "outage": "mix", "when": AT_START},
+            expect=SERVER,
+            cause="a turn whose connection was dropped is not sent again: the agent may have got it",
+        ),
+        Row(
+            where={"whose": MCP, "outage": "mix", "when": (CONFIRMATION, BASE)},
+            expect=LOST,
+            cause="google-adk asks an MCP server twice at most",
+        ),
+        Row(
+            where={"whose": MCP, "outage": "mix"},
+            expect=SERVER,
+            cause="google-adk asks an MCP server twice at most",
+        ),
+        # Slower than the client of an MCP server waits: an outage, from the first run on.
+        Row(where={"whose": MCP, "outage": "latency", "when": (*AT_START, CONFIRMATION)}, expect=SERVER),
+        Row(where={"whose": MCP, "outage": "latency"}, expect=LOST),
+        Row(where={"outage": RECOVERABLE, "when": CONFIRMATION}, expect=Verdict(1, "case-worse")),
+        Row(where={"outage": RECOVERABLE}, expect=Verdict(0, "")),
+        Row(where={"when": (CONFIRMATION, BASE)}, expect=LOST),
+        Row(where={"whose": AGENT}, expect=LOST),
+        Row(where={"whose": JUDGE, "outage": "401"}, expect=Verdict(3, "judge-invalid-request")),
+        Row(where={"whose": JUDGE, "outage": "{}"}, expect=Verdict(3, "judge-malformed")),
+        Row(where={"whose": JUDGE}, expect=Verdict(3, "judge-unavailable")),
+        Row(where={"whose": USER, "outage": "401"}, expect=Verdict(3, "simulator-invalid-request")),
+        Row(where={"whose": USER, "outage": "{}"}, expect=Verdict(3, "simulator-no-message")),
+        Row(where={"whose": USER}, expect=Verdict(3, "simulator-unavailable")),
+        Row(where={}, expect=SERVER),
+    ),
+)
+CASES = {name: f"Say the word {name}." for name in ("apple", "bread", "cheese", "worse")}
+EVALS = "evals/bot.evalset.json"
+_LLM = """
+from google.adk.agents.llm_agent import LlmAgent
+
+root_agent = LlmAgent(name="bot", model="gemini-2.5-flash", instruction="Repeat what you are told. {marks}")
+"""
+_MCP = """
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.tools.mcp_tool import McpToolset
+from google.adk.tools.mcp_tool.mcp_session_manager import StreamableHTTPConnectionParams
+from scripted_model import call, reply, scripted, text
+
+
+def script(said, count, request):
+    if not count:
+        return reply(call("echo", text=said))
+    if {wrong} and "worse" in said:
+        return reply(text("Lyon."))
+    response = request.contents[-1].parts[0].function_response.response
+    return reply(text(response["content"][0]["text"] if "content" in response else f"It failed: {{response}}"))
+
+
+server = StreamableHTTPConnectionParams(url="{url}/mcp", timeout={patience})
+root_agent = LlmAgent(name="bot", model=scripted(script), tools=[McpToolset(connection_params=server)])
+"""
+
+
+@dataclass(kw_only=True)
+class Lab:
+    """A repository, and the services of a run of it."""
+
+    root: Path
+    whose: str
+    url: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    outage: str = ""
+
+    @property
+    def slow(self) -> bool:
+        """Whether answers are slow, but come: then the limits are long, except for that of the MCP server's client."""
+        return self.outage in {"", "mix", "latency"}
+
+    @property
+    def repository(self) -> Repository:
+        return Repository(root=self.root)
+
+    def write(
+        self, *, wrong: bool = False, base: bool = False, url: str = "", variables: Mapping[str, str] = {}
+    ) -> None:
+        """The agent: wrong in a case, marked as the base branch's, with other variables than the job's."""
+        if self.whose == REMOTE:
+            return
+        marks = " ".join([*["(wrong)"] * wrong, *["(base)"] * base])
+        text = _LLM.format(marks=marks) if self.whose == AGENT else ECHO
+        if self.whose == MCP:
+            text = _MCP.format(
+                wrong=wrong, url=_elsewhere(url or self.url), patience=0.6 if self.outage == "latency" else 10
+            )
+        elif self.whose != AGENT:
+            answer = f'(text if not {wrong} or "worse" not in text else {WRONG!r}) + {" (base)" * base!r}'
+            text = ECHO.replace(IN_A_TURN, f"{IN_A_TURN}        text = {answer}\n")
+        if self.whose == AGENT and url:
+            variables = {**variables, "GOOGLE_GEMINI_BASE_URL": url}
+        folder = self.root / "bot"
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text("from . import agent\n", "utf-8")
+        (folder / "agent.py").write_text(f"import os\n\nos.environ.update({dict(variables)!r})\n{text}", "utf-8")
+        shutil.copy(FIXTURES / "scripted_model.py", self.root)
+
+    def evals(self) -> None:
+        self.repository.evals(EVALS, CASES)
+        if self.whose not in {JUDGE, USER}:
+            return
+        criterion: dict[str, Any] = {"threshold": 0.9, "judge_model_options": {"num_samples": 1}}
+        name = "final_response_match_v2"
+        if self.whose == USER:
+            name = "rubric_based_final_response_quality_v1"
+            criterion["rubrics"] = [{"rubric_id": "r", "rubric_content": {"text_property": "The answer is polite."}}]
+            listed = [
+                {"eval_id": name, "conversation_scenario": {"starting_prompt": said, "conversation_plan": "Go on."}}
+                for name, said in CASES.items()
+            ]
+            (self.root / EVALS).write_text(json.dumps({"eval_set_id": "bot", "eval_cases": listed}), "utf-8")
+        (self.root / "evals" / "test_config.json").write_text(json.dumps({"criteria": {name: criterion}}), "utf-8")
+
+    @property
+    def flags(self) -> list[str]:
+        flags = [] if self.slow else ["--turn-timeout", "5", "--case-timeout", "12"]
+        if self.outage == "hang" and self.whose == JUDGE:
+            flags += ["--run-timeout", "20"]
+        if self.whose in {JUDGE, USER}:
+            flags += ["--judge-base-url", self.url]
+        if self.whose == REMOTE:
+            flags += ["--agent", f"adk:{_elsewhere(self.url)}"]
+        return flags
+
+    @property
+    def python(self) -> str:
+        if self.whose == MCP:
+            return shlex.join(
+                host_forks.command(packages_python(f"adk-{REFERENCE}-mcp", f"google-adk=={REFERENCE}", "mcp<2"))
+            )
+        return shlex.join(host_forks.command(adk_python()))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        plain = {"NO_PROXY": "", "no_proxy": "", "GOOGLE_API_KEY": "any", "AGENT_EVAL_JUDGE_API_KEY": KEY}
+        return {**plain, "GOOGLE_GEMINI_BASE_URL": self.url, **self.variables}
+
+    def gate(self, command: str, *arguments: str, output: str = "out") -> Done:
+        flags = self.flags if self.whose == REMOTE else [*self.flags, "--agent-python", self.python]
+        return self.repository.gate(
+            command, *arguments, *flags, python=False, environment=self.environment, output=self.root / output
+        )
+
+
+def _elsewhere(url: str) -> str:
+    """An address of this machine that is not its loopback: what listens there is not a part of the job."""
+    return url.replace("127.0.0.1", "0.0.0.0")
+
+
+def service_of(whose: str, outage: Outage | None, *, wrong: bool = False) -> contextlib.AbstractContextManager[str]:
+    if whose == REMOTE:
+        return serving(Remote(outage, wrong=wrong, cases=len(CASES)))
+    return serving(Mcp(outage)) if whose == MCP else model(outage, judges=whose == JUDGE, users=whose == USER)
+
+
+@functools.cache
+def healthy(whose: str) -> bytes:
+    """The base branch's results: five runs of each case, and all pass."""
+    with tempfile.TemporaryDirectory() as folder, service_of(whose, None) as url:
+        lab = Lab(root=Path(folder), whose=whose, url=url)
+        lab.evals()
+        lab.write()
+        done = lab.gate("run", "--num-runs", "5")
+        assert done.code == 0, done.out + done.err
+        return (done.output / "results.json").read_bytes()
+
+
+@contextlib.contextmanager
+def _place(cell: Cell, outage: Outage, *, wrong: bool) -> Iterator[tuple[str, dict[str, str]]]:
+    """The service's address, and the variables with which it is found."""
+    kind = cell["outage"]
+    at_once = outage.begins == "at once"
+    if kind == "DNS":
+        yield "http://nowhere.invalid", {}
+    elif kind == "refused" and at_once:
+        with closed() as url:
+            yield url, {}
+    elif kind == "dead proxy":
+        with closed() if at_once else service_of(cell["whose"], outage, wrong=wrong) as url:
+            yield "http://elsewhere.invalid", {"HTTP_PROXY": url}
+    else:
+        with service_of(cell["whose"], outage, wrong=wrong) as url:
+            yield url, {}
+
+
+def verdict_of(cell: Cell, root: Path) -> Verdict:
+    whose, when = cell["whose"], cell["when"]
+    own_base = when == BASE and whose in {AGENT, MCP}
+    begins = {CONFIRMATION: "when a case runs again", BASE: "on base"}.get(when, "at once")
+    wrong = when in {CONFIRMATION, BASE}
+    outage = Outage(kind=cell["outage"], begins="at once" if own_base else begins)  # type: ignore[arg-type]
+    with contextlib.ExitStack() as stack:
+        url, variables = stack.enter_context(_place(cell, outage, wrong=wrong))
+        proxy = variables.get("HTTP_PROXY", "")
+        base_url, base_variables = url, variables
+        if own_base:
+            url, variables = stack.enter_context(service_of(whose, None)), {}
+        lab = Lab(root=root, whose=whose, url=url, variables=variables, outage=cell["outage"])
+        lab.evals()
+        if when == PYTEST:
+            lab.write()
+            return _judged(_pytest(lab), proxy)
+        if when == SHARD:
+            lab.write()
+            part = lab.gate("run", "--shard", "1/1", output="shards/1")
+            done = lab.gate("merge", "shards", output="merged")
+            assert part.code == done.code, "a part says only whether it is complete"
+            return _judged(done, proxy)
+        repo = new_repo(root)
+        on_base = when == BASE
+        lab.write(wrong=on_base, base=on_base, url=base_url if own_base else "", variables=base_variables)
+        (root / "base.json").write_bytes(healthy(whose))
+        repo.commit({".gitignore": "out/\n__pycache__/\n"}, "The base branch")
+        repo.branch("change")
+        lab.write(wrong=wrong)
+        repo.commit({"notes.md": "x\n"}, "The pull request")
+        baseline = "rerun" if when == BASE else "file:base.json"
+        done = lab.gate("run", "--baseline", baseline, "--base-ref", "main")
+        return _judged(done, proxy if when == SCREENING else "")
+
+
+def _metrics(report: RunReport) -> list[MetricReport]:
+    return [metric for case in report.cases for metric in case.metrics]
+
+
+def _judged(done: Done, proxy: str = "") -> Verdict:
+    """The verdict; the agent is not blamed for what could not be evaluated, and a dead proxy is named."""
+    report = done.report
+    errors = [run.error for case in report.cases for run in case.runs if run.error is not None]
+    assert {error.owner for error in errors} <= {"provider", "gate"}, errors
+    if proxy:
+        messages = [error.message for error in errors] + [m.reason.message for m in _metrics(report) if m.reason]
+        assert messages and all(f"the proxy {proxy} (HTTP_PROXY)" in message for message in messages), messages
+    reasons = [reason.code for reason in report.reasons]
+    assert "budget" not in reasons, "more extra runs would change nothing"
+    # Whether the attempts or the time end first is a matter of milliseconds.
+    return Verdict(done.code, next(iter(reasons), "").replace("-deadline", "-unavailable"))
+
+
+def _pytest(lab: Lab) -> Done:
+    options = ["agent-python=" + lab.python] if lab.whose != REMOTE else []
+    options += [
+        f"{name.removeprefix('--')}={value}" for name, value in zip(lab.flags[::2], lab.flags[1::2], strict=True)
+    ]
+    variables = lab.repository.environment(lab.environment)
+    environment = {name: value for name, value in variables.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--adk-evals"]
+    process = subprocess.run(
+        [*command, *(f"--adk-evals-set={option}" for option in options)],
+        cwd=lab.root,
+        env={**environment, "PYTEST_ADDOPTS": WITHOUT_PLUGINS},
+        capture_output=True,
+        text=True,
+        timeout=120 * patience(),
+        check=False,
+    )
+    output = lab.root / "agent-eval-results"
+    code = Done(code=0, out="", err="", output=output, seconds=0).report.exit_code or 0
+    done = Done(code=code, out=process.stdout, err=process.stderr, output=output, seconds=0)
+    counts = process.stdout.strip().splitlines()[-1]
+    assert process.returncode == (pytest.ExitCode.OK if code == 0 else pytest.ExitCode.TESTS_FAILED), process.stdout
+    assert "failed" not in counts, "an outage is an error of the items, not a failure"
+    assert ("error" in counts) == (code != 0), counts
+    return done
+
+
+def test_outages__table() -> None:
+    TABLE.check()
+
+
+@pytest.mark.parametrize("cell", TABLE.cells_to_run())
+def test_outages(cell: Cell, tmp_path: Path) -> None:
+    done = verdict_of(cell, tmp_path)
+
+    assert done == TABLE.expected(cell)
