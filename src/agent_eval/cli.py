@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "tapes": "list recorded tool answers; remove unused ones",
     },
     "more": {
-        "calibrate": "measure how well a judge agrees with people; suggest thresholds",
+        "calibrate": "measure how well a judge agrees with people",
         "export": "export results to other tools",
     },
 }

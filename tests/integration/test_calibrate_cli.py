@@ -167,9 +167,6 @@ def test_calibrate__mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, cal
     for arguments, problem in (
         (("same.jsonl", "--criterion", MATCH, "--min-kappa", "0.5"), "labels-one-sided"),
         (("same.jsonl", "--criterion", "safety"), "unknown-metric"),
-        (("same.jsonl",), "calibrate-misused"),
-        (("--suggest-thresholds", "nowhere", "--criterion", MATCH), "calibrate-misused"),
-        (("--suggest-thresholds", "nowhere"), "results-unusable"),
         (("same.jsonl", "--criterion", MATCH, "--judge-model", "what/ever"), "judge-model-unknown"),
     ):
         code, out, err = calibrate(*arguments)
@@ -196,22 +193,3 @@ def test_calibrate__rubrics_of_a_config(tmp_path: Path, calibrate: Any) -> None:
     assert "By rubric:" in out
     assert "kappa 1.00" in out
     assert "It is polite.: people fail, judge pass (3:0)" in out
-
-
-def test_calibrate_cli__suggest_thresholds(tmp_path: Path, calibrate: Any, judge: FakeGemini) -> None:
-    with repository_in(tmp_path / "repo") as repository:
-        criteria(repository, MATCH, more={"response_match_score": 0.2})
-        answers(repository, {"good": ["Paris.", "Paris."], "half": ["Paris.", BAD]})
-        done = judged_run(repository, judge)
-    code, out, err = calibrate("--suggest-thresholds", str(done.output), "--pass-probability", "0.5", server=None)
-
-    assert code == 0, err
-    assert f"{MATCH}: 0.50 holds with at least 50% (now 0.50)" in out
-    assert "lowest: 0.50, evals/some.evalset.json:half, run 1 of " in out
-    _, out, _ = calibrate("--suggest-thresholds", str(done.output), "--num-runs", "3", "--format", "json", server=None)
-    report = json.loads(out)
-    assert (report["wanted"], report["num_runs"], report["needed"]) == (0.95, 3, 57)
-    assert [(entry["metric"], entry["probability"], entry["enough"]) for entry in report["suggestions"]] == [
-        (MATCH, 0.25, False),
-        ("response_match_score", 0.25, False),
-    ]

@@ -269,32 +269,6 @@ def test_make_report__notice_of_few_labels() -> None:
     assert notice.startswith("Only 1 of 2 labels are fail")
 
 
-def test_make_report__other_thresholds() -> None:
-    target = criterion("response_evaluation_score=5")
-    grades = {"Paris.": "5", "w": "4", "x": "4", "y": "3", "z": "1"}
-    parsed = labels(
-        target, *(row("pass" if stars in "45" else "fail", response=text) for text, stars in grades.items())
-    )
-
-    def grade(request: ModelRequest) -> Any:
-        return verdict(grades[request.prompt.rsplit("\n</data", 1)[0].rsplit("\n", 1)[1]])
-
-    result = report(target, parsed, grade)
-    assert [(each.threshold, each.wrongly_passed, each.wrongly_failed) for each in result.thresholds] == [
-        (1, 2, 0),
-        (3, 1, 0),
-        (4, 0, 0),
-        (5, 0, 2),
-    ]
-    assert [each.kappa for each in result.thresholds if each.threshold in {4, 5}] == [pytest.approx(1), result.kappa]
-    assert any(notice.startswith("Kappa would be highest, 1.00, with a threshold of 4.") for notice in result.notices)
-
-
-def test_make_report__no_other_thresholds_for_binary_scores() -> None:
-    target = criterion(MATCH)
-    assert report(target, labels(target, row("pass"), row("fail", response=BAD))).thresholds == []
-
-
 def test_ask__hallucinations() -> None:
     """Two questions for each response, and the share of sentences that are borne out against the threshold."""
     target = criterion("hallucinations_v1=0.6")

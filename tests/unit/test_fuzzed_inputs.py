@@ -185,7 +185,6 @@ def test_main__mutated_inputs_end_in_an_exit_code(
             ["compare", "results.json", "other.json"],
             ["flaky", "results.json"],
             ["show", "results.json"],
-            ["calibrate", "--suggest-thresholds", "results.json"],
         ],
         "base.json": [["compare", "base.json", "other.json"], ["flaky", "base.json"]],
         "labels.jsonl": [["calibrate", "labels.jsonl", *criterion]],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from math import fsum
 
 from agent_eval.core.content import FunctionCall
@@ -15,8 +14,6 @@ from agent_eval.evalset.models import EvalCase
 
 MOST_RUNS = 20
 """Each run is scored with each other one as the expectation, so more of them would take long."""
-_MOST_STATES = 20_000
-"""States of the search for a longest common subsequence. Runs of one agent are alike, and need a few dozen."""
 
 Run = Sequence[Invocation]
 """The turns of one run."""
@@ -90,7 +87,7 @@ def common_calls(
     Args:
         runs: The calls of the turn, by run.
         reference: The index of the run whose calls are returned.
-        ordered: Only calls that every run made in the same order: a longest common subsequence. Otherwise the calls
+        ordered: Only calls that every run made in the same order: a common subsequence. Otherwise the calls
             that every run made in any order, each as often as in the run with the fewest.
         ignore_args: Calls of one tool are the same, whatever their args.
 
@@ -99,7 +96,7 @@ def common_calls(
     """
     keys = [[call_key(call, ignore_args=ignore_args) for call in calls] for calls in runs]
     if ordered:
-        return _places(_longest_common(keys), keys[reference])
+        return _places(_common(keys), keys[reference])
     common = Counter(keys[0])
     for run in keys[1:]:
         common &= Counter(run)
@@ -119,54 +116,10 @@ def _places(keys: Sequence[str], within: Sequence[str]) -> list[int]:
     return places
 
 
-def _longest_common(runs: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """A longest common subsequence; which one of several does not depend on the order of the runs."""
-    runs = sorted({tuple(run) for run in runs})
-    states = 0
-
-    @cache
-    def longest(places: tuple[int, ...]) -> tuple[str, ...]:
-        nonlocal states
-        states += 1
-        if states > _MOST_STATES:
-            raise _TooManyStates
-        heads = {run[place] for run, place in zip(runs, places, strict=True) if place < len(run)}
-        if len(heads) == 1 and all(place < len(run) for run, place in zip(runs, places, strict=True)):
-            (key,) = heads  # It is part of a longest one in any case.
-            return (key, *longest(tuple(place + 1 for place in places)))
-        best: tuple[str, ...] = ()
-        for key in sorted(set(runs[0][places[0] :])):
-            following = _after(key, runs, places)
-            if following is not None:
-                candidate = (key, *longest(following))
-                if len(candidate) > len(best):
-                    best = candidate
-        return best
-
-    try:
-        return longest((0,) * len(runs))
-    except (_TooManyStates, RecursionError):
-        return _pairwise(runs)
-
-
-class _TooManyStates(Exception):
-    """The runs differ too much for an exact answer."""
-
-
-def _after(key: str, runs: Sequence[Sequence[str]], places: Sequence[int]) -> tuple[int, ...] | None:
-    """The places after the next occurrence of a key in each run; None if a run has no other one."""
-    following = []
-    for run, place in zip(runs, places, strict=True):
-        if key not in run[place:]:
-            return None
-        following.append(run.index(key, place) + 1)
-    return tuple(following)
-
-
-def _pairwise(runs: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """A common subsequence that need not be the longest one."""
-    common = runs[0]
-    for run in runs[1:]:
+def _common(runs: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """A common subsequence, which does not depend on the order of the runs; of two runs it is the longest one."""
+    common, *others = sorted({tuple(run) for run in runs})
+    for run in others:
         lengths = [[0] * (len(run) + 1) for _ in range(len(common) + 1)]
         for i in range(len(common) - 1, -1, -1):
             for j in range(len(run) - 1, -1, -1):
@@ -182,5 +135,5 @@ def _pairwise(runs: Sequence[Sequence[str]]) -> tuple[str, ...]:
                 i += 1
             else:
                 j += 1
-        common = kept
-    return tuple(common)
+        common = tuple(kept)
+    return common

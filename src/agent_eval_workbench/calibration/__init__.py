@@ -1,1 +1,1 @@
-"""`agent-eval calibrate`: how well an LLM judge agrees with human labels, and thresholds from recorded runs."""
+"""`agent-eval calibrate`: how well an LLM judge agrees with human labels."""

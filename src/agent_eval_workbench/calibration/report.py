@@ -46,15 +46,6 @@ class ShareReport(WireModel):
     interval: Interval | None = None
 
 
-class OtherThreshold(WireModel):
-    """The agreement with another threshold."""
-
-    threshold: float
-    kappa: float | None = None
-    wrongly_passed: int
-    wrongly_failed: int
-
-
 class RubricReport(WireModel):
     """The agreement on one rubric."""
 
@@ -117,8 +108,6 @@ class CalibrationReport(WireModel):
     """Mean of verdict minus label; above 0 the judge is lenient."""
     table: Table
     rubrics: list[RubricReport] = Field(default_factory=list)
-    thresholds: list[OtherThreshold] = Field(default_factory=list)
-    """For pass and fail labels and scores with more than two values: each of these values as threshold."""
     close: int = 0
     """Number of verdicts that a single vote could have changed."""
     unjudged: list[UnjudgedReport] = Field(default_factory=list)
@@ -191,7 +180,6 @@ def make_report(
         mean_difference=sum(verdict - label for label, verdict in pairs) / len(pairs) if pairs else None,
         table=table,
         rubrics=_by_rubric(opinions, weights) if labels.by_rubric else [],
-        thresholds=_by_threshold(judged) if binary and not labels.by_rubric else [],
         close=sum(opinion.close for opinion in judged),
         unjudged=_unjudged(opinions),
         disagreements=disagreements,
@@ -259,19 +247,6 @@ def _by_rubric(opinions: Sequence[Opinion], weights: Weights) -> list[RubricRepo
     return reports
 
 
-def _by_threshold(judged: Sequence[Opinion]) -> list[OtherThreshold]:
-    scored = [(opinion.label, opinion.score) for opinion in judged if opinion.score is not None]
-    scores = sorted({score for _, score in scored})
-    reports = []
-    for threshold in scores if len(scores) > 2 else ():
-        pairs = [(label, float(score >= threshold)) for label, score in scored]
-        passed, failed = pairs.count((0.0, 1.0)), pairs.count((1.0, 0.0))
-        reports.append(
-            OtherThreshold(threshold=threshold, kappa=kappa_of(pairs), wrongly_passed=passed, wrongly_failed=failed)
-        )
-    return reports
-
-
 def _unjudged(opinions: Sequence[Opinion]) -> list[UnjudgedReport]:
     missing = [(opinion.reason or "", opinion.message or "") for opinion in opinions if opinion.verdict is None]
     first = dict(reversed(missing))
@@ -293,11 +268,5 @@ def _notices(report: CalibrationReport, pairs: Sequence[tuple[float, float]]) ->
     interval = report.interval
     if report.min_kappa is not None and interval is not None and interval.low < report.min_kappa <= interval.high:
         yield f"{report.min_kappa:g} is inside the interval of kappa: label more responses for a clear decision."
-    best = max(report.thresholds, key=lambda other: (other.kappa or 0.0, other.threshold), default=None)
-    if best is not None and best.kappa is not None and report.kappa is not None and best.kappa > report.kappa + 1e-9:
-        yield (
-            f"Kappa would be highest, {best.kappa:.2f}, with a threshold of {best.threshold:.4g}. It was selected on "
-            "these labels: expect a slightly lower kappa on others."
-        )
     if report.close:
         yield f"{plural(report.close, 'verdict')} depended on a single vote and could differ next time."

@@ -12,7 +12,7 @@ from agent_eval.settings import BY_INPUT, SETTINGS
 from agent_eval_workbench.commands import export_arguments, record_arguments
 
 _JUDGES = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-calls", "max-tokens", "max-cost")
-_CALIBRATION = ("config", *_JUDGES, "run-timeout", "num-runs")
+_CALIBRATION = ("config", *_JUDGES, "run-timeout")
 _RECORDING = {
     "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
     "remote-sessions", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
@@ -108,11 +108,10 @@ def _scopes(text: str) -> tuple[str, ...]:
 
 def add_calibrate(parser: argparse.ArgumentParser) -> None:
     """Adds them to the parser."""
-    parser.add_argument(
-        "labels", nargs="?", type=Path, metavar="LABELS", help="JSON Lines file with responses and human labels."
-    )
+    parser.add_argument("labels", type=Path, metavar="LABELS", help="JSON Lines file with responses and human labels.")
     parser.add_argument(
         "--criterion",
+        required=True,
         metavar="NAME|CONFIG",
         help="Judged metric (METRIC or METRIC=THRESHOLD; options come from --config), or a config file with one.",
     )
@@ -130,32 +129,12 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", type=_count, default=10, metavar="N", help="Number of disagreements to print. Default: 10."
     )
-    parser.add_argument(
-        "--suggest-thresholds",
-        nargs="+",
-        type=Path,
-        metavar="RESULTS",
-        help="Suggest thresholds from results.json files of recorded runs (or their directories) instead.",
-    )
-    parser.add_argument(
-        "--pass-probability",
-        type=_probability,
-        default=0.95,
-        metavar="P",
-        help="Probability with which the current agent should pass a suggested threshold. Default: 0.95.",
-    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
 def _kappa(text: str) -> float:
     if not -1 <= (value := _float(text)) <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
-    return value
-
-
-def _probability(text: str) -> float:
-    if not 0 < (value := _float(text)) < 1:
-        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, not {text!r}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""`agent-eval calibrate`: how well a judge agrees with human labels, or which thresholds the agent would pass."""
+"""`agent-eval calibrate`: how well a judge agrees with human labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from agent_eval.commands.start import log_problems, print_problems, settings_of
 from agent_eval.core.content import text_of
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural
-from agent_eval.core.wire import WireModel
 from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import Judge, Options, judge_calls
 from agent_eval.models import ModelUse
@@ -28,7 +27,6 @@ from agent_eval_workbench.calibration.labels import LabelSet, read_labels
 from agent_eval_workbench.calibration.report import CalibrationReport, make_report
 from agent_eval_workbench.calibration.target import TargetCriterion, choose_target
 from agent_eval_workbench.calibration.text import render_text
-from agent_eval_workbench.calibration.thresholds import read_results, render_thresholds, suggest
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -63,38 +61,12 @@ def _calibrated(
         The exit code: 0; 1 if kappa is too low; 2 after an error; 3 if too few labels could be judged. Then the text
         to print, empty after an error, and the problems of the input.
     """
-    usage_problem = _usage_problem(arguments)
-    if usage_problem is not None:
-        return INVALID, "", [usage_problem]
-    if arguments.suggest_thresholds:
-        paths = [settings.root / path for path in arguments.suggest_thresholds]
-        reports, problems = read_results(paths, settings.root)
-        if has_error(problems):
-            return INVALID, "", problems
-        thresholds = suggest(reports, requested=arguments.pass_probability, num_runs=settings.num_runs)
-        as_json = arguments.format == "json"
-        return 0, _json(thresholds) if as_json else render_thresholds(thresholds), problems
     report, problems = asyncio.run(_calibrate(arguments, settings, environ, log))
     if report is None:
         return INVALID, "", problems
-    text = _json(report) if arguments.format == "json" else render_text(report, show=arguments.show)
+    as_json = arguments.format == "json"
+    text = report.model_dump_json(indent=2) + "\n" if as_json else render_text(report, show=arguments.show)
     return _EXIT_CODES[report.verdict], text, problems
-
-
-def _json(report: WireModel) -> str:
-    return report.model_dump_json(indent=2) + "\n"
-
-
-def _usage_problem(arguments: argparse.Namespace) -> Problem | None:
-    extra = "LABELS" if arguments.labels else "--criterion" if arguments.criterion else None
-    if arguments.suggest_thresholds and extra:
-        message = f"--suggest-thresholds reads results.json files and can't be combined with {extra}."
-    elif not arguments.suggest_thresholds and (arguments.labels is None or not arguments.criterion):
-        message = "A label file and --criterion are required, or --suggest-thresholds."
-    else:
-        return None
-    hint = "E.g. `agent-eval calibrate labels.jsonl --criterion final_response_match_v2`."
-    return Problem(severity=Severity.ERROR, code="calibrate-misused", message=message, hint=hint)
 
 
 async def _calibrate(
