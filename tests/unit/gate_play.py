@@ -15,8 +15,10 @@ from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import NO_NAME, Budget, Decision, Rules
+from agent_eval.gate.stats.decision import Budget, Decision, Rules
 from agent_eval.gate.verdict import Verdict
+from agent_eval.report.phrases import numbers_in_words, text
+from agent_eval.report.views.grouping import NO_NAME
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
 
@@ -100,7 +102,7 @@ def play(story: Story) -> Played:
     rounds: dict[tuple[str, int], int] = {}
     spent = 0
     compared = None
-    rules = Rules(base_name=story.base_name)
+    rules = Rules()
     for number in range(MOST_STEPS if history is not None else 0):
         rounds |= {
             (case.case_id, run.run): rounds.get((case.case_id, run.run), number)
@@ -128,11 +130,16 @@ def play(story: Story) -> Played:
         spent += sum(step.head.values()) + sum(step.base.values())
     assert history is None or compared is not None, "it never decides"
     verdict = evaluate(cases, policy, gate=story.gate, pull_request=story.pull_request, compared=compared)
+    decision = compared.decision if compared is not None else None
+    for reason in (*verdict.reasons, *verdict.notes, *(decision.reasons if decision is not None else ())):
+        reason.message = text(reason, story.base_name)
+    for decided in decision.cases if decision is not None else ():
+        numbers_in_words(decided, story.base_name)
     return Played(
         cases=cases,
         confirmations=made[0],
         history=history,
-        decision=compared.decision if compared is not None else None,
+        decision=decision,
         gathered=compared.gathered if compared is not None else None,
         verdict=verdict,
         spent=spent,

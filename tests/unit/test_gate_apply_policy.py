@@ -6,7 +6,8 @@ import pytest
 from history_samples import FILE, SCORE, TOKENS, case
 from policy_texts import policy_of
 
-from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notices
+from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
+from agent_eval.report.phrases import text
 from agent_eval.results.report import CaseReport, MetricReport
 
 
@@ -107,7 +108,7 @@ def test_apply_policy__a_quarantined_case_is_reported_with_what_it_did(runs: str
     assert after.status == "quarantined"
     assert after.reason is not None
     assert after.reason.code == "quarantined"
-    assert after.reason.message == f"{did}; quarantined until 2027-01-31 by @alice: slow clock"
+    assert text(after.reason) == f"{did}; quarantined until 2027-01-31 by @alice: slow clock"
     assert (after.metrics, after.runs) == (case("a", runs).metrics, case("a", runs).runs)
 
 
@@ -118,13 +119,13 @@ def test_apply_policy__a_quarantined_case_that_was_not_run_says_so() -> None:
 def test_apply_policy__notices_about_quarantines() -> None:
     after = applied(HELD, case("a1", "0"), case("a2", "1"), case("b", "0"))
     assert [rescored.status for rescored in after] == ["quarantined", "quarantined", "failed"]
-    assert quarantine_notices(after) == ["2 quarantined cases, 1 of which failed; they don't block"]
-    assert quarantine_notices(after[1:]) == ["1 quarantined case, which did not fail; it doesn't block"]
-    assert quarantine_notices([case("b", "0")]) == []
+    assert [note.data for note in quarantine_notes(after)] == [{"phrase": "quarantined-cases", "count": 1, "total": 2}]
+    assert [note.data["count"] for note in quarantine_notes(after[1:])] == [0]
+    assert quarantine_notes([case("b", "0")]) == []
 
 
 def test_apply_policy__thresholds_and_quarantine_together() -> None:
     [after] = applied(entry("threshold = 0.9") + HELD, case("a", scores=[0.8]))
     assert after.reason is not None
-    assert after.reason.message.startswith("it failed (below the threshold")
+    assert after.reason.data["because"].code == "below-threshold"
     assert after.file == FILE

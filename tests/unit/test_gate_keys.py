@@ -38,8 +38,8 @@ KEYLESS = case("errored", kind="provider-unavailable", hint=f"{KEY_HINT} And so 
 )
 def test_no_secrets__is_the_cause(cases: list[CaseReport]) -> None:
     fork, dependabot = no_secrets(cases, is_fork=True), no_secrets(cases, is_fork=False)
-    assert fork is not None and fork.message == "No model key: pull requests from forks get no secrets"
-    assert dependabot is not None and "Dependabot" in dependabot.message
+    assert fork is not None and fork.data == {"is_fork": True}
+    assert dependabot is not None and dependabot.data == {"is_fork": False}
 
 
 @pytest.mark.parametrize(

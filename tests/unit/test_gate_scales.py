@@ -15,6 +15,7 @@ from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
 from agent_eval.pipeline._regression import decision_report
+from agent_eval.report.phrases import numbers_in_words, text
 from agent_eval.report.views._significance import suite_lines
 from agent_eval.results._merge import merge
 from agent_eval.results.decision import DecisionReport
@@ -120,6 +121,7 @@ def test_scales__one_case_of_many_that_costs_more() -> None:
 
     [decided_case] = [result for result in decision.cases if result.metric == TOKENS]
     assert (decided_case.case_id, decided_case.word, decided_case.blocking) == (f"{FILE}:c0", "worse", True)
+    numbers_in_words(decided_case)
     assert decided_case.evidence == "2,500 now (6 runs), 1,000 on the base branch (10 runs)"
     assert (decided_case.head_mean, decided_case.base_mean) == (2500.0, 1000.0)
 
@@ -129,14 +131,16 @@ def test_scales__one_case_of_many_whose_score_falls() -> None:
 
     [decided_case] = [result for result in decision.cases if result.metric == FIVE and result.blocking]
     assert (decided_case.case_id, decided_case.word) == (f"{FILE}:c0", "worse")
-    assert decided_case.evidence == "3.20 now (6 runs), 4.40 on the base branch (10 runs)"
+    numbers = decided_case.numbers
+    assert [numbers["head"], numbers["base"]] == pytest.approx([3.2, 4.4])
+    assert (numbers["head_runs"], numbers["base_runs"]) == (6, 10)
 
 
 def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:
     scores = decided(five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"))
     counts = decided(tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"))
 
-    assert [reason.message for reason in (*scores.reasons, *counts.reasons)] == [
+    assert [text(reason) for reason in (*scores.reasons, *counts.reasons)] == [
         f"The suite as a whole got worse in {FIVE}: 1.20 lower over 6 cases",
         f"The suite as a whole got worse in {TOKENS}: 500 higher over 6 cases",
     ]

@@ -15,7 +15,6 @@ from inline_snapshot import snapshot
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import (
     Budget,
-    CaseDecision,
     ConfirmOnBase,
     Decision,
     MetricRule,
@@ -24,6 +23,8 @@ from agent_eval.gate.stats.decision import (
     usual_extra_runs,
 )
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
+from agent_eval.report.phrases import numbers_in_words, text
+from agent_eval.results import CaseDecisionReport
 
 YES, NO = 1.0, 0.0
 Draw = Callable[[str, str], float]
@@ -69,7 +70,7 @@ def run(
     raise AssertionError("it never decides")
 
 
-def of(decision: Decision, case_id: str) -> CaseDecision:
+def of(decision: Decision, case_id: str) -> CaseDecisionReport:
     return next(decided for decided in decision.cases if decided.case_id == case_id)
 
 
@@ -95,6 +96,7 @@ def test_sequential__a_broken_case_is_confirmed_and_named() -> None:
     assert decision.outcome == "failed"
     assert [(reason.code, reason.case_ids) for reason in decision.reasons] == [("case-worse", ["bad"])]
     bad = of(decision, "bad")
+    numbers_in_words(bad)
     assert (bad.word, bad.blocking, bad.evidence) == snapshot(
         ("broken", True, "0 of 3 now, 10 of 10 on the base branch")
     )
@@ -199,11 +201,11 @@ def test_sequential__the_whole_suite_gets_worse() -> None:
     ]
     decision, asked = run(evidence, draw)
     assert decision.outcome == "failed"
-    halves = [set(step.head) for step in asked if "half of the suite" in step.why]
+    halves = [set(step.head) for step in asked if step.why == "suite"]
     assert len(halves) == 2 and not halves[0] & halves[1]
     reason = decision.reasons[0]
     assert reason.code == "suite-worse"
-    assert reason.message.startswith("The suite as a whole got worse: ")
+    assert reason.code == "suite-worse"
     assert reason.case_ids, "only cases that failed again are named"
     assert all((of(decision, name).head_mean or 0) < 1 for name in reason.case_ids)
     suite = decision.suites[0]
@@ -219,7 +221,7 @@ def test_sequential__a_suite_that_cannot_run_again_is_inconclusive() -> None:
     recorded, _ = run(evidence, always(YES), budget=Budget(extra_runs=0, no_more="recorded"))
     assert recorded.outcome == "inconclusive"
     assert {reason.code for reason in recorded.reasons} == {"recorded-answers"}
-    assert any(reason.message.startswith("The suite as a whole looks worse") for reason in recorded.reasons)
+    assert any(reason.data.get("phrase") == "suite-undecided" for reason in recorded.reasons)
 
 
 def test_sequential__a_cause_that_a_whole_run_shares_blocks_nothing() -> None:
@@ -268,7 +270,8 @@ def test_sequential__a_broken_case_never_passes(stored: int, can_run_base: bool,
     assert decision.outcome == "failed"
     bad = of(decision, "bad")
     assert bad.word == "broken" and bad.blocking
-    assert bad.by == ("threshold" if stored < 2 and (mode == "never" or not can_run_base) else bad.by)
+    if stored < 2 and (mode == "never" or not can_run_base):
+        assert "broken-case" in {reason.code for reason in decision.reasons}
 
 
 def test_sequential__a_thin_base_is_run_for_the_suspicious_alone() -> None:
@@ -276,7 +279,7 @@ def test_sequential__a_thin_base_is_run_for_the_suspicious_alone() -> None:
     decision, asked = run(evidence, broken_head, Rules(), Budget(can_run_base=True))
     assert {name for step in asked for name in step.base} == {"bad"}
     assert sum(step.base.get("bad", 0) for step in asked) == 4
-    assert of(decision, "bad").by == "comparison"
+    assert "broken-case" not in {reason.code for reason in decision.reasons}
 
 
 def test_sequential__always_compares_runs_of_the_same_day_alone() -> None:
@@ -296,8 +299,8 @@ def test_sequential__what_would_decide_is_said() -> None:
     decision, _ = run(evidence, lambda side, name: next(flips) if name == "odd" else YES)
     assert decision.outcome == "inconclusive"
     odd = of(decision, "odd")
-    assert odd.undecided and odd.word == "suspicious" and not odd.blocking
-    assert odd.would_decide == snapshot("5 more runs of the base branch would decide if all of them pass")
+    assert odd.word == "suspicious" and not odd.blocking
+    assert odd.lacks == 5
     assert decision.reasons[0].code == "thin-base"
 
 
@@ -318,15 +321,15 @@ def test_sequential__what_fails_on_a_thin_base_too_is_not_left_open() -> None:
     flips = iter([NO, NO, YES] * 5)
     evidence = [*(case(f"s{index}", [YES], [YES] * 4) for index in range(9)), case("odd", [NO], [NO, YES, YES, YES])]
     decision, _ = run(evidence, lambda side, name: next(flips))
-    assert decision.outcome == "passed" and not of(decision, "odd").undecided
+    assert decision.outcome == "passed" and of(decision, "odd").lacks is None
 
 
 def test_sequential__what_would_decide_is_reported_for_several_together() -> None:
     flips = {"seldom": iter([NO, NO, NO, NO, NO, YES] * 5), "often": iter([NO, NO, YES] * 9)}
     evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(name, [NO], [YES]) for name in flips)]
     decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
-    assert of(decision, "seldom").would_decide == "3 more runs of the base branch would decide if all of them pass"
-    assert decision.reasons[0].message.endswith(". 5 more runs of the base branch would decide if all of them pass")
+    assert of(decision, "seldom").lacks == 3
+    assert decision.reasons[0].data["base_runs"] == 5
 
 
 # Budgets
@@ -374,7 +377,7 @@ def test_sequential__without_a_budget_a_suspicious_case_is_not_passed() -> None:
     decision, asked = run([*steady(29), case("bad", [NO], [YES] * 10)], broken_head, Rules(), Budget(extra_runs=0))
     assert not asked and decision.outcome == "inconclusive"
     assert decision.reasons[0].code == "budget"
-    assert decision.reasons[0].message == snapshot(
+    assert text(decision.reasons[0]) == snapshot(
         "1 suspected regression is undecided: bad (0 of 1 now, 10 of 10 on the base branch). More runs may decide it, "
         "but no more could be made: raise `max-extra-runs` or `run-timeout`, or start the job again"
     )
@@ -480,6 +483,7 @@ def test_sequential__scores_of_one_case_that_fall_are_named() -> None:
     decision, asked = run(evidence, lambda side, name: values.gauss(0.4 if name == "bad" else 0.8, 0.03), rules)
     bad = of(decision, "bad")
     assert decision.outcome == "failed" and bad.word == "worse" and bad.blocking
+    numbers_in_words(bad)
     assert bad.evidence == snapshot("0.39 now (6 runs), 0.81 on the base branch (10 runs)")
     assert sum(step.head.get("bad", 0) for step in asked) <= 15
 

@@ -51,10 +51,10 @@ def test_verdict__reasons_name_failures_first_then_what_hit_most_cases() -> None
         case("failed", "agent-crash"),
     ]
     verdict = decide(cases)
-    assert [(reason.code, reason.message) for reason in verdict.reasons] == [
-        ("failed", "2 of 6 cases"),
-        ("provider-unavailable", "3 cases could not be evaluated (provider-unavailable)"),
-        ("run-timeout", "1 case not run (run-timeout)"),
+    assert [(reason.code, reason.data.get("phrase"), reason.data["count"]) for reason in verdict.reasons] == [
+        ("failed", None, 2),
+        ("provider-unavailable", "cases-errored", 3),
+        ("run-timeout", "cases-not-run", 1),
     ]
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_eval.report.phrases import text
 from agent_eval.results._merge import WITHOUT_KEY, merge, status_of_run
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore
@@ -100,7 +101,7 @@ def test_merge__nothing_passes_without_a_passing_score_of_every_metric(
         assert case.reason is None
     else:
         assert case.reason is not None
-        assert case.reason.message
+        assert text(case.reason) != case.reason.code
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_merge__a_metric_missing_in_a_failed_run_is_never_masked_by_the_pass_rat
     case = judged({"lenient": 0.5, "response": None}, {"lenient": 1.0, "response": 1.0}, rate=0.5)
     assert [metric.status for metric in case.metrics] == ["passed", "not_evaluated"]
     assert case.status == "errored"
-    assert case.reason == Reason(code="not-evaluated", message="response could not be evaluated: 2 turns instead of 1")
+    assert case.reason == Reason.of("not-evaluated", metric="response", because=MISSING)
 
 
 def test_merge__the_mean_is_a_running_sum() -> None:
@@ -172,7 +173,7 @@ def test_merge__per_run_scores_are_kept_in_order() -> None:
     assert [run.run for run in case.runs] == [0, 1, 2]
     assert [(score.run, score.score) for score in case.metrics[0].runs] == [(0, 1.0), (2, 0.0)]
     assert case.reason is not None
-    assert case.reason.message == "1 of 3 runs passed; min-pass-rate is 1"
+    assert case.reason == Reason.of("min-pass-rate", passed=1, runs=3, rate=1.0)
 
 
 def test_merge__a_run_that_is_there_twice_counts_once_and_the_later_one() -> None:

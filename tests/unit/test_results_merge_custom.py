@@ -78,4 +78,4 @@ def test_merge__a_metric_that_fails_above_its_threshold_says_so_itself() -> None
     """It was reported as below the threshold."""
     [merged] = merge(case([(1.0, "failed")], threshold=0.5), min_pass_rate=1.0)
     assert merged.reason is not None
-    assert merged.reason.message == "mine returned FAILED (score 1, threshold 0.5)"
+    assert merged.reason == Reason.of("below-threshold", decided={"mine": [1.0, 0.5]})

@@ -205,11 +205,13 @@ def _quoted(report: RunReport) -> RunReport:
     """The report with its reasons, warnings and notices as quotations: the artifact chooses them, one may be the
     headline, and the others are at the top of the comment.
     """
-    from agent_eval.gate.keys import OF_A_FORK, OF_DEPENDABOT
+    from agent_eval.gate.keys import NO_SECRETS
+    from agent_eval.report.phrases import say
 
     reasons = [
-        reason
-        if reason.message in {OF_A_FORK, OF_DEPENDABOT}
+        # Its words are ours: the artifact only chooses between two sentences.
+        Reason(code=NO_SECRETS, message=say(NO_SECRETS, is_fork=reason.data["is_fork"] is True))
+        if reason.code == NO_SECRETS and "is_fork" in reason.data
         else reason.model_copy(update={"message": _quotation(reason.message)})
         for reason in report.reasons
     ]
@@ -226,8 +228,10 @@ def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:
     """The report without a `passed` that the run contradicts, because a later step failed or the results are forged."""
     if report.verdict != "passed" or conclusion in {"success", None}:
         return report
-    message = f"The results say passed, but the run ended with {harmless(conclusion or '')}"
-    reason = Reason(code="run-ended-otherwise", message=message)
+    from agent_eval.report.phrases import say
+
+    ended = "run-ended-otherwise"
+    reason = Reason(code=ended, message=say(ended, conclusion=harmless(conclusion or "")))
     verdict = "failed" if conclusion == "failure" else "inconclusive"
     return report.model_copy(update={"verdict": verdict, "reasons": [reason], "blocking": []})
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from agent_eval.core.text import plural
 from agent_eval.evalset.models import METRICS
 from agent_eval.gate.history import is_scored
 from agent_eval.gate.stats import PASS
@@ -40,35 +39,20 @@ def caveat_of(
     if not cases:
         return None  # `decide` has a reason for this.
     if not any(map(is_scored, gating or cases)):
-        return _nothing_scored(gating or cases)
+        causes = Counter(map(code_of, gating or cases))
+        ordered = dict(sorted(causes.items(), key=lambda entry: (-entry[1], entry[0])))
+        return Reason.of(NOTHING_SCORED, total=len(gating or cases), causes=ordered)
     if value != "passed":
         return None
     if not gating:
-        return _nothing_gated(cases)
+        quarantined = sum(case.status == "quarantined" for case in cases)
+        return Reason.of(NOTHING_GATED, quarantined=quarantined, informing=len(cases) - quarantined)
     by_scores = any(suite.blocking and suite.metric != PASS for suite in suites)
     if not by_scores and not any(_can_fail(metric) for case in gating for metric in case.metrics):
-        return Reason(code=NOTHING_GATED, message="Nothing was gated: no threshold is above the lowest score")
+        return Reason.of(NOTHING_GATED)
     if not any(case.status == "passed" for case in gating):
-        return Reason(code=NO_CASE_PASSES, message=f"No regressions, but 0 of {plural(len(gating), 'case')} pass")
+        return Reason.of(NO_CASE_PASSES, total=len(gating))
     return None
-
-
-def _nothing_scored(cases: Sequence[CaseReport]) -> Reason:
-    causes = Counter(map(code_of, cases))
-    listed = ", ".join(
-        f"{count:,} {code}" for code, count in sorted(causes.items(), key=lambda entry: (-entry[1], entry[0]))
-    )
-    of = f"none of {len(cases):,} cases was" if len(cases) != 1 else "the only case was not"
-    return Reason(code=NOTHING_SCORED, message=f"Nothing was evaluated: {of} scored ({listed})")
-
-
-def _nothing_gated(cases: Sequence[CaseReport]) -> Reason:
-    quarantined_count = sum(case.status == "quarantined" for case in cases)
-    informing = len(cases) - quarantined_count
-    parts = [f"{quarantined_count:,} quarantined"] * bool(quarantined_count) + [f"{informing:,} not blocking"] * bool(
-        informing
-    )
-    return Reason(code=NOTHING_GATED, message=f"Nothing was gated: no case may fail the gate ({', '.join(parts)})")
 
 
 def _can_fail(metric: MetricReport) -> bool:

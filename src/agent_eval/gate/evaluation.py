@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Unpack
 
-from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
 from agent_eval.gate.failures import (
     BaseErrors,
@@ -31,21 +31,22 @@ from agent_eval.gate.failures import (
 )
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
-from agent_eval.gate.regression import OUTAGE, quarantine_notices
-from agent_eval.gate.stats import PASS, CaseDecision, Rules
+from agent_eval.gate.regression import OUTAGE, quarantine_notes
+from agent_eval.gate.stats import PASS, Rules
 from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results import (
     WITHOUT_KEY,
+    CaseDecisionReport,
     CaseReport,
     DecisionReasonReport,
+    Facts,
     GateMode,
     Reason,
     VerdictValue,
 )
 
 _MOST_NAMES = 3
-
-
+"""Cases of a note whose numbers it has."""
 QUARANTINED_BROKEN = "quarantined-broken"
 """The code of the note about quarantined cases that are broken now: it belongs at the top of every report."""
 
@@ -58,8 +59,7 @@ def choose_mode(
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
     if gate in {"regressions", "both"} and not usable:
-        why = f"nothing can be compared with {compared.base_name}" if compared is not None else "there is no baseline"
-        return "thresholds", Reason(code="no-baseline", message=f"The thresholds decide, since {why}")
+        return "thresholds", Reason.of("no-baseline", phrase="nothing-comparable" if compared is not None else "")
     return gate, None
 
 
@@ -107,10 +107,8 @@ def evaluate(
     notes = [*([note] if note else []), *verdict.notes, *_informing(cases, blocks)]
     if compared is not None:
         broken = [case for case in cases if _broke_in_quarantine(case, compared)]
-        what = f"quarantined that usually passes on {compared.base_name} and now always fails"
-        if reason := _reason(QUARANTINED_BROKEN, broken, what):
-            notes.insert(0, reason)
-    notes += [Reason(code="quarantined", message=message) for message in quarantine_notices(cases)]
+        notes = [*_reason(QUARANTINED_BROKEN, broken), *notes]
+    notes += quarantine_notes(cases)
     verdict = replace(verdict, mode=mode, notes=tuple(notes))
     suites = compared.decision.suites if compared is not None and by in {"regressions", "both"} else ()
     caveat = caveat_of(verdict.value, cases, blocks, suites)
@@ -148,7 +146,7 @@ def _undecided(cases: Sequence[CaseReport], blocks: set[str], base_outage: str) 
 
 
 def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Compared) -> Verdict:
-    decision, base = compared.decision, compared.base_name
+    decision = compared.decision
     words = {case.case_id: case for case in decision.cases if case.metric == PASS}
     lost = unevaluated(cases, compared.confirmations, compared.agents)
     sorted_out = FailedCases()
@@ -161,32 +159,32 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
             sorted_out.not_evaluated.setdefault(lost[case.case_id], []).append(case)
         else:
             sort_failed_case(case, words.get(case.case_id), compared, again, known_errors, sorted_out)
-    own = [
+    reasons = [
         *(
-            _reason(kind, lost_cases, f"not evaluated ({kind})")
+            reason
             for kind, lost_cases in sorted_out.not_evaluated.items()
+            for reason in _reason(kind, lost_cases, phrase="cases-not-evaluated", kind=kind)
         ),
-        _reason("agent-error", sorted_out.agent_errors, f"broken by an error of the agent that {base} does not have"),
-        _reason("not-comparable", sorted_out.not_comparable, f"failed that can't be compared with {base}"),
-        _reason("metric-not-comparable", sorted_out.new_metrics, f"failed by a metric that {base} has no score of"),
+        *_reason("agent-error", sorted_out.agent_errors),
+        *_reason("not-comparable", sorted_out.not_comparable),
+        *_reason("metric-not-comparable", sorted_out.new_metrics),
     ]
-    reasons = [reason for reason in own if reason is not None]
-    code, why = "budget", "could not be run again"
     if outage(compared.confirmations):
-        code, why = OUTAGE, "had no result in fresh runs"
-    undecided = _reason(code, sorted_out.open, f"failed, can't be compared with {base} and {why}")
+        undecided = _reason(OUTAGE, sorted_out.open, phrase="no-fresh-result")
+    else:
+        undecided = _reason("budget", sorted_out.open, phrase="not-run-again")
     by_comparison = {case.case_id for case in decision.cases if case.blocking}
     blocking = by_comparison | {case.case_id for case in sorted_out.blocking}
     failed = bool(reasons) or decision.outcome == "failed"
     reasons += [_to_reason(reason) for reason in decision.reasons if reason.blocking]
-    reasons += [undecided] if undecided is not None else []
+    reasons += undecided
     # A case that could not be scored makes the run inconclusive in every mode.
     unjudged = _by_thresholds([_forgiven(case) if case.status == "failed" else case for case in cases], blocks)
     reasons += unjudged.reasons
     value: VerdictValue = "passed"
     if failed:
         value = "failed"
-    elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive" or undecided is not None:
+    elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive" or undecided:
         value = "inconclusive"
     reported = {case_id for reason in decision.reasons if reason.blocking for case_id in reason.case_ids}
     sorted_out.as_before = [(case, word) for case, word in sorted_out.as_before if case.case_id not in reported]
@@ -206,39 +204,29 @@ def _forgiven(case: CaseReport) -> CaseReport:
     return case.model_copy(update={"status": "passed", "reason": None})
 
 
-def _reason(code: str, cases: Sequence[CaseReport], what: str) -> Reason | None:
-    return Reason(code=code, message=f"{plural(len(cases), 'case')} {what}: {_names(cases)}") if cases else None
+def _reason(code: str, about: Sequence[CaseReport], **facts: Unpack[Facts]) -> list[Reason]:
+    """A reason about cases; none without cases."""
+    facts["cases"] = [case.case_id for case in about]
+    return [Reason.of(code, **facts)] if about else []
 
 
 def _not_held_against(sorted_out: FailedCases, rules: Rules) -> list[Reason]:
-    notes, base = [], rules.base_name
-    for case, runs in sorted_out.error_once:
-        message = f"{short_name(case.case_id)}: the agent broke once and not again in {plural(runs, 'more run')}"
-        notes.append(Reason(code="agent-error-once", message=message))
-    if gone := _reason(
-        "failed-at-first",
-        sorted_out.gone,
-        f"that can't be compared with {base} failed at first, and rarely when run again",
-    ):
-        notes.append(gone)
-    if alike := _reason(
-        "red-on-base", sorted_out.broken_alike, f"failed by a metric that breaks in the same way on {base}"
-    ):
-        notes.append(alike)
-    if otherwise := _reason("red-otherwise", sorted_out.otherwise, f"failed in which the agent broke on {base}"):
-        notes.append(otherwise)
-    groups: dict[str, list[tuple[CaseReport, CaseDecision]]] = {}
-    for case, word in sorted_out.as_before:
-        groups.setdefault(_why_not(word, rules.alpha), []).append((case, word))
-    for code, members in sorted(groups.items(), key=lambda group: list(_NOT_HELD_AGAINST).index(group[0])):
-        shown = "; ".join(f"{short_name(case.case_id)}: {word.evidence}" for case, word in members[:_MOST_NAMES])
-        more = f"; and {len(members) - _MOST_NAMES:,} more" if len(members) > _MOST_NAMES else ""
-        what = _NOT_HELD_AGAINST[code].format(base=base)
-        notes.append(Reason(code=code, message=f"{plural(len(members), 'case')} {what} ({shown}{more})"))
+    notes = [Reason.of("agent-error-once", cases=[case.case_id], more=runs) for case, runs in sorted_out.error_once]
+    notes += _reason("failed-at-first", sorted_out.gone, phrase="failed-rarely-again")
+    notes += _reason("red-on-base", sorted_out.broken_alike, phrase="broken-alike")
+    notes += _reason("red-otherwise", sorted_out.otherwise)
+    groups: dict[str, list[CaseDecisionReport]] = {code: [] for code in _NOT_HELD_AGAINST}
+    for _, word in sorted_out.as_before:
+        groups[_why_not(word, rules.alpha)].append(word)
+    notes += [
+        Reason.of(code, count=len(words), numbers=[word.numbers for word in words[:_MOST_NAMES]])
+        for code, words in groups.items()
+        if words
+    ]
     return notes
 
 
-def _why_not(word: CaseDecision, alpha: float) -> str:
+def _why_not(word: CaseDecisionReport, alpha: float) -> str:
     """Why a failed case doesn't block. A case that never failed on the base branch is never called flaky."""
     if (word.base_mean == 1.0 and word.head_mean == 0.0) or (word.p_value is not None and word.p_value <= alpha):
         return "likely-regression"
@@ -249,29 +237,16 @@ def _why_not(word: CaseDecision, alpha: float) -> str:
     return "flaky-as-before" if word.word == "flaky as before" else "red-on-base"
 
 
-_NOT_HELD_AGAINST = {
-    "likely-regression": "failed far more often than on {base}, in too few runs to block by itself",
-    "suspicious": "failed more often than on {base}, in too few runs to tell from chance",
-    "failed-at-first": "failed at first and not again",
-    "flaky-as-before": "failed, as it does now and then on {base}",
-    "red-on-base": "failed as on {base}",
-}
+_NOT_HELD_AGAINST = ("likely-regression", "suspicious", "failed-at-first", "flaky-as-before", "red-on-base")
+"""Codes of the notes about cases that failed and were compared, in this order."""
 
 
 def _to_reason(reason: DecisionReasonReport) -> Reason:
-    return Reason(code=reason.code, message=reason.message)
+    return Reason(code=reason.code, data=reason.data)
 
 
 def _informing(cases: Sequence[CaseReport], blocks: set[str]) -> list[Reason]:
-    failed = [case for case in cases if case.status == "failed" and case.case_id not in blocks]
-    if not failed:
-        return []
-    what = "that only informs failed" if len(failed) == 1 else "that only inform failed"
-    return [Reason(code="informing", message=f"{plural(len(failed), 'case')} {what}: {_names(failed)}")]
-
-
-def _names(cases: Sequence[CaseReport]) -> str:
-    return listed([case.case_id for case in cases], _MOST_NAMES)
+    return _reason("informing", [case for case in cases if case.status == "failed" and case.case_id not in blocks])
 
 
 _WEIGHT: Mapping[VerdictValue, int] = {"passed": 0, "inconclusive": 1, "failed": 2, "invalid": 3}
@@ -280,11 +255,14 @@ _WEIGHT: Mapping[VerdictValue, int] = {"passed": 0, "inconclusive": 1, "failed":
 def _worst(parts: Sequence[Verdict], mode: GateMode) -> Verdict:
     """Several verdicts as one: the worst, with the reasons of all."""
     value = max((part.value for part in parts), key=lambda value: _WEIGHT[value])
-    reasons = dict.fromkeys((reason.code, reason.message) for part in parts for reason in part.reasons)
+    reasons: list[Reason] = []
+    for reason in (reason for part in parts for reason in part.reasons):
+        if reason not in reasons:
+            reasons.append(reason)
     blocking = dict.fromkeys(case_id for part in parts for case_id in part.blocking)
     return Verdict(
         value=value,
-        reasons=tuple(Reason(code=code, message=message) for code, message in reasons),
+        reasons=tuple(reasons),
         mode=mode,
         blocking=tuple(blocking),
         notes=tuple(note for part in parts for note in part.notes),
@@ -300,14 +278,14 @@ def _advisory(verdict: Verdict, cases: Sequence[CaseReport]) -> Verdict:
         case.status == "not_run" and code_of(case) != WITHOUT_KEY for case in cases
     ):
         return verdict
-    would = {"failed": "Would fail", "inconclusive": "Would be inconclusive"}.get(verdict.value)
-    if would is None or not verdict.reasons:
+    if verdict.value not in {"failed", "inconclusive"} or not verdict.reasons:
         return replace(verdict, mode="advisory")
-    advice = [Reason(code=reason.code, message=f"{would}: {reason.message}") for reason in verdict.reasons]
-    message = f"{advice[0].message}; exit 0 because `gate` is `advisory`"
+    advice = [
+        Reason.of(reason.code, phrase="would-be", result=verdict.value, because=reason) for reason in verdict.reasons
+    ]
     return replace(
         verdict,
         value="passed",
-        reasons=(Reason(code="advisory", message=message),),
+        reasons=(Reason.of("advisory", because=advice[0]),),
         notes=(*advice, *verdict.notes),
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_eval.gate.regression import Gathered, Outcome
-from agent_eval.gate.stats import CaseDecision, Decision
-from agent_eval.results import BROKE, CaseReport, HistoryReport, MetricReport
+from agent_eval.gate.stats import Decision
+from agent_eval.results import BROKE, CaseDecisionReport, CaseReport, HistoryReport, MetricReport, Reason
 
 _OF_A_SERVICE = frozenset(
     f"judge-{what}" for what in ("unavailable", "deadline", "malformed", "invalid-request", "no-credentials")
@@ -31,11 +31,6 @@ class Compared:
     agents: Mapping[str, str] = field(default_factory=dict)
     """The head's agents by eval file."""
 
-    @property
-    def base_name(self) -> str:
-        """The base branch's name in sentences."""
-        return self.gathered.rules.base_name
-
 
 @dataclass(kw_only=True)
 class FailedCases:
@@ -48,7 +43,7 @@ class FailedCases:
     new_metrics: list[CaseReport] = field(default_factory=list)
     error_once: list[tuple[CaseReport, int]] = field(default_factory=list)
     """With the number of repeated runs that did not show it again."""
-    as_before: list[tuple[CaseReport, CaseDecision]] = field(default_factory=list)
+    as_before: list[tuple[CaseReport, CaseDecisionReport]] = field(default_factory=list)
     otherwise: list[CaseReport] = field(default_factory=list)
     """The agent answers here, and broke on the base branch."""
     broken_alike: list[CaseReport] = field(default_factory=list)
@@ -110,7 +105,7 @@ def kinds_of(case: CaseReport) -> list[str]:
 
 def sort_failed_case(
     case: CaseReport,
-    word: CaseDecision | None,
+    word: CaseDecisionReport | None,
     compared: Compared,
     again: Mapping[str, tuple[int, int]],
     base_errors: BaseErrors,
@@ -193,15 +188,15 @@ def errors_again(confirmations: Iterable[CaseReport]) -> dict[str, tuple[int, in
     return counts
 
 
-def outage(confirmations: Iterable[CaseReport]) -> str:
-    """Why most extra runs have no result, if it is a service that failed; "" if most were judged."""
-    judged, lost = 0, []
+def outage(confirmations: Iterable[CaseReport]) -> Reason | None:
+    """Why most extra runs have no result, if it is a service that failed; None if most were judged."""
+    judged, lost = 0, list[Reason]()
     for case in confirmations:
         unscored = next((metric.reason for metric in case.metrics if metric.status == "not_evaluated"), None)
         for run in case.runs:
             judged += run.status in {"passed", "failed"}
             if run.error is not None and run.error.owner == "provider":
-                lost.append(run.error.message)
+                lost.append(Reason(code=run.error.kind, message=run.error.message))
             elif run.error is None and run.status == "errored" and unscored and unscored.code in _OF_A_SERVICE:
-                lost.append(unscored.message)
-    return lost[0] if len(lost) > judged else ""
+                lost.append(unscored)
+    return lost[0] if len(lost) > judged else None

@@ -9,8 +9,6 @@ from agent_eval.results import WITHOUT_KEY, CaseReport, Reason
 
 NO_SECRETS = "no-secrets"
 """The code of the reason."""
-OF_A_FORK = "No model key: pull requests from forks get no secrets"
-OF_DEPENDABOT = "No model key: pull requests by Dependabot get Dependabot's secrets only"
 _WITHOUT_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
 
 
@@ -24,9 +22,7 @@ def no_secrets(cases: Sequence[CaseReport], *, is_fork: bool) -> Reason | None:
     unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
     if not unjudged or not all(map(_lacks_key, unjudged)):
         return None
-    if is_fork:
-        return Reason(code=NO_SECRETS, message=OF_A_FORK)
-    return Reason(code=NO_SECRETS, message=OF_DEPENDABOT)
+    return Reason.of(NO_SECRETS, is_fork=is_fork)
 
 
 def _lacks_key(case: CaseReport) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import INFORMATIONAL_METRICS, METRICS, LoadedFile
 from agent_eval.gate.policy import AS_HERE, Policy, PolicyReader
 from agent_eval.gate.rule_changes import Changed, RuleChanges
@@ -12,7 +11,6 @@ from agent_eval.results import CaseReport, MetricReport, Reason, Removal, RuleCh
 
 CASES_REMOVED = "cases-removed"
 CASES_REPLACED = "cases-replaced"
-_MOST_NAMES = 3
 
 
 def not_scorable(
@@ -30,11 +28,7 @@ def not_scorable(
             and policy.metric(change.metric, policy_entries[case_id]).blocking
         ]
         if change.kind == "code" and blocked:
-            message = (
-                f"The code of the custom metric {change.metric} changed, so that {plural(len(blocked), 'case')} "
-                f"can't be held to the rule of {base_name}"
-            )
-            reasons.append(Reason(code="rule-changed", message=message))
+            reasons.append(Reason.of("rule-changed", metric=change.metric, count=len(blocked), base=base_name))
     return reasons
 
 
@@ -63,8 +57,7 @@ def cases_removed(changes: RuleChanges, base_name: str) -> list[Reason]:
     if not count:
         return []
     files = [removed.file for removed in changes.removed]
-    message = f"{plural(count, 'case')} of {base_name} removed ({listed(files, _MOST_NAMES, 'file')})"
-    return [Reason(code=CASES_REMOVED, message=message)]
+    return [Reason.of(CASES_REMOVED, count=count, base=base_name, files=files)]
 
 
 def cases_replaced(changes: RuleChanges, base_name: str) -> list[Reason]:
@@ -72,11 +65,7 @@ def cases_replaced(changes: RuleChanges, base_name: str) -> list[Reason]:
     if not changes.replaced:
         return []
     count, files = sum(file.removed for file in changes.replaced), [file.file for file in changes.replaced]
-    message = (
-        f"{count:,} of {base_name}'s {plural(changes.base_cases, 'case')} have other prompts or expectations here "
-        f"({listed(files, _MOST_NAMES, 'file')})"
-    )
-    return [Reason(code=CASES_REPLACED, message=message)]
+    return [Reason.of(CASES_REPLACED, count=count, total=changes.base_cases, base=base_name, files=files)]
 
 
 def rule_changes_report(

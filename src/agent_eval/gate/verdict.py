@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent_eval.core.text import plural
 from agent_eval.results import NOT_COMPARED, SHARD_MISSING, WITHOUT_KEY, CaseReport, GateMode, Reason, VerdictValue
 
 EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
@@ -38,7 +37,7 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
     counts = Counter(case.status for case in cases)
     reasons = []
     if counts["failed"]:
-        reasons.append(Reason(code="failed", message=f"{counts['failed']:,} of {plural(len(cases), 'case')}"))
+        reasons.append(Reason.of("failed", count=counts["failed"], total=len(cases)))
     unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
     without_key = [case for case in unjudged if case.status == "not_run" and code_of(case) == WITHOUT_KEY]
     if len(without_key) < len(cases):
@@ -46,12 +45,12 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
         unjudged = [case for case in unjudged if case not in without_key]
     causes = Counter((case.status, code_of(case)) for case in unjudged)
     for (status, code), count in sorted(causes.items(), key=lambda item: (-item[1], item[0])):
-        what = "could not be evaluated" if status == "errored" else "not run"
-        reasons.append(Reason(code=code, message=f"{plural(count, 'case')} {what} ({code})"))
+        phrase = "cases-errored" if status == "errored" else "cases-not-run"
+        reasons.append(Reason.of(code, phrase=phrase, kind=code, count=count))
     if counts["failed"]:
         return Verdict(value="failed", reasons=tuple(reasons))
     if unjudged or not cases:
-        reasons = reasons or [Reason(code="no-cases", message="There was no case to judge")]
+        reasons = reasons or [Reason.of("no-cases")]
         return Verdict(value="inconclusive", reasons=tuple(reasons))
     return Verdict(value="passed", reasons=())
 
@@ -82,7 +81,7 @@ def with_missing_parts(verdict: Verdict, missing: Sequence[int], total: int) -> 
     """
     if not missing:
         return verdict
-    reason = Reason(code=SHARD_MISSING, message=f"{parts(missing, total)} left no results; re-run the failed jobs")
+    reason = Reason.of(SHARD_MISSING, missing=list(missing), total=total)
     others = tuple(other for other in verdict.reasons if other.code not in {SHARD_MISSING, "advisory"})
     if verdict.value == "failed":
         return replace(verdict, reasons=(*others, reason))
@@ -96,19 +95,11 @@ def without_comparison(verdict: Verdict, *, records: bool) -> Verdict:
         verdict: The verdict on the cases alone.
         records: Whether this run records a baseline, with the history so far, instead of being compared with one.
     """
-    missed = "it had read the history of earlier runs" if records else "the comparison with the base branch"
-    reason = Reason(code=NOT_COMPARED, message=f"the gate was stopped before {missed}; start the job again")
+    reason = Reason.of(NOT_COMPARED, records=records)
     others = tuple(other for other in verdict.reasons if other.code != "advisory")
     if verdict.value == "failed":
         return replace(verdict, reasons=(*others, reason))
     return replace(verdict, value="inconclusive", reasons=(reason, *others))
-
-
-def parts(indexes: Sequence[int], total: int) -> str:
-    """E.g. `part 3 of 5`, `parts 2 and 3 of 5`."""
-    names = [str(index) for index in indexes]
-    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"{'part' if len(names) == 1 else 'parts'} {listed} of {total}"
 
 
 def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], *, not_run: int) -> int:

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 
 from agent_eval.baseline import BaselineOutcome, Found, Git
 from agent_eval.core.patterns import PathPatterns
-from agent_eval.core.text import harmless, listed, plural
+from agent_eval.core.text import harmless
 from agent_eval.pipeline.ci_context import deciding_files, in_checkout, touches
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.evalset.models import LoadedFile, Suite
     from agent_eval.pipeline.ci_context import CIContext
-    from agent_eval.results import RunReport, UnaffectedReport
+    from agent_eval.results import Reason, RunReport, UnaffectedReport
     from agent_eval.settings import Settings
 
 _CONFIGS = frozenset({"test_config.json", "eval_config.json"})
@@ -55,7 +55,7 @@ class Affected:
     unaffected: tuple[UnaffectedReport, ...] = ()
     nothing_left: bool = False
     """No agent is affected."""
-    notices: tuple[str, ...] = ()
+    notices: tuple[Reason, ...] = ()
     """For the report."""
     base: BaselineOutcome | None = None
     """The base branch's results, if they were looked for."""
@@ -114,39 +114,39 @@ async def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, cho
     if not settings.only_affected or ci.activity.kind != "compare" or suite.errors or choices.problems:
         return everything
     from agent_eval.pipeline._regression import find_base
+    from agent_eval.results import Reason
 
     base = await find_base(settings, ci, None)
     everything = dataclasses.replace(everything, base=base)
     git = ci.git
     if base is None or not isinstance(base.baseline, Found) or not isinstance(git, Git):
-        return _all_of_them(everything, "there are no results of the base branch")
+        return _all_of_them(everything, "affected-without-base")
     report, commit = base.baseline.report, base.baseline.provenance.commit
     changes = None if commit is None else ci.changes(commit)
     if changes is None:
-        return _all_of_them(everything, "the changed files are unknown")
+        return _all_of_them(everything, "changes-unknown")
     if not report.opened:
-        return _all_of_them(everything, "the results of the base branch don't say which files its agents opened")
+        return _all_of_them(everything, "opened-unknown")
     agents = known_agents(settings, git, suite, choices, report)
     affected = affected_agents(changes, agents, _given_to_all(settings, git, changes))
     unseen = [f"{harmless(entry.agent)} ({harmless(entry.unseen)})" for entry in report.opened if entry.unseen]
-    reasons = (f"Ran whatever changed: {listed(unseen, 5)} (`only-affected`)",) if unseen else ()
+    reasons = (Reason.of("always-affected", agents=unseen),) if unseen else ()
     left_out = [file for file in suite.files if choices.by_file[file.path].path not in affected]
     if not left_out:
-        return dataclasses.replace(
-            everything,
-            notices=("Everything ran: this pull request can affect every agent (`only-affected`)", *reasons),
-        )
+        return dataclasses.replace(everything, notices=(Reason.of("all-affected"), *reasons))
     return _without(everything, left_out, choices, len(suite.files), reasons)
 
 
 def _all_of_them(everything: Affected, why: str) -> Affected:
-    return dataclasses.replace(everything, notices=(f"Everything ran: {why} (`only-affected`)",))
+    from agent_eval.results import Reason
+
+    return dataclasses.replace(everything, notices=(Reason.of(why),))
 
 
 def _without(
-    everything: Affected, left_out: Collection[LoadedFile], choices: AgentChoices, total: int, reasons: tuple[str, ...]
+    everything: Affected, left_out: Collection[LoadedFile], choices: AgentChoices, total: int, reasons: tuple[Reason, ...]
 ) -> Affected:
-    from agent_eval.results import UnaffectedReport
+    from agent_eval.results import UNAFFECTED, Reason, UnaffectedReport
 
     unaffected = tuple(
         UnaffectedReport(file=file.path, agent=choices.by_file[file.path].path, cases=len(file.cases))
@@ -162,7 +162,7 @@ def _without(
         unaffected=unaffected,
         nothing_left=len(left_out) == total,
         notices=(
-            f"Not affected by this pull request and not run: {plural(cases, 'case')} of {listed(names, 5)}",
+            Reason.of(UNAFFECTED, count=cases, agents=names),
             *reasons,
         ),
     )

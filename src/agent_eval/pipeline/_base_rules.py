@@ -52,11 +52,10 @@ class HeldRules:
         """Reasons to fail whatever the cases did."""
         from agent_eval.gate.policy import PolicyReader
         from agent_eval.gate.rule_effects import cases_removed, cases_replaced, not_scorable
-        from agent_eval.gate.stats import NO_NAME
 
         if self.changes is None:
             return []
-        base = self.base_ref or NO_NAME
+        base = self.base_ref
         unscorable = [] if self.accepted else cases_replaced(self.changes, base)
         unscorable += [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases, base)
         return [*unscorable, *(cases_removed(self.changes, base) if self.removal == "blocked" else [])]

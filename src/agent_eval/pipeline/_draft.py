@@ -48,7 +48,10 @@ class Draft:
         files = file_reports(self.suite, self.choices)
         report = draft_report(self.settings, self.context, self.begun, self.problems, files)
         report.unaffected = list(self.affected.unaffected)
-        report.notices += self.affected.notices
+        if self.affected.notices:
+            from agent_eval.report.phrases import text
+
+            report.notices += map(text, self.affected.notices)
         report.shard = self.shard
         return report
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import every, plural
+from agent_eval.core.text import plural
 from agent_eval.pipeline.output import Outcome, Recorded, write
 from agent_eval.results import remove_logs
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from agent_eval.results import RunReport, RunResult, ShardReport
     from agent_eval.runner import Plan, RecordedSeconds
     from agent_eval.settings import Settings
-
-MERGE = "`agent-eval merge` decides"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +51,7 @@ class PartPlan:
         share = f", with {', '.join(limits)} of the budget" if limits else ""
         return (
             f"part {shard.index} of {shard.total}: {len(shard.cases):,} of {plural(shard.suite_cases, 'case')}{share}. "
-            f"{MERGE[:1].upper()}{MERGE[1:]} on the verdict. Exit code 0: every run of the part was judged, "
+            "`agent-eval merge` decides on the verdict. Exit code 0: every run of the part was judged, "
             "whether it passed or not; 3: the part is incomplete, run this job again."
         )
 
@@ -179,16 +177,16 @@ def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
 
     unjudged = unjudged_runs(report.cases)
     runs = sum(len(case.runs) for case in report.cases)
-    if not report.cases:
-        state = "it has no cases, since there are more parts than cases"
-    elif unjudged:
-        lacking = sum(run.status == "errored" and _owner(run) == "gate" for case in report.cases for run in case.runs)
-        remedy = "record their tools again" if lacking == unjudged else "run this job again"
-        state = f"{unjudged:,} of {plural(runs, 'run')} could not be judged: {remedy}"
-    else:
-        state = f"{every(runs, 'run')} {'was' if runs == 1 else 'were'} judged"
-    reasons = [Reason(code="part", message=f"part {shard.index} of {shard.total}; {MERGE}; {state}")]
-    return Verdict(value="inconclusive", reasons=tuple(reasons))
+    without_tools = sum(run.status == "errored" and _owner(run) == "gate" for case in report.cases for run in case.runs)
+    reason = Reason.of(
+        "part",
+        part=shard.index,
+        total=shard.total,
+        runs=runs,
+        count=unjudged,
+        remedy="tools" if without_tools == unjudged else "again",
+    )
+    return Verdict(value="inconclusive", reasons=(reason,))
 
 
 def _owner(run: RunResult) -> str | None:
@@ -209,10 +207,9 @@ async def run_part(part: PartPlan, drafted: Callable[[], RunReport], checkout: C
     verdict = part_verdict(part.shard, report)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     if checkout.limiter.refusals:
-        report.notices.append(
-            "The model provider refused requests of this part (429 or 503). All parts together make up to "
-            f"{part.shard.total * checkout.limiter.most:,} runs at once: lower `concurrency`"
-        )
+        from agent_eval.report.phrases import say
+
+        report.notices.append(say("part-throttled", count=part.shard.total * checkout.limiter.most))
     return verdict
 
 

@@ -115,10 +115,10 @@ class Parts:
             for planned in plan.cases
             if planned.case_id in parts
         }
+        from agent_eval.report.phrases import say
+
         self.notices += [
-            f"Part {index} of {self.total} was repeated: {plural(count, 'run')} that its first attempt could not "
-            f"judge {'was' if count == 1 else 'were'} taken from a later one. A judged run is never replaced"
-            for index, count in sorted(filled.items())
+            say("part-repeated", part=index, total=self.total, count=count) for index, count in sorted(filled.items())
         ]
         return cases
 
@@ -162,7 +162,7 @@ class Parts:
         return [report_not_run(planned, number, error) for number in numbers]
 
     def _names(self) -> str:
-        from agent_eval.gate.verdict import parts
+        from agent_eval.report.phrases import parts
 
         return parts(self.missing, self.total) if self.missing else f"a part of {self.total}"
 

@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from agent_eval.baseline.lookup import Resolver
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.regression import Before, Gathered
-    from agent_eval.gate.stats import ConfirmOnBase, Decision, NoMoreRuns, Runs
+    from agent_eval.gate.stats import ConfirmOnBase, Decision, Runs
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline.ci_context import CIContext
-    from agent_eval.results import BaselineReport, CaseReport, DecisionReport, FlakinessReport, HistoryReport, RunReport
+    from agent_eval.results import (
+        BaselineReport,
+        CaseReport,
+        DecisionReport,
+        FlakinessReport,
+        HistoryReport,
+        NoMoreRuns,
+        RunReport,
+    )
     from agent_eval.runner import Plan
     from agent_eval.settings import Settings
 
@@ -126,7 +134,7 @@ class Confirmation:
         from agent_eval.gate.failures import outage
         from agent_eval.gate.regression import MoreEvidence, gather, next_step
         from agent_eval.gate.stats import Budget, Decision, Rules
-        from agent_eval.report.views import grouping
+        from agent_eval.report.phrases import say
 
         # The whole base has just run: it always confirms.
         confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
@@ -138,11 +146,11 @@ class Confirmation:
                 num_runs=self.report.num_runs,
                 min_pass_rate=self.checkout.settings.min_pass_rate,
                 same_day=self.same_day,
-                rules=Rules(confirm_on_base=confirm_on_base, base_name=grouping.branch_name(self.report)),
+                rules=Rules(confirm_on_base=confirm_on_base),
                 more=MoreEvidence(head=self.head, rounds=self._rounds, base=self.base, before=self.before),
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
-            away = outage([*self.head, *self.base]) if left == 0 else ""
+            away = outage([*self.head, *self.base]) if left == 0 else None
             budget = Budget(
                 extra_runs=left,
                 can_run_base=self.base_checkout is not None,
@@ -152,7 +160,7 @@ class Confirmation:
             step = next_step(gathered.evidence, gathered.rules, budget, retrials)
             if isinstance(step, Decision):
                 if away and step.outcome == "inconclusive":
-                    self.notices.append(f"The runs to confirm suspected regressions have no result: {away}")
+                    self.notices.append(say("no-confirmation", because=away))
                 return step, gathered
             await self._make(step, {case_id: pair.base_id for case_id, pair in gathered.comparable.items()})
 
@@ -171,9 +179,10 @@ class Confirmation:
         )
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
+        from agent_eval.report.phrases import extra_runs
         from agent_eval.results import merge
 
-        self.checkout.context.log(f"agent-eval: {step.why}")
+        self.checkout.context.log(f"agent-eval: {extra_runs(step)}")
         self._spent += sum(step.head.values()) + sum(step.base.values())
         before = _count_scored(self.head) + _count_scored(self.base)
         counts = {base_ids[case_id]: count for case_id, count in step.base.items()}
@@ -200,6 +209,8 @@ class Confirmation:
 
     async def _run_base(self, counts: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
         """Runs cases on the base branch; `counts` and the result use the base's case ids."""
+        from agent_eval.report.phrases import say
+
         if not counts or self.base_checkout is None:
             return []
         base_checkout = self.base_checkout
@@ -217,7 +228,7 @@ class Confirmation:
             )
         except (GitError, NotOnBase) as error:
             self.base_checkout = None
-            self.notices.append(f"The base branch could not be run to confirm a regression: {error}")
+            self.notices.append(say("base-not-run", message=str(error)))
             return []
         return [case.model_copy(update={"case_id": back[case.case_id]}) for cases in reports for case in cases]
 
@@ -247,19 +258,15 @@ def decision_report(
         history: The base branch's history. With both, flaky cases get their failure rate and the commit it began at.
     """
     from agent_eval.gate.stats import PASS
-    from agent_eval.results import CaseDecisionReport, CaseRunsReport, DecisionReport
+    from agent_eval.results import CaseRunsReport, DecisionReport
 
     changed = [case for case in decision.cases if case.word != "unchanged"]
     flaky = _flaky({case.case_id for case in changed}, gathered, history) if gathered and history else {}
-
     return DecisionReport(
         outcome=decision.outcome,
         reasons=list(decision.reasons),
         cases=[
-            CaseDecisionReport(
-                **{name: getattr(case, name) for name in CaseDecisionReport.model_fields if name != "flakiness"},
-                flakiness=flaky.get(case.case_id) if case.metric == PASS else None,
-            )
+            case.model_copy(update={"flakiness": flaky.get(case.case_id) if case.metric == PASS else None})
             for case in changed
         ],
         runs=[
@@ -360,9 +367,10 @@ async def compare_with_base(
     from agent_eval.baseline.compatibility import with_head
     from agent_eval.gate.diff import compare
     from agent_eval.gate.failures import Compared
-    from agent_eval.gate.history import agents_by_file, drift, drift_notices, excerpt, extend, within
+    from agent_eval.gate.history import agents_by_file, drift, excerpt, extend, within
     from agent_eval.gate.pairing import pair_up
     from agent_eval.pipeline._base_evidence import notable_cases
+    from agent_eval.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci
     if ci.activity.kind == "record":

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.process import collector_paused
-from agent_eval.core.text import plural
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative, remove_logs
 
 if TYPE_CHECKING:
@@ -106,12 +105,13 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
 def _finish(settings: Settings, report: RunReport) -> None:
     """Sets the exit code, and the reason of an invalid run."""
     from agent_eval.gate.verdict import exit_code, unjudged_runs
+    from agent_eval.report.phrases import put_into_words
     from agent_eval.results import NOT_COMPARED, Reason
 
     if report.verdict == "invalid":
         errors = sum(problem.severity == "error" for problem in report.problems)
-        message = f"{plural(errors, 'error')} in the eval files or the configuration"
-        report.reasons = [Reason(code="invalid", message=message)]
+        report.reasons = [Reason.of("invalid", count=errors)]
+    put_into_words(report)
     if report.shard is not None and report.verdict != "invalid":
         report.exit_code = 3 if unjudged_runs(report.cases) else 0
     else:

@@ -10,12 +10,11 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.process import FULL, Begun
-from agent_eval.core.text import plural
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._decision import decide_on, failure_blocks
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
-    from agent_eval.results import Reason, RunReport
+    from agent_eval.results import RunReport
     from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
 
@@ -148,12 +147,12 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
 
 def _nothing_affected(settings: Settings, context: RunContext, affected: Affected, report: RunReport) -> Outcome:
     """Passes without a run: the pull request can't affect any agent. Results of an earlier run are removed."""
-    from agent_eval.results import UNAFFECTED, Reason
+    from agent_eval.report.phrases import text
 
     report.unaffected = list(affected.unaffected)
     report.verdict = "passed"
-    report.reasons = [Reason(code=UNAFFECTED, message=affected.notices[0])]
-    report.notices += affected.notices[1:]
+    report.reasons = [affected.notices[0]]
+    report.notices += map(text, affected.notices[1:])
     remove_logs(settings.output)
     return write(settings, context, report)
 
@@ -247,7 +246,9 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             await loading
         report = drafted()
         from agent_eval.gate.evaluation import QUARANTINED_BROKEN
-        from agent_eval.gate.stats import pass_rates, pass_rates_notices
+        from agent_eval.gate.stats import pass_rates
+        from agent_eval.report.phrases import pass_rates_notices, say, text
+        from agent_eval.report.views.grouping import branch_name
         from agent_eval.runner.conversations import attach_conversations
 
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
@@ -255,15 +256,13 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             report.provenance["concurrency"] = resources.limiter.summary
         report.opened = opened_reports(report, checkout, planned.parts)
         report.pass_rates = pass_rates(report.cases, report.num_runs)
-        report.warnings = [note.message for note in verdict.notes if note.code == QUARANTINED_BROKEN]
+        base = branch_name(report)
+        said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
+        report.warnings = [text(note, base) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *spending(models, report, planned.parts),
-            *(
-                note.message
-                for note in verdict.notes
-                if note.code != QUARANTINED_BROKEN and not _is_reason(note, verdict.reasons)
-            ),
+            *(text(note, base) for note in verdict.notes if note.code != QUARANTINED_BROKEN and note not in said),
         ]
         if planned.tapes is not None:
             adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
@@ -272,18 +271,16 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             if report.shard is not None:
                 report.shard.notices = remarks
         if checkout.reused:
-            report.notices.append(f"{plural(checkout.reused, 'run')} taken from the journal of an earlier run")
+            report.notices.append(say("runs-reused", count=checkout.reused))
         if journal.damaged_line is not None:
-            report.notices.append(
-                f"{JOURNAL} could not be read from line {journal.damaged_line:,} on: runs are repeated"
-            )
+            report.notices.append(say("journal-damaged", file=JOURNAL, line=journal.damaged_line))
         report.duration = planned.begun.duration()
         # A merge has nothing to resume.
         complete = planned.parts is not None or not any(case.status in {"not_run", "errored"} for case in report.cases)
         # On a runner the directory is gone afterwards; what was recorded is not resumed.
         kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
         if kept and not context.ci.event.name and settings.tools in {"live", "replay"}:
-            report.notices.append(f"{JOURNAL} keeps the finished runs: the next run continues from there with --resume")
+            report.notices.append(say("journal-kept", file=JOURNAL))
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
@@ -292,11 +289,6 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)
     return outcome
-
-
-def _is_reason(note: Reason, reasons: Iterable[Reason]) -> bool:
-    """Whether a reason already begins with the note; the note of an advisory gate is also its reason."""
-    return any(reason.message.startswith(note.message) for reason in reasons)
 
 
 async def _judged(
@@ -323,6 +315,7 @@ async def _judged(
             add_parts(report, planned.parts)
         from agent_eval.gate.regression import apply_policy
         from agent_eval.gate.verdict import decide, with_missing_parts, without_comparison
+        from agent_eval.report.phrases import say
 
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
@@ -334,7 +327,8 @@ async def _judged(
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
             await asyncio.to_thread(store_baseline_recordings, report, outcome, settings.output)
         if settings.fail_fast and not fail_fast:
-            report.notices.append(_COMPARISON if compared is not None or stopped else _NO_COMPARISON)
+            compares = compared is not None or stopped
+            report.notices.append(say("fail-fast-compared" if compares else "fail-fast-alone"))
     finally:
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
@@ -347,9 +341,3 @@ async def _judged(
         verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     return verdict
-
-
-_COMPARISON = "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
-_NO_COMPARISON = (
-    "`fail-fast` had no effect: a comparison with the base branch was to decide, and there turned out to be none"
-)

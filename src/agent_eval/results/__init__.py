@@ -26,7 +26,7 @@ from agent_eval.results.folder import (
     remove_logs,
     why_unwritable,
 )
-from agent_eval.results.origin import GateMode, Origin, VerdictValue
+from agent_eval.results.origin import GateMode, NoMoreRuns, Origin, VerdictValue
 from agent_eval.results.recording import Recording, RunError, ToolUse, Usage
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         HistoryRule,
         TrendRow,
     )
+    from agent_eval.results.reason import Facts, Numbers, Reason
     from agent_eval.results.report import (
         NOT_COMPARED,
         SCHEMA_VERSION,
@@ -95,7 +96,6 @@ if TYPE_CHECKING:
         OpenedReport,
         PassRates,
         ProblemReport,
-        Reason,
         RunReport,
         RunResult,
         RunScore,
@@ -107,7 +107,7 @@ if TYPE_CHECKING:
     from agent_eval.results.shard import SHARD_MISSING, MergeReport, PartReport, ShardReport
 
 
-_MODULES = ("report", "_merge", "adk_results", "comparison", "conversation", "decision", "history", "shard")
+_MODULES = ("reason", "report", "_merge", "adk_results", "comparison", "conversation", "decision", "history", "shard")
 """Imported in this order when a name is used that is not imported above."""
 
 if not TYPE_CHECKING:

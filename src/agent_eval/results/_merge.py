@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from agent_eval.core.text import plural
+from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
     CaseStatus,
@@ -192,10 +192,9 @@ def _case_status(
         return "errored", _why_errored(runs, metrics)
     if counts["not_run"]:
         missing = next(run for run in runs if run.status == "not_run")
-        message = missing.error.message if missing.error else "It was not run"
-        return "not_run", Reason(code=missing.error.kind if missing.error else "not-run", message=message)
+        return "not_run", _of_error(missing.error) if missing.error is not None else Reason.of("not-run")
     if below:
-        return "failed", Reason(code="below-threshold", message=_below(below))
+        return "failed", _below(below)
     if any(metric.status == "not_evaluated" and not _is_skipped(metric.reason) for metric in metrics):
         # min-pass-rate tolerates the failed run, but the metric is still unknown.
         return "errored", _why_errored(runs, metrics)
@@ -206,44 +205,42 @@ def _why_failed(
     runs: Sequence[RunResult], passed: int, min_pass_rate: float, metrics: Sequence[MetricReport]
 ) -> Reason:
     if len(runs) > 1:
-        share = f"{passed} of {plural(len(runs), 'run')} passed"
-        return Reason(code="min-pass-rate", message=f"{share}; min-pass-rate is {min_pass_rate:g}")
+        return Reason.of("min-pass-rate", passed=passed, runs=len(runs), rate=min_pass_rate)
     below = [metric for metric in metrics if metric.status == "failed"]
     errors = [score.error for metric in metrics for score in metric.runs if score.error is not None]
     if errors and not below:
-        return Reason(code=errors[0].kind, message=errors[0].message)
-    return Reason(code="below-threshold", message=_below(below))
+        return _of_error(errors[0])
+    return _below(below)
 
 
 def _error_of(runs: Sequence[RunResult]) -> Reason:
     error = next(run.error for run in runs if run.error is not None)
-    prefix = f"none of the {len(runs)} runs completed; the first: " if len(runs) > 1 else ""
-    return Reason(code=error.kind, message=prefix + error.message)
+    if len(runs) == 1:
+        return _of_error(error)
+    return Reason.of(error.kind, phrase="no-run-completed", runs=len(runs), message=error.message)
 
 
-def _below(metrics: Sequence[MetricReport]) -> str:
+def _of_error(error: RunError) -> Reason:
+    return Reason(code=error.kind, message=error.message)
+
+
+def _below(metrics: Sequence[MetricReport]) -> Reason:
     """Why the metrics failed. A custom metric decides itself, maybe against its score."""
-    below = [metric.name for metric in metrics if not _decided_itself(metric)]
-    own_decisions = [
-        f"{metric.name} returned FAILED (score {metric.score:g}, threshold {metric.threshold:g})"
+    decided = {
+        metric.name: [metric.score, metric.threshold]
         for metric in metrics
-        if _decided_itself(metric)
-    ]
-    return "; ".join([f"below the threshold: {', '.join(below)}"] * bool(below) + own_decisions)
-
-
-def _decided_itself(metric: MetricReport) -> bool:
-    """Whether a metric failed although its score is not below the threshold."""
-    return metric.score is not None and metric.threshold is not None and metric.score >= metric.threshold
+        if metric.score is not None and metric.threshold is not None and metric.score >= metric.threshold
+    }
+    below = [metric.name for metric in metrics if metric.name not in decided]
+    return Reason.of("below-threshold", metrics=below, decided=decided)
 
 
 def _why_errored(runs: Sequence[RunResult], metrics: Sequence[MetricReport]) -> Reason:
     error = next((run.error for run in runs if run.status == "errored" and run.error is not None), None)
     if error is not None:
-        return Reason(code=error.kind, message=error.message)
+        return _of_error(error)
     missing = next(metric for metric in metrics if metric.status == "not_evaluated" and not _is_skipped(metric.reason))
-    why = f": {missing.reason.message}" if missing.reason else ""
-    return Reason(code="not-evaluated", message=f"{missing.name} could not be evaluated{why}")
+    return Reason.of("not-evaluated", metric=missing.name, because=missing.reason)
 
 
 _COUNTS = ("calls", "cached_replies", "input_tokens", "output_tokens", "cached_tokens", "thought_tokens", "cost")

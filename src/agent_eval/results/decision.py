@@ -7,14 +7,13 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from agent_eval.core.wire import WireModel
-from agent_eval.results.origin import CaseWord
+from agent_eval.results.origin import CaseWord, NoMoreRuns
+from agent_eval.results.reason import Numbers, Reason
 
 
-class DecisionReasonReport(WireModel):
+class DecisionReasonReport(Reason):
     """A reason for the outcome."""
 
-    code: str
-    message: str
     metric: str = "pass"
     case_ids: list[str] = Field(default_factory=list)
     blocking: bool = True
@@ -41,18 +40,38 @@ class CaseDecisionReport(WireModel):
     word: CaseWord
     blocking: bool = False
     """Whether this alone fails the gate."""
-    evidence: str
-    """E.g. "0 of 5 now, 10 of 10 on main"."""
+    evidence: str = ""
+    """The numbers of both sides in English, e.g. "0 of 5 now, 10 of 10 on main"."""
     head_mean: float | None = None
+    head_runs: int = 0
     base_mean: float | None = None
+    base_runs: int = 0
+    again: bool = False
+    """Whether the head's runs are only those that were made to confirm a regression."""
     p_value: float | None = None
     """One-sided p-value: the probability of such a drop if nothing changed."""
     p_adjusted: float | None = None
     """The p-value adjusted for multiple testing."""
+    lacks: int | NoMoreRuns | None = None
+    """What is missing for a decision about a case that fails most runs: a number of runs of the base branch, if all of
+    them pass; or runs of both sides, with the reason why they can't be made."""
     would_decide: str | None = None
-    """Which runs would decide, if the data is insufficient."""
+    """The same in English."""
     flakiness: FlakinessReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """For the metric `pass`, if the case both passed and failed on the base branch."""
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of both sides."""
+        return {
+            "case": self.case_id,
+            "metric": self.metric,
+            "head": self.head_mean,
+            "head_runs": self.head_runs,
+            "base": self.base_mean,
+            "base_runs": self.base_runs,
+            "again": self.again,
+        }
 
 
 class CaseRunsReport(WireModel):

@@ -11,6 +11,9 @@ CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
 VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
 GateMode = Literal["thresholds", "regressions", "both", "advisory"]
 """The rule that decides. `auto` becomes one of the first two, depending on whether there is a baseline."""
+NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds"]
+"""Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
+which never vary, or a gate that decides by thresholds only."""
 CaseWord = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
 """broken: significantly worse, and no confirmation run passed; or every run failed, and the base has too few runs for a
 comparison. worse: significantly worse. suspicious: a suspected regression, not significant. flaky as before: failed,

@@ -21,6 +21,7 @@ from agent_eval.results.origin import GateMode, ReportModel
 from agent_eval.results.origin import MetricStatus as MetricStatus
 from agent_eval.results.origin import Origin as Origin
 from agent_eval.results.origin import VerdictValue as VerdictValue
+from agent_eval.results.reason import Reason as Reason
 from agent_eval.results.recording import RunError, ToolUse, Usage
 from agent_eval.results.shard import MergeReport, ShardReport
 
@@ -39,13 +40,6 @@ class _ComputingReport(ReportModel):
         if isinstance(value, dict) and not computed.keys().isdisjoint(value):
             return {key: item for key, item in value.items() if key not in computed}
         return value
-
-
-class Reason(ReportModel):
-    """The reason for a status: a code for programs and a message for people."""
-
-    code: str
-    message: str
 
 
 class TurnEvidence(ReportModel):

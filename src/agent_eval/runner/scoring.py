@@ -148,7 +148,7 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
             details=result.details,
         )
     if result.score is None:
-        reason = Reason(code="no-score", message="The criterion returned no score")
+        reason = Reason.of("no-score")
         return RunScore(run=recording.run, status="not_evaluated", reason=reason)
     # Compared without tolerance, as in ADK. Custom metrics decide for themselves.
     passed = result.score >= criterion.threshold if result.passed is None else result.passed

@@ -1,6 +1,6 @@
 """The base branch's history: stored runs and means, answers, drift."""
 
-from agent_eval.gate.history._drift import Flakiness, drift, drift_notices, flakiness
+from agent_eval.gate.history._drift import CASE_ALPHA, Drift, Flakiness, drift, flakiness
 from agent_eval.gate.history._excerpt import excerpt
 from agent_eval.gate.history._stored_means import StoredMeans, stored_means
 from agent_eval.gate.history._stored_runs import (

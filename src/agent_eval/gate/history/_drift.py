@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
-from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.history._stored_runs import PassRules, rescored, stored_runs
 from agent_eval.gate.stats import exact_p, wilson
 from agent_eval.results import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
@@ -24,7 +23,6 @@ CASE_ALPHA = 0.01
 """Significance level of the test of a single case."""
 _SPLITS = 1000
 """With more ways to split the records than this, this many are sampled."""
-_MOST_CASES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,33 +171,3 @@ def _splits(count: int, half: int, seed: int) -> list[tuple[int, ...]]:
         return list(combinations(range(count), half))
     random = Random(seed)  # noqa: S311 - a permutation test, no secret
     return [tuple(range(half)), *(tuple(random.sample(range(count), half)) for _ in range(_SPLITS))]
-
-
-def drift_notices(trend: Drift) -> list[str]:
-    """Notices without statistical terms; empty without drift."""
-    notices = []
-    if trend.worse and trend.older is not None and trend.newer is not None and trend.p_value is not None:
-        where = _named(trend.since)
-        notices.append(
-            f"The base branch got worse: {trend.older:.1%} of its runs passed before {where}, {trend.newer:.1%} since. "
-            "Chance alone says so within 20 merges in about 1 of 12 repositories"
-        )
-    if trend.cases:
-        names = [
-            f"{short_name(case.case_id)} ({_of(case.newer)} lately, {_of(case.older)} before)" for case in trend.cases
-        ]
-        notices.append(
-            f"On the base branch {plural(len(trend.cases), 'case')} passed less often lately: "
-            f"{listed(names, _MOST_CASES)}. Chance alone names 1 of {1 / CASE_ALPHA:.0f} cases"
-        )
-    return notices
-
-
-def _of(counts: tuple[int, int]) -> str:
-    return f"{counts[0]} of {counts[1]}"
-
-
-def _named(record: HistoryRecord | None) -> str:
-    if record is None:
-        return "some time"
-    return record.commit[:8] or f"run {record.run_id}" if record.commit or record.run_id else "its newer runs"

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from zlib import crc32
 
 from agent_eval.gate.stats import Family, FamilyResult
-from agent_eval.results import DecisionReasonReport
 
 CHECK_RUNS = 2
 """Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
@@ -20,12 +19,6 @@ DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
 CHECKED_CASES = 8
 """Most cases of a check that no suspected regression calls for."""
-
-
-def reason(base_name: str) -> DecisionReasonReport:
-    """Says that the base branch fails more often today than its stored runs did."""
-    message = f"Today {base_name} fails more often than in its stored runs, so only runs of today were compared"
-    return DecisionReasonReport(code="base-differs-today", message=message, blocking=False)
 
 
 def runs_to_check(results: Sequence[FamilyResult]) -> dict[str, int]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
+from typing import Unpack
 
-from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.stats import (
     BOTH_LEVEL,
-    PASS,
     WORTH_MORE,
-    CaseDecision,
     CaseEvidence,
     Decision,
     Family,
     FamilyResult,
-    NoMoreRuns,
     Outcome,
+    Series,
     Suspect,
     both_looks,
     case_e,
@@ -33,19 +31,14 @@ from agent_eval.gate.stats import (
     mean_interval,
     p_of,
 )
-from agent_eval.results import DecisionReasonReport, SuiteTestReport
+from agent_eval.results import CaseDecisionReport, DecisionReasonReport, Facts, NoMoreRuns, SuiteTestReport
 from agent_eval.results.origin import CaseWord
 
 _MOST_NAMES = 5
+"""Cases of a reason whose numbers it has."""
+Lacks = int | NoMoreRuns | None
 OUTAGE = "provider-unavailable"
 """Code of the reason that nothing is decided, if the fresh runs met an outage."""
-_REMEDIES: Mapping[NoMoreRuns, str] = {
-    "limit": "More runs may decide it, but no more could be made: raise `max-extra-runs` or `run-timeout`, or start "
-    "the job again",
-    "outage": "Its fresh runs have no result, since a service that they need failed: start the job again",
-    "recorded": "A recorded answer can't be run again: record the answers again, or use `gate: thresholds`",
-    "thresholds": "Nothing is run again, since the thresholds decide",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +47,6 @@ class Unpaid:
 
     case_ids: frozenset[str]
     why: NoMoreRuns
-
-    @property
-    def remedy(self) -> str:
-        """What can be done instead."""
-        return _REMEDIES[self.why]
 
     @property
     def code(self) -> str:
@@ -74,7 +62,7 @@ def decide(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], un
         results: The results of all families.
         unpaid: The cases that need more runs than the budget allows.
     """
-    cases: dict[tuple[str, str], CaseDecision] = {}
+    cases: dict[tuple[str, str], CaseDecisionReport] = {}
     reasons: list[DecisionReasonReport] = []
     for result in results:
         decisions = _cases(result, unpaid)
@@ -116,7 +104,7 @@ _WEIGHT = {
 _UNDECIDED = {"thin-base", "budget", "recorded-answers", OUTAGE}
 
 
-def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecision]:
+def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecisionReport]:
     family = result.family
     suspects = {suspect.index: suspect for suspect in family.suspects}
     better = _better(result, suspects)
@@ -125,13 +113,13 @@ def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecision]:
     for index, (case_id, series) in enumerate(zip(family.case_ids, family.series, strict=True)):
         suspect = suspects.get(index)
         head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
-        threshold = suspect is not None and suspect.always_fails and index not in named
-        undecided = _undecided(family, suspect, unpaid) if index not in named else None
+        threshold = _by_threshold(suspect, named)
+        lacks = _lacks(family, suspect, unpaid) if index not in named else None
         word: CaseWord
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
-            word = _suspect_word(family, suspect, undecided, never_failed=all(base) and not all(head))
+            word = _suspect_word(family, suspect, lacks, never_failed=all(base) and not all(head))
         elif family.binary and _is_fixed(head, base, result.alpha):
             word = "fixed"
         elif index in better:
@@ -141,23 +129,27 @@ def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecision]:
         else:
             word = "unchanged"
         decisions.append(
-            CaseDecision(
+            CaseDecisionReport(
                 case_id=case_id,
                 metric=family.metric,
                 word=word,
                 blocking=family.rule.blocking and (threshold or index in named),
-                evidence=_evidence(family, head, base, again=word not in _SHOWN and bool(series.head_confirm)),
-                head_mean=_told_mean(family, head),
-                base_mean=_told_mean(family, base),
+                head_mean=_signed_mean(family, head),
+                head_runs=len(head),
+                base_mean=_signed_mean(family, base),
+                base_runs=len(base),
+                again=word not in _SHOWN and bool(series.head_confirm),
                 p_value=suspect.p_value if suspect is not None and index in result.case_p else better.get(index),
                 p_adjusted=result.case_p.get(index),
-                by="threshold" if threshold else "comparison",
-                undecided=undecided is not None,
-                would_decide=undecided,
-                failed_again=not all(series.head_confirm) if family.binary else bool(series.head_confirm),
+                lacks=lacks,
             )
         )
     return decisions
+
+
+def _by_threshold(suspect: Suspect | None, named: Collection[int]) -> bool:
+    """Whether the head's runs alone decide about a case, since the base has too few runs for a comparison."""
+    return suspect is not None and suspect.always_fails and suspect.index not in named
 
 
 def _is_fixed(head: Sequence[float], base: Sequence[float], alpha: float) -> bool:
@@ -169,30 +161,30 @@ def _is_fixed(head: Sequence[float], base: Sequence[float], alpha: float) -> boo
     return is_red(base) and bool(head) and all(head) and exact_p(len(base), len(base), 0, len(head)) <= alpha
 
 
-def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, never_failed: bool) -> CaseWord:
+def _suspect_word(family: Family, suspect: Suspect, lacks: Lacks, *, never_failed: bool) -> CaseWord:
     """The classification of a case that looked worse without a significant difference.
 
     Args:
         family: Its family.
         suspect: The case.
-        undecided: Which runs would decide, if any are missing.
+        lacks: The runs that are missing for a decision.
         never_failed: Whether the case never failed on the base and failed a confirmation run. This may be chance, but
             it is not "flaky as before".
     """
     if suspect.always_fails_on_base:
         return "unchanged"
-    if undecided is not None or never_failed or (suspect.worth >= WORTH_MORE and not suspect.base_underpowered):
+    if lacks is not None or never_failed or (suspect.worth >= WORTH_MORE and not suspect.base_underpowered):
         return "suspicious"
     return "flaky as before" if family.binary else "unchanged"
 
 
-def _undecided(family: Family, suspect: Suspect | None, unpaid: Unpaid) -> str | None:
-    """Which runs would decide, for a case that fails most runs without a decision; otherwise None."""
+def _lacks(family: Family, suspect: Suspect | None, unpaid: Unpaid) -> Lacks:
+    """What is missing, for a case that fails most runs without a decision; otherwise None."""
     if suspect is None or suspect.always_fails_on_base or not suspect.is_binary:
         return None
     if suspect.active and family.case_ids[suspect.index] in unpaid.case_ids:
-        return unpaid.remedy
-    return _would_decide(family, _missing_base_runs(family, suspect)) if suspect.undecided else None
+        return unpaid.why
+    return _missing_base_runs(family, suspect) if suspect.undecided else None
 
 
 def _missing_base_runs(family: Family, suspect: Suspect) -> int:
@@ -201,11 +193,6 @@ def _missing_base_runs(family: Family, suspect: Suspect) -> int:
     more = range(suspect.base_planned + 1, 1000)
     enough = (runs for runs in more if p_of(joint_e([case_e(failures, suspect.planned, 0, runs)])) <= family.level)
     return next(enough) - suspect.base_planned
-
-
-def _would_decide(family: Family, base_runs: int) -> str:
-    passes = "it passes" if base_runs == 1 else "all of them pass"
-    return f"{plural(base_runs, 'more run')} of {family.rules.base_name} would decide if {passes}"
 
 
 def _better(result: FamilyResult, suspects: dict[int, Suspect]) -> dict[int, float]:
@@ -230,19 +217,7 @@ def _better(result: FamilyResult, suspects: dict[int, Suspect]) -> dict[int, flo
 _SHOWN: tuple[CaseWord, ...] = ("broken", "worse", "better", "fixed")
 
 
-def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, again: bool) -> str:
-    """The numbers of both sides; `again` means that the head's numbers are from confirmation runs."""
-    there = family.rules.base_name
-    if family.binary:
-        now = f"{len(head) - failed(head)} of {len(head)} {'when run again' if again else 'now'}"
-        return f"{now}, {f'{len(base) - failed(base)} of {len(base)}' if base else 'no run'} on {there}"
-    now = f"{_score(_told_mean(family, head) or 0.0)} now ({plural(len(head), 'run')})"
-    if not base:
-        return f"{now}, no run on {there}"
-    return f"{now}, {_score(_told_mean(family, base) or 0.0)} on {there} ({plural(len(base), 'run')})"
-
-
-def _told_mean(family: Family, values: Sequence[float]) -> float | None:
+def _signed_mean(family: Family, values: Sequence[float]) -> float | None:
     """The mean with its original sign. Values are negated where lower is better."""
     if not values:
         return None
@@ -250,66 +225,53 @@ def _told_mean(family: Family, values: Sequence[float]) -> float | None:
     return -mean if family.rule.direction == "lower" else mean
 
 
-def _score(value: float) -> str:
-    """`0.83`, `4.20`; without decimals from 100: `1,500`."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
-
-
-def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid) -> list[DecisionReasonReport]:
+def _reasons(result: FamilyResult, cases: Sequence[CaseDecisionReport], unpaid: Unpaid) -> list[DecisionReasonReport]:
     family, blocking = result.family, result.family.rule.blocking
     reasons: list[DecisionReasonReport] = []
 
-    def add(code: str, message: str, decided: Sequence[CaseDecision], *, blocks: bool = blocking) -> None:
-        ids = [case.case_id for case in decided]
-        reasons.append(
-            DecisionReasonReport(code=code, message=message, metric=family.metric, case_ids=ids, blocking=blocks)
-        )
+    def add(code: str, decisions: Sequence[CaseDecisionReport] = (), **facts: Unpack[Facts]) -> None:
+        facts["metric"], facts["count"] = family.metric, len(decisions)
+        facts["numbers"] = [case.numbers for case in decisions[:_MOST_NAMES]]
+        reason = DecisionReasonReport.of(code, **facts)
+        ids = [case.case_id for case in decisions]
+        reasons.append(reason.model_copy(update={"metric": family.metric, "case_ids": ids, "blocking": blocking}))
 
-    there = family.rules.base_name
-    of = "" if family.metric == PASS else f" in {family.metric}"
-    named = [cases[index] for index in result.named] if result.rejected else []
+    named = result.named if result.rejected else ()
     if named:
-        verb = "is" if len(named) == 1 else "are"
-        add("case-worse", f"{plural(len(named), 'case')} {verb} worse than on {there}{of}: {_names(named)}", named)
-    thin = [case for case in cases if case.by == "threshold"]
+        add("case-worse", [cases[index] for index in named])
+    thin = sorted(suspect.index for suspect in family.suspects if _by_threshold(suspect, named))
     if thin:
-        message = f"{plural(len(thin), 'case')} with too few runs on {there} failed every run: {_names(thin)}"
-        add("broken-case", message, thin)
+        add("broken-case", [cases[index] for index in thin])
     if result.rejected and not named:
         together = [
             cases[index] for index in base_today.got_worse(result) if drop_of(family, index) > family.drops[index]
         ]
         if together and family.seen_twice and family.confirm_p is not None and family.confirm_p <= result.level:
-            message = f"Taken together, these cases got worse by more than chance{of}: {_names(together)}"
-            add("cases-worse-together", message, together)
+            add("cases-worse-together", together)
         suite = _suite(result)
         if family.suite_p is not None and family.suite_p <= result.level and _beyond(result, suite):
-            low = [case for case in cases if case.word == "suspicious" and case.failed_again]
-            add("suite-worse", f"The suite as a whole got worse{of}: {_suite_words(suite)}", low)
+            series = zip(cases, family.series, strict=True)
+            add("suite-worse", [case for case, own in series if _failed_again(family, case, own)], **_moved(suite))
     elif blocking and not result.rejected and family.columns == 0 and _looks_worse(result):
-        suite = _suite(result)
-        message = f"The suite as a whole looks worse{of}: {_suite_words(suite)}. {unpaid.remedy}"
-        add(unpaid.code, message, [])
-    undecided = [case for case in cases if case.undecided]
-    short = [case for case in undecided if case.would_decide == unpaid.remedy]
-    history = [case for case in undecided if case not in short]
+        facts = _moved(_suite(result))
+        facts["phrase"], facts["remedy"] = "suite-undecided", unpaid.why
+        add(unpaid.code, **facts)
+    history = [(case, case.lacks) for case in cases if isinstance(case.lacks, int)]
     if history:
-        these = {case.case_id for case in history}
-        undecided_suspects = [suspect for suspect in family.suspects if family.case_ids[suspect.index] in these]
-        most = _would_decide(family, max(_missing_base_runs(family, suspect) for suspect in undecided_suspects))
-        fails = "fails" if len(history) == 1 else "fail"
-        message = (
-            f"{plural(len(history), 'case')} {fails} most runs, and {there} has too few to tell whether that is new: "
-            f"{_names(history)}. {most}"
-        )
-        add("thin-base", message, history)
-    if short:
-        message = (
-            f"{plural(len(short), 'suspected regression is', 'suspected regressions are')} undecided: {_names(short)}. "
-            f"{unpaid.remedy}"
-        )
-        add(unpaid.code, message, short)
+        add("thin-base", [case for case, _ in history], base_runs=max(runs for _, runs in history))
+    if short := [case for case in cases if case.lacks is not None and not isinstance(case.lacks, int)]:
+        add(unpaid.code, short, phrase="suspects-undecided", remedy=unpaid.why)
     return reasons
+
+
+def _moved(suite: SuiteTestReport) -> Facts:
+    return {"drop": suite.drop or 0.0, "rises": suite.direction == "lower", "total": suite.cases}
+
+
+def _failed_again(family: Family, case: CaseDecisionReport, series: Series) -> bool:
+    """Whether a suspected case failed an extra run; of scores, whether it had one."""
+    again = not all(series.head_confirm) if family.binary else bool(series.head_confirm)
+    return case.word == "suspicious" and again
 
 
 def _looks_worse(result: FamilyResult) -> bool:
@@ -321,18 +283,6 @@ def _looks_worse(result: FamilyResult) -> bool:
 def _beyond(result: FamilyResult, suite: SuiteTestReport) -> bool:
     drops = result.family.drops
     return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
-
-
-def _suite_words(suite: SuiteTestReport) -> str:
-    """E.g. "7.3 points lower over 30 cases"; scores in their own unit."""
-    drop = suite.drop or 0.0
-    much = f"{100 * drop:.1f} points" if suite.metric == PASS else _score(drop) if drop >= 0.01 else f"{drop:.2g}"
-    way = "higher" if suite.direction == "lower" else "lower"
-    return f"{much} {way} over {plural(suite.cases, 'case')}"
-
-
-def _names(cases: Sequence[CaseDecision]) -> str:
-    return listed([f"{short_name(case.case_id)} ({case.evidence})" for case in cases], _MOST_NAMES)
 
 
 def _suite(result: FamilyResult) -> SuiteTestReport:

@@ -8,27 +8,15 @@ previous attempt is tested separately. Only runs of today count: a push that fix
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, Protocol
+from typing import Literal
 
 from agent_eval.gate.stats import PASS
+from agent_eval.results import CaseDecisionReport
 
 Before = Literal["", "suspicious", "blocked"]
 
 
-class _Case(Protocol):
-    """`decision.CaseDecision` or its form in a report."""
-
-    @property
-    def case_id(self) -> str: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def word(self) -> str: ...
-    @property
-    def blocking(self) -> bool: ...
-
-
-def held_against(cases: Iterable[_Case]) -> dict[str, Before]:
+def held_against(cases: Iterable[CaseDecisionReport]) -> dict[str, Before]:
     """The cases that the next attempt must check again, by id."""
     return {
         case.case_id: "blocked" if case.blocking else "suspicious"

@@ -115,10 +115,14 @@ def _run(run: RunResult, metrics: Iterable[MetricReport]) -> RunResult:
 
 
 def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
-    did = "it passed" if case.status == "passed" else "it failed" if case.status == "failed" else "it was not evaluated"
-    if case.reason is not None and case.status != "passed":
-        did += f" ({case.reason.message})"
-    until = f"quarantined until {entry.expires.isoformat()} by {entry.owner}: {entry.reason}"
+    reason = Reason.of(
+        QUARANTINED,
+        result=case.status,
+        because=case.reason,
+        until=entry.expires.isoformat(),
+        owner=entry.owner,
+        note=entry.reason,
+    )
     return CaseReport(
         case_id=case.case_id,
         file=case.file,
@@ -126,20 +130,17 @@ def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
         eval_set_id=case.eval_set_id,
         eval_id=case.eval_id,
         status="quarantined",
-        reason=Reason(code=QUARANTINED, message=f"{did}; {until}"),
+        reason=reason,
         fingerprint=case.fingerprint,
         metrics=case.metrics,
         runs=case.runs,
     )
 
 
-def quarantine_notices(cases: Sequence[CaseReport]) -> list[str]:
-    """A notice about the quarantined cases, e.g. `2 quarantined cases, 1 of which failed`."""
-    quarantined_cases = [case for case in cases if case.status == "quarantined"]
-    if not quarantined_cases:
+def quarantine_notes(cases: Sequence[CaseReport]) -> list[Reason]:
+    """A note about the quarantined cases, and how many of them failed; empty if there are none."""
+    quarantined = [case for case in cases if case.status == "quarantined"]
+    failed = sum(any(run.status == "failed" for run in case.runs) for case in quarantined)
+    if not quarantined:
         return []
-    count = len(quarantined_cases)
-    failed = sum(any(run.status == "failed" for run in case.runs) for case in quarantined_cases)
-    if count == 1:
-        return [f"1 quarantined case, which {'failed' if failed else 'did not fail'}; it doesn't block"]
-    return [f"{count:,} quarantined cases, {f'{failed:,}' if failed else 'none'} of which failed; they don't block"]
+    return [Reason.of(QUARANTINED, phrase="quarantined-cases", count=failed, total=len(quarantined))]

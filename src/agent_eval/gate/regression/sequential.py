@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from zlib import crc32
 
-from agent_eval.core.text import plural
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.regression._decide import Unpaid, decide
 from agent_eval.gate.regression.retrial import Retrial, next_runs, outcomes
@@ -15,7 +14,6 @@ from agent_eval.gate.stats import (
     PASS,
     ROUND,
     Budget,
-    CaseDecision,
     CaseEvidence,
     Decision,
     Family,
@@ -26,6 +24,7 @@ from agent_eval.gate.stats import (
     Suspect,
     family_results,
 )
+from agent_eval.results import CaseDecisionReport, DecisionReasonReport
 
 _BATCHES = (2, 4, 7, 11)
 """Fresh runs of a suspected regression after each round, up to `Rules.confirm_runs`."""
@@ -35,6 +34,8 @@ _SUITE_TRIGGER = 3.0
 """Every case runs again if the p-value of the screening runs is at most this multiple of the error rate."""
 _ANOTHER_COLUMN = 0.3
 """The p-value of the first fresh column up to which every case runs once more."""
+_BASE_DIFFERS = DecisionReasonReport(code="base-differs-today", blocking=False)
+"""The base branch fails more often today than in its stored runs."""
 
 
 def next_step(
@@ -64,8 +65,7 @@ def next_step(
         head = {case_id: max(again.get(case_id, 0), step.head.get(case_id, 0)) for case_id in {**again, **step.head}}
         return replace(step, head=head)
     if again:
-        count, cases = plural(sum(again.values()), "run"), plural(len(again), "failed case")
-        return Runs(head=again, base={}, why=f"{count} of {cases} that can't be compared with the base")
+        return Runs(head=again, base={}, why="retrials")
     compared = {case.case_id for case in evidence}
     tried = sum(len(retrial.failed) for retrial in retrials if retrial.case_id not in compared)
     return replace(
@@ -76,11 +76,11 @@ def next_step(
     )
 
 
-def _by_its_error(case: CaseDecision) -> CaseDecision:
+def _by_its_error(case: CaseDecisionReport) -> CaseDecisionReport:
     """A case that blocks by a constant error: it is no longer suspected, and no more runs are needed."""
     if case.metric != PASS or case.word != "suspicious":
         return case
-    return replace(case, word="broken", undecided=False, would_decide=None)
+    return case.model_copy(update={"word": "broken", "lacks": None})
 
 
 def _compare(
@@ -89,21 +89,17 @@ def _compare(
     """Decides from the comparison; `constant` are cases that block by a constant error of the agent."""
     results = family_results(_families(evidence, rules, budget), rules)
     if missing := _base_runs_of_constant(evidence, rules, budget, constant):
-        count = plural(sum(missing.values()), "run")
-        return Runs(head={}, base=missing, why=f"{count} of the base branch to check whether its agent has this error")
+        return Runs(head={}, base=missing, why="base-error")
     step = _step(evidence, results, budget, constant)
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
     missing = base_today.runs_to_check(results)
     if missing and (budget.extra_runs is None or budget.extra_runs >= sum(missing.values())):
-        count = plural(sum(missing.values()), "run")
-        return Runs(head={}, base=missing, why=f"{count} of the base branch to check its stored runs")
+        return Runs(head={}, base=missing, why="base-stored")
     if missing or not base_today.differs(results):
         return step
     step = _step(evidence, family_results(_families(evidence, rules, budget, today_only=True), rules), budget, constant)
-    return (
-        step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, base_today.reason(rules.base_name)))
-    )
+    return step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, _BASE_DIFFERS))
 
 
 def _base_runs_of_constant(
@@ -179,11 +175,10 @@ def _runs_of_the_suite(results: Sequence[FamilyResult], budget: Budget) -> Runs 
     if not count or (budget.extra_runs is not None and budget.extra_runs < count):
         return None
     half = {case_id: runs for case_id, runs in missing.items() if crc32(case_id.encode()) % 2} or missing
-    count = sum(head + base for head, base in half.values())
     return Runs(
         head={case_id: head for case_id, (head, _) in half.items() if head},
         base={case_id: base for case_id, (_, base) in half.items() if base},
-        why=f"{plural(count, 'run')} of half of the suite to see whether it got worse as a whole",
+        why="suite",
     )
 
 
@@ -268,6 +263,4 @@ def _afforded(requests: _Requests, budget: Budget) -> Runs | None:
             base[case_id] = base_runs
     if not head and not base:
         return None
-    count = sum(head.values()) + sum(base.values())
-    cases = len({*head, *base})
-    return Runs(head=head, base=base, why=f"{plural(count, 'run')} to confirm {plural(cases, 'suspected regression')}")
+    return Runs(head=head, base=base, why="suspects")

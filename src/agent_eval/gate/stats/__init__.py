@@ -2,13 +2,10 @@
 
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import (
-    NO_NAME,
     Budget,
-    CaseDecision,
     ConfirmOnBase,
     Decision,
     MetricRule,
-    NoMoreRuns,
     Outcome,
     Rules,
     Runs,
@@ -19,6 +16,6 @@ from agent_eval.gate.stats.families import BOTH_LEVEL, ROUND, Family, failed, is
 from agent_eval.gate.stats.looks import FRESH_COLUMNS, both_looks, first_look
 from agent_eval.gate.stats.multiplicity import FamilyResult, drop_of, family_results
 from agent_eval.gate.stats.precision import detectable_drop, detectable_shift, mean_interval
-from agent_eval.gate.stats.repeats import pass_rates, pass_rates_notices
+from agent_eval.gate.stats.repeats import pass_rates
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, WORTH_MORE, Suspect

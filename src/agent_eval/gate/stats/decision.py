@@ -10,21 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_eval.results import DecisionReasonReport, SuiteTestReport
-from agent_eval.results.origin import CaseWord
-
-NO_NAME = "the base branch"
-"""What a sentence calls the base branch if its name is unknown."""
+from agent_eval.results import CaseDecisionReport, DecisionReasonReport, NoMoreRuns, SuiteTestReport
 
 ConfirmOnBase = Literal["auto", "always", "never"]
 """When the base branch runs beside the head's confirmation runs: `auto` if it has too few stored runs to decide,
 `always` for every suspected regression (then only runs of the same day are compared), `never`."""
 
 Outcome = Literal["passed", "failed", "inconclusive"]
-
-NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds"]
-"""Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
-which never vary, or a gate that decides by thresholds only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +47,6 @@ class Rules:
     """Exceptions, by case id and metric."""
     confirm_runs: int = 15
     """Maximum confirmation runs of the head for a suspected regression. More runs detect smaller drops."""
-    base_name: str = NO_NAME
-    """The base branch's name in sentences, e.g. `main`."""
     seed: int = 0
     """Seed of the random permutations, used where there are too many to enumerate."""
 
@@ -112,6 +102,12 @@ def usual_extra_runs(cases: int, num_runs: int, *, metrics: int, confirm_on_base
     return max(round(suites * cases * num_runs), _LEAST_EXTRA)
 
 
+RunsFor = Literal["suspects", "suite", "retrials", "base-error", "base-stored"]
+"""What runs are for: to confirm suspected regressions; to see whether the suite got worse as a whole; to repeat
+failures that can't be compared; to see whether the base branch's agent has an error, too; to check the base's stored
+runs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     """Runs to make and to add to the samples before the next call."""
@@ -120,35 +116,7 @@ class Runs:
     """Number of additional confirmation runs, by case id."""
     base: Mapping[str, int]
     """Number of runs of the base branch, by case id. They run concurrently with the head's, not all before or after."""
-    why: str
-    """A phrase for the log."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseDecision:
-    """The decision on one case and metric."""
-
-    case_id: str
-    metric: str
-    word: CaseWord
-    blocking: bool
-    """Whether this case fails the gate by itself."""
-    evidence: str
-    """E.g. "0 of 5 now, 10 of 10 on main"."""
-    head_mean: float | None
-    base_mean: float | None
-    p_value: float | None
-    """One-sided p-value of the confirmation runs, before Holm's adjustment."""
-    p_adjusted: float | None
-    """The p-value adjusted for multiple testing."""
-    by: Literal["comparison", "threshold"] = "comparison"
-    """`threshold`: the base has too few runs for a comparison, so the head's runs alone decide."""
-    undecided: bool = False
-    """The case fails most runs, and neither history nor budget are sufficient to decide whether that is new."""
-    would_decide: str | None = None
-    """Which runs would decide, if the data is insufficient, e.g. "1 more run of main would decide if it passes"."""
-    failed_again: bool = False
-    """Whether an extra run of the head failed; of scores, whether there is one."""
+    why: RunsFor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +126,7 @@ class Decision:
     outcome: Outcome
     reasons: tuple[DecisionReasonReport, ...]
     """In order of severity; empty if nothing got worse."""
-    cases: tuple[CaseDecision, ...]
+    cases: tuple[CaseDecisionReport, ...]
     """One per case and tested metric, in the order of the samples."""
     suites: tuple[SuiteTestReport, ...]
     extra_runs: int

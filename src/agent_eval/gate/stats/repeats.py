@@ -34,14 +34,3 @@ def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
                 )
             )
     return rates
-
-
-def pass_rates_notices(rates: Sequence[PassRates]) -> list[str]:
-    """`Of 3 runs of a case at least one passes with 97.0% (pass@3), ...`; nothing without rates."""
-    if not rates:
-        return []
-    first, last = rates[0], rates[-1]
-    return [
-        f"Of {last.k} runs of a case at least one passes with {last.any:.1%} (pass@{last.k}), all pass with "
-        f"{last.all:.1%} (pass^{last.k}); a single run with {first.any:.1%}"
-    ]

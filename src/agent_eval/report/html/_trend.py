@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_eval.core.text import plural
-from agent_eval.gate.history import drift, drift_notices, trend_row
-from agent_eval.gate.stats import NO_NAME
+from agent_eval.gate.history import drift, trend_row
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
+from agent_eval.report.phrases import drift_notices
 from agent_eval.report.views import percent_text
+from agent_eval.report.views.grouping import NO_NAME
 from agent_eval.results import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport, TrendRow
 
 _NAME, _LINE = 500, 2_000

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from agent_eval.gate.stats import NO_NAME
 from agent_eval.report.views._significance import CaseSignificance, case_significance, suite_lines
 from agent_eval.report.views.digest import has_crashed
 from agent_eval.report.views.numbers import NO_SCORE, score_text
@@ -20,6 +19,8 @@ from agent_eval.results import (
     RunReport,
 )
 
+NO_NAME = "the base branch"
+"""What a sentence calls the base branch if its name is unknown."""
 _BRANCH = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]{1,80}")
 """What git allows in the name of a branch (git-check-ref-format), limited in length."""
 _FLAKY = frozenset({"flaky", "passed again"})

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent_eval.core.text import shorten
-from agent_eval.gate.stats import NO_NAME
 from agent_eval.report.views import diff, digest, grouping
 from agent_eval.report.views._causes import Cause
 from agent_eval.report.views._findings import cases_with_low_turns, common_answers, first_difference
 from agent_eval.report.views.cases import log_text
 from agent_eval.report.views.detail import Detail
-from agent_eval.report.views.grouping import BaseComparison
+from agent_eval.report.views.grouping import NO_NAME, BaseComparison
 from agent_eval.report.views.links import Links, case_reference, file_reference, known_commit
 from agent_eval.report.views.numbers import score_text
 from agent_eval.report.views.rule_changes import base_name, rule_rows, rule_sentences

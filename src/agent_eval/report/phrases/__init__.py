@@ -1,0 +1,98 @@
+"""Everything that a run says in English. Below this package a reason is a code with data.
+
+A code's phrase is the function of that name in one of the private modules, with underscores for the hyphens: its
+parameters are the facts that it needs (`agent_eval.results.Facts`). To reword something, search for its code here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Unpack
+
+from agent_eval.report.phrases import _cases, _comparison, _run, _verdict
+from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
+from agent_eval.report.phrases._words import evidence, lacking, parts
+from agent_eval.report.views.grouping import NO_NAME, branch_name
+from agent_eval.results import CaseDecisionReport, CaseReport, Facts, Reason, RunReport
+
+__all__ = [
+    "PHRASES",
+    "drift_notices",
+    "extra_runs",
+    "numbers_in_words",
+    "parts",
+    "pass_rates_notices",
+    "put_into_words",
+    "say",
+    "text",
+]
+
+
+def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
+    for name, function in vars(module).items():
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
+            yield name.replace("_", "-"), function
+
+
+PHRASES: Mapping[str, Callable[..., str]] = {
+    name: function for module in (_verdict, _comparison, _cases, _run) for name, function in _phrases(module)
+}
+"""By code, or by the `phrase` of a reason's data."""
+_TAKES = {name: inspect.signature(function).parameters for name, function in PHRASES.items()}
+_NEEDS = {name: {fact.name for fact in facts.values() if fact.default is fact.empty} for name, facts in _TAKES.items()}
+
+
+def text(reason: Reason, base: str = NO_NAME) -> str:
+    """A reason in English.
+
+    Args:
+        reason: With data of a run of this version: data of a file can't be trusted, and its reasons have a message.
+        base: The base branch's name.
+    """
+    if reason.message:
+        return reason.message
+    name, facts = reason.data.get("phrase", reason.code), {"base": base, **reason.data}
+    if name not in PHRASES or any(
+        fact.default is fact.empty and fact.name not in facts for fact in _TAKES[name].values()
+    ):
+        return reason.code  # That of a criterion from outside, which gave no message.
+    if "because" in facts:
+        facts["because"] = text(facts["because"], base)
+    return PHRASES[name](**{fact: value for fact, value in facts.items() if fact in _TAKES[name]})
+
+
+def say(code: str, **facts: Unpack[Facts]) -> str:
+    """A fact in English, for a notice."""
+    return text(Reason.of(code, **facts))
+
+
+def put_into_words(report: RunReport) -> None:
+    """Gives every reason of a report its message. What has one keeps it."""
+    base = branch_name(report)
+    for reason in _reasons(report):
+        reason.message = text(reason, base)
+    for case in report.decision.cases if report.decision is not None else ():
+        numbers_in_words(case, base)
+
+
+def numbers_in_words(case: CaseDecisionReport, base: str = NO_NAME) -> None:
+    """Gives a decision its evidence and what would decide, as `text` gives a reason its message."""
+    case.evidence = case.evidence or evidence(case.numbers, base)
+    if case.lacks is not None:
+        case.would_decide = lacking(case.lacks, base)
+
+
+def _reasons(report: RunReport) -> Iterator[Reason]:
+    yield from report.reasons
+    yield from report.decision.reasons if report.decision is not None else ()
+    for case in (*report.cases, *report.confirmations, *report.base_runs):
+        yield from (reason for reason in _reasons_of(case) if reason is not None)
+
+
+def _reasons_of(case: CaseReport) -> Iterator[Reason | None]:
+    yield case.reason
+    for metric in case.metrics:
+        yield metric.reason
+        yield from (run.reason for run in metric.runs)

@@ -1,0 +1,42 @@
+"""Why a case did not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent_eval.core.text import plural
+
+
+def not_run() -> str:
+    return "It was not run"
+
+
+def min_pass_rate(passed: int, runs: int, rate: float) -> str:
+    return f"{passed} of {plural(runs, 'run')} passed; min-pass-rate is {rate:g}"
+
+
+def no_run_completed(runs: int, message: str) -> str:
+    return f"none of the {runs} runs completed; the first: {message}"
+
+
+def below_threshold(metrics: Sequence[str] = (), decided: Mapping[str, tuple[float, float]] | None = None) -> str:
+    below = [f"below the threshold: {', '.join(metrics)}"] * bool(metrics)
+    own = [
+        f"{name} returned FAILED (score {score:g}, threshold {threshold:g})"
+        for name, (score, threshold) in (decided or {}).items()
+    ]
+    return "; ".join(below + own)
+
+
+def not_evaluated(metric: str, because: str = "") -> str:
+    return f"{metric} could not be evaluated{f': {because}' if because else ''}"
+
+
+def no_score() -> str:
+    return "The criterion returned no score"
+
+
+def quarantined(result: str, until: str, owner: str, note: str, because: str = "") -> str:
+    did = {"passed": "it passed", "failed": "it failed"}.get(result, "it was not evaluated")
+    why = f" ({because})" if because else ""
+    return f"{did}{why}; quarantined until {until} by {owner}: {note}"

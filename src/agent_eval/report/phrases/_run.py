@@ -1,0 +1,96 @@
+"""What happened to a run: reasons and notices of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_eval.core.text import every, listed, plural
+
+_MOST_AGENTS = 5
+
+
+def invalid(count: int) -> str:
+    return f"{plural(count, 'error')} in the eval files or the configuration"
+
+
+def part(part: int, total: int, runs: int, count: int, remedy: str) -> str:
+    if not runs:
+        state = "it has no cases, since there are more parts than cases"
+    elif count:
+        do = "record their tools again" if remedy == "tools" else "run this job again"
+        state = f"{count:,} of {plural(runs, 'run')} could not be judged: {do}"
+    else:
+        state = f"{every(runs, 'run')} {'was' if runs == 1 else 'were'} judged"
+    return f"part {part} of {total}; `agent-eval merge` decides; {state}"
+
+
+def part_throttled(count: int) -> str:
+    return (
+        "The model provider refused requests of this part (429 or 503). All parts together make up to "
+        f"{count:,} runs at once: lower `concurrency`"
+    )
+
+
+def part_repeated(part: int, total: int, count: int) -> str:
+    return (
+        f"Part {part} of {total} was repeated: {plural(count, 'run')} that its first attempt could not "
+        f"judge {'was' if count == 1 else 'were'} taken from a later one. A judged run is never replaced"
+    )
+
+
+def affected_without_base() -> str:
+    return "Everything ran: there are no results of the base branch (`only-affected`)"
+
+
+def changes_unknown() -> str:
+    return "Everything ran: the changed files are unknown (`only-affected`)"
+
+
+def opened_unknown() -> str:
+    return (
+        "Everything ran: the results of the base branch don't say which files its agents opened (`only-affected`)"
+    )
+
+
+def always_affected(agents: Sequence[str]) -> str:
+    return f"Ran whatever changed: {listed(agents, _MOST_AGENTS)} (`only-affected`)"
+
+
+def all_affected() -> str:
+    return "Everything ran: this pull request can affect every agent (`only-affected`)"
+
+
+def unaffected(count: int, agents: Sequence[str]) -> str:
+    return f"Not affected by this pull request and not run: {plural(count, 'case')} of {listed(agents, _MOST_AGENTS)}"
+
+
+def no_confirmation(because: str) -> str:
+    return f"The runs to confirm suspected regressions have no result: {because}"
+
+
+def base_not_run(message: str) -> str:
+    return f"The base branch could not be run to confirm a regression: {message}"
+
+
+def runs_reused(count: int) -> str:
+    return f"{plural(count, 'run')} taken from the journal of an earlier run"
+
+
+def journal_damaged(file: str, line: int) -> str:
+    return f"{file} could not be read from line {line:,} on: runs are repeated"
+
+
+def journal_kept(file: str) -> str:
+    return f"{file} keeps the finished runs: the next run continues from there with --resume"
+
+
+def fail_fast_compared() -> str:
+    return "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
+
+
+def fail_fast_alone() -> str:
+    return "`fail-fast` had no effect: a comparison with the base branch was to decide, and there turned out to be none"
+
+
+def run_ended_otherwise(conclusion: str) -> str:
+    return f"The results say passed, but the run ended with {conclusion}"

@@ -1,0 +1,143 @@
+"""Reasons of the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent_eval.core.text import listed, plural, short_name
+from agent_eval.report.phrases._words import MOST_NAMES, about, parts
+
+
+def failed(count: int, total: int) -> str:
+    return f"{count:,} of {plural(total, 'case')}"
+
+
+def cases_errored(count: int, kind: str) -> str:
+    return f"{plural(count, 'case')} could not be evaluated ({kind})"
+
+
+def cases_not_run(count: int, kind: str) -> str:
+    return f"{plural(count, 'case')} not run ({kind})"
+
+
+def cases_not_evaluated(cases: Sequence[str], kind: str) -> str:
+    return about(cases, f"not evaluated ({kind})")
+
+
+def no_cases() -> str:
+    return "There was no case to judge"
+
+
+def shard_missing(missing: Sequence[int], total: int) -> str:
+    return f"{parts(missing, total)} left no results; re-run the failed jobs"
+
+
+def not_compared(*, records: bool) -> str:
+    missed = "it had read the history of earlier runs" if records else "the comparison with the base branch"
+    return f"the gate was stopped before {missed}; start the job again"
+
+
+def nothing_scored(total: int, causes: Mapping[str, int]) -> str:
+    of = f"none of {total:,} cases was" if total != 1 else "the only case was not"
+    return f"Nothing was evaluated: {of} scored ({', '.join(f'{count:,} {code}' for code, count in causes.items())})"
+
+
+def nothing_gated(quarantined: int = 0, informing: int = 0) -> str:
+    if not quarantined and not informing:
+        return "Nothing was gated: no threshold is above the lowest score"
+    groups = [f"{quarantined:,} quarantined"] * bool(quarantined) + [f"{informing:,} not blocking"] * bool(informing)
+    return f"Nothing was gated: no case may fail the gate ({', '.join(groups)})"
+
+
+def no_case_passes(total: int) -> str:
+    return f"No regressions, but 0 of {plural(total, 'case')} pass"
+
+
+def no_secrets(*, is_fork: bool) -> str:
+    if is_fork:
+        return "No model key: pull requests from forks get no secrets"
+    return "No model key: pull requests by Dependabot get Dependabot's secrets only"
+
+
+def rule_changed(metric: str, count: int, base: str) -> str:
+    return (
+        f"The code of the custom metric {metric} changed, so that {plural(count, 'case')} "
+        f"can't be held to the rule of {base}"
+    )
+
+
+def cases_removed(count: int, base: str, files: Sequence[str]) -> str:
+    return f"{plural(count, 'case')} of {base} removed ({listed(files, MOST_NAMES, 'file')})"
+
+
+def cases_replaced(count: int, total: int, base: str, files: Sequence[str]) -> str:
+    return (
+        f"{count:,} of {base}'s {plural(total, 'case')} have other prompts or expectations here "
+        f"({listed(files, MOST_NAMES, 'file')})"
+    )
+
+
+def no_baseline() -> str:
+    return "The thresholds decide, since there is no baseline"
+
+
+def nothing_comparable(base: str) -> str:
+    return f"The thresholds decide, since nothing can be compared with {base}"
+
+
+def agent_error(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"broken by an error of the agent that {base} does not have")
+
+
+def not_comparable(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"failed that can't be compared with {base}")
+
+
+def metric_not_comparable(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"failed by a metric that {base} has no score of")
+
+
+def no_fresh_result(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"failed, can't be compared with {base} and had no result in fresh runs")
+
+
+def not_run_again(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"failed, can't be compared with {base} and could not be run again")
+
+
+def failed_rarely_again(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"that can't be compared with {base} failed at first, and rarely when run again")
+
+
+def broken_alike(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"failed by a metric that breaks in the same way on {base}")
+
+
+def red_otherwise(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"failed in which the agent broke on {base}")
+
+
+def agent_error_once(cases: Sequence[str], more: int) -> str:
+    return f"{short_name(cases[0])}: the agent broke once and not again in {plural(more, 'more run')}"
+
+
+def informing(cases: Sequence[str]) -> str:
+    return about(cases, f"that only {'informs' if len(cases) == 1 else 'inform'} failed")
+
+
+def quarantined_broken(cases: Sequence[str], base: str) -> str:
+    return about(cases, f"quarantined that usually passes on {base} and now always fails")
+
+
+def quarantined_cases(total: int, count: int) -> str:
+    if total == 1:
+        return f"1 quarantined case, which {'failed' if count else 'did not fail'}; it doesn't block"
+    return f"{total:,} quarantined cases, {f'{count:,}' if count else 'none'} of which failed; they don't block"
+
+
+def would_be(result: str, because: str) -> str:
+    return f"Would {'fail' if result == 'failed' else f'be {result}'}: {because}"
+
+
+def advisory(because: str) -> str:
+    return f"{because}; exit 0 because `gate` is `advisory`"

@@ -1,0 +1,171 @@
+"""Every fact of a run has a phrase, and only `report/phrases` has sentences about a run."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from agent_eval.report.phrases import PHRASES, text
+from agent_eval.results import Facts, Numbers, Reason
+
+SOURCE = Path(__file__).parents[2] / "src" / "agent_eval"
+GOLDEN = Path(__file__).parents[1] / "data" / "golden_phrases.txt"
+BELOW = ("gate", "runner", "criteria", "results", "baseline", "pipeline")
+"""Packages that emit facts."""
+
+LAMP: Numbers = {
+    "case": "home.test.json:lamp",
+    "metric": "pass",
+    "head": 0.0,
+    "head_runs": 5,
+    "base": 1.0,
+    "base_runs": 10,
+    "again": False,
+}
+TIDY: Numbers = {**LAMP, "case": "home.test.json:tidy", "metric": "tidiness", "head": 0.5, "base": 0.75, "again": True}
+ONE: Facts = {
+    "kind": "provider-unavailable",
+    "message": "503 (overloaded)",
+    "because": Reason(code="x", message="the reason behind it"),
+    "cases": ["home.test.json:lamp"],
+    "count": 1,
+    "total": 1,
+    "runs": 1,
+    "passed": 1,
+    "numbers": [LAMP],
+    "causes": {"agent-import": 1},
+    "files": ["home.test.json"],
+    "file": "home.test.json",
+    "line": 7,
+    "agents": ["home"],
+    "metric": "pass",
+    "metrics": ["tool_trajectory_avg_score"],
+    "decided": {"greets": [1.0, 0.5]},
+    "rate": 1.0,
+    "drop": 0.073,
+    "rises": False,
+    "remedy": "limit",
+    "base_runs": 1,
+    "more": 1,
+    "missing": [3],
+    "part": 2,
+    "result": "failed",
+    "until": "2027-01-31",
+    "owner": "@alice",
+    "note": "slow clock",
+    "records": False,
+    "is_fork": True,
+    "quarantined": 1,
+    "informing": 0,
+    "conclusion": "cancelled",
+}
+MANY: Facts = {
+    **ONE,
+    "cases": [f"home.test.json:c{number}" for number in range(5)],
+    "count": 3,
+    "total": 9,
+    "runs": 4,
+    "numbers": [TIDY, LAMP],
+    "causes": {"agent-import": 6, "run-timeout": 3},
+    "files": [f"{name}.test.json" for name in "abcde"],
+    "metric": "tidiness",
+    "metrics": ["a_score", "b_score"],
+    "remedy": "recorded",
+    "base_runs": 4,
+    "missing": [2, 3, 5],
+    "records": True,
+    "is_fork": False,
+    "informing": 2,
+}
+
+
+def facts_of(phrase: str, facts: Facts) -> dict[str, Any]:
+    """The facts that a phrase takes."""
+    return {name: value for name, value in facts.items() if name in inspect.signature(PHRASES[phrase]).parameters}
+
+
+def test_phrases__every_code_is_rendered() -> None:
+    lines = [
+        f"{name}: {text(Reason(code=name, data=facts_of(name, facts)), 'main')}"
+        for name in sorted(PHRASES)
+        for facts in (ONE, MANY)
+    ]
+    page = "\n".join(dict.fromkeys(lines)) + "\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page, encoding="utf-8")
+    assert page == GOLDEN.read_text(encoding="utf-8"), "if it reads well: UPDATE_GOLDEN=1 pytest " + Path(__file__).name
+
+
+@pytest.mark.parametrize("name", PHRASES)
+def test_phrases__take_facts_only(name: str) -> None:
+    hints, facts = get_type_hints(PHRASES[name]), get_type_hints(Facts)
+
+    assert hints.pop("return") is str
+    assert set(hints) <= {*facts, "base"}
+
+
+def test_text__keeps_a_message_and_falls_back_to_the_code() -> None:
+    assert text(Reason(code="failed", message="said before")) == "said before"
+    assert text(Reason.of("unknown-code", count=1)) == "unknown-code"
+    assert text(Reason(code="failed")) == "failed"
+
+
+def test_reason__survives_json() -> None:
+    reason = Reason.of("quarantined", because=Reason.of("min-pass-rate", passed=1, runs=3, rate=0.5), until="", runs=0)
+
+    again = Reason.model_validate_json(reason.model_dump_json())
+
+    assert "until" not in again.data and again.data["runs"] == 0
+    assert again.data["because"] == {
+        "code": "min-pass-rate",
+        "message": "",
+        "data": {"passed": 1, "runs": 3, "rate": 0.5},
+    }
+
+
+def reasons_in_code() -> Iterator[tuple[str, ast.Call]]:
+    """Every place below `report/phrases` at which a reason is made."""
+    for package in BELOW:
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in {"Reason", "DecisionReasonReport"}:
+                    yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
+
+
+def test_reasons__have_no_sentence_below_phrases() -> None:
+    places = list(reasons_in_code())
+    sentences = [
+        place
+        for place, call in places
+        for keyword in call.keywords
+        if keyword.arg == "message" and isinstance(keyword.value, ast.Constant | ast.JoinedStr | ast.BinOp)
+    ]
+
+    assert len(places) > 3
+    assert sentences == []
+
+
+def test_phrases__every_code_that_is_emitted_has_one() -> None:
+    """By the first argument of `Reason.of`, `say` and the like, where it is a text."""
+    emitted: dict[str, str] = {}
+    for package in (*BELOW, "commands"):
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in {"Reason.of", "say", "_reason", "add"}:
+                    phrases = [keyword.value for keyword in node.keywords if keyword.arg == "phrase"] or node.args[:1]
+                    emitted |= {
+                        literal.value: f"{path.relative_to(SOURCE)}:{node.lineno}"
+                        for phrase in phrases
+                        for literal in ([phrase] if isinstance(phrase, ast.Constant) else ast.walk(phrase))
+                        if isinstance(literal, ast.Constant) and isinstance(literal.value, str) and literal.value
+                    }
+    missing = {name: place for name, place in emitted.items() if name not in PHRASES}
+
+    assert len(emitted) > 30
+    assert missing == {}
