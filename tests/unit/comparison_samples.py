@@ -66,7 +66,7 @@ FOUND = BaselineReport(
     distance=0,
     run_url=f"{SERVER}/example/repo/actions/runs/1234000",
     recorded_at=MORNING - 86_400,
-    message=f"The base branch's results come from main at b45e0ff ({SERVER}/example/repo/actions/runs/1234000).",
+    message="The base branch's results come from main at b45e0ff.",
 )
 
 
@@ -545,7 +545,7 @@ def mixed() -> Situation:
         update={
             "distance": 3,
             "wanted_commit": "c" * 40,
-            "message": f"The base branch's results come from main at b45e0ff ({FOUND.run_url}), 3 commits "
+            "message": "The base branch's results come from main at b45e0ff, 3 commits "
             "before the tested base ccccccc, which has no results.",
         }
     )

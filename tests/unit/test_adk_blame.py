@@ -94,11 +94,13 @@ def test_blame__a_refused_key_needs_no_traceback() -> None:
     refused = raised("API key not valid.", "x.ClientError", status=400, traceback="frames of an SDK")
     failure = failed_turn(refused, None, {"GOOGLE_API_KEY"})
     assert failure.hint == "The provider refuses the model's key: check it, or replace it."
-    assert failure.traceback is None
+    assert failure.traceback is None and failure.no_key
     missing = failed_turn(raised("No API key was provided.", "builtins.ValueError", traceback="frames"), None)
-    assert (missing.hint, missing.traceback) == (KEY_HINT, None)
+    assert (missing.hint, missing.traceback, missing.no_key) == (KEY_HINT, None, True)
+    withheld = failed_turn(raised("No API key was provided.", "builtins.ValueError"), None, {"GOOGLE_API_KEY"})
+    assert not withheld.no_key
     down = failed_turn(raised("down", "x.ServerError", status=503, traceback="frames"), None)
-    assert down.traceback == "frames"
+    assert down.traceback == "frames" and not down.no_key
 
 
 def test_blame__an_exit_while_importing() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.agents.host.blame import KEY_HINT
 from agent_eval.gate.keys import no_secrets
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, Reason, RunResult, RunScore
 
 
-def case(status: CaseStatus, *, kind: str = "", hint: str | None = None, metric: str = "") -> CaseReport:
-    error = RunError(kind=kind, owner="provider", message="No.", hint=hint) if kind else None
+def case(status: CaseStatus, *, kind: str = "", no_key: bool = False, metric: str = "") -> CaseReport:
+    error = RunError(kind=kind, owner="provider", message="No.", no_key=no_key) if kind else None
     metrics = []
     if metric:
         reason = Reason(code=metric, message="No key.")
@@ -23,7 +22,7 @@ def case(status: CaseStatus, *, kind: str = "", hint: str | None = None, metric:
     )  # fmt: skip
 
 
-KEYLESS = case("errored", kind="provider-unavailable", hint=f"{KEY_HINT} And so on.")
+KEYLESS = case("errored", kind="provider-unavailable", no_key=True)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_no_secrets__is_the_cause(cases: list[CaseReport]) -> None:
     [
         [],
         [case("passed")],
-        [KEYLESS, case("errored", kind="provider-unavailable", hint="Start the job again.")],
+        [KEYLESS, case("errored", kind="provider-unavailable")],
         [KEYLESS, case("not_run", kind="run-timeout")],
         [case("errored")],
         [case("errored", metric="judge-unavailable")],

@@ -234,6 +234,7 @@ class AgentFailure(_Failure):
         log_tail: str | None = None,
         hint: str | None = None,
         collateral: bool = False,
+        no_key: bool = False,
     ) -> None:
         """Describes the failure.
 
@@ -246,10 +247,12 @@ class AgentFailure(_Failure):
             hint: What to do next.
             collateral: The other sessions in flight may have caused it: the process ended with several of them, or
                 together with another process, or a server was overloaded. Try it once more with `isolated=True`.
+            no_key: The model got no key, or refused it, and no variable of the job is withheld from the agent.
         """
         super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
         self.kind = kind
         self.collateral = collateral
+        self.no_key = no_key
 
 
 class MetricFailure(_Failure):

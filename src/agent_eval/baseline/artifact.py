@@ -285,7 +285,7 @@ def _found(
     results: _Results, run: WorkflowRun, request: BaselineRequest, commit: str, distance: int, notes: _Notes
 ) -> Found:
     base = harmless(request.base_ref)
-    message = f"The base branch's results come from {base} at {short(commit)} ({run.html_url})"
+    message = f"The base branch's results come from {base} at {short(commit)}"
     if distance:
         message += f", {plural(distance, 'commit')} before the tested base {short(request.commit)}"
         if not notes.passed_over:

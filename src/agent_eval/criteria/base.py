@@ -71,7 +71,7 @@ class Vote:
     score: float | None
     """The score of the verdict."""
     rationale: str = ""
-    """The judge's rationale, or the reason for no vote. Written by a model that has read hostile text: escape it."""
+    """The judge's rationale; without a verdict, why there is none. Written by a model that has read hostile text."""
     failure: str | None = None
     """The code of the reason for no vote, if the model gave no reply."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.agents.host import KEY_HINTS
 from agent_eval.results import WITHOUT_KEY, CaseReport, Reason
 
 NO_SECRETS = "no-secrets"
@@ -28,6 +27,6 @@ def no_secrets(cases: Sequence[CaseReport], *, is_fork: bool) -> Reason | None:
 def _lacks_key(case: CaseReport) -> bool:
     errors = [run.error for run in case.runs if run.error is not None]
     if errors:
-        return all(error.kind in _WITHOUT_KEY or (error.hint or "").startswith(KEY_HINTS) for error in errors)
+        return all(error.kind in _WITHOUT_KEY or error.no_key for error in errors)
     missing = [metric.reason for metric in case.metrics if metric.status == "not_evaluated"]
     return bool(missing) and all(reason is not None and reason.code in _WITHOUT_KEY for reason in missing)

@@ -47,6 +47,8 @@ class RunError(WireModel):
     log_tail: str | None = None
     turn: int | None = None
     """0-based turn in which the error happened; None before the first turn."""
+    no_key: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether the model got no key, or refused it."""
 
 
 class Recording(WireModel):

@@ -419,6 +419,7 @@ def run_error(failure: AgentFailure, turn: int | None) -> RunError:
         traceback=shorten(failure.traceback, _LOG) if failure.traceback else None,
         log_tail=shorten(failure.log_tail, _LOG) if failure.log_tail else None,
         turn=turn,
+        no_key=failure.no_key,
     )
 
 

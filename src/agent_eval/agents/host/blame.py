@@ -47,8 +47,7 @@ KEY_HINT = (
 )
 """The hint for a model call without a key, or with insufficient rights."""
 _REFUSED_HINT = "The provider refuses the model's key: check it, or replace it."
-KEY_HINTS = (KEY_HINT, _REFUSED_HINT)
-"""With one of them begins the hint for a model call whose key is missing or rejected."""
+_KEY_HINTS = (KEY_HINT, _REFUSED_HINT)
 
 
 def is_temporary(status: int) -> bool:
@@ -70,12 +69,14 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
     missing = _missing_variable(error, data, log_tail, withheld)
     summary = _summary(error, data)
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
+        withheld_hint = missing or (missing_key_hint(withheld) if hint == KEY_HINT else None)
         return AgentFailure(
             f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_text(data.call)}",
             kind=FailureKind.PROVIDER,
             owner=Owner.PROVIDER,
-            traceback=None if hint in KEY_HINTS else data.traceback,  # Frames of an SDK explain no key.
-            hint=missing or (missing_key_hint(withheld) if hint == KEY_HINT else None) or hint,
+            traceback=None if hint in _KEY_HINTS else data.traceback,  # Frames of an SDK explain no key.
+            hint=withheld_hint or hint,
+            no_key=withheld_hint is None and hint in _KEY_HINTS,
         )
     if data.exit is not None:
         return AgentFailure(

@@ -187,4 +187,5 @@ def as_agent_failure(failure: ModelFailure) -> AgentFailure:
         kind=FailureKind.PROVIDER,
         owner=Owner.PROVIDER,
         hint=failure.hint,
+        no_key=failure.kind == "no-credentials",
     )

@@ -26,7 +26,7 @@ from agent_eval.evalset.models import METRICS
 from agent_eval.models import ModelFailure
 from agent_eval.models.vertex_eval import RESULT, metric_spec
 
-_EMPTY = "no vote: the service judges no answer without text"
+_EMPTY = "the service judges no answer without text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +92,12 @@ class VertexQuality:
         try:
             reply = await panel.ask((json.dumps(body, ensure_ascii=False),), RESULT)
         except ModelFailure as failure:
-            return _missing(turn, f"no vote: {failure.message}", CODES[failure.kind]), []
+            return _missing(turn, failure.message, CODES[failure.kind]), []
         value: Any = reply.value
         score = float(value["score"])
         low, high = JUDGE_SPECS[self.name].span
         if not low <= score <= high:
-            return _missing(turn, f"no vote: the service's score {score:g} is not between {low:g} and {high:g}"), []
+            return _missing(turn, f"the service's score {score:g} is not between {low:g} and {high:g}"), []
         rubrics = [
             _judgement(turn, rubric["rubric"], float(rubric["met"]), rubric["reasoning"]) for rubric in value["rubrics"]
         ]

@@ -197,7 +197,7 @@ class Panel:
         try:
             reply = await self.ask(question.draft, question.schema, sample)
         except ModelFailure as failure:
-            return [_no_vote(sample, f"no vote: {failure.message}", CODES[failure.kind]) for _ in everything]
+            return [_no_vote(sample, failure.message, CODES[failure.kind]) for _ in everything]
         opinions = _valid_opinions(question, reply.value)
         skipped = [subject for subject in open_ if subject not in opinions]
         failed: str | None = None
@@ -217,7 +217,7 @@ class Panel:
                 rationale=opinions[subject][1],
             )
             if subject in opinions
-            else _no_vote(sample, "no vote: the judge gave no verdict on this", failed)
+            else _no_vote(sample, "the judge gave no verdict on this", failed)
             for subject in everything
         ]
 

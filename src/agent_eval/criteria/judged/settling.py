@@ -24,9 +24,6 @@ Measure = Callable[[float | None], float | None]
 NO_VERDICT = "no-verdict"
 """The judge replied without a verdict on some subject."""
 
-NO_VOTE = "no vote"
-"""The prefix of the rationale of a failed sample (judge.py)."""
-
 _RATIONALE, _LISTED = 240, 50
 """Maximum length of a rationale, and number of judgements, in results.json."""
 
@@ -85,11 +82,11 @@ def _not_evaluated(
     about = f", {shorten(first.subject, 80)!r}" if first.subject else ""
     gap = "" if score is None else f"; the score could be between {worst:.4g} and {best:.4g}"
     lost = f"{len(missing)} of {plural(total, 'verdict')} missing (first: {where}{about})"
-    reason = one_line(first.rationale) or NO_VOTE
-    if code == NO_VERDICT:
-        return NotEvaluated(code=code, message=f"{lost}: {reason}{gap}")
+    reason = one_line(first.rationale)
+    if code == NO_VERDICT or not reason:
+        return NotEvaluated(code=code, message=f"{lost}: no vote{f': {reason}' if reason else ''}{gap}")
     # The judge's failure comes first, because reports group cases by it.
-    return NotEvaluated(code=code, message=f"The judge: {reason.removeprefix(f'{NO_VOTE}: ')}; {lost}{gap}")
+    return NotEvaluated(code=code, message=f"The judge: {reason}; {lost}{gap}")
 
 
 def one_line(text: str, limit: int = _RATIONALE) -> str:

@@ -76,8 +76,7 @@ def _baseline(facts: Facts) -> dict[str, Any] | None:
     if baseline.status != "found":
         return {"sentence": shown(no_baseline_reason(baseline), _LINE), "url": None}
     url = facts.source.links.own(baseline.run_url)
-    sentence = baseline.message.replace(f" ({url})", "") if url else baseline.message  # The link is enough.
-    return {"sentence": shown(sentence, _LINE), "url": url}
+    return {"sentence": shown(baseline.message, _LINE), "url": url}
 
 
 def _origin(facts: Facts) -> dict[str, Any]:

@@ -60,8 +60,8 @@ def _group(title: str, cases: Sequence[CaseReport], base: BaseComparison, *, rea
             " ", mark(case), (short_name(case_name(case)), "bold"), "  ", (location(case.file, case.line), "cyan")
         )
         notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
-        for line in reason_lines(case, reasons):
-            yield styled("     ", (shorten(line, 200) + grouping.base_note(line, notes), ""))
+        for line in reason_lines(case, reasons, notes):
+            yield styled("     ", (shorten(line, 200), ""))
     if len(cases) > _MOST_LISTED:
         yield styled(f"   and {plural(len(cases) - _MOST_LISTED, 'more case')}")
     yield ""
@@ -70,8 +70,10 @@ def _group(title: str, cases: Sequence[CaseReport], base: BaseComparison, *, rea
 def base_comparison_lines(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
     """Differences from the base branch, other than failed cases."""
     if base.baseline is not None:
-        sentence = base.baseline.message if base.baseline.status == "found" else diff.no_baseline_reason(base.baseline)
-        yield styled(" ", (shorten(sentence, 600), "dim"))
+        found = base.baseline.status == "found"
+        sentence = base.baseline.message if found else diff.no_baseline_reason(base.baseline)
+        where = f" {base.baseline.run_url}" if found and base.baseline.run_url else ""
+        yield styled(" ", (shorten(sentence, 600) + where, "dim"))
     if base.comparison is None:
         return
     if report.cases:

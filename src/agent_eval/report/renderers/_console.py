@@ -18,6 +18,7 @@ from agent_eval.report.views import (
     Finding,
     RowKind,
     TurnView,
+    base_note,
     case_name,
     case_view,
     causes,
@@ -185,7 +186,7 @@ def _case(case: CaseReport, base: BaseComparison) -> Iterator[RenderableType]:
     view = case_view(case, turns=_MOST_TURNS)
     notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
     for finding in findings(case) if view is None else view.findings:
-        yield from _finding(finding, grouping.base_note(finding.summary, notes))
+        yield from _finding(finding, base_note(finding, notes))
     if view is not None:
         yield from _turns(view)
     yield ""

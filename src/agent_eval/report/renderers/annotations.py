@@ -143,7 +143,7 @@ def _case_annotation(case: CaseReport, kind: Level, what: str, base: BaseCompari
     name = shorten(one_line(case_name(case)), LONGEST_TITLE - 60)
     _, evidence = grouping.change_label(case, base)
     notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
-    lines = [evidence, *(line + grouping.base_note(line, notes) for line in reason_lines(case, _LINES))]
+    lines = [evidence, *reason_lines(case, _LINES, notes)]
     message = "\n".join(one_line(line) for line in lines if line) or what
     return _Annotation(level=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
 

@@ -3,6 +3,7 @@
 from agent_eval.report.views._causes import Cause, causes, has_cause
 from agent_eval.report.views._findings import (
     Finding,
+    base_note,
     cases_with_low_turns,
     findings,
     first_difference,

@@ -35,6 +35,8 @@ class Cause:
     agent: str = ""
     """The agent's path; "" if unknown."""
     hint: str = ""
+    no_key: bool = False
+    """Whether the agent's model got no key, or refused it."""
     log: str = ""
     """A traceback and the end of the agent's log, from the first case."""
     file: str | None = None
@@ -88,6 +90,7 @@ def _cause(case: CaseReport, agent: str) -> Cause | None:
             cases=(case,),
             agent=agent,
             hint=first_line(error.hint or "", _LINE),
+            no_key=error.no_key,
             log=log,
             file=file,
             line=line,

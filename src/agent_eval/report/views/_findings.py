@@ -5,7 +5,7 @@ Everything is plain text, not yet escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, plural, shorten
@@ -14,6 +14,7 @@ from agent_eval.results import CaseReport, MetricReport, RunError, RunReport, Tu
 
 _LINE = 300
 """Characters of one line of an explanation."""
+_NO_NOTES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class Finding:
     """Details, a line each."""
     highlights: tuple[str, ...] = ()
     """The lines to show if there is no space for all: differences rather than counts."""
+    first: str = ""
+    """The first highlight, which names its turn only if that is not the first one."""
     notes: tuple[str, ...] = ()
     """The lines that are not about a single turn."""
     turns: tuple[FindingTurn, ...] = ()
@@ -45,31 +48,39 @@ class Finding:
     """A traceback and the end of the agent's log; many lines."""
 
 
-def reason_lines(case: CaseReport, limit: int = 3) -> list[str]:
+def reason_lines(case: CaseReport, limit: int = 3, base_notes: Mapping[str, str] = _NO_NOTES) -> list[str]:
     """Why a case did not pass, in at most `limit` lines: each finding's summary first, then details.
+
+    `base_notes` has what to say about a metric on the base branch (`grouping.metric_base_notes`).
 
     If the findings alone fill three lines or more, the first one gets a detail and the last ones are named in one line:
     one reason says more than all numbers.
     """
-    return lines_of(findings(case), limit)
+    return lines_of(findings(case), limit, base_notes)
 
 
-def lines_of(listed: Sequence[Finding], limit: int) -> list[str]:
+def base_note(finding: Finding, base_notes: Mapping[str, str]) -> str:
+    """The note to append to the summary of a finding; "" for none."""
+    return f", {base_notes[finding.subject]}" if finding.subject in base_notes else ""
+
+
+def lines_of(listed: Sequence[Finding], limit: int, base_notes: Mapping[str, str] = _NO_NOTES) -> list[str]:
     """The same of findings."""
+    summaries = [finding.summary + base_note(finding, base_notes) for finding in listed]
     reason = (listed[0].highlights or listed[0].lines)[:1] if listed and limit > 2 else ()
     if limit == 1 and len(listed) > 1:
-        return [f"{listed[0].summary}; and {plural(len(listed) - 1, 'more finding')}"]
+        return [f"{summaries[0]}; and {plural(len(listed) - 1, 'more finding')}"]
     if len(listed) + len(reason) > limit:
         shown = limit - 1 - len(reason)
         named = shorten(", ".join(finding.subject for finding in listed[shown:]), _LINE)
-        first, *others = [finding.summary for finding in listed[:shown]]
+        first, *others = summaries[:shown]
         return [first, *reason, *others, f"and {plural(len(listed) - shown, 'more finding')}: {named}"]
     free = limit - len(listed)
     lines = []
-    for finding in listed:
+    for finding, summary in zip(listed, summaries, strict=True):
         details = (finding.highlights or finding.lines)[:free]
         free -= len(details)
-        lines += [finding.summary, *details]
+        lines += [summary, *details]
     return lines
 
 
@@ -151,7 +162,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             continue
         turns = _turns(metric)
         judged = any("judge" in run.details for run in metric.runs)
-        lines, highlights, runs = [], [], []
+        lines, highlights, runs, first = list[str](), list[str](), list[str](), ""
         broken = next((run.error for run in metric.runs if run.error is not None), None)
         if broken is not None and broken.hint:
             lines.append(first_line(broken.hint, _LINE))
@@ -162,10 +173,13 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
         notes = list(lines)
         for turn in turns:
             number = f"turn {turn.evidence.turn + 1}: "
-            reasons = [number + first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
-            lines.extend(reasons)
+            reasons = [first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
+            lines += [number + reason for reason in reasons]
             # The first reason is a count, unless a judge gave it.
-            highlights.extend(reasons if judged else reasons[1:] or reasons)
+            differences = reasons if judged else reasons[1:] or reasons
+            if differences and not highlights:
+                first = differences[0] if turn.evidence.turn == 0 else number + differences[0]
+            highlights += [number + reason for reason in differences]
         if len(metric.runs) > 1:
             runs = ["runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20])]
         yield Finding(
@@ -174,6 +188,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             lines=(*lines, *runs),
             notes=(*notes, *runs),
             highlights=tuple(highlights),
+            first=first,
             turns=turns,
             log=log_of(broken),
         )
@@ -221,7 +236,7 @@ def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
     turn = first.turns[0].evidence
     which = f"turn {turn.turn + 1}: " if turn.turn else ""
     if not compares_answers(first.subject):
-        return next(iter(first.highlights or first.lines), first.summary).removeprefix("turn 1: ")
+        return first.first or next(iter(first.lines), first.summary)
     expected, actual = (_quoted(side) for side in (turn.expected, turn.actual))
     return f"{which}expected {expected}" + ("" if without_answer else f", got {actual}")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent_eval.agents.host import KEY_HINTS
 from agent_eval.core.text import every, first_line, plural, share
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.views._causes import causes
@@ -68,8 +67,8 @@ def headline(report: RunReport, base: BaseComparison) -> str:
     decision = _decision(report, base)
     if report.verdict == "invalid":
         return decision
-    gone = _gone(report, base)
-    return f"{_with_rules(decision, report)}{f'; {gone}' if gone and gone not in decision else ''}"
+    gone = "" if _is_about_removal(report, base) else _gone(report, base)
+    return f"{_with_rules(decision, report)}{f'; {gone}' if gone else ''}"
 
 
 def _decision(report: RunReport, base: BaseComparison) -> str:
@@ -91,16 +90,39 @@ def _decision(report: RunReport, base: BaseComparison) -> str:
     sorted_out = groups(report, base)
     if report.verdict == "passed":
         return _passed(report, base, sorted_out)
-    parts = list(failures(report, base, sorted_out)) if report.verdict == "failed" else []
-    parts += _undecided(report, base, sorted_out) if report.verdict == "inconclusive" else _unjudged(report, parts)
-    sentence = ", ".join(parts)
+    sentence = ", ".join(_counts(report, base, sorted_out))
     if not sentence:
-        removal = bool(report.reasons) and report.reasons[0].code == CASES_REMOVED
-        sentence = (_gone(report, base) if removal else "") or _inside(_reason(report))
+        sentence = _gone(report, base) if _is_about_removal(report, base) else _inside(_reason(report))
     if report.totals.quarantined:
         sentence += f", {report.totals.quarantined:,} quarantined"
     remedy = _remedy(report) if report.verdict == "inconclusive" else ""
     return f"{leads[report.verdict]}: {sentence}{f'; {remedy}' if remedy else ''}"
+
+
+def _counts(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
+    """The cases because of which a run is not `passed`, in groups; empty if it is for another reason."""
+    parts = list(failures(report, base, sorted_out)) if report.verdict == "failed" else []
+    return parts + (
+        _undecided(report, base, sorted_out) if report.verdict == "inconclusive" else list(_unjudged(report, parts))
+    )
+
+
+def _is_about_removal(report: RunReport, base: BaseComparison) -> bool:
+    """Whether the headline is that cases were removed."""
+    if report.verdict != "failed" or not report.reasons or report.reasons[0].code != CASES_REMOVED:
+        return False
+    return not _counts(report, base, groups(report, base)) and bool(_gone(report, base))
+
+
+def _is_first_reason(report: RunReport, base: BaseComparison) -> bool:
+    """Whether the headline is the first reason, and not counts of cases."""
+    if report.verdict == "passed":
+        return not _advice(report, base)
+    if report.verdict == "inconclusive" and report.exit_code == 0:
+        return False
+    if report.reasons[0].code in _WHOLE_CAUSES or report.shard is not None:
+        return True
+    return not _counts(report, base, groups(report, base))
 
 
 def _advice(report: RunReport, base: BaseComparison) -> str:
@@ -172,7 +194,7 @@ def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> l
 def _remedy(report: RunReport) -> str:
     """What to do about an inconclusive run, by the most common cause."""
     unjudged = causes(report, with_status(report, "errored"))
-    codes = [_NO_KEY if cause.hint.startswith(KEY_HINTS) else cause.kind for cause in unjudged for _ in cause.cases]
+    codes = [_NO_KEY if cause.no_key else cause.kind for cause in unjudged for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
     if codes:
         return _REMEDIES.get(max(codes, key=codes.count), "start the job again")
@@ -276,6 +298,7 @@ _IN_THE_TABLE = frozenset(
         "cases-worse-together",
         "agent-error",
         "not-comparable",
+        "invalid",
         CASES_REMOVED,
     }
 )
@@ -284,7 +307,7 @@ _IN_THE_TABLE = frozenset(
 
 def other_reasons(report: RunReport, base: BaseComparison, limit: int = 600) -> list[str]:
     """The gate's reasons that neither the headline nor the list of cases says, a line each."""
-    title = headline(report, base)
+    said = report.reasons[:1] if report.reasons and _is_first_reason(report, base) else []
     kinds = {cause.kind for cause in causes(report, with_status(report, "errored"))}
     kinds |= {case.reason.code for case in with_status(report, "not_run") if case.reason is not None}
     if kinds:
@@ -292,6 +315,6 @@ def other_reasons(report: RunReport, base: BaseComparison, limit: int = 600) -> 
     lines = [
         first_line(reason.message, limit)
         for reason in report.reasons[:10]
-        if reason.code not in _IN_THE_TABLE and reason.code not in kinds
+        if reason.code not in _IN_THE_TABLE and reason.code not in kinds and reason not in said
     ]
-    return [line for line in lines if line and line.casefold() not in title.casefold()][:5]
+    return [line for line in lines if line][:5]

@@ -9,7 +9,7 @@ from typing import Any
 from agent_eval.core.text import shorten
 from agent_eval.report.views import conversation, grouping
 from agent_eval.report.views._causes import Cause, error_examples
-from agent_eval.report.views._findings import Finding, findings, reason_lines
+from agent_eval.report.views._findings import Finding, base_note, findings, reason_lines
 from agent_eval.report.views._visible import visible
 from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.digest import case_name, failed_word
@@ -53,7 +53,7 @@ def _explained(case: CaseReport, base: BaseComparison, detail: Detail, *, opened
         "ended": word if (word := failed_word(case)) in {"crashed", "timed out"} and case.status == "failed" else "",
         "tag": label,
         "evidence": detail.shorten(evidence),
-        "why": [shorten(line, detail.name) + grouping.base_note(line, notes) for line in reason_lines(case)],
+        "why": [shorten(line, detail.name) for line in reason_lines(case, base_notes=notes)],
         "findings": [_finding(finding, detail, notes) for finding in details] if has_more else [],
         "turns": [] if view is None else [_turn(view, turn, detail) for turn in view.turns],
         "more_turns": 0 if view is None else view.turns_left_out,
@@ -63,7 +63,7 @@ def _explained(case: CaseReport, base: BaseComparison, detail: Detail, *, opened
 
 def _finding(finding: Finding, detail: Detail, notes: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "summary": shorten(finding.summary, detail.name) + grouping.base_note(finding.summary, notes),
+        "summary": shorten(finding.summary, detail.name) + base_note(finding, notes),
         "lines": [detail.shorten(line) for line in finding.lines[:20]],
         "log": log_text(finding.log, detail),
     }

@@ -249,8 +249,3 @@ def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str
         if parts:
             notes[metric.name] = ", ".join(parts)
     return notes
-
-
-def base_note(line: str, notes: Mapping[str, str]) -> str:
-    """The note to append to a line about a metric; "" for other lines."""
-    return next((f", {note}" for name, note in notes.items() if line.startswith(f"{name} ")), "")

@@ -238,11 +238,9 @@ def _baseline(baseline: BaselineReport, detail: Detail, links: Links) -> dict[st
         for step in baseline.steps[: min(detail.listed, 10)]
     ]
     available = baseline.status == "found"
-    # The link is enough: a bare address can't be clicked here.
-    message = baseline.message.replace(f" ({baseline.run_url})", "") if baseline.run_url else baseline.message
     return {
         "available": available,
-        "sentence": detail.shorten_message(message if available else diff.no_baseline_reason(baseline)),
+        "sentence": detail.shorten_message(baseline.message if available else diff.no_baseline_reason(baseline)),
         "commit": known_commit(baseline.commit),
         "wanted_commit": known_commit(baseline.wanted_commit),
         "run_url": links.own(baseline.run_url) if available else None,
