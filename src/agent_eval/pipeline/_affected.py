@@ -144,7 +144,11 @@ def _all_of_them(everything: Affected, why: str) -> Affected:
 
 
 def _without(
-    everything: Affected, left_out: Collection[LoadedFile], choices: AgentChoices, total: int, reasons: tuple[Reason, ...]
+    everything: Affected,
+    left_out: Collection[LoadedFile],
+    choices: AgentChoices,
+    total: int,
+    reasons: tuple[Reason, ...],
 ) -> Affected:
     from agent_eval.results import UNAFFECTED, Reason, UnaffectedReport
 

@@ -47,9 +47,7 @@ def changes_unknown() -> str:
 
 
 def opened_unknown() -> str:
-    return (
-        "Everything ran: the results of the base branch don't say which files its agents opened (`only-affected`)"
-    )
+    return "Everything ran: the results of the base branch don't say which files its agents opened (`only-affected`)"
 
 
 def always_affected(agents: Sequence[str]) -> str:
