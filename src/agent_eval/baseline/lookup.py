@@ -10,7 +10,7 @@ from agent_eval.baseline.request import BaselineRequest
 
 if TYPE_CHECKING:
     from agent_eval.baseline.recordings import StoredRecordings
-    from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, RunReport
+    from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, Reason, RunReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class FetchFailed:
     hint: str | None = None
     by_name: bool = False
     """`base-ref` names something that can't be compared with; a retry doesn't help."""
-    outage: str = ""
-    """What a service said that failed in the base branch's runs of today; "" if that is not the reason."""
+    outage: Reason | None = None
+    """What a service said that failed in the base branch's runs of today; None if that is not the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +102,9 @@ class BaselineOutcome:
         return self.baseline.report if isinstance(self.baseline, Found) else None
 
     @property
-    def outage(self) -> str:
+    def outage(self) -> Reason | None:
         """Of `FetchFailed`."""
-        return self.baseline.outage if isinstance(self.baseline, FetchFailed) else ""
+        return self.baseline.outage if isinstance(self.baseline, FetchFailed) else None
 
 
 def outcome_of(steps: Sequence[Step]) -> BaselineOutcome:

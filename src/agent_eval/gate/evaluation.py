@@ -70,7 +70,7 @@ def evaluate(
     gate: Gate,
     pull_request: bool,
     compared: Compared | None = None,
-    base_outage: str = "",
+    base_outage: Reason | None = None,
     rules: Sequence[Reason] = (),
 ) -> Verdict:
     """Decides.
@@ -99,7 +99,7 @@ def evaluate(
     if by in {"thresholds", "both"}:
         asked = gate in {"thresholds", "both"} or not pull_request
         parts.append(
-            _by_thresholds(cases, blocks) if asked or not base_outage else _undecided(cases, blocks, base_outage)
+            _by_thresholds(cases, blocks) if asked or base_outage is None else _undecided(cases, blocks, base_outage)
         )
     if rules:
         parts.append(Verdict(value="failed", reasons=tuple(rules)))
@@ -132,17 +132,19 @@ def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:
     return Verdict(value=verdict.value, reasons=verdict.reasons, blocking=failed)
 
 
-def _undecided(cases: Sequence[CaseReport], blocks: set[str], base_outage: str) -> Verdict:
+def _undecided(cases: Sequence[CaseReport], blocks: set[str], base_outage: Reason) -> Verdict:
     """By thresholds, but a score that is too low decides nothing: the base branch's may be as low. Errors count."""
     open_cases = [case for case in cases if case.status == "failed" and case.case_id in blocks and not kinds_of(case)]
     rest = {case.case_id for case in open_cases}
     verdict = _by_thresholds([_forgiven(case) if case.case_id in rest else case for case in cases], blocks)
-    what = f"failed, and the runs of the base branch to compare with have no result: {base_outage}"
-    reason = _reason(OUTAGE, open_cases, what)
-    if reason is None:
+    if not open_cases:
         return verdict
     value: VerdictValue = "failed" if verdict.value == "failed" else "inconclusive"
-    return replace(verdict, value=value, reasons=(*verdict.reasons, reason))
+    return replace(
+        verdict,
+        value=value,
+        reasons=(*verdict.reasons, *_reason(OUTAGE, open_cases, phrase="base-not-run-today", because=base_outage)),
+    )
 
 
 def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Compared) -> Verdict:

@@ -35,7 +35,7 @@ def decide_on(
     rules: Sequence[Reason] = (),
     *,
     repeatable: bool,
-    base_outage: str = "",
+    base_outage: Reason | None = None,
 ) -> Verdict:
     """Decides, and writes the verdict into the report.
 

@@ -319,11 +319,11 @@ async def _judged(
 
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
-        compared, base_outage = None, ""
+        compared, base_outage = None, None
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.
             outcome = await finding
-            base_outage = outcome.outage if outcome is not None else ""
+            base_outage = outcome.outage if outcome is not None else None
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
             await asyncio.to_thread(store_baseline_recordings, report, outcome, settings.output)
         if settings.fail_fast and not fail_fast:

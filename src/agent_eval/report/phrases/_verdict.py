@@ -105,6 +105,10 @@ def not_run_again(cases: Sequence[str], base: str) -> str:
     return about(cases, f"failed, can't be compared with {base} and could not be run again")
 
 
+def base_not_run_today(cases: Sequence[str], because: str) -> str:
+    return about(cases, f"failed, and the runs of the base branch to compare with have no result: {because}")
+
+
 def failed_rarely_again(cases: Sequence[str], base: str) -> str:
     return about(cases, f"that can't be compared with {base} failed at first, and rarely when run again")
 
