@@ -81,6 +81,19 @@ class Fails(Shows):
         self.error = "a verdict is missing"
 
 
+class Calls(Shows):
+    """The share of the expected calls that were made, as ToolCorrectnessMetric counts them."""
+
+    def __init__(self, model: str | DeepEvalBaseLLM | None = None, threshold: float | None = 0.5) -> None:
+        super().__init__(name="calls", model=model, threshold=threshold)
+
+    async def a_measure(self, case: LLMTestCase, _show_indicator: bool = True) -> None:
+        await super().a_measure(case, _show_indicator)
+        made = [(call.name, call.input_parameters) for call in case.tools_called or ()]
+        expected = [(call.name, call.input_parameters) for call in case.expected_tools or ()]
+        self.score = sum(call in made for call in expected) / len(expected) if expected else 1.0
+
+
 class Talks(BaseConversationalMetric):
     def __init__(self, model: str | DeepEvalBaseLLM | None = None, threshold: float | None = 0.5) -> None:
         self.threshold = threshold
