@@ -15,7 +15,7 @@ from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.report import CaseReport, MetricReport, Origin, RunReport, RunScore
 
-SUMMARY = "3 cases compared: 1 newly failing, 1 fixed, 1 passing as before; 1 removed"
+SUMMARY = "3 cases compared: 1 newly failing, 1 newly passing, 1 passing as before; 1 removed"
 
 
 def results(path: Path, *scores: tuple[str, float], commit: str = "b" * 40) -> Path:
@@ -95,7 +95,7 @@ def test_compare__takes_output_directories(files: tuple[str, str], capsys: pytes
         file.with_suffix("").mkdir()
         file.rename(file.with_suffix("") / "results.json")
     assert main(["compare", str(head.with_suffix("")), str(base.with_suffix(""))]) == 0
-    assert "1 newly failing, 1 fixed" in capsys.readouterr().out
+    assert "1 newly failing, 1 newly passing" in capsys.readouterr().out
 
 
 def test_compare__the_newer_run_is_that_of_the_output_directory(

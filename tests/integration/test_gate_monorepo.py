@@ -58,7 +58,7 @@ def test_monorepo__validates_runs_compares_and_resumes(repository: Repository, t
     fixed = repository.gate("run", python=False, output=tmp_path / "fixed")
     assert (fixed.code, failed(fixed)) == (0, [])
     compared = repository.gate("compare", str(fixed.output), str(first.output))
-    assert "20 cases compared: 1 fixed, 19 passing as before" in compared.out
+    assert "20 cases compared: 1 newly passing, 19 passing as before" in compared.out
 
     # What a killed run leaves: the journal with most of the runs.
     lines = gzip.decompress((fixed.output / "recordings.jsonl.gz").read_bytes()).splitlines(keepends=True)

@@ -440,7 +440,7 @@ def test_console__shows_deltas_and_what_was_fixed() -> None:
     text = console(situation("mixed").report, width=140)
     assert "thermostat_in_bedroom · passed on main" in text
     assert "tool_trajectory_avg_score 0.50, needs 1.00, on main 1.00" in text
-    assert "8 cases compared: 2 newly failing, 1 fixed, 1 still failing, 4 passing as before" in text
+    assert "8 cases compared: 2 newly failing, 1 newly passing, 1 still failing, 4 passing as before" in text
     assert "✓ fixed: good_morning" in text
     assert " ".join(text.split()).endswith("1 of main's cases is gone (12 s)")
 

@@ -179,11 +179,11 @@ def no_baseline_reason(baseline: BaselineReport) -> str:
 
 
 def comparison_summary(comparison: ComparisonReport) -> str:
-    """How many cases were compared, e.g. `48 cases compared: 2 newly failing, 1 fixed, 43 passing as before`."""
+    """`48 cases compared: 2 newly failing, 1 newly passing, 43 passing as before`."""
     counts = change_counts(comparison)
     phrases: Sequence[tuple[int, str]] = [
         (counts["newly_failing"], "newly failing"),
-        (counts["fixed"], "fixed"),
+        (counts["fixed"], "newly passing"),
         (counts["still_failing"], "still failing"),
         (comparison.unchanged, "passing as before"),
         (counts["unjudged"], "without a result to compare"),
