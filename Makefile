@@ -70,10 +70,10 @@ nightly: .venv/ready ## With the real DeepEval and VeADK, which are large
 test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine
 	$(BIN)/pytest $(REPEATED) -m container
 
-bench: .venv/ready ## Compare the speed with `adk eval`: the figures of docs/performance.md
+bench: .venv/ready ## Compare the speed with `adk eval`: the figures of benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
 
-bench-errors: .venv/ready ## Measure the gate's error rates: the tables and pictures of docs/statistics.md
+bench-errors: .venv/ready ## Measure the gate's error rates: the tables of benchmarks/RESULTS.md and the pictures of docs/statistics.md
 	$(BIN)/python benchmarks/gate_error_rates.py
 	$(BIN)/python benchmarks/draw_statistics.py
 

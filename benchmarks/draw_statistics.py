@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/statistics.md from the numbers in its tables.
+"""Draws the pictures of docs/statistics.md from the numbers in RESULTS.md.
 
 python benchmarks/draw_statistics.py       # after benchmarks/gate_error_rates.py
 """
@@ -121,7 +121,7 @@ def frontier_picture(text: str) -> str:
 
 def pictures() -> dict[str, str]:
     """All pictures by file name."""
-    text = (DOCS / "statistics.md").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("RESULTS.md").read_text(encoding="utf-8")
     return {
         "error-rates.svg": rules_picture(text),
         "frontier.svg": frontier_picture(text),

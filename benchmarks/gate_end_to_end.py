@@ -1,6 +1,6 @@
 """How often the whole gate fails pull requests: a real repository, agent, command line and history of artifacts.
 
-    python benchmarks/gate_end_to_end.py                     # three seeds, writes the table into docs/statistics.md
+    python benchmarks/gate_end_to_end.py                     # three seeds, writes the table into RESULTS.md
     python benchmarks/gate_end_to_end.py --seeds 1 --pulls 5 --print
 
 Where gate_error_rates.py draws runs and asks the gate's core, nothing is left out here: each pull request is a commit
@@ -42,7 +42,7 @@ from pull_requests import Lab
 
 from agent_eval.results.report import CaseReport, RunReport
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "statistics.md"
+DOCS = Path(__file__).resolve().with_name("RESULTS.md")
 SEEDS = (1, 2, 3)
 PULLS = 40
 """Of each kind."""

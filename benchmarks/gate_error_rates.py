@@ -2,9 +2,9 @@
 
     python benchmarks/gate_error_rates.py                    # everything; about 18 minutes on one core
     python benchmarks/gate_error_rates.py --trials 200 --only default --print
-    python benchmarks/gate_error_rates.py --docs             # only writes the docs from what was measured last
+    python benchmarks/gate_error_rates.py --docs             # only writes RESULTS.md from what was measured last
 
-What was measured is written to gate_error_rates.json, and from there into the tables of docs/statistics.md. Every pull
+What was measured is written to gate_error_rates.json, and from there into the tables of RESULTS.md. Every pull
 request has a seed of its own, so a row gives the same numbers whatever runs beside it. The seed is another one than
 those with which the gate's constants were chosen.
 """
@@ -37,7 +37,7 @@ from agent_eval.gate.history.records import KEEP
 from agent_eval.gate.stats.exact_tests import wilson
 from agent_eval.results.history import CaseHistory, HistoryRecord, HistoryReport
 
-DOCS = Path(__file__).parents[1] / "docs" / "statistics.md"
+DOCS = Path(__file__).with_name("RESULTS.md")
 MEASURED = Path(__file__).with_suffix(".json")
 CHUNK = 40
 SEED = 589_793

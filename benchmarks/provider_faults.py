@@ -4,7 +4,7 @@
     python benchmarks/provider_faults.py --only mixed        # one kind of row; may be repeated
     python benchmarks/provider_faults.py --cases 40          # smaller suites under mixed faults
 
-Exit code 0 when all goals are met, 1 when one is not. The rows are those of docs/performance.md.
+Exit code 0 when all goals are met, 1 when one is not. The rows are those of benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations

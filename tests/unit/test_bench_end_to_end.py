@@ -1,4 +1,4 @@
-"""benchmarks/gate_end_to_end.py: its model errs as often as it says, always alike; and what the docs quote of it."""
+"""benchmarks/gate_end_to_end.py: its model errs as often as it says, always alike; and what RESULTS.md quotes of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import gate_end_to_end as bench
 import pytest
 from fake_gemini import Answer, GenerateRequest
 
-ROWS = draw_statistics.rows((Path(__file__).parents[2] / "docs" / "statistics.md").read_text("utf-8"), "end to end")
+ROWS = draw_statistics.rows((Path(__file__).parents[2] / "benchmarks" / "RESULTS.md").read_text("utf-8"), "end to end")
 QUESTIONS = [
     (subject, city, subject.question.format(city=city), rate)
     for subject in city_guide.SUBJECTS

@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HOUSES = ("agent_eval", "agent_eval_workbench")
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/README.md"))]
+PAGES = [
+    path for folder in (".", "docs", "benchmarks", "tests", "examples") for path in sorted((ROOT / folder).glob("*.md"))
+]
 
 
 def table(house: str) -> str:
@@ -63,6 +65,12 @@ def _slugs(path: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = [heading.replace("`", "").lower() for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
     return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links__lead_to_files(page: Path) -> None:
+    files = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)\s]+)?\)", page.read_text(encoding="utf-8"))
+    assert [file for file in files if not (page.parent / file).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
