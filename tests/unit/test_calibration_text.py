@@ -17,9 +17,8 @@ from agent_eval.models.protocol import ModelRequest
 from agent_eval.results.report import ModelUsageReport
 from agent_eval_workbench.calibration.judging import ask
 from agent_eval_workbench.calibration.labels import LabelLine, LabelSet, parse_labels
-from agent_eval_workbench.calibration.report import CalibrationReport, make_report
+from agent_eval_workbench.calibration.report import CalibrationReport, make_report, render_text
 from agent_eval_workbench.calibration.target import CALIBRATED, TargetCriterion
-from agent_eval_workbench.calibration.text import render_text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
 MATCH = "final_response_match_v2"

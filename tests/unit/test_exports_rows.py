@@ -10,8 +10,7 @@ import pytest
 from export_samples import CRASH, LIGHTS, stored
 from report_samples import SAMPLES
 
-from agent_eval_workbench.exports.rows import COLUMNS, _cell, csv_lines, json_lines, rows
-from agent_eval_workbench.exports.runs import StoredRun
+from agent_eval_workbench.exports.runs import COLUMNS, StoredRun, _cell, csv_lines, json_lines, rows
 
 
 def test_rows__a_row_per_run_turn_and_metric() -> None:

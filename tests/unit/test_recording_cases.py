@@ -18,8 +18,7 @@ from agent_eval.core.invocation import (
 from agent_eval.evalset.models import EvalCase
 from agent_eval.evalset.parse.config import default_config
 from agent_eval_workbench.recording.live import Take
-from agent_eval_workbench.recording.new_cases import personal_data, without_calls
-from agent_eval_workbench.recording.self_check import most_typical_take
+from agent_eval_workbench.recording.new_cases import most_typical_take, personal_data, without_calls
 from agent_eval_workbench.recording.target import split_name
 from agent_eval_workbench.sources.cases import CaseForm, expected_turn
 

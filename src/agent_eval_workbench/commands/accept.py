@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.baseline.stored import StoredResults, open_results
@@ -15,12 +15,28 @@ from agent_eval.commands.case_selection import select_cases, split_words
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
 from agent_eval.core.problem import has_error
 from agent_eval.core.text import harmless, plural, without_commands
+from agent_eval.evalset.json import PatchError
+from agent_eval.report.renderers import RunView, case_text
+from agent_eval.report.views import visible
 from agent_eval.results import CaseReport, RunReport
-
-if TYPE_CHECKING:
-    from agent_eval_workbench.authoring.acceptance import Decisions, Offer, Options, WorkingTree
-    from agent_eval_workbench.authoring.proposals import Proposal
-    from agent_eval_workbench.authoring.prospects import Prospect
+from agent_eval.runner.conversations import conversation_of
+from agent_eval_workbench.authoring.acceptance import (
+    Decisions,
+    Offer,
+    Options,
+    WorkingTree,
+    accept_all,
+    entries,
+    find_prospects,
+    list_text,
+)
+from agent_eval_workbench.authoring.expectation import FIELDS
+from agent_eval_workbench.authoring.proposals import Proposal
+from agent_eval_workbench.authoring.prospects import Prospect
+from agent_eval_workbench.authoring.review import Review, Tools
+from agent_eval_workbench.authoring.review_text import summary
+from agent_eval_workbench.authoring.terminal import edit, has_terminal, real_terminal
+from agent_eval_workbench.authoring.writing import by_file, changed_text, patch_problem, unified, write
 
 _NO_TERMINAL = (
     "agent-eval: accept asks about each case, and there is no terminal. Use --list to see what may be accepted, "
@@ -37,8 +53,6 @@ _AFTERWARDS = (
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
-    from agent_eval_workbench.authoring.terminal import has_terminal
-
     asks = not (arguments.all or arguments.list or arguments.dry_run)
     if arguments.all and not (arguments.dry_run or arguments.list or arguments.yes) and io.environ.get("CI"):
         io.log(_IN_CI)
@@ -67,8 +81,6 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 
 
 def _tree(settings: Any) -> WorkingTree:
-    from agent_eval_workbench.authoring.acceptance import WorkingTree
-
     return WorkingTree(
         root=settings.root,
         include=settings.include,
@@ -81,7 +93,6 @@ def _tree(settings: Any) -> WorkingTree:
 def _accept(
     stored: StoredResults, words: Sequence[str], arguments: argparse.Namespace, io: CliIO, tree: WorkingTree
 ) -> int:
-    from agent_eval_workbench.authoring.acceptance import Options, accept_all, find_prospects
 
     source = harmless(str(stored.path))
     cases = select_cases(stored.report, words, source) if words else _not_passed(stored.report)
@@ -133,8 +144,6 @@ def _named(words: Sequence[str], report: RunReport) -> set[str]:
 
 
 def _unknown(only: Iterable[str], cases: Sequence[CaseReport]) -> str:
-    from agent_eval_workbench.authoring.expectation import FIELDS
-
     names = {*FIELDS, *(metric.name for case in cases for metric in case.metrics)}
     return next((name for name in only if name not in names), "")
 
@@ -146,16 +155,11 @@ def _only_hint(cases: Sequence[CaseReport]) -> str:
 
 
 def _list(offer: Offer, report: RunReport, options: Options, format: str, io: CliIO) -> None:
-    from agent_eval_workbench.authoring.acceptance import entries, list_text
-
     rows = entries(offer, options)
     io.print_result(json.dumps(rows, indent=1) if format == "json" else list_text(rows).rstrip())
 
 
 def _review(prospects: Sequence[Prospect], stored: StoredResults, options: Options, io: CliIO) -> Decisions:
-    from agent_eval_workbench.authoring.review import Review, Tools
-    from agent_eval_workbench.authoring.terminal import edit, real_terminal
-
     tools = Tools(
         edit=lambda text, name: edit(text, name, io.environ),
         details=lambda prospect: _details(prospect, stored.report, io),
@@ -166,9 +170,6 @@ def _review(prospects: Sequence[Prospect], stored: StoredResults, options: Optio
 
 def _details(prospect: Prospect, report: RunReport, io: CliIO) -> str:
     """The case as `agent-eval show` prints it: its runs, scores, reasons and votes."""
-    from agent_eval.report.renderers import RunView, case_text
-    from agent_eval.runner.conversations import conversation_of
-
     case = prospect.report
     runs = report.runs_of(case)
     shown = next((run for run in runs if run.status == "failed"), runs[0])
@@ -185,10 +186,6 @@ def _details(prospect: Prospect, report: RunReport, io: CliIO) -> str:
 
 
 def _dry_run(decisions: Decisions, io: CliIO) -> int:
-    from agent_eval.evalset.json import PatchError
-    from agent_eval.report.views import visible
-    from agent_eval_workbench.authoring.writing import by_file, changed_text, patch_problem, unified
-
     for file, proposals in by_file(decisions.accepted):
         try:
             text = changed_text(file, proposals)
@@ -202,9 +199,6 @@ def _dry_run(decisions: Decisions, io: CliIO) -> int:
 
 
 def _write(decisions: Decisions, offer: Offer, stored: StoredResults, tree: WorkingTree, io: CliIO) -> int:
-    from agent_eval_workbench.authoring.review_text import summary
-    from agent_eval_workbench.authoring.writing import by_file, write
-
     written: list[Proposal] = []
     try:
         for file, proposals in by_file(decisions.accepted):

@@ -24,9 +24,8 @@ from agent_eval.runner.cost_estimate import Range, times
 from agent_eval.settings import Settings
 from agent_eval_workbench.calibration.judging import ask
 from agent_eval_workbench.calibration.labels import LabelSet, read_labels
-from agent_eval_workbench.calibration.report import CalibrationReport, make_report
+from agent_eval_workbench.calibration.report import CalibrationReport, make_report, render_text
 from agent_eval_workbench.calibration.target import TargetCriterion, choose_target
-from agent_eval_workbench.calibration.text import render_text
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems
 from agent_eval.core.selectors import parse_selector
 from agent_eval.core.text import harmless, without_commands
-
-if TYPE_CHECKING:
-    from agent_eval_workbench.authoring.editing import EditedFile, Edits
+from agent_eval.evalset.json import value_text
+from agent_eval.evalset.paths import name_of
+from agent_eval.report.views import visible
+from agent_eval_workbench.authoring.editing import EditedFile, EditError, Edits, apply, changed_text, open_case, write
+from agent_eval_workbench.authoring.terminal import EditorFailed, edit, has_terminal, real_terminal
+from agent_eval_workbench.authoring.writing import CASES, unified
 
 _HOW = (
     "agent-eval: edit opens an editor, and there is no terminal. Use flags: --message, --answer, --args, --drop-turn, "
@@ -23,10 +26,6 @@ _HOW = (
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
-    from agent_eval.evalset.paths import name_of
-    from agent_eval_workbench.authoring.editing import EditError, open_case
-    from agent_eval_workbench.authoring.terminal import has_terminal
-
     root = Path.cwd()
     selector = parse_selector(arguments.case, lambda name: (root / name).is_file())
     if len(selector.ids) != 1:
@@ -61,8 +60,6 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
     Raises:
         ValueError: A flag has an invalid value.
     """
-    from agent_eval_workbench.authoring.editing import Edits
-
     changes = (
         arguments.message,
         arguments.answer,
@@ -116,8 +113,6 @@ def _object(text: str) -> dict[str, Any]:
 
 def _edited(file: EditedFile, edits: Edits | None, io: CliIO) -> str | None:
     """The text of the file after the edits of the flags, or of the user's editor; None if nothing changes."""
-    from agent_eval_workbench.authoring.editing import apply, changed_text
-
     if edits is None:
         return _in_editor(file, io)
     text = changed_text(file, apply(file, edits))
@@ -125,18 +120,11 @@ def _edited(file: EditedFile, edits: Edits | None, io: CliIO) -> str | None:
 
 
 def _deleted(file: EditedFile) -> str:
-    from agent_eval_workbench.authoring.editing import changed_text
-
     return changed_text(file, None)
 
 
 def _in_editor(file: EditedFile, io: CliIO) -> str | None:
     """The text of the file after the user has edited the case, again and again until it is valid."""
-    from agent_eval.evalset.json import value_text
-    from agent_eval_workbench.authoring.editing import EditError, changed_text
-    from agent_eval_workbench.authoring.terminal import EditorFailed, edit, real_terminal
-    from agent_eval_workbench.authoring.writing import CASES
-
     terminal = real_terminal(color=False)
     text = value_text(file.text, (CASES, file.index))
     while True:
@@ -162,10 +150,6 @@ def _in_editor(file: EditedFile, io: CliIO) -> str | None:
 
 
 def _write(file: EditedFile, text: str, arguments: argparse.Namespace, io: CliIO) -> int:
-    from agent_eval.report.views import visible
-    from agent_eval_workbench.authoring.editing import EditError, write
-    from agent_eval_workbench.authoring.writing import unified
-
     diff = without_commands(visible(unified(file.text, text, file.name))).rstrip("\n")
     if arguments.dry_run:
         io.print_result(diff)

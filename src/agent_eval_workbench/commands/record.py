@@ -26,8 +26,14 @@ from agent_eval_workbench.recording.live import (
     live_agent,
     taping_of,
 )
-from agent_eval_workbench.recording.new_cases import Draft, new_cases
-from agent_eval_workbench.recording.self_check import config_of, most_typical_take, score_lines, self_check
+from agent_eval_workbench.recording.new_cases import (
+    Draft,
+    config_of,
+    most_typical_take,
+    new_cases,
+    score_lines,
+    self_check,
+)
 from agent_eval_workbench.recording.stored import (
     StoredRequest,
     choose_stored,
