@@ -154,6 +154,9 @@ class Newsroom:
             return f"recorded:{self._recorded(version)}"
         if driver == "in process":
             return "newsroom"
+        if driver == "adk:":
+            # A request of ADK 1's REST server that opens the MCP server closes it at its end, and breaks later ones.
+            self.outcome(version, "a2a:", INSTRUCTIONS)
         server = f"{driver}http://127.0.0.1:{self._server(version)}"
         return f"{server}/a2a/newsroom" if driver == "a2a:" else f"{server}#newsroom"
 
