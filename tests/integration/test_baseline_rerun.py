@@ -338,7 +338,7 @@ async def test_rerun__what_the_bases_agent_scores_is_the_baseline(repo: Repo) ->
     assert result == Found(
         report=report,
         provenance=Provenance(commit=base, distance=0, recorded_at=report.started_at),
-        message=f"The agent of main at {base[:7]} was re-run with this run's eval files (2 cases).",
+        message=f"The agent of main at {base[:7]} ran this run's eval files (2 cases).",
     )
     assert [path.exists() for path in seen] == [False]
 

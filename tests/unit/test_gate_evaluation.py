@@ -8,7 +8,8 @@ import pytest
 from gate_play import Played, Story, play
 from history_samples import FILE, case
 
-from agent_eval.gate.policy import Gate
+from agent_eval.gate.evaluation import evaluate
+from agent_eval.gate.policy import Gate, Policy
 from agent_eval.gate.regression._base_today import CHECK_RUNS
 from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.recording import RunError
@@ -412,3 +413,26 @@ def test_base_name__sentences_use_it_and_leave_ids_alone() -> None:
     assert played.verdict.reasons[0].message == (
         f"1 case is worse than on release-1: {FILE}:{evil} (0 of 3 now, 10 of 10 on release-1)"
     )
+
+
+@pytest.mark.parametrize(
+    ("gate", "broke", "verdict"),
+    [
+        ("auto", False, "inconclusive"),
+        ("regressions", False, "inconclusive"),
+        ("thresholds", False, "failed"),
+        ("both", False, "failed"),
+        ("auto", True, "failed"),
+    ],
+)
+def test_evaluation__scores_decide_nothing_if_the_base_met_an_outage(gate: Gate, broke: bool, verdict: str) -> None:
+    error = RunError(kind="agent-exception", owner="agent", message="it raised") if broke else None
+    failed = case("x", "0")
+    failed = failed.model_copy(update={"runs": [run.model_copy(update={"error": error}) for run in failed.runs]})
+
+    decided = evaluate(
+        [case("fine", "1"), failed], Policy(), gate=gate, pull_request=True, base_outage="the model is away"
+    )
+
+    assert decided.value == verdict
+    assert (decided.reasons[0].code == "provider-unavailable") == (verdict == "inconclusive")

@@ -1,0 +1,50 @@
+"""Which MCP servers a job depends on without owning them, and which of their failures are outages."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent_eval_host.mcp_outages import _outage, _server_of
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        (None, ""),  # stdio: a program of the repository
+        ("http://localhost:9000/mcp", ""),
+        ("http://127.0.0.1:9000/mcp", ""),
+        ("https://user:secret@mcp.example/v1?key=secret", "https://mcp.example"),
+    ],
+)
+def test_server_of__is_not_a_part_of_the_job(monkeypatch: pytest.MonkeyPatch, url: str | None, server: str) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    toolset = SimpleNamespace(_mcp_session_manager=SimpleNamespace(_connection_params=SimpleNamespace(url=url)))
+
+    assert _server_of(toolset) == server
+
+
+def _error(**facts: Any) -> Exception:
+    error = ConnectionError("Failed to get tools from MCP server")
+    inner = Exception("of the client")
+    vars(inner).update(facts)
+    error.__cause__ = inner
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (_error(response=SimpleNamespace(status_code=503)), "HTTP 503"),
+        (_error(response=SimpleNamespace(status_code=401)), "HTTP 401"),
+        (_error(response=SimpleNamespace(status_code=404)), None),  # another address, or another version of the server
+        (_error(error=SimpleNamespace(code=408)), "no answer in time"),
+        (_error(error=SimpleNamespace(code=-32602)), None),  # it has answered: the arguments are wrong
+        (ValueError("of a provider of headers"), None),
+    ],
+)
+def test_outage__is_a_missing_answer(error: Exception, why: str | None) -> None:
+    assert _outage(error) == why
