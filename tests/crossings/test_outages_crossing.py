@@ -65,6 +65,11 @@ TABLE = Table(
             cause="the URL and the headers of a remote agent are settings, which are checked before anything runs",
         ),
         Row(
+            where={"whose": REMOTE, "outage": "401", "when": CONFIRMATION},
+            expect=Verdict(2, "invalid"),
+            cause="a server that refuses to create a session refuses the headers, whatever it has done before",
+        ),
+        Row(
             where={"whose": REMOTE, "outage": "mix", "when": AT_START},
             expect=SERVER,
             cause="a turn whose connection was dropped is not sent again: the agent may have got it",
@@ -183,7 +188,9 @@ class Lab:
 
     @property
     def flags(self) -> list[str]:
-        flags = [] if self.slow else ["--turn-timeout", "5", "--case-timeout", "12"]
+        flags = [] if self.slow else ["--turn-timeout", "5", "--case-timeout", "12" if self.outage == "hang" else "60"]
+        if self.outage == "mix" and self.whose in {JUDGE, USER}:
+            flags += ["--concurrency", "1"]  # Then no call meets more faults in a row than it has attempts.
         if self.outage == "hang" and self.whose == JUDGE:
             flags += ["--run-timeout", "20"]
         if self.whose in {JUDGE, USER}:
