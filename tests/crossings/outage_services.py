@@ -75,7 +75,8 @@ def model(outage: Outage | None, *, judges: bool = False, users: bool = False) -
         said = request.user_texts[-1]
         judged = "responseJsonSchema" in request.body["generationConfig"] if users else False
         asked = "" if judged or (users and MORE in said) else said
-        fails = outage.of(asked, on_base="(base)" in said) if outage else None
+        spared = judged and outage is not None and outage.kind == "mix"  # Calls of one user come one after another.
+        fails = outage.of(asked, on_base="(base)" in said) if outage and not spared else None
         if fails is not None:
             return Fault(kind=fails, retry_after=0 if isinstance(fails, int) else None)
         wrong = "(wrong)" in request.instruction and "worse" in said
