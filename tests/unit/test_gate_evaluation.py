@@ -430,9 +430,8 @@ def test_evaluation__scores_decide_nothing_if_the_base_met_an_outage(gate: Gate,
     failed = case("x", "0")
     failed = failed.model_copy(update={"runs": [run.model_copy(update={"error": error}) for run in failed.runs]})
 
-    decided = evaluate(
-        [case("fine", "1"), failed], Policy(), gate=gate, pull_request=True, base_outage="the model is away"
-    )
+    away = Reason(code="provider-unavailable", message="the model is away")
+    decided = evaluate([case("fine", "1"), failed], Policy(), gate=gate, pull_request=True, base_outage=away)
 
     assert decided.value == verdict
     assert (decided.reasons[0].code == "provider-unavailable") == (verdict == "inconclusive")
