@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
 from report_samples import EVIL, RESPONSE, SAMPLES, case, crash, metric, report, wrong_room
 
+from agent_eval.report.phrases._headline import headline
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
 from agent_eval.report.renderers.comment import DETAILS, LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
 from agent_eval.report.renderers.summary import summary_markdown
 from agent_eval.report.views import Links, grouping
-from agent_eval.report.views._headline import headline
 from agent_eval.report.views._visible import one_line
 from agent_eval.results.comparison import BaselineReport, BaselineStatus
 from agent_eval.results.origin import GateMode

@@ -8,8 +8,8 @@ import pytest
 from comparison_samples import pull_request
 from report_samples import RESPONSE, case, metric
 
+from agent_eval.report.phrases._headline import headline
 from agent_eval.report.views import grouping
-from agent_eval.report.views._headline import headline
 from agent_eval.results.decision import CaseDecisionReport, DecisionReport
 from agent_eval.results.origin import CaseWord as Word
 from agent_eval.results.report import CaseReport, RunReport

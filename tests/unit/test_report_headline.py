@@ -6,9 +6,9 @@ import pytest
 from comparison_samples import SITUATIONS, but, fine_cases, pull_request
 from report_samples import case, crash, good, metric, outage, report, wrong_room
 
+from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
 from agent_eval.report.renderers import annotation_commands, console, summary_markdown
 from agent_eval.report.views import grouping
-from agent_eval.report.views._headline import headline, headline_status, other_reasons
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Origin, Reason, RunReport

@@ -6,8 +6,8 @@ from report_samples import case, metric
 
 from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import UsageEntry
+from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
-from agent_eval.report.views.judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.results.report import CaseReport, MetricReport
 
 

@@ -29,13 +29,11 @@ def limit_models(settings: Settings, models: ModelPool | None, part: PartPlan | 
 
 def spending(models: ModelPool | None, report: RunReport, parts: Parts | None) -> Iterable[str]:
     """Adds the usage of models to a report, including that of merged parts, and returns notices about it."""
+    from agent_eval.report.phrases import backend_notes, missing_verdict_notes, truncation_notes
     from agent_eval.report.views import (
-        backend_notes,
         case_usage_report,
         close_vote_notes,
-        missing_verdict_notes,
         saved_votes,
-        truncation_notes,
         usage_line,
         usage_report,
     )

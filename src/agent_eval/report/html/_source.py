@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent_eval.evalset.models import EvalCase
-from agent_eval.report.views import BaseComparison, Links, MetricRow, grouping, headline, metric_rows
+from agent_eval.report.phrases import headline
+from agent_eval.report.views import (
+    BaseComparison,
+    Links,
+    MetricRow,
+    grouping,
+    metric_rows,
+)
 from agent_eval.results import (
     CaseComparison,
     CaseDecisionReport,

@@ -12,22 +12,12 @@ from types import ModuleType
 from typing import Unpack
 
 from agent_eval.report.phrases import _cases, _comparison, _run, _verdict
+from agent_eval.report.phrases._headline import headline, headline_status, is_for_merge, other_reasons
+from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
 from agent_eval.report.phrases._words import evidence, lacking, parts
 from agent_eval.report.views.grouping import NO_NAME, branch_name
 from agent_eval.results import CaseDecisionReport, CaseReport, Facts, Reason, RunReport
-
-__all__ = [
-    "PHRASES",
-    "drift_notices",
-    "extra_runs",
-    "numbers_in_words",
-    "parts",
-    "pass_rates_notices",
-    "put_into_words",
-    "say",
-    "text",
-]
 
 
 def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
@@ -54,9 +44,7 @@ def text(reason: Reason, base: str = NO_NAME) -> str:
     if reason.message:
         return reason.message
     name, facts = reason.data.get("phrase", reason.code), {"base": base, **reason.data}
-    if name not in PHRASES or any(
-        fact.default is fact.empty and fact.name not in facts for fact in _TAKES[name].values()
-    ):
+    if name not in PHRASES or not _NEEDS[name] <= facts.keys():
         return reason.code  # That of a criterion from outside, which gave no message.
     if "because" in facts:
         facts["because"] = text(facts["because"], base)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.report.markup import EMPTY
+from agent_eval.report.phrases import headline, other_reasons
 from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
 from agent_eval.report.renderers._overview import overview
 from agent_eval.report.renderers._styling import mark, plain, printed, styled
@@ -26,11 +27,9 @@ from agent_eval.report.views import (
     failed_word,
     findings,
     grouping,
-    headline,
     location,
     metric_rows,
     not_run_groups,
-    other_reasons,
     reason_lines,
     rows,
     run_note,

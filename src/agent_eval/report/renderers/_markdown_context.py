@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from agent_eval.report.phrases import is_for_merge, other_reasons
 from agent_eval.report.views import (
     BaseComparison,
     Cause,
@@ -12,9 +13,7 @@ from agent_eval.report.views import (
     Links,
     Reproduction,
     grouping,
-    is_for_merge,
     not_run_groups,
-    other_reasons,
     reproduce,
     run_note,
     sections,

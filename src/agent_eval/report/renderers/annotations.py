@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import listed, plural, shorten, without_commands, workflow_command
+from agent_eval.report.phrases import headline
 from agent_eval.report.views import (
     BaseComparison,
     Cause,
@@ -19,7 +20,6 @@ from agent_eval.report.views import (
     causes,
     failed_word,
     grouping,
-    headline,
     not_run_groups,
     one_line,
     reason_lines,

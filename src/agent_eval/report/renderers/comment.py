@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, link, prose
+from agent_eval.report.phrases import headline, headline_status
 from agent_eval.report.renderers._markdown_context import shared_context
 from agent_eval.report.views import (
     BaseComparison,
@@ -22,8 +23,6 @@ from agent_eval.report.views import (
     fitting,
     grouping,
     has_cause,
-    headline,
-    headline_status,
     not_run_groups,
     sections,
 )

@@ -17,13 +17,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import shorten
+from agent_eval.report.phrases import headline
 from agent_eval.report.renderers._case_lines import explanation_lines, score_lines
 from agent_eval.report.views import (
     BaseComparison,
     findings,
     grouping,
     has_crashed,
-    headline,
     lines_of,
     one_line,
     threshold_text,

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, prose
+from agent_eval.report.phrases import headline, headline_status
 from agent_eval.report.renderers._markdown_context import shared_context
 from agent_eval.report.views import (
     BaseComparison,
@@ -16,8 +17,6 @@ from agent_eval.report.views import (
     fitting,
     grouping,
     has_cause,
-    headline,
-    headline_status,
     sections,
 )
 from agent_eval.report.views.cases import cases_before_errors, explained_cases

@@ -1,6 +1,6 @@
-"""What a report says, as plain data and plain text, without markup."""
+"""What a report says, as plain data, without markup."""
 
-from agent_eval.report.views._causes import Cause, causes, has_cause
+from agent_eval.report.views._causes import NEVER_RAN, Cause, causes, has_cause
 from agent_eval.report.views._findings import (
     Finding,
     base_note,
@@ -11,7 +11,6 @@ from agent_eval.report.views._findings import (
     low_turns,
     reason_lines,
 )
-from agent_eval.report.views._headline import headline, headline_status, is_for_merge, other_reasons
 from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views._visible import folded, one_line, visible
 from agent_eval.report.views.conversation import LABELS, CaseView, RowKind, TurnView, case_view, rows
@@ -28,7 +27,6 @@ from agent_eval.report.views.digest import (
     run_note,
 )
 from agent_eval.report.views.grouping import BaseComparison
-from agent_eval.report.views.judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.views.links import Links, Reference, known_commit
 from agent_eval.report.views.numbers import duration_text, measurement_text, percent_text, score_text, threshold_text
 from agent_eval.report.views.reproduction import Reproduction, reproduce

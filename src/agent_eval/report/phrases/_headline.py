@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_eval.core.text import every, first_line, plural, share
 from agent_eval.gate.rule_effects import CASES_REMOVED
-from agent_eval.report.views._causes import causes
-from agent_eval.report.views._failure_phrases import case_names, failures, suspected_text
+from agent_eval.report.phrases._failures import case_names, failures, suspected_text
+from agent_eval.report.views import causes
 from agent_eval.report.views.digest import with_status
 from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups
 from agent_eval.report.views.rule_changes import base_name

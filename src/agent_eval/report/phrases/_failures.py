@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import plural, share, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
-from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
-from agent_eval.report.views._visible import one_line
+from agent_eval.report.views import NEVER_RAN, Cause, causes, one_line
 from agent_eval.report.views.digest import case_name, has_crashed, has_timed_out, is_unanswered
 from agent_eval.report.views.grouping import BaseComparison, Groups, is_flaky, is_suspected
 from agent_eval.results import CaseReport, RunReport
