@@ -1,4 +1,4 @@
-"""What the gate says of a run that evaluates nothing: docs/verdict.md has the table, and here it is measured.
+"""What the gate says of a run that evaluates nothing: dead_or_alive.md has the table, and here it is measured.
 
 Each trouble is run once as a user runs it, without a baseline. What other gates and baselines make of these results is
 decided by the functions that the pipeline calls, on the same results; some of them are run as a whole too.
@@ -42,7 +42,7 @@ from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings
 
-PAGE = Path(__file__).parents[2] / "docs" / "verdict.md"
+PAGE = Path(__file__).with_name("dead_or_alive.md")
 HEAD = "| what happened | on the base branch | `gate` | exit code | first line |\n|---|---|---|---|---|\n"
 BASES = ("no baseline", "the same", "healthy")
 GATES: Mapping[str, Mapping[str, str]] = {
@@ -145,7 +145,7 @@ def golden(trouble: Trouble, rows: list[str]) -> list[str]:
 def _parts(text: str) -> tuple[str, list[str], str]:
     """The page up to the table's rows, the rows, and the rest."""
     before, result, rest = text.partition(HEAD)
-    assert result, "docs/verdict.md has no table of what is dead or alive"
+    assert result, "dead_or_alive.md has no table"
     lines = rest.splitlines(keepends=True)
     end = next((at for at, line in enumerate(lines) if not line.startswith("|")), len(lines))
     return before + HEAD, lines[:end], "".join(lines[end:])

@@ -1,4 +1,4 @@
-"""docs/verdict.md lists every kind of error and every status, and its examples are correct."""
+"""docs/verdict.md lists every status, docs/problems.md every kind of error, and the examples are correct."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from agent_eval.simulation.simulated import TEMPLATE_CODE
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
+PROBLEMS = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -54,12 +55,15 @@ def runner_error_kinds() -> set[str]:
     return kinds
 
 
-def test_errors__every_kind_has_a_row() -> None:
+def test_errors__every_kind_is_described() -> None:
     ours = runner_error_kinds() | {WITHOUT_KEY, SHARD_MISSING}
     kinds = {str(kind) for kind in [*FailureKind, *MetricFailureKind]}
 
     assert "run-timeout" in ours
-    assert first_codes("What happened") == kinds | ours | {*CODES.values(), TEMPLATE_CODE}
+    section = PROBLEMS.partition("\n## Failures of a run\n")[2]
+    listed = re.findall(r"^### `([a-z-]+)`\n(?:Agent|Provider|Gate)[.;]", section, re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == kinds | ours | {*CODES.values(), TEMPLATE_CODE}
 
 
 def test_statuses__every_status_has_a_row() -> None:

@@ -1,22 +1,23 @@
-"""docs/github.md says what the code does."""
+"""docs/comparison.md has every gate, every code of a reason and every event, and says of them what the code does."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from agent_eval.forge import RunStamp
+from agent_eval.gate.policy import Gate
 from agent_eval.github import _activity as activities
-from agent_eval.github import client, comments, errors
 from agent_eval.github._activity import activity
 from agent_eval.github.events import GitHubEvent
 from agent_eval.github.marker import marked
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
 PULL = {
     "number": 7,
     "state": "open",
@@ -73,27 +74,39 @@ def test_marker__is_the_documented_one() -> None:
     assert re.sub(r"=\S+", "=…", written) == shown
 
 
-def test_limits__are_those_of_the_code() -> None:
-    waits = ", ".join(f"{errors.OUTAGE_WAIT * 2.0**attempt:.0f}" for attempt in range(client._ATTEMPTS - 1))
-    assert f"({waits} seconds" in PAGE
-    assert f"{client._LARGEST_JSON // 10**6} MB, after decompression" in PAGE
-    assert errors.SECONDARY_WAIT == 60.0
-    assert "one minute, then two" in " ".join(PAGE.split())
-    assert client._BETWEEN_WRITES == 1.0
-    assert comments._BUDGET == 240.0
-    assert "four for the comment" in PAGE
+def test_gates__every_one_has_a_row() -> None:
+    table = PAGE.partition("## What decides")[2].partition("\nWithout a usable")[0]
+    assert set(re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE)) == {"gate", *get_args(Gate)}
 
 
-def test_log_messages__are_those_of_the_code() -> None:
-    folder = Path(client.__file__).parent
-    source = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
-    source = re.sub(r'"\s+f?"', "", source)
-    table = PAGE.partition("## Log messages")[2]
-    messages = re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)
+def test_reasons__every_code_has_a_row() -> None:
+    tree = ast.parse((ROOT / "src/agent_eval/gate/evaluation.py").read_text(encoding="utf-8"))
+    emitted = {
+        str(keyword.value.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
+    }
+    emitted |= {
+        str(node.args[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "_reason"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    words = ast.parse((ROOT / "src/agent_eval/gate/regression/_decide.py").read_text(encoding="utf-8"))
+    emitted |= {
+        str(key.value)
+        for node in ast.walk(words)
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_WEIGHT"
+        for key in getattr(node.value, "keys", [])
+    }
+    section = PAGE.split("## What decides")[1].split("\n## ")[0]
+    documented = set(
+        re.findall(r"`([a-z]+(?:-[a-z]+)*)`", "".join(re.findall(r"^\|.*\|(.*)\|$", section, re.MULTILINE)))
+    )
 
-    assert len(messages) == 11
-    for message in messages:
-        words = re.escape(
-            message.removesuffix(" …").replace("2 of them", "# of them").replace("request 7", "request #")
-        )
-        assert re.search(words.replace(r"\#", r"\{[^}]+\}"), source), f"no code says {message!r}"
+    assert "agent-error" in emitted
+    assert "case-worse" in emitted
+    assert documented >= emitted - {"no-baseline", "informing", "quarantined", "advisory"}
