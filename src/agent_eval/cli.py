@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import errno
 import importlib
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -317,6 +318,14 @@ def _add_run(run: _Parser, *, everything: bool) -> None:
     add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"], everything=everything)
     run.add_argument("-v", "--verbose", action="store_true", help="also print every case, as `agent-eval show` does")
     run.add_argument("--print_detailed_results", action="store_true", dest="verbose", help=argparse.SUPPRESS)
+    run.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        type=_threshold,
+        metavar="NAME=VALUE",
+        help="try another threshold for a metric, on your machine only",
+    )
     run.add_argument("--yes", action="store_true", help="record tools (`--tools record`) also in CI")
     run.add_argument("--help-all", action=_HelpAll, help="show all settings")
     run.set_defaults(from_inputs=False)
@@ -395,6 +404,17 @@ def _print_result(text: str) -> None:
 def _close_stdout() -> None:
     """Redirects stdout to /dev/null, so that the interpreter can flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    name, separator, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not (name and separator and math.isfinite(number)):
+        raise argparse.ArgumentTypeError("must be NAME=VALUE, e.g. response_match_score=0.7")
+    return name, number
 
 
 def _parts(text: str) -> str:

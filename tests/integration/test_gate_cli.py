@@ -108,7 +108,7 @@ def test_run__invalid_files_and_settings_are_in_every_output(repository: Reposit
         assert done.results["verdict"] == "invalid"
         assert done.results["cases"] == []
         assert done.results["reasons"] == [
-            {"code": "invalid", "message": "1 error in the eval files or the configuration"}
+            {"code": "invalid", "message": "1 error in the eval files or the configuration", "data": {"count": 1}}
         ]
         assert {problem["code"] for problem in done.results["problems"]} == {code}
         done.check_files()
@@ -298,6 +298,24 @@ def test_verbose__shows_passed_cases_in_full(repository: Repository) -> None:
         assert done.out.rstrip().splitlines()[-1].startswith("Passed")
     former = repository.gate(*run, "--details", "all")
     assert former.code == 2 and "Use the flag `-v`" in former.err
+
+
+def test_threshold__is_for_a_trial_on_a_desk(repository: Repository) -> None:
+    run = ("run", "evals", "--agent", "recorded:recordings/good.json")
+    desk: dict[str, Any] = {"environment": {"CI": ""}}
+    assert repository.gate(*run, **desk).code == 0
+
+    stricter = repository.gate(*run, "--threshold", "response_match_score=1.01", **desk)
+    ci = repository.gate(*run, "--threshold", "response_match_score=0.1", environment={"CI": "true"})
+    unknown = repository.gate(*run, "--threshold", "respnse=1", **desk)
+    wrong = repository.gate(*run, "--threshold", "response_match_score=high", **desk)
+
+    assert (ci.code, wrong.code, unknown.code) == (2, 2, 2), unknown.out + unknown.err
+    assert "on your machine" in ci.err and "must be NAME=VALUE" in wrong.err
+    assert stricter.code == 2 and "response_match_score" in stricter.out, "no score reaches it"
+    loosened = repository.gate(*run, "--threshold", "response_match_score=0.99", **desk)
+    metrics = [metric for case in loosened.report.cases for metric in case.metrics]
+    assert {metric.threshold for metric in metrics if metric.name == "response_match_score"} == {0.99}
 
 
 def test_run__standard_output_is_a_closed_pipe(repository: Repository) -> None:

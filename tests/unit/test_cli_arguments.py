@@ -93,7 +93,7 @@ def test_help__shows_what_most_users_need(capsys: pytest.CaptureFixture[str]) ->
     text = _help_of(capsys, "run", "--help")
     shown = set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", text, re.MULTILINE))
     basic = {setting.input for setting in SETTINGS if setting.basic and setting.secret is None} - {"paths"}
-    assert shown == basic | {"help", "help-all", "verbose", "yes"}
+    assert shown == basic | {"help", "help-all", "threshold", "verbose", "yes"}
     assert len(basic) <= 12
     assert len(text.splitlines()) <= 60
 

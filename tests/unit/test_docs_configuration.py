@@ -80,7 +80,7 @@ def test_examples__first_one_means_what_the_page_says(tmp_path: Path) -> None:
 
 def test_page__has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """The flags of each example exist."""
-    other_flags = {"--format", "--version", "--help", "--criterion", "--run", "--output", "--plan"}
+    other_flags = {"--format", "--version", "--help", "--criterion", "--run", "--output", "--plan", "--threshold"}
     flags = {f"--{setting.input}" for setting in SETTINGS} | other_flags
     commands = re.findall(r"^agent-eval (.+)$", PAGE, re.MULTILINE)
 

@@ -60,9 +60,27 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     inputs = io.environ if arguments.from_inputs else None
     # A job's later steps and a caller in Python read the files of this run, and must not find those of the one before.
     files_are_read = io.in_ci or io.on_github or getattr(arguments, "from_python", False)
-    read = functools.partial(settings_of, arguments, io, inputs=inputs)
+    thresholds = getattr(arguments, "threshold", [])
+    if thresholds and io.in_ci:
+        io.log(
+            "agent-eval: --threshold is for trials on your machine. In CI, thresholds are those of test_config.json."
+        )
+        return 2
+    read = functools.partial(_with_thresholds, functools.partial(settings_of, arguments, io, inputs=inputs), thresholds)
     verbose = getattr(arguments, "verbose", False) or io.environ.get("RUNNER_DEBUG") == "1"
     return _gate(read, io, yes=getattr(arguments, "yes", False), verbose=verbose, files_are_read=files_are_read)
+
+
+def _with_thresholds(
+    read: _ReadSettings, thresholds: Sequence[tuple[str, float]], *, text: str | EllipsisType | None = ...
+) -> tuple[Settings, list[Problem]]:
+    """The settings with the thresholds of `--threshold`, which hold as the last entries of the policy."""
+    settings, problems = read(text=text)
+    from agent_eval.gate.policy import PolicyEntry
+
+    entries = (PolicyEntry(metric=name, threshold=value) for name, value in thresholds)
+    policy = dataclasses.replace(settings.policy, entries=(*settings.policy.entries, *entries))
+    return dataclasses.replace(settings, policy=policy), problems
 
 
 def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are_read: bool) -> int:
