@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from agent_eval.agents.messages import Evaluated, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.core.content import Content, FunctionCall
@@ -195,41 +196,19 @@ class MetricFailureKind(enum.StrEnum):
     """A model that it called was unavailable."""
 
 
-class _Failure(Exception):
+_OF_A_PROVIDER = frozenset({FailureKind.PROVIDER, FailureKind.SERVER, MetricFailureKind.PROVIDER})
+Kind = TypeVar("Kind", FailureKind, MetricFailureKind)
+
+
+class _Failure(Exception, Generic[Kind]):
     """What the failures of agents and of their metrics have in common."""
 
     def __init__(
         self,
         message: str,
         *,
-        owner: Owner = Owner.AGENT,
-        traceback: str | None = None,
-        log_tail: str | None = None,
-        hint: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.owner = owner
-        self.traceback = traceback
-        self.log_tail = log_tail
-        self.hint = hint
-
-    def copy(self) -> Self:
-        """The same failure for another task: raising one exception in many tasks would mix their Python tracebacks."""
-        copied = type(self).__new__(type(self), *self.args)
-        copied.__dict__.update(self.__dict__)
-        return copied
-
-
-class AgentFailure(_Failure):
-    """A turn, a session or the agent as a whole failed."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        kind: FailureKind,
-        owner: Owner = Owner.AGENT,
+        kind: Kind,
+        owner: Owner | None = None,
         traceback: str | None = None,
         log_tail: str | None = None,
         hint: str | None = None,
@@ -239,47 +218,43 @@ class AgentFailure(_Failure):
         """Describes the failure.
 
         Args:
-            message: One sentence.
+            message: One sentence; of a metric without a full stop.
             kind: What happened.
-            owner: Who has to act.
-            traceback: The agent's own traceback.
+            owner: Who has to act; None: the provider, if the kind names one, else the pull request.
+            traceback: The agent's or the function's own traceback, or its stack if it hangs.
             log_tail: The last lines of its process's log.
             hint: What to do next.
             collateral: The other sessions in flight may have caused it: the process ended with several of them, or
                 together with another process, or a server was overloaded. Try it once more with `isolated=True`.
             no_key: The model got no key, or refused it, and no variable of the job is withheld from the agent.
         """
-        super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
-        self.kind = kind
+        super().__init__(message)
+        self.message = message
+        self.kind: Kind = kind
+        self.owner = owner or (Owner.PROVIDER if kind in _OF_A_PROVIDER else Owner.AGENT)
+        self.traceback = traceback
+        self.log_tail = log_tail
+        self.hint = hint
         self.collateral = collateral
         self.no_key = no_key
 
+    def copy(self) -> Self:
+        """The same failure for another task: raising one exception in many tasks would mix their Python tracebacks."""
+        copied = type(self).__new__(type(self), *self.args)
+        copied.__dict__.update(self.__dict__)
+        return copied
 
-class MetricFailure(_Failure):
-    """A custom metric returned no result."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        kind: MetricFailureKind,
-        owner: Owner = Owner.AGENT,
-        traceback: str | None = None,
-        log_tail: str | None = None,
-        hint: str | None = None,
-    ) -> None:
-        """Describes the failure.
+class AgentFailure(_Failure[FailureKind]):
+    """A turn, a session or the agent as a whole failed."""
 
-        Args:
-            message: One sentence without a full stop.
-            kind: What happened.
-            owner: Who has to act; the function is code of the pull request.
-            traceback: The function's traceback, or its stack if it hangs.
-            log_tail: The last lines of its process's log.
-            hint: What to do next.
-        """
-        super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
-        self.kind = kind
+
+EnvironmentFailure = functools.partial(AgentFailure, kind=FailureKind.ENVIRONMENT)
+"""An AgentFailure: the agent's environment can't be created."""
+
+
+class MetricFailure(_Failure[MetricFailureKind]):
+    """A custom metric, which is code of the pull request, returned no result."""
 
 
 class AgentRefused(Exception):

@@ -10,7 +10,7 @@ from agent_eval.agents.adk_rest._api import RestApi
 from agent_eval.agents.adk_rest._session import RestApp, RestSession
 from agent_eval.agents.driver import AgentSpec
 from agent_eval.agents.http import HttpClient, TooLarge, failures, first_reply, parse_url
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Session, SessionRequest
+from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure, Session, SessionRequest
 from agent_eval.core.text import first_line
 
 
@@ -115,7 +115,7 @@ class AdkRestAgent:
         if self._failure is not None:
             raise self._failure.copy()
         if self._app is None:
-            raise AgentFailure("The agent was not started.", kind=FailureKind.ENVIRONMENT)
+            raise EnvironmentFailure("The agent was not started.")
         as_given = self._options.user_ids == "as-given"
         # State with the prefixes `user:` and `app:` is shared by the sessions of a user.
         # A slash would end the segment of the path, even as %2F, for servers that decode the path first (Python's).

@@ -14,7 +14,13 @@ from pydantic import ValidationError
 
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Waiting
-from agent_eval.agents.protocol import AgentFailure, FailureKind, MetricFailure, MetricFailureKind, Owner
+from agent_eval.agents.protocol import (
+    AgentFailure,
+    EnvironmentFailure,
+    FailureKind,
+    MetricFailure,
+    MetricFailureKind,
+)
 from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
 from agent_eval.core.text import first_line, plural
 from agent_eval.net.statuses import NO_ACCESS, TEMPORARY
@@ -73,7 +79,6 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
         return AgentFailure(
             f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_text(data.call)}",
             kind=FailureKind.PROVIDER,
-            owner=Owner.PROVIDER,
             traceback=None if hint in _KEY_HINTS else data.traceback,  # Frames of an SDK explain no key.
             hint=withheld_hint or hint,
             no_key=withheld_hint is None and hint in _KEY_HINTS,
@@ -98,7 +103,7 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
 def _lost_server(message: str) -> AgentFailure:
     """The failure of a turn that lacked the tools of an MCP server, which google-adk leaves out without an error."""
     hint = "Check the server, its credentials and its address, and run the job again."
-    return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
+    return AgentFailure(message, kind=FailureKind.SERVER, hint=hint)
 
 
 def failed_metric(
@@ -120,7 +125,6 @@ def failed_metric(
         return MetricFailure(
             f"A model that `{function}` called failed: {_with_status(summary, data)}",
             kind=MetricFailureKind.PROVIDER,
-            owner=Owner.PROVIDER,
             traceback=data.traceback,
             hint=missing or hint,
         )
@@ -240,7 +244,6 @@ def too_late(
         return AgentFailure(
             f"The agent's model provider ({_model_name(waiting)}) {why}, until the turn timed out.",
             kind=FailureKind.PROVIDER,
-            owner=Owner.PROVIDER,
             traceback=waiting.where or None,
             hint="Run the job again later, lower `--concurrency`, or give turns more time (`--turn-timeout`).",
         )
@@ -296,9 +299,8 @@ def failed_load(
     """
     data = _data(error)
     if error.code == "agent-environment":
-        return AgentFailure(
+        return EnvironmentFailure(
             first_line(error.message, 1_000),
-            kind=FailureKind.ENVIRONMENT,
             traceback=data.traceback,
             log_tail=log_tail,
             hint="Add google-adk 1.18 or newer to the agent's requirements (`--agent-requirements`), or set an "

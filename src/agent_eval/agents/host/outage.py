@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from agent_eval.agents.host import blame
 from agent_eval.agents.messages import ModelCallFacts, ModelNews
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.core.limiter import Limiter, Request
 from agent_eval.models import Health, ModelFailure
 from agent_eval.net.statuses import NO_ACCESS, THROTTLED
@@ -185,7 +185,6 @@ def as_agent_failure(failure: ModelFailure) -> AgentFailure:
     return AgentFailure(
         f"The agent's model provider failed: {failure.message}",
         kind=FailureKind.PROVIDER,
-        owner=Owner.PROVIDER,
         hint=failure.hint,
         no_key=failure.kind == "no-credentials",
     )

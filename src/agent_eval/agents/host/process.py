@@ -43,7 +43,7 @@ from agent_eval.agents.messages import (
     Waiting,
 )
 from agent_eval.agents.opened_files import OpenedFiles
-from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure, FailureKind
 from agent_eval.agents.sandbox import Process, Sandbox, kill_group, kill_now
 from agent_eval.core.limiter import Place
 from agent_eval.core.masking import Masker
@@ -202,9 +202,8 @@ class HostProcess:
             if exit.kind is FailureKind.PROTOCOL:
                 raise host.died(collateral=False) from None
             if host.python is None:
-                raise AgentFailure(
+                raise EnvironmentFailure(
                     f"The agent's interpreter {spec.python[0]} {exit.message} before it could load anything.",
-                    kind=FailureKind.ENVIRONMENT,
                     log_tail=exit.log_tail or None,
                     hint=_NO_PROCESS_IDS
                     if "can't start new thread" in exit.log_tail
@@ -251,9 +250,8 @@ class HostProcess:
             )
         except OSError as error:
             ours.close()
-            raise AgentFailure(
+            raise EnvironmentFailure(
                 f"The agent's interpreter can't be started: {error}",
-                kind=FailureKind.ENVIRONMENT,
                 hint=_NO_PROCESS_IDS
                 if error.errno == errno.EAGAIN
                 else f"Check that {self._spec.python[0]} exists and that the agent's user may execute it.",

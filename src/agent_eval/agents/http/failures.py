@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from agent_eval.agents.http._address import is_loopback
 from agent_eval.agents.http.client import HttpFailure, Reply
-from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval.agents.protocol import AgentFailure, AgentRefused, EnvironmentFailure, FailureKind
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line
 from agent_eval.net.statuses import NO_ACCESS, OF_A_PROXY
@@ -64,7 +64,6 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
             return AgentFailure(
                 f"The agent's server at {url} can't be reached: {error.message}.",
                 kind=FailureKind.SERVER,
-                owner=Owner.PROVIDER,
                 hint=_PROXY,
             )
         case "broken" if server is None:
@@ -73,13 +72,11 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
             return AgentFailure(
                 f"The agent's server at {url} can't be reached: {error.message}.",
                 kind=FailureKind.SERVER,
-                owner=Owner.PROVIDER,
                 hint="See whether the server runs, and run the job again.",
             )
         case _:  # An earlier step of the job should have started it.
-            return AgentFailure(
+            return EnvironmentFailure(
                 f"The agent's server at {url} can't be reached: {error.message}.",
-                kind=FailureKind.ENVIRONMENT,
                 log_tail=server.log_tail() if server is not None else None,
                 hint="Start the server in an earlier step of the job, or let the gate start it: [servers.NAME] in "
                 "agent-eval.toml (docs/remote-agents.md).",
@@ -103,7 +100,6 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
         return AgentFailure(
             message,
             kind=FailureKind.SERVER,
-            owner=Owner.PROVIDER,
             hint="A pull request from a fork has no secrets, so there are no `agent-headers`.",
         )
     hint = "Check the credentials in `agent-headers`." if has_headers else "Give it credentials: input `agent-headers`."
@@ -131,7 +127,6 @@ def lost(what: str, server: ServerProcess | None = None) -> AgentFailure:
         return AgentFailure(
             f"The agent's server broke off: {what}.",
             kind=FailureKind.SERVER,
-            owner=Owner.PROVIDER,
             hint="See the server's log, and the log of any proxy or load balancer in front of it.",
         )
     end = server.ended()
@@ -155,7 +150,6 @@ def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
     return AgentFailure(
         f"The agent's server was unavailable: HTTP {reply.status}{_said(reply)}, {attempts} times in {seconds:.0f} s.",
         kind=FailureKind.SERVER,
-        owner=Owner.PROVIDER,
         hint="Run the job again later, or lower `--concurrency`.",
     )
 
@@ -172,7 +166,6 @@ def no_session(why: str, server: ServerProcess | None) -> AgentFailure | None:
     return AgentFailure(
         f"The agent's server created no session: {why}.",
         kind=FailureKind.SERVER,
-        owner=Owner.PROVIDER,
         hint="The agent was not asked. See the server's log.",
     )
 
@@ -192,15 +185,14 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
         return _without_capacity(what)
     if reply.status in OF_A_PROXY:
         hint = "See the log of the proxy or load balancer in front of the server, and run the job again."
-        return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
+        return AgentFailure(message, kind=FailureKind.SERVER, hint=hint)
     if reply.status in NO_ACCESS and server is None:
         hint = "It admitted the gate before: check whether the credentials in `agent-headers` have expired."
-        return AgentFailure(message, kind=FailureKind.SERVER, owner=Owner.PROVIDER, hint=hint)
+        return AgentFailure(message, kind=FailureKind.SERVER, hint=hint)
     if before and server is None:
         return AgentFailure(
             message,
             kind=FailureKind.SERVER,
-            owner=Owner.PROVIDER,
             hint="The agent was not asked. See the server's log.",
             collateral=reply.status >= 500,
         )
@@ -217,7 +209,6 @@ def _without_capacity(what: str) -> AgentFailure:
     return AgentFailure(
         f"The agent's server was overloaded: {what}.",
         kind=FailureKind.SERVER,
-        owner=Owner.PROVIDER,
         hint="Lower `--concurrency`, or give the server a session service that allows more at once: `adk api_server` "
         "keeps its sessions in SQLite unless it is started with `--session_service_uri memory://`.",
         collateral=True,
@@ -251,7 +242,6 @@ def agent_error(
         return AgentFailure(
             f"The agent's model provider failed: {text}.",
             kind=FailureKind.PROVIDER,
-            owner=Owner.PROVIDER,
             traceback=traceback,
             hint="Run the job again later, or lower `--concurrency`.",
         )

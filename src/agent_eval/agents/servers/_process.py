@@ -9,7 +9,7 @@ import socket
 from agent_eval.agents.driver import DriverContext, ServerSpec
 from agent_eval.agents.host import HostLog, exit_description
 from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, parse_url
-from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure
 from agent_eval.agents.sandbox import kill_group
 
 _LOG_LIMIT = 5_000_000
@@ -64,9 +64,8 @@ class ServerProcess:
         try:
             self._process = await context.sandbox.start(self._command, cwd=directory, environment=self._environment)
         except OSError as error:
-            raise AgentFailure(
+            raise EnvironmentFailure(
                 f"The server `{self._spec.name}` can't be started: {error}.",
-                kind=FailureKind.ENVIRONMENT,
                 hint=f"Check `command` and `directory` of [servers.{self._spec.name}] in agent-eval.toml, and that the "
                 "agent's user can execute the program.",
             ) from error
@@ -98,9 +97,8 @@ class ServerProcess:
         return False
 
     def _not_ready(self, what: str) -> AgentFailure:
-        return AgentFailure(
+        return EnvironmentFailure(
             f"The server `{self._spec.name}` {what}.",
-            kind=FailureKind.ENVIRONMENT,
             log_tail=self.log_tail(),
             hint=f"It is ready when GET {' or '.join(self._spec.ready_paths)} below {self._spec.url} answers with 2xx "
             f"(`ready`, `ready_timeout` of [servers.{self._spec.name}]). The port to listen on is {{port}} in "

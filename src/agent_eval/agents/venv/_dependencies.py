@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure
 from agent_eval.agents.venv._poetry import NotTranslatable, local_sources, poetry_table, python_versions, requirements
 from agent_eval.core.files import open_regular, read_regular
 from agent_eval.core.toml_lines import read_toml
@@ -104,9 +104,8 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
     if file.is_dir():
         return find_dependencies(file, file)
     if not file.is_file():
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"The requirements file {file} does not exist",
-            kind=FailureKind.ENVIRONMENT,
             hint="Correct `agent-requirements`; a relative path starts at the repository's root.",
         )
     pinned = _pinned_python(file.parent, root.resolve())
@@ -119,9 +118,8 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
     if not locked and (poetry := poetry_table(document)) is not None:
         return _of_poetry(poetry, manifest, pinned)
     if file.name == "pyproject.toml" and not project:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"{file} has neither [project] nor [tool.poetry.dependencies], so it declares no dependencies",
-            kind=FailureKind.ENVIRONMENT,
             hint="Set a requirements file with `agent-requirements`, or an interpreter with `agent-python`.",
         )
     return Dependencies(
@@ -140,9 +138,8 @@ def _of_poetry(table: dict[str, Any], manifest: Path, pinned: str | None) -> Dep
     try:
         lines = requirements(table, manifest.parent)
     except NotTranslatable as error:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"[tool.poetry.dependencies] in {manifest} can't be used: {error}",
-            kind=FailureKind.ENVIRONMENT,
             hint="Set a requirements file with `agent-requirements` (`poetry export -o requirements.txt` writes one), "
             "or an interpreter with `agent-python` (`poetry run python`).",
         ) from error
@@ -169,9 +166,8 @@ def check_adk(dependencies: Dependencies, root: Path) -> None:
     for where, line in _requirements_of(dependencies, file, root):
         requirement = _ADK.match(line)
         if requirement and any(_too_old(*clause) for clause in _SPECIFIER.findall(requirement[1])):
-            raise AgentFailure(
+            raise EnvironmentFailure(
                 f"{where} requires {line.strip()}, but agent-eval needs google-adk {MINIMUM_ADK} or newer",
-                kind=FailureKind.ENVIRONMENT,
                 hint=f"Allow google-adk {MINIMUM_ADK} or newer there, or set other requirements with "
                 "`agent-requirements`, or an interpreter with `agent-python`.",
             )
@@ -249,9 +245,8 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _unreadable(path: Path, reason: str) -> AgentFailure:
-    return AgentFailure(
+    return EnvironmentFailure(
         f"{path} can't be read: {reason}",
-        kind=FailureKind.ENVIRONMENT,
         hint="The agent's dependencies are read from it. Correct the file.",
     )
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.protocol import EnvironmentFailure, Owner
 from agent_eval.agents.sandbox import Sandbox, blocked_at, close_pipe, kill_group
 from agent_eval.core.masking import Masker
 
@@ -143,11 +143,10 @@ async def probe(python: Sequence[str], sandbox: Sandbox, *, masker: Masker, time
         message = (
             f"The agent's interpreter `{shlex.join(python)}` can't be started: {str(error) or 'it did not answer'}"
         )
-        raise AgentFailure(message, kind=FailureKind.ENVIRONMENT, hint=hint) from error
+        raise EnvironmentFailure(message, hint=hint) from error
     except ValueError as error:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"`{shlex.join(python)}` is not a working Python interpreter (exit code {result.code})",
-            kind=FailureKind.ENVIRONMENT,
             log_tail=result.output[-_SHOWN_CHARS:],
             hint=hint,
         ) from error
@@ -191,18 +190,16 @@ class Installer:
                 environment=self.environment,
             )
         except TimeoutError as error:
-            raise AgentFailure(
+            raise EnvironmentFailure(
                 f"Making the agent's environment took too long; `{command}` was stopped",
-                kind=FailureKind.ENVIRONMENT,
                 hint="Use fewer or smaller dependencies, a lock file, or an existing interpreter (`agent-python`).",
             ) from error
         except OSError as error:
-            raise AgentFailure(f"uv can't be started: {error}", kind=FailureKind.ENVIRONMENT) from error
+            raise EnvironmentFailure(f"uv can't be started: {error}") from error
         if result.code != 0:
             text = self.masker.text(command)
-            raise AgentFailure(
+            raise EnvironmentFailure(
                 f"The agent's environment can't be made: `{text}` {result.end}",
-                kind=FailureKind.ENVIRONMENT,
                 owner=Owner.PROVIDER if result.was_killed or _is_outage(result.output) else Owner.AGENT,
                 log_tail=result.output[-_SHOWN_CHARS:],
                 hint=KILLED_HINT if result.was_killed else _hint(result.output),
@@ -267,9 +264,8 @@ def find_uv(sandbox: Sandbox, tools: Path) -> tuple[str, str]:
     if program is None:
         program = shutil.which("uv", path=sandbox.environment.get("PATH", os.defpath))
     if program is None:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             "uv is not installed, so no environment can be made for the agent",
-            kind=FailureKind.ENVIRONMENT,
             hint="Install uv (`pip install uv`), or set an existing interpreter with `agent-python`.",
         )
     if version == "unknown":

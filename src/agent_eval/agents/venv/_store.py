@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.protocol import EnvironmentFailure
 from agent_eval.agents.sandbox import Account
 
 _UNUSED_SECONDS = 30 * 24 * 3600
@@ -132,9 +132,8 @@ async def locked(path: Path, *, timeout: float) -> AsyncIterator[None]:
                 break
             except BlockingIOError as error:
                 if asyncio.get_running_loop().time() > deadline:
-                    raise AgentFailure(
+                    raise EnvironmentFailure(
                         f"Another process has been building the same environment for {timeout:g} s",
-                        kind=FailureKind.ENVIRONMENT,
                         hint=f"If there is no such process, remove {path}.",
                     ) from error
                 await asyncio.sleep(0.1)

@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.protocol import EnvironmentFailure, Owner
 from agent_eval.agents.sandbox import STATE_DIR, Account, Sandbox, blocked_at
 from agent_eval.agents.venv._dependencies import (
     Dependencies,
@@ -247,11 +247,10 @@ async def run_setup(
         )
     except TimeoutError as error:
         message = f"`agent-setup` took longer than {timeout:g} s and was stopped"
-        raise AgentFailure(message, kind=FailureKind.ENVIRONMENT) from error
+        raise EnvironmentFailure(message) from error
     if result.code != 0:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"`agent-setup` {result.end}",
-            kind=FailureKind.ENVIRONMENT,
             owner=Owner.PROVIDER if result.was_killed else Owner.AGENT,
             log_tail=result.output[-4_000:],
             hint=KILLED_HINT
@@ -292,9 +291,8 @@ def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir:
         needed.append((dependencies.file, os.R_OK, "Move the repository, or allow others to read it."))
     for path, need, hint in needed:
         if (part := blocked_at(path, account, need=need)) is not None:
-            raise AgentFailure(
+            raise EnvironmentFailure(
                 f"The agent runs as `{account.name}` (uid {account.uid}), which can't access {path} because of {part}",
-                kind=FailureKind.ENVIRONMENT,
                 hint=hint,
             )
 
@@ -368,9 +366,8 @@ async def _make_importable(
     argv = [str(place.python), "-I", "-c", _OVERLAY, json.dumps(overlay)]
     result = await run(installer.sandbox, argv, cwd=Path("/"), masker=installer.masker, timeout=60)
     if result.code != 0:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"The project {dependencies.directory} can't be made importable",
-            kind=FailureKind.ENVIRONMENT,
             log_tail=result.output[-4_000:],
         )
 
@@ -425,13 +422,12 @@ def _command(request: EnvironmentRequest, sandbox: Sandbox) -> list[str]:
     try:
         python = [str(path)] if is_file else shlex.split(request.python)
     except ValueError as error:
-        raise AgentFailure(f"{request.python!r} is not a command: {error}", kind=FailureKind.ENVIRONMENT) from error
+        raise EnvironmentFailure(f"{request.python!r} is not a command: {error}") from error
     if not python:
-        raise AgentFailure("`agent-python` is empty", kind=FailureKind.ENVIRONMENT)
+        raise EnvironmentFailure("`agent-python` is empty")
     if (is_file or os.sep in request.python) and (part := _blocking_part(path, sandbox.user)) is not None:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"The interpreter {path} can't be started by {_who(sandbox)} because of the permissions of {part}",
-            kind=FailureKind.ENVIRONMENT,
             hint=_other_interpreter(path, part, sandbox),
         )
     return python
@@ -457,13 +453,12 @@ def _other_interpreter(path: Path, part: Path, sandbox: Sandbox) -> str:
 
 def _check_interpreter(interpreter: Interpreter, python: Path, hint: str) -> None:
     if not interpreter.new_enough:
-        raise AgentFailure(
+        raise EnvironmentFailure(
             f"The agent's interpreter {python} is Python {interpreter.versions['python']}; 3.10 or newer is needed",
-            kind=FailureKind.ENVIRONMENT,
             hint="Raise `requires-python` or .python-version, or set another interpreter with `agent-python`.",
         )
     if not interpreter.has_adk:
-        raise AgentFailure(f"{ADK} is not installed for {python}", kind=FailureKind.ENVIRONMENT, hint=hint)
+        raise EnvironmentFailure(f"{ADK} is not installed for {python}", hint=hint)
 
 
 def _activation(python: Path, sandbox: Sandbox) -> dict[str, str]:
