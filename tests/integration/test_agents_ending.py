@@ -17,13 +17,21 @@ from pathlib import Path
 import pytest
 from agents_open_dir import as_root, python_for, remove
 
-from agent_eval.agents.sandbox import ending, kill_uid
-from agent_eval.agents.sandbox._seal_registry import recover
-from agent_eval.agents.sandbox.ending import AgentNotEnded, Killer, end_processes
+from agent_eval.agents.sandbox import kill_uid, uids
 from agent_eval.agents.sandbox.forwarding import allow_list
 from agent_eval.agents.sandbox.isolation import isolated
+from agent_eval.agents.sandbox.sealing import recover
 from agent_eval.agents.sandbox.spawn import Account
-from agent_eval.agents.sandbox.uids import claim, free_uids, lock_directory, locked_uid, processes_of
+from agent_eval.agents.sandbox.uids import (
+    AgentNotEnded,
+    Killer,
+    claim,
+    end_processes,
+    free_uids,
+    lock_directory,
+    locked_uid,
+    processes_of,
+)
 
 pytestmark = as_root
 HERE = Path(__file__).parent
@@ -217,7 +225,7 @@ _WITHOUT_KILL = (
 
 
 def test_what_can_not_be_ended__stays_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "_GONE_SECONDS", 0.5)
+    monkeypatch.setattr(uids, "_GONE_SECONDS", 0.5)
     checkout = Checkout(folder)
     with pytest.raises(AgentNotEnded, match="uid"), checkout.isolated() as isolation:
         uid = isolation.sandbox.user.uid  # type: ignore[attr-defined]

@@ -15,9 +15,8 @@ import pytest
 from agents_open_dir import as_root, python_for, remove
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.sandbox.ending import end_processes
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
-from agent_eval.agents.sandbox.uids import claim, free_uids
+from agent_eval.agents.sandbox.uids import claim, end_processes, free_uids
 from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
 from agent_eval.agents.venv._installer import KILLED_HINT
 from agent_eval.agents.venv.environment import (

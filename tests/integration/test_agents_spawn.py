@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from agents_open_dir import as_root, python_for, remove
 
-from agent_eval.agents.sandbox.ending import end_processes
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account, kill_group, max_processes
-from agent_eval.agents.sandbox.uids import claim, free_uids, processes_of
+from agent_eval.agents.sandbox.uids import claim, end_processes, free_uids, processes_of
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ONLY": "this"}
 

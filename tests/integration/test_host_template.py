@@ -26,7 +26,7 @@ from adk_harness import make, request, running, say
 from gate_runs import patience
 
 from agent_eval.agents.adk._driver import AdkAgent, AdkSession
-from agent_eval.agents.host import HostTemplate, _cpu, _pidfd, _template
+from agent_eval.agents.host import HostTemplate, _cpu, _template
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.sandbox import kill_now
 from agent_eval.core.invocation import tool_responses
@@ -611,7 +611,7 @@ async def test_template__only_the_process_that_it_named_gets_signals(
 ) -> None:
     """Another process gets the id of a host that has ended."""
     if old_kernel:
-        monkeypatch.setattr(_pidfd, "_PIDFD_SIGNAL_PROCESS_GROUP", 1 << 30)  # refused, as before Linux 6.9
+        monkeypatch.setattr(_template, "_PIDFD_SIGNAL_PROCESS_GROUP", 1 << 30)  # refused, as before Linux 6.9
     ended = subprocess.Popen(["true"], start_new_session=True)
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     host = await answer(liar, says(ended.pid))

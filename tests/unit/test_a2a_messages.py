@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.agents.a2a._card import BadCard, read_card
-from agent_eval.agents.a2a._dialect import V03, V1, Dialect, payload, state_of
-from agent_eval.agents.a2a._parts import Numbers, read_parts, write_parts
-from agent_eval.agents.a2a._task import TaskReader
+from agent_eval.agents.a2a._dialect import V03, V1, BadCard, Dialect, payload, read_card, state_of
+from agent_eval.agents.a2a._task import Numbers, TaskReader, read_parts, write_parts
 from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.http import parse_url
 from agent_eval.core.content import Blob, Content, FileData, FunctionResponse, Part

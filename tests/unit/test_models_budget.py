@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.models._budget import UNKNOWN, Estimate, Meter
+from agent_eval.models._limits import UNKNOWN, Estimate, Meter
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import Budget
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent_eval.models._limits import Health
 from agent_eval.models._provider import status_error
-from agent_eval.models.health import Health
 from agent_eval.models.protocol import ModelFailure
 
 

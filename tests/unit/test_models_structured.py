@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.models._generation import parse_reply
 from agent_eval.models._openai_chat import is_strict
+from agent_eval.models._provider import parse_reply
 
 SCHEMA = {
     "type": "object",

@@ -24,8 +24,7 @@ from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
 from agent_eval.runner.conversations import attach_conversations
 from agent_eval.runner.fingerprints import case_fingerprint
-from agent_eval.runner.journal import write_lines
-from agent_eval.runner.stored import StoredCase
+from agent_eval.runner.journal import StoredCase, write_lines
 
 FILE = "tests/a.test.json"
 RUBRIC = "rubric_based_final_response_quality_v1"

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker, shorten
-from agent_eval.models._budget import UNKNOWN, Estimate, Meter, Reservation
 from agent_eval.models._endpoint import Endpoint
+from agent_eval.models._limits import UNKNOWN, Estimate, Health, Meter, Reservation
 from agent_eval.models._provider import Client, ProviderError, ProviderReply, ProviderRequest, unreadable_reply
-from agent_eval.models.health import Health
 from agent_eval.models.protocol import ModelFailure, ModelUsage
 from agent_eval.models.settings import ModelSettings
 from agent_eval.models.usage import Price, add_usage, billed_tokens

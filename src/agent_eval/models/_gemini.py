@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import whole_line
 from agent_eval.models._endpoint import Endpoint
-from agent_eval.models._generation import split_system
 from agent_eval.models._provider import (
     ProviderError,
     ProviderReply,
@@ -18,6 +17,7 @@ from agent_eval.models._provider import (
     credentials_rejected,
     error_text,
     retry_info_delay,
+    split_system,
     status_error,
     timeout_error,
     token_count,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import whole_line
 from agent_eval.models._endpoint import Endpoint
-from agent_eval.models._generation import SENT_TO_OPENAI, split_system
 from agent_eval.models._provider import (
+    SENT_TO_OPENAI,
     ProviderError,
     ProviderReply,
     ProviderRequest,
     error_text,
+    split_system,
     status_error,
     timeout_error,
     token_count,

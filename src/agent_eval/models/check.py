@@ -10,7 +10,7 @@ from typing import Any
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import listed
 from agent_eval.models._endpoint import Endpoint, key_owner, provider_of, resolve
-from agent_eval.models._generation import sort_config
+from agent_eval.models._provider import sort_config
 from agent_eval.models.names import parse_model
 from agent_eval.models.pool import no_price, price_of
 from agent_eval.models.protocol import ModelFailure

@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agent_eval.models._budget import Meter
 from agent_eval.models._channel import Call, ModelChannel
 from agent_eval.models._endpoint import Endpoint, key_owner, resolve
-from agent_eval.models._generation import REMINDER, parse_reply, sort_config
-from agent_eval.models._provider import Client, ProviderReply, ProviderRequest
+from agent_eval.models._limits import Meter
+from agent_eval.models._provider import REMINDER, Client, ProviderReply, ProviderRequest, parse_reply, sort_config
 from agent_eval.models.cache import CachedReply, ReplyCache, key_of
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
 from agent_eval.models.settings import ModelSettings

@@ -5,7 +5,15 @@
 
 from agent_eval.runner.execution import Execution, Limits, Progress
 from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity, versioned
-from agent_eval.runner.journal import Journal, write_lines
+from agent_eval.runner.journal import (
+    Journal,
+    StoredCase,
+    StoredIndex,
+    StoredLines,
+    case_lines,
+    stored_index,
+    write_lines,
+)
 from agent_eval.runner.partition import (
     Part,
     RecordedSeconds,
@@ -25,4 +33,3 @@ from agent_eval.runner.plan import (
     source_fingerprint,
 )
 from agent_eval.runner.replay import Tapes
-from agent_eval.runner.stored import StoredCase, StoredIndex, StoredLines, case_lines, stored_index

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agent_eval.agents.a2a import _rpc
-from agent_eval.agents.a2a._card import AgentCard
+from agent_eval.agents.a2a._dialect import AgentCard
 from agent_eval.agents.a2a._task import TaskReader
 from agent_eval.agents.http import HttpClient, HttpFailure, Reply, TooLarge, failures
 from agent_eval.agents.http.failures import ServerProcess

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from agent_eval.agents.a2a import _rpc
 from agent_eval.agents.a2a._dialect import FINISHED, INTERRUPTED, Json
-from agent_eval.agents.a2a._parts import responds, write_parts
 from agent_eval.agents.a2a._server import A2aServer
-from agent_eval.agents.a2a._task import TaskReader
+from agent_eval.agents.a2a._task import TaskReader, responds, write_parts
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.http import MAX_EVENT, HttpFailure, Stream, TooLarge, failures, read_json, stream_with_retries
 from agent_eval.agents.messages import TurnFacts

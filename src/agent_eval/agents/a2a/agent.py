@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from agent_eval.agents.a2a._card import CARD_PATHS, AgentCard, BadCard, read_card
+from agent_eval.agents.a2a._dialect import CARD_PATHS, AgentCard, BadCard, read_card
 from agent_eval.agents.a2a._server import A2aServer
 from agent_eval.agents.a2a._session import A2aSession
 from agent_eval.agents.driver import AgentSpec

@@ -3,8 +3,7 @@
 from agent_eval.agents.host._cpu import CpuShare
 from agent_eval.agents.host._exit import exit_description
 from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host._program import PROGRAM
-from agent_eval.agents.host._template import HostTemplate
+from agent_eval.agents.host._template import PROGRAM, HostTemplate
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.metric_hosts import MetricHosts
 from agent_eval.agents.host.outage import ModelOutages

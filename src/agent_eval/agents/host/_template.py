@@ -4,23 +4,26 @@ The first host of an agent forks that process, the template, before it loads the
 host that is a fork of it imports only the agent, and shares the memory of all other modules.
 
 The template runs as the agent's user, so the agent can stop it, kill it or speak for it. What it says is checked; if it
-is gone or does not answer, hosts start in new interpreters.
+is gone or does not answer, hosts start in new interpreters. Those run the package `agent_eval_host`, as a directory or
+as an open archive.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import io
 import itertools
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable
+from importlib.util import cache_from_source
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from agent_eval.agents.host._pidfd import Pidfd
 
 _LONGEST_MESSAGE = 4096
 _FORK_SECONDS = 5.0
@@ -303,3 +306,108 @@ class HostTemplate:
         if self._process is not None:
             self._process.close()
             self._process = None
+
+
+_PIDFD_SIGNAL_PROCESS_GROUP = 4
+"""From <linux/pidfd.h>; Linux 6.9."""
+
+
+class Pidfd:
+    """A descriptor of a process that is no child of ours, pidfd_open(2).
+
+    Its end is noticed, and signals reach it and no later owner of its id.
+    """
+
+    def __init__(self, pid: int, on_end: Callable[[], None]) -> None:
+        """Opens the descriptor.
+
+        Args:
+            pid: The process, which leads its own group. It may have ended, but nothing may have waited for it yet.
+            on_end: Called once, when the process has ended.
+
+        Raises:
+            OSError: There is no such process, or the kernel or a sandbox refuses.
+        """
+        if not hasattr(os, "pidfd_open"):
+            raise OSError("this Python has no os.pidfd_open")
+        self.pid = pid
+        self.ended = asyncio.Event()
+        self._on_end = on_end
+        self._descriptor = os.pidfd_open(pid)
+        asyncio.get_running_loop().add_reader(self._descriptor, self._has_ended)
+
+    def _has_ended(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        self.ended.set()
+        self._on_end()
+
+    def kill_group(self) -> None:
+        """Kills the process with its group; the rest of the group if it has ended.
+
+        Raises:
+            ProcessLookupError: There is none any more, or this was closed.
+            PermissionError: We may not.
+        """
+        if self._descriptor < 0:
+            raise ProcessLookupError
+        try:
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL, None, _PIDFD_SIGNAL_PROCESS_GROUP)
+        except ProcessLookupError:
+            raise
+        except OSError:  # an older kernel, or a sandbox
+            if not self._has_lost_its_id():
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _has_lost_its_id(self) -> bool:
+        """Whether another process has its id now. Then none of its group is left: an id stays with its group."""
+        try:
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+        except ProcessLookupError:
+            with contextlib.suppress(ProcessLookupError):
+                os.getpgid(self.pid)
+                return True
+        except OSError:
+            pass
+        return False
+
+    def close(self) -> None:
+        """Closes the descriptor; may be called twice."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+
+
+PROGRAM = Path(__file__).parents[3] / "agent_eval_host"
+"""Its directory, which Python can run."""
+
+
+def open_archive() -> int:
+    """Opens a copy of the program that any user can run as `/dev/fd/N`, also if that user can't read our files.
+
+    Returns:
+        A descriptor, which the caller closes. Linux only.
+    """
+    import tempfile
+
+    # Not os.memfd_create: a Python that was built for an old glibc lacks it, such as conda's.
+    with tempfile.TemporaryFile() as file:
+        file.write(_archive())
+        file.flush()
+        os.fchmod(file.fileno(), 0o444)
+        return os.dup(file.fileno())
+
+
+@functools.cache
+def _archive() -> bytes:
+    import zipfile
+
+    content = io.BytesIO()
+    # Not compressed: Python may lack zlib. Nix, Bazel and reproducible images set all times to before 1980.
+    with zipfile.ZipFile(content, "w", strict_timestamps=False) as archive:
+        for path in PROGRAM.glob("*.py"):
+            archive.write(path, path.name)
+            compiled = Path(cache_from_source(str(path)))
+            if compiled.is_file():  # Python ignores it if it is of another version, or older than the source.
+                archive.write(compiled, f"{path.stem}.pyc")
+    return content.getvalue()

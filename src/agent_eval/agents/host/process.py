@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from agent_eval.agents.host import blame
 from agent_eval.agents.host._exit import HostExit, how_it_ended
 from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host._program import PROGRAM, open_archive
-from agent_eval.agents.host._template import Fork, HostTemplate
+from agent_eval.agents.host._template import PROGRAM, Fork, HostTemplate, open_archive
 from agent_eval.agents.host.connection import (
     NO_ANSWER,
     VERSION,

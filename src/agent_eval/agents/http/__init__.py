@@ -7,9 +7,16 @@ leave a driver.
 """
 
 from agent_eval.agents.http import failures
-from agent_eval.agents.http._address import RemoteUrl, is_metadata, origin_of, parse_url
-from agent_eval.agents.http._json import read_json
+from agent_eval.agents.http._address import RemoteUrl, header_secrets, is_metadata, origin_of, parse_headers, parse_url
 from agent_eval.agents.http._retries import first_reply, stream_with_retries
-from agent_eval.agents.http._sse import MAX_EVENT, ServerSentEvent, SseParser, TooLarge
-from agent_eval.agents.http.client import HttpClient, HttpFailure, Reply, Stream
-from agent_eval.agents.http.headers import header_secrets, parse_headers
+from agent_eval.agents.http.client import (
+    MAX_EVENT,
+    HttpClient,
+    HttpFailure,
+    Reply,
+    ServerSentEvent,
+    SseParser,
+    Stream,
+    TooLarge,
+    read_json,
+)

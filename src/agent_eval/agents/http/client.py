@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 import urllib.parse
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -30,8 +31,6 @@ from agent_eval.agents.http._address import (
     origin_of,
     resolve,
 )
-from agent_eval.agents.http._json import read_json
-from agent_eval.agents.http._sse import ServerSentEvent, SseParser, TooLarge
 from agent_eval.core.masking import Masker
 from agent_eval.net.proxies import proxy_name, proxy_of
 
@@ -341,3 +340,121 @@ def _text(error: Exception) -> str:
     first = _cause(error)
     text = (first.strerror if isinstance(first, OSError) else None) or str(error)
     return text.strip().rstrip(".") or type(error).__name__
+
+
+MAX_EVENT = 64_000_000
+"""Bytes of one event."""
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BOM = b"\xef\xbb\xbf"
+
+
+class TooLarge(Exception):
+    """An event or a body exceeds its limit. The message is a sentence without a full stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSentEvent:
+    """One event."""
+
+    data: str
+    """The `data` lines, joined by line feeds."""
+    event: str = "message"
+    """The event's type."""
+
+
+class SseParser:
+    """Parses server-sent events, which arrive in chunks of any size, as the HTML standard says.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+
+    Comments, ids and retry times are ignored, and so are events without data.
+    """
+
+    def __init__(self, limit: int = MAX_EVENT) -> None:
+        """Begins a stream.
+
+        Args:
+            limit: Maximum bytes of one event.
+        """
+        self._limit = limit
+        self._buffer = bytearray()
+        self._at_start = True
+        self._skip_line_feed = False
+        self._type = ""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the stream, if it ends here, ends within an event."""
+        return bool(self._data or self._buffer)
+
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """The events that a chunk completes.
+
+        Raises:
+            TooLarge: An event exceeds the limit.
+        """
+        for line in self._lines(chunk):
+            if line:
+                self._field(line)
+                continue
+            if self._data:
+                data = b"\n".join(self._data).decode("utf-8", "replace")
+                yield ServerSentEvent(data=data, event=self._type or "message")
+            self._type, self._data, self._size = "", [], 0
+
+    def _lines(self, chunk: bytes) -> Iterator[bytes]:
+        if self._skip_line_feed and chunk:
+            # The previous chunk ended with a carriage return, which was treated as a whole line end.
+            chunk, self._skip_line_feed = chunk.removeprefix(b"\n"), False
+        searched = len(self._buffer)
+        self._buffer += chunk
+        if self._at_start:
+            if len(self._buffer) < len(_BOM) and _BOM.startswith(self._buffer):
+                return
+            self._at_start = False
+            searched = 0
+            if self._buffer.startswith(_BOM):
+                del self._buffer[: len(_BOM)]
+        begin = 0
+        while (end := _LINE_END.search(self._buffer, max(begin, searched))) is not None:
+            line = bytes(self._buffer[begin : end.start()])
+            begin = end.end()
+            self._skip_line_feed = end[0] == b"\r" and begin == len(self._buffer)
+            yield line
+        del self._buffer[:begin]
+        self._check(len(self._buffer))
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._check(len(value))
+            self._size += len(value) + 1
+            self._data.append(value)
+        elif name == b"event":
+            self._type = value.decode("utf-8", "replace")
+
+    def _check(self, more: int) -> None:
+        if self._size + more > self._limit:
+            raise TooLarge(f"an event is larger than {self._limit / 1_000_000:g} MB")
+
+
+def read_json(text: str) -> Any:
+    """Parses JSON. Half surrogate pairs, which no file can hold, become question marks.
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deeply.
+    """
+    value = json.loads(text)
+    return _writable(value) if "\\ud" in text or "\\uD" in text else value
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_writable(key): _writable(each) for key, each in value.items()}
+    return [_writable(each) for each in value] if isinstance(value, list) else value

@@ -1,6 +1,5 @@
 """Isolates the agent: its own user, an allow-list of variables, sealed directories, and the end of all processes."""
 
-from agent_eval.agents.sandbox.ending import AgentNotEnded
 from agent_eval.agents.sandbox.forwarding import (
     BASE_VARIABLES,
     MODEL_VARIABLES,
@@ -24,4 +23,4 @@ from agent_eval.agents.sandbox.spawn import (
     kill_now,
 )
 from agent_eval.agents.sandbox.supervisor import end_with_parent, supervised
-from agent_eval.agents.sandbox.uids import STATE_DIR, missing_capabilities
+from agent_eval.agents.sandbox.uids import STATE_DIR, AgentNotEnded, missing_capabilities

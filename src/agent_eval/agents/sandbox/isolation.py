@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agent_eval.agents.sandbox._seal_registry import recover
-from agent_eval.agents.sandbox.ending import Killer, end_processes
 from agent_eval.agents.sandbox.forwarding import child_environment, lend_credentials, secrets_in, withheld
-from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, seal_targets, sealed
+from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, recover, seal_targets, sealed
 from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Sandbox, agent_account, known_uid
-from agent_eval.agents.sandbox.uids import STATE_DIR, claim, free_uids, missing_capabilities, remove_files_of
+from agent_eval.agents.sandbox.uids import (
+    STATE_DIR,
+    Killer,
+    claim,
+    end_processes,
+    free_uids,
+    missing_capabilities,
+    remove_files_of,
+)
 from agent_eval.core.problem import Problem, Severity
 
 

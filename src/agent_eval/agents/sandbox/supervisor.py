@@ -128,7 +128,7 @@ def _clean_up(killed_by: signal.Signals) -> None:
     with contextlib.suppress(OSError):
         os.write(2, message.encode() + b"\n")
     if os.geteuid() == 0:
-        from agent_eval.agents.sandbox._seal_registry import recover
+        from agent_eval.agents.sandbox.sealing import recover
 
         with contextlib.suppress(OSError):  # The next gate tries again.
             recover()

@@ -13,7 +13,14 @@ from agent_eval.agents.tapes._files import (
     tapes_below,
     write_tape,
 )
-from agent_eval.agents.tapes._keys import canonical, masked
-from agent_eval.agents.tapes._recorder import Taped, changing_arguments, tape_of
-from agent_eval.agents.tapes._session import Obstacle, Stale, TapeIndex, TapeSession, Unanswerable
-from agent_eval.agents.tapes._tape import RecordedCall, Tape, ToolHashes
+from agent_eval.agents.tapes._session import (
+    Obstacle,
+    Stale,
+    Taped,
+    TapeIndex,
+    TapeSession,
+    Unanswerable,
+    changing_arguments,
+    tape_of,
+)
+from agent_eval.agents.tapes._tape import RecordedCall, Tape, ToolHashes, canonical, masked
