@@ -1,4 +1,4 @@
-"""The workflow of docs/recipes.md whose jobs run parts and merge them: one dies, and "Re-run failed jobs" completes it.
+"""The workflow of docs/scale.md whose jobs run parts and merge them: one dies, and "Re-run failed jobs" completes it.
 
 Real: the workflow, run by act without a container; the root `action.yml`; the gate's processes, with the environment of
 a container action; git. Stand-ins: a folder for the artifact service, which like it takes a name only once in a run; a
@@ -72,8 +72,8 @@ DOWNLOAD = """
 
 def recipe() -> str:
     """The workflow."""
-    text = (REPOSITORY / "docs/recipes.md").read_text("utf-8")
-    section = text.partition("## Parts on several machines")[2]
+    text = (REPOSITORY / "docs/scale.md").read_text("utf-8")
+    section = text.partition("## Workflows")[2]
     return section.partition("```yaml\n")[2].partition("```")[0]
 
 

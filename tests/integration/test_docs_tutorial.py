@@ -17,7 +17,7 @@ from pathlib import Path
 import host_forks
 import pytest
 from adk_envs import adk_python
-from base_repos import Repo, new_repo
+from base_repos import new_repo
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from fake_github import FakeGitHub
 from gate_runs import Repository
@@ -26,9 +26,10 @@ from pull_requests import Lab
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^(```(\w+).*)\n((?:.*\n)*?)```$", re.MULTILINE)
 VARIES = re.compile(r"\d+(\.\d+)? (ms|s)\b|\b\d+ tokens|(?<=token_usage_v1) +\S+|[ ─]+")
-PASSING = re.compile(  # What depends on the machine: progress, and a user who is root.
-    r"^\d+ of \d+ runs.*\n|^agent-eval: The agent can't run.*\n|^ warning \[agent-not-isolated\](.*\n)+?\n", re.MULTILINE
+PASSING = re.compile(
+    r"^\d+ of \d+ runs.*\n|^agent-eval: The agent can't run.*\n|^ warning \[agent-not-isolated\](.*\n)+?\n", re.M
 )
+"""What depends on the machine: progress, and a user who is root."""
 AGENT_EVAL = """agent-eval() {
   case $1 in run|record) set -- "$@" --agent-python "$PYTHON_OF_THE_AGENT";; esac
   "$PYTHON_OF_THE_GATE" -m agent_eval "$@"
@@ -65,8 +66,8 @@ class Reader(Lab):
         shown = []
         for command in re.findall(r"^\$ (.+)$", commands, re.MULTILINE):
             done = subprocess.run(
-                ["bash", "-c", AGENT_EVAL + command], cwd=self.repo.root, env=self.environment(), text=True, check=False,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+                ["bash", "-c", AGENT_EVAL + command], cwd=self.repo.root, env=self.environment(), text=True,
+                check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
             )  # fmt: skip
             assert done.returncode == 0, done.stdout
             shown += [f"$ {command}", *done.stdout.rstrip().splitlines()]

@@ -1,4 +1,4 @@
-"""The recipe for a note on GitLab's merge requests, as docs/recipes.md has it, against a stand-in for the notes API.
+"""examples/gitlab/evals_note.py, which writes a note on GitLab's merge requests, against a stand-in for the notes API.
 
 What the stand-in does: https://docs.gitlab.com/api/notes/, https://docs.gitlab.com/api/job_artifacts/ (one file of a
 branch's last job) and https://docs.gitlab.com/api/rest/ (pages, `x-next-page`).
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from test_compare_cli import results
 
-RECIPES = Path(__file__).parents[2] / "docs" / "recipes.md"
+SCRIPT = Path(__file__).parents[2] / "examples" / "gitlab" / "evals_note.py"
 PROJECT = "/api/v4/projects/42"
 NOTES = f"{PROJECT}/merge_requests/7/notes"
 TOKEN = "glpat-not-a-real-one"
@@ -119,15 +118,9 @@ def gitlab() -> Iterator[tuple[Notes, str]]:
         server.server_close()
 
 
-def script() -> str:
-    (result,) = re.findall(r"^```python\n(.*?)^```$", RECIPES.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    return str(result)
-
-
 def run(folder: Path, url: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
-    (folder / "evals_note.py").write_text(script(), encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "evals_note.py"],
+        [sys.executable, str(SCRIPT)],
         cwd=folder,
         env={
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

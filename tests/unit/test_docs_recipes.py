@@ -15,7 +15,15 @@ BLOCKS = [
     for page in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
     for text in re.findall(r"^```ya?ml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 ]
-WORKFLOWS = [(page, text) for page, text in BLOCKS if re.search(r"^on:$(?s:.*)^jobs:$", text, re.MULTILINE)]
+COMPLETE = [(page, text) for page, text in BLOCKS if re.search(r"^on:$(?s:.*)^jobs:$", text, re.MULTILINE)]
+README = next(text for page, text in COMPLETE if page == "README.md")
+MOVED = "  actions: read\n  pull-requests: write\n"
+LIMITED = README.replace(MOVED, "").replace(
+    "  evals:\n", "  evals:\n    permissions:\n      contents: read\n" + MOVED.replace("  ", "      ")
+)
+"""README's workflow where a recipe adds a job: the permissions are those of its own job."""
+ADDED = [(page, LIMITED + text.removeprefix("jobs:\n")) for page, text in BLOCKS if text.startswith("jobs:\n")]
+WORKFLOWS = COMPLETE + ADDED
 NAMES = [f"{number}-{page}" for number, (page, _) in enumerate(WORKFLOWS)]
 ZIZMOR = """\
 rules:
@@ -32,7 +40,8 @@ def lint(tool: str, *arguments: str | Path) -> None:
 
 
 def test_docs__have_workflows() -> None:
-    assert {page for page, _ in WORKFLOWS} >= {"README.md", "recipes.md"}
+    assert {page for page, _ in WORKFLOWS} >= {"README.md", "forks.md", "recipes.md", "scale.md"}
+    assert [page for page, _ in ADDED] == ["recipes.md"]
 
 
 @pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)

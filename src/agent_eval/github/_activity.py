@@ -108,7 +108,7 @@ def _unsafe(pull_request: PullRequest | None) -> str | None:
     subject = "a fork's pull request" if pull_request else "a pull request that may come from a fork"
     return (
         f"pull_request_target on {subject} is refused: the job holds secrets, and the pull request's code would run "
-        "next to them. Use pull_request, and mode: publish in a workflow_run job to comment (docs/recipes.md); or set "
+        "next to them. Use pull_request, and mode: publish in a workflow_run job to comment (docs/forks.md); or set "
         "allow-pull-request-target if only trusted people can start this workflow."
     )
 
@@ -192,7 +192,7 @@ def _publish(event: GitHubEvent) -> Activity:
     if event.name != "workflow_run":
         explanation = (
             f"mode: publish posts the results of a finished run and needs a workflow_run job; this event is "
-            f"{event.name or 'missing'}. See docs/recipes.md for the two workflows."
+            f"{event.name or 'missing'}. See docs/forks.md for the two workflows."
         )
         return Activity(kind="refuse", explanation=explanation)
     before = text_at(event.payload, "workflow_run", "event")
