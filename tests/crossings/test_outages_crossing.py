@@ -65,11 +65,6 @@ TABLE = Table(
             cause="the URL and the headers of a remote agent are settings, which are checked before anything runs",
         ),
         Row(
-            where={"whose": REMOTE, "outage": "401", "when": CONFIRMATION},
-            expect=Verdict(2, "invalid"),
-            cause="a server that refuses to create a session refuses the headers, whatever it has done before",
-        ),
-        Row(
             where={"whose": REMOTE, "outage": "mix", "when": AT_START},
             expect=SERVER,
             cause="a turn whose connection was dropped is not sent again: the agent may have got it",

@@ -287,6 +287,21 @@ async def test_turn__a_python_server_explains_exceptions_so_calls_may_come_last(
     assert invocation.final_response is None and len(tool_calls(invocation.intermediate_data)) == 1
 
 
+async def test_session__refused_after_others_were_created_is_not_the_headers_mistake(tmp_path: Path) -> None:
+    fake = FakeAdk(turn=says(event("Hi.")))
+    async with agent_of(fake, tmp_path) as agent:
+        await say(agent, "hello")
+        fake.session_answer = answers(401, b"expired")
+        error = await failure(agent)
+    assert (error.kind, error.owner) == (FailureKind.SERVER, PROVIDER)
+    assert "HTTP 401 when a session was created: expired" in error.message and "have expired" in str(error.hint)
+
+    fake = FakeAdk(turn=says(event("Hi.")), session_answer=answers(401))
+    async with agent_of(fake, tmp_path) as agent:
+        with pytest.raises(AgentRefused, match=r"refuses access \(HTTP 401\)"):
+            await say(agent, "hello")
+
+
 async def test_session__lost_between_turns_and_not_created(tmp_path: Path) -> None:
     fake = FakeAdk(turn=says(event("Hi.")))
 

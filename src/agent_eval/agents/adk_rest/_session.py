@@ -28,7 +28,7 @@ _UNSAVED = "temp:"
 """Prefix of state that ADK keeps for one turn only."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RestApp:
     """One app of a server, as its sessions need it."""
 
@@ -44,6 +44,8 @@ class RestApp:
     """Whether sessions stay on the server."""
     secrets_withheld: bool
     """See `RemoteOptions`."""
+    admitted: bool = False
+    """Whether the server has created a session: then its headers were right, and may have expired."""
 
     def log_tail(self) -> str | None:
         """The last lines of the server's log, if it is ours."""
@@ -100,12 +102,13 @@ class RestSession:
         refused = failures.not_admitted(
             reply, client.url.base, has_headers=client.has_headers, secrets_withheld=app.secrets_withheld
         )
-        if refused is not None:  # The list of apps is open on some servers.
+        if refused is not None and not app.admitted:  # The list of apps is open on some servers.
             raise refused
         if reply.status == 404 and "/" in self._user:
             raise _not_in_a_path(client.url.base, self._user)
         if not 200 <= reply.status < 300:
             raise failures.unexpected_status(reply, app.server, "when a session was created")
+        app.admitted = True
         session = reply.json()
         if not isinstance(session, dict) or not isinstance(session.get("id"), str):
             what = "a new session without an id"
