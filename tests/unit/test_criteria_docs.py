@@ -37,12 +37,13 @@ def test_criteria_docs__every_code_of_a_missing_score_is_described() -> None:
         *CODES.values(),
         NO_VERDICT,
         NOT_EVALUATED,
-        *MetricFailureKind,
     }
 
     assert emitted
     section = CRITERIA.partition("## When there is no score")[2]
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)) == emitted
+    listed = set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))
+    # docs/problems.md has the failures of custom metrics, which fail a run too (test_docs_verdict.py).
+    assert listed == emitted - set(MetricFailureKind)
 
 
 @pytest.mark.parametrize("block", re.findall(r"```json\n(.*?)```", CRITERIA, re.DOTALL))
@@ -77,7 +78,7 @@ def test_criteria_docs__every_section_is_complete() -> None:
 
     assert len(anchors) > 8
     for anchor in anchors:
-        for word in ("Need", "Cost", "Computed", "Use"):
+        for word in ("Need", "Use"):
             assert re.search(rf"^- \*\*{word}", sections[anchor], re.MULTILINE), f"{anchor}: {word}"
 
 
