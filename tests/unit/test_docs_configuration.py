@@ -20,7 +20,7 @@ PAGE = PATH.read_text(encoding="utf-8")
 
 
 def section_head(setting: Setting) -> str:
-    """The generated beginning of a setting's section: purpose, flag, input, key and default."""
+    """The generated beginning of a setting's section: purpose, flag and default."""
     if setting.input == "paths":
         flag = "PATH ..."
     elif setting.is_switch:
@@ -28,12 +28,9 @@ def section_head(setting: Setting) -> str:
     else:
         metavar = f"{{{','.join(setting.choices)}}}" if setting.choices else setting.metavar
         flag = f"--{setting.input} {metavar}"
-    default = f"`{setting.default}`" if setting.default else "none"
-    facts = [
-        f"flag `{flag}`" if setting.secret is None else f"variable `{setting.secret}`",
-        f"input and key `{setting.input}`" if setting.in_file else f"input `{setting.input}`, not a key",
-        f"default {default}",
-    ]
+    facts = [f"`{flag}`" if setting.secret is None else f"variable `{setting.secret}`"]
+    facts += [] if setting.in_file else ["not in the file"]
+    facts += [f"default `{setting.default}`"] if setting.default else []
     return f"### {setting.input}\n\n{setting.help}\n\n*{'; '.join(facts)}*\n"
 
 
@@ -45,7 +42,7 @@ def test_page__has_every_setting_in_order() -> None:
 def test_setting__is_described_as_in_the_code(setting: Setting) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         page = PATH.read_text(encoding="utf-8")
-        pattern = rf"^### {setting.input}\n\n.*?\n\n\*(?:flag|variable) .*?\*\n"
+        pattern = rf"^### {setting.input}\n\n.*?\n\n\*(?:`|variable ).*?\*\n"
         PATH.write_text(re.sub(pattern, lambda _: section_head(setting), page, flags=re.M | re.S), encoding="utf-8")
         return
     assert section_head(setting) in PAGE, f"expected:\n{section_head(setting)}"
