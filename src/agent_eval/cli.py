@@ -316,8 +316,14 @@ class _HelpAll(argparse.Action):
 
 def _add_run(run: _Parser, *, everything: bool) -> None:
     add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"], everything=everything)
-    run.add_argument("-v", "--verbose", action="store_true", help="also print every case, as `agent-eval show` does")
-    run.add_argument("--print_detailed_results", action="store_true", dest="verbose", help=argparse.SUPPRESS)
+    run.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="also print every case, as `agent-eval show` does; -vv also what is decided meanwhile, and why",
+    )
+    run.add_argument("--print_detailed_results", action="store_const", const=1, dest="verbose", help=argparse.SUPPRESS)
     run.add_argument(
         "--threshold",
         action="append",

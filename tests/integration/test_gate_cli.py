@@ -300,6 +300,19 @@ def test_verbose__shows_passed_cases_in_full(repository: Repository) -> None:
     assert former.code == 2 and "Use the flag `-v`" in former.err
 
 
+def test_very_verbose__says_what_is_decided_and_no_secret(repository: Repository) -> None:
+    run = ("run", "evals", "--agent", "recorded:recordings/good.json", "--baseline", "file:none.json")
+    environment = {"AGENT_EVAL_JUDGE_API_KEY": "sk-secret-of-the-judge"}
+
+    done = repository.gate(*run, "-vv", environment=environment)
+
+    assert "commands.run: setting agent: from --agent\n" in done.err
+    assert "commands.run: setting judge-api-key: from AGENT_EVAL_JUDGE_API_KEY\n" in done.err
+    assert "pipeline.pipeline: evals/home.test.json: agent recorded:recordings/good.json, --agent\n" in done.err
+    assert "sk-secret" not in done.out + done.err
+    assert "setting agent:" not in repository.gate(*run, "-v", environment=environment).err
+
+
 def test_threshold__is_for_a_trial_on_a_desk(repository: Repository) -> None:
     run = ("run", "evals", "--agent", "recorded:recordings/good.json")
     desk: dict[str, Any] = {"environment": {"CI": ""}}

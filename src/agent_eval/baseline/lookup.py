@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +12,8 @@ from agent_eval.baseline.request import BaselineRequest
 if TYPE_CHECKING:
     from agent_eval.baseline.recordings import StoredRecordings
     from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, Reason, RunReport
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +189,7 @@ async def resolve(resolvers: Sequence[Resolver], request: BaselineRequest) -> Ba
     for resolver in resolvers:
         answer = await resolver.find(request)
         steps.append(Step(source=resolver.source, baseline=answer))
+        _LOG.debug("%s: %s", resolver.source, describe(answer))
         if isinstance(answer, Found):
             break
     return outcome_of(steps)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import logging
 import os
 import secrets
 import signal
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from agent_eval.runner import Progress
     from agent_eval.settings import Settings
 
+_LOG = logging.getLogger(__name__)
+
 
 class _ReadSettings(Protocol):
     """Reads the settings from all sources, optionally with another text of agent-eval.toml."""
@@ -67,8 +70,23 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         )
         return 2
     read = functools.partial(_with_thresholds, functools.partial(settings_of, arguments, io, inputs=inputs), thresholds)
-    verbose = getattr(arguments, "verbose", False) or io.environ.get("RUNNER_DEBUG") == "1"
-    return _gate(read, io, yes=getattr(arguments, "yes", False), verbose=verbose, files_are_read=files_are_read)
+    verbosity = getattr(arguments, "verbose", 0) or (2 if io.environ.get("RUNNER_DEBUG") == "1" else 0)
+    if verbosity > 1:
+        _log_decisions(io)
+    return _gate(read, io, yes=getattr(arguments, "yes", False), verbose=verbosity > 0, files_are_read=files_are_read)
+
+
+def _log_decisions(io: CliIO) -> None:
+    """Prints what the gate's modules log for its maintainers. Texts in it are masked where they enter."""
+
+    class Printed(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            io.log(f"{record.name.removeprefix('agent_eval.')}: {record.getMessage()}")
+
+    ours = logging.getLogger("agent_eval")
+    ours.handlers[:] = [Printed()]
+    ours.setLevel(logging.DEBUG)
+    ours.propagate = False
 
 
 def _with_thresholds(
@@ -93,6 +111,11 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
     if ci.activity.kind == "publish" and settings.mode != "link" and not has_error(problems):
         return _publish(settings, ci, io)
     settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
+    for name, source in settings.sources.items():
+        _LOG.debug("setting %s: from %s", name, source)
+    request = ci.baseline_request
+    _LOG.debug("%s: %s", ci.activity.kind, ci.activity.explanation)
+    _LOG.debug("compared with %s", "nothing" if request is None else f"{request.commit} ({request.how})")
     for warning in warnings:
         io.log(f"agent-eval: {warning}")
     if settings.mode == "link":

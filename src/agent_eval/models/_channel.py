@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +18,8 @@ from agent_eval.models._provider import Client, ProviderError, ProviderReply, Pr
 from agent_eval.models.protocol import ModelFailure, ModelUsage
 from agent_eval.models.settings import ModelSettings
 from agent_eval.models.usage import Price, add_usage, billed_tokens
+
+_LOG = logging.getLogger(__name__)
 
 _CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for estimates; costs are computed from reported tokens."""
@@ -120,6 +123,7 @@ class ModelChannel:
                 wait = self._settings.retry.pause(attempt, error.retry_after, chance=self._random.random)
                 if attempt == self._settings.retry.attempts or wait >= self._remaining(call):
                     raise self._failure(error) from error
+                _LOG.debug("%s: attempt %d failed, again in %.1f s: %s", self._name, attempt, wait, error.message)
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt either returns or raises")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     )
     from agent_eval.runner import Plan
     from agent_eval.settings import Settings
+
+_LOG = logging.getLogger(__name__)
 
 
 async def find_base(
@@ -158,6 +161,7 @@ class Confirmation:
             )
             retrials = gathered.retrials if self.no_more == "limit" else ()
             step = next_step(gathered.evidence, gathered.rules, budget, retrials)
+            _LOG.debug("%d of %d extra runs left: %s", left, left + self._spent, step)
             if isinstance(step, Decision):
                 if away and step.outcome == "inconclusive":
                     self.notices.append(say("no-confirmation", because=away))

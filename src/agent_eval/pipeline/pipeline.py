@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Planned:
@@ -76,6 +79,8 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     """
     begun = Begun()
     suite, choices = find(settings)
+    for file, choice in choices.by_file.items():
+        _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)
     affected = await limit_to_affected(settings, context.ci, suite, choices)
     if affected.nothing_left:
         return _nothing_affected(settings, context, affected, draft_report(settings, context, begun, [], []))
