@@ -1,4 +1,4 @@
-"""Real sessions and traces of google-adk become eval cases that score 1.0; the commands of docs/migrate.md run."""
+"""Real sessions and traces of google-adk become eval cases that score 1.0; the commands of docs/authoring.md that migrate run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def agent_eval(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "migrate.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
     commands = [line.split("#")[0].split() for line in re.findall(r"^agent-eval migrate .*$", page, re.MULTILINE)]
     assert len(commands) >= 7
     agent = tmp_path / "agents" / "home"
