@@ -1,4 +1,4 @@
-"""Turns and failures by what a server answers: every row of docs/a2a.md, in both dialects."""
+"""Turns and failures by what a server answers: what docs/remote-agents.md says of A2A, in both dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver for agents behind A2A (docs/a2a.md): speaks JSON-RPC in the dialects 0.3 and 1.0."""
+"""The driver for agents behind A2A (docs/remote-agents.md): speaks JSON-RPC in the dialects 0.3 and 1.0."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class A2aSession:
 
     @property
     def shows_tool_calls(self) -> bool:
-        """Whether the server is known to show them; see docs/a2a.md."""
+        """Whether the server is known to show them; see docs/remote-agents.md."""
         return self._server.shows_calls
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:

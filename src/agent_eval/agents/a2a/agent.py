@@ -97,7 +97,7 @@ class A2aAgent:
             card = read_card(reply.json(), self._url)
         except BadCard as error:
             raise failures.refused(
-                f"The agent at {url} can't be used: {error}.", "See docs/a2a.md for what the gate speaks."
+                f"The agent at {url} can't be used: {error}.", "See docs/remote-agents.md for what the gate speaks."
             ) from None
         if self._client.has_headers and origin_of(card.url) != self._url.origin:
             raise failures.refused(
