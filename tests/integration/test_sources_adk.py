@@ -1,4 +1,4 @@
-"""Real sessions and traces of google-adk become eval cases that score 1.0; the commands of docs/authoring.md that migrate run."""
+"""Real sessions and traces of google-adk become eval cases that score 1.0; so do the commands of docs/authoring.md."""
 
 from __future__ import annotations
 
