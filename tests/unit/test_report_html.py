@@ -331,7 +331,7 @@ def test_detail__scores_has_no_text_of_agents_and_users(tmp_path: Path) -> None:
 
     assert [text for text in strings([page.index["cases"], page.index["strings"], page.blocks]) if secret in text] == []
     assert secret not in page.html
-    assert page.index["level"] == 8
+    assert page.index["level"] == 5
     assert page.column("scores")[-1] == [0.0, None]
 
 
@@ -355,10 +355,10 @@ def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> Non
         size = int(whole.size * share)
         page = page_of(tmp_path, source, PageOptions(size=size))
         levels[share] = page.written.level
-        assert page.written.size <= size or page.written.level == 8
+        assert page.written.size <= size or page.written.level == 5
         assert bool(page.index["left_out"]) is (page.written.level > 0)
         assert page.index["level"] == page.written.level
-    assert levels == {0.9: 1, 0.4: 6, 0.2: 8, 0.01: 8}
+    assert levels == {0.9: 1, 0.4: 4, 0.2: 5, 0.01: 5}
 
 
 @given(
@@ -371,7 +371,7 @@ def test_size__any_report_fits_or_is_at_the_last_step(
 ) -> None:
     page = page_of(tmp_path_factory.mktemp("page"), big(count, size=size), PageOptions(size=limit, detail=detail))
 
-    assert page.written.size <= limit or page.written.level == 8
+    assert page.written.size <= limit or page.written.level == 5
     assert len(page.cases) == count
 
 

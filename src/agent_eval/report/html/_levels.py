@@ -1,4 +1,4 @@
-"""How much of a report the page keeps, so that it fits `report-size`: eight steps, each leaving out more."""
+"""How much of a report the page keeps, so that it fits `report-size`: five steps, each leaving out more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 Detail = Literal["full", "failing", "scores"]
 """The setting `report`: conversations of all cases, of the cases that need attention, or none."""
 
-LAST = 8
+LAST = 5
 _ALL = 200_000
 
 
@@ -56,45 +56,32 @@ class Plan:
 
 def plans(detail: Detail) -> Sequence[Plan]:
     """The steps from everything that the setting `report` allows to scores only."""
-    full = CaseDetail()
     if detail == "scores":
         only = replace(_NONE, words=False)
         sentence = "Conversations and reasons are left out: the setting `report` is `scores`."
         return [Plan(level=LAST, quiet=only, others=only, left_out=(sentence,))]
-    if detail == "failing":
-        setting = "Conversations of cases that pass as before are left out: the setting `report` is `failing`."
-        return [Plan(level=0, quiet=_NONE, others=full, left_out=(setting,)), *_later(_NONE, (setting,))]
-    steps = [Plan(level=0, quiet=full, others=full, left_out=())]
-    for level, (quiet, sentence) in enumerate(_quiet_steps(), start=1):
-        before = steps[-1].left_out if quiet.conversations else ()
-        steps.append(Plan(level=level, quiet=quiet, others=full, left_out=(*before, sentence)))
-    return [*steps, *_later(steps[-1].quiet, steps[-1].left_out)]
-
-
-def _quiet_steps() -> Sequence[tuple[CaseDetail, str]]:
-    """The steps that leave out parts of the cases that pass as before."""
-    cut = CaseDetail(response=2_000, requests=False)
-    head = replace(cut, base=False)
-    first = replace(head, runs=1)
-    return (
-        (
-            cut,
-            "Of cases that pass as before, tool responses are cut to 2,000 characters, system instructions left out.",
-        ),
-        (head, "Of cases that pass as before, the base branch's side is left out."),
-        (first, "Of cases that pass as before, only the first run is shown."),
-        (replace(first, events=False), "Of cases that pass as before, only texts and calls are shown."),
-        (_NONE, "Of cases that pass as before, the conversations are left out."),
+    full = CaseDetail()
+    first_run = CaseDetail(response=2_000, requests=False, base=False, runs=1)
+    short = (
+        "Of cases that pass as before, only the first run is shown, with tool responses cut to 2,000 characters, "
+        "without system instructions and the base branch's side."
     )
-
-
-def _later(quiet: CaseDetail, sentences: tuple[str, ...]) -> Sequence[Plan]:
-    """The steps that leave out parts of the other cases, too."""
-    cut = CaseDetail(response=20_000)
-    responses = "Of the other cases, tool responses are cut to 20,000 characters."
-    base = "Of the other cases, the base branch's side is left out."
+    calls = "Of cases that pass as before, only texts and calls are shown."
+    none = "Of cases that pass as before, the conversations are left out."
+    if detail == "failing":
+        none = "Conversations of cases that pass as before are left out: the setting `report` is `failing`."
+        steps = [Plan(level=0, quiet=_NONE, others=full, left_out=(none,))]
+    else:
+        steps = [
+            Plan(level=0, quiet=full, others=full, left_out=()),
+            Plan(level=1, quiet=first_run, others=full, left_out=(short,)),
+            Plan(level=2, quiet=replace(first_run, events=False), others=full, left_out=(short, calls)),
+            Plan(level=3, quiet=_NONE, others=full, left_out=(none,)),
+        ]
+    cut = CaseDetail(response=20_000, base=False)
+    others = "Of the other cases, tool responses are cut to 20,000 characters, and the base branch's side is left out."
     return [
-        Plan(level=6, quiet=quiet, others=cut, left_out=(*sentences, responses)),
-        Plan(level=7, quiet=quiet, others=replace(cut, base=False), left_out=(*sentences, responses, base)),
+        *steps,
+        Plan(level=4, quiet=_NONE, others=cut, left_out=(none, others)),
         Plan(level=LAST, quiet=_NONE, others=_NONE, left_out=("All conversations are left out.",)),
     ]

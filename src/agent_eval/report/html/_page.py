@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import html
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
-from typing import IO
 
 from agent_eval.core.files import replacing
 from agent_eval.core.process import collector_paused, naming
@@ -26,8 +22,8 @@ from agent_eval.results import CaseReport
 
 MEGABYTE = 1_000_000
 _BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
-_SAMPLE = 40
-"""Cases of each group from which the size is estimated."""
+_SAMPLE = 80
+"""At least so many cases are there to estimate the size from, and fewer than twice as many."""
 _Head = Callable[[CaseDetail], bytes]
 """The beginning of the page by how much it shows of cases that need attention."""
 
@@ -52,10 +48,6 @@ class Written:
     """Bytes."""
 
 
-class _TooBig(Exception):
-    pass
-
-
 def write_page(path: Path, source: PageSource, options: PageOptions | None = None) -> Written:
     """Writes the page, as rich as its size allows. The same report gives the same bytes.
 
@@ -68,94 +60,51 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
     head = functools.cache(functools.partial(_head, facts))
     with naming(path), replacing(path) as file, collector_paused():
         for step in steps[first_step(facts, head, steps, options.size) :]:
-            limit = options.size if step is not steps[-1] else None
-            with contextlib.suppress(_TooBig):
-                file.seek(0)
-                file.truncate()
-                return Written(level=step.level, size=_write(file, facts, head, step, limit))
+            file.seek(0)
+            file.truncate()
+            size = 0
+            for piece in _pieces(facts, head, step):
+                size += len(piece)
+                if size > options.size and step is not steps[-1]:
+                    break
+                file.write(piece)
+            else:
+                return Written(level=step.level, size=size)
     raise AssertionError("the last step has no limit")
 
 
 def first_step(facts: Facts, head: _Head, steps: Sequence[Plan], limit: int) -> int:
     """The place of the first step that probably fits, so that not every step has to be tried.
 
-    It is estimated from the sizes of some cases. What exceeds the limit nevertheless is tried at the next step.
+    It is estimated from pages of some cases, as if all were like them. What exceeds the limit nevertheless is tried at
+    the next step.
     """
-    cases = facts.report.cases
+    cases = sorted(facts.report.cases, key=facts.needs_attention)  # So that both kinds have their share.
     if len(cases) < 2 * _SAMPLE:
         return 0
-    sample = _Sample(facts, head, steps[0])
+
+    def size(sample: Sequence[CaseReport], step: Plan) -> int:
+        report = facts.report.model_copy(update={"cases": sample})
+        return sum(map(len, _pieces(Facts(replace(facts.source, report=report)), head, step)))
+
+    sample = cases[:: len(cases) // _SAMPLE]
+    fixed = size([], steps[0])
     for place, step in enumerate(steps):
-        if sample.size(step) <= limit:
+        if fixed + (size(sample, step) - fixed) * len(cases) / len(sample) <= limit:
             return place
     return len(steps) - 1
 
 
-class _Sample:
-    """Some cases, to estimate the size of the page: at random, but always the same ones."""
-
-    def __init__(self, facts: Facts, head: _Head, first: Plan) -> None:
-        self._facts = facts
-        rowless = dumped(Index(facts).data(first, 0))
-        self._fixed = len(head(first.others)) + len(script().encode()) + len(packed(rowless))
-        self._by_detail: dict[tuple[bool, CaseDetail], float] = {}
-        random = Random(0)  # noqa: S311 - a sample
-        quiet = [case for case in facts.report.cases if not facts.needs_attention(case)]
-        others = [case for case in facts.report.cases if facts.needs_attention(case)]
-        self._groups = [
-            (is_quiet, len(cases), random.sample(cases, min(len(cases), _SAMPLE)))
-            for is_quiet, cases in ((True, quiet), (False, others))
-            if cases
-        ]
-
-    def size(self, step: Plan) -> float:
-        """The size of the page at a step, as if all cases were like those of the sample."""
-        size = float(self._fixed)
-        for is_quiet, count, cases in self._groups:
-            key = is_quiet, step.detail(quiet=is_quiet)
-            if key not in self._by_detail:
-                self._by_detail[key] = self._of_a_case(cases, key[1])
-            size += self._by_detail[key] * count
-        return size
-
-    def _of_a_case(self, sample: Sequence[CaseReport], detail: CaseDetail) -> float:
-        index = Index(self._facts)
-        compressor = zlib.compressobj(6)
-        compressed = 0
-        for case in sample:
-            page_case = PageCase(self._facts, case, detail)
-            compressed += len(compressor.compress(dumped(page_case.block())))
-            index.add(page_case, 0)
-        compressed += len(compressor.flush())
-        return (len(packed(dumped(index.rows()))) + compressed * 4 / 3) / len(sample)  # base64
-
-
-class _Output:
-    """Counts what is written, and stops beyond the limit."""
-
-    def __init__(self, file: IO[bytes], limit: int | None) -> None:
-        self.size = 0
-        self._file = file
-        self._limit = limit
-
-    def write(self, data: bytes) -> None:
-        self.size += len(data)
-        if self._limit is not None and self.size > self._limit:
-            raise _TooBig
-        self._file.write(data)
-
-
-def _write(file: IO[bytes], facts: Facts, head: _Head, step: Plan, limit: int | None) -> int:
-    output = _Output(file, limit)
-    output.write(head(step.others))
+def _pieces(facts: Facts, head: _Head, step: Plan) -> Iterator[bytes]:
+    """The page in pieces."""
+    yield head(step.others)
     index = Index(facts)
     blocks = 0
     for block in _all_packed(_blocks(facts, step, index)):
-        output.write(_template(f"b{blocks}", block))
+        yield _template(f"b{blocks}", block)
         blocks += 1
-    output.write(_template("index", packed(dumped(index.data(step, blocks)))))
-    output.write(f"<script>{script()}</script>\n</body>\n</html>\n".encode())
-    return output.size
+    yield _template("index", packed(dumped(index.data(step, blocks))))
+    yield f"<script>{script()}</script>\n</body>\n</html>\n".encode()
 
 
 def _all_packed(blocks: Iterator[bytes]) -> Iterator[bytes]:
