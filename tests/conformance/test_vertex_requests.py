@@ -200,4 +200,4 @@ def test_an_answer_without_text__ends_the_metric_in_adk_and_is_a_missing_verdict
 
     assert "Response is required" in theirs["raised"]
     assert isinstance(result, NotEvaluated) and result.code == "no-verdict"
-    assert "without text" in result.message
+    assert "without text" in result.facts["message"]

@@ -136,4 +136,4 @@ def test_a_refused_key__ends_at_once() -> None:
 
     assert isinstance(result, NotEvaluated)
     assert result.code == "judge-invalid-request"
-    assert "no access" in result.message
+    assert "no access" in result.facts["message"]

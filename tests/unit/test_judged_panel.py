@@ -167,7 +167,7 @@ def test_all_samples_fail__no_score_and_the_cause(kind: FailureKind) -> None:
     result = refused(judged(MATCH, model), conversation([turn()]))
 
     assert result.code == CODES[kind]
-    assert f"scripted {kind}" in result.message
+    assert f"scripted {kind}" in result.facts["message"]
 
 
 @pytest.mark.parametrize("kind", ["budget", "invalid-request", "no-credentials", "replay-miss"])
@@ -180,8 +180,7 @@ def test_failure_of_every_sample__ends_the_criterion(kind: FailureKind) -> None:
     result = refused(judged(MATCH, model, samples=9), conversation([turn(), turn()]))
 
     assert result.code == CODES[kind]
-    assert f"scripted {kind}" in result.message
-    assert "wait a bit" in result.message
+    assert result.facts["message"] == f"scripted {kind}. wait a bit"
     assert len(model.requests) <= 10, "no second wave"
 
 
@@ -198,9 +197,9 @@ def test_missing_verdict__neither_passes_nor_vanishes() -> None:
     result = refused(criterion_, conversation([turn(), turn("confuse the judge")]))
 
     assert result.code == "judge-malformed"
-    assert result.message.startswith("The judge: scripted malformed; 1 of 2 verdicts")
-    assert "turn 2" in result.message
-    assert "between 0.5 and 1" in result.message
+    assert result.facts["message"] == "scripted malformed"
+    assert (result.facts["count"], result.facts["total"], result.facts["turn"]) == (1, 2, 2)
+    assert result.facts["span"] == [0.5, 1.0]
     assert [entry["verdict"] for entry in result.details["judgements"]] == ["valid", None], "the other verdict is kept"
     assert result.details["judge"]["saved"] == 2
 
@@ -246,7 +245,7 @@ def test_a_rubric_that_stays_skipped__is_not_dropped_silently() -> None:
     result = refused(judged(RUBRICS, model, samples=1, rubrics=rubrics, threshold=0.9), conversation([turn()]))
 
     assert result.code == "no-verdict"
-    assert "'b'" in result.message
+    assert result.facts["subject"] == "b"
 
 
 def test_failed_follow_up__keeps_the_rest() -> None:

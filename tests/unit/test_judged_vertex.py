@@ -156,7 +156,7 @@ def test_an_answer_without_text__is_not_sent() -> None:
     missing = refused(judged("safety_v1", model, threshold=1.0), conversation(turns))
 
     assert (missing.code, len(model.requests)) == ("no-verdict", 1)
-    assert "judges no answer without text" in missing.message
+    assert "judges no answer without text" in missing.facts["message"]
 
 
 @pytest.mark.parametrize("score", [0.0, 7.0])
@@ -164,7 +164,7 @@ def test_a_score_outside_the_metrics_range__is_none(score: float) -> None:
     model = ScriptedModel(script=lambda _: verdict(score))
     asked = judged("response_evaluation_score", model, threshold=3)
 
-    assert "is not between 1 and 5" in refused(asked, conversation([turn()])).message
+    assert "is not between 1 and 5" in refused(asked, conversation([turn()])).facts["message"]
 
 
 def test_without_turns__nothing_is_asked() -> None:

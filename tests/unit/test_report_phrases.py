@@ -48,6 +48,10 @@ ONE: Facts = {
     "metrics": ["tool_trajectory_avg_score"],
     "decided": {"greets": [1.0, 0.5]},
     "rate": 1.0,
+    "turn": 2,
+    "expected": 3,
+    "subject": "polite",
+    "span": [0.5, 1.0],
     "drop": 0.073,
     "rises": False,
     "remedy": "limit",
@@ -75,6 +79,7 @@ MANY: Facts = {
     "causes": {"agent-import": 6, "run-timeout": 3},
     "files": [f"{name}.test.json" for name in "abcde"],
     "metric": "tidiness",
+    "turn": 0,
     "metrics": ["a_score", "b_score"],
     "remedy": "recorded",
     "base_runs": 4,
@@ -134,7 +139,11 @@ def reasons_in_code() -> Iterator[tuple[str, ast.Call]]:
     for package in BELOW:
         for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in {"Reason", "DecisionReasonReport"}:
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in {
+                    "Reason",
+                    "DecisionReasonReport",
+                    "NotEvaluated",
+                }:
                     yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
 
 
@@ -157,7 +166,13 @@ def test_phrases__every_code_that_is_emitted_has_one() -> None:
     for package in (*BELOW, "commands"):
         for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in {"Reason.of", "say", "_reason", "add"}:
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in {
+                    "Reason.of",
+                    "NotEvaluated.of",
+                    "say",
+                    "_reason",
+                    "add",
+                }:
                     phrases = [keyword.value for keyword in node.keywords if keyword.arg == "phrase"] or node.args[:1]
                     emitted |= {
                         literal.value: f"{path.relative_to(SOURCE)}:{node.lineno}"

@@ -42,7 +42,7 @@ class IntermediateSimilarity:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns, or if there is too much to compare."""
-        nothing = NotEvaluated(code="no-reference-text", message="no turn has expected intermediate responses")
+        nothing = NotEvaluated.of("no-reference-text", phrase="no-intermediate-reference")
         return score_turns(conversation, self._score_turn, without_scores=nothing)
 
     def _score_turn(self, turn: int, actual_turn: Invocation, expected_turn: Invocation) -> TurnResult | NotEvaluated:
@@ -51,8 +51,7 @@ class IntermediateSimilarity:
             return None, None
         longest = max(len(text) for _, text in [*expected, *actual])
         if longest > LONGEST_COMPARED or len(expected) * len(actual) > _MOST_COMPARED:
-            message = f"turn {turn + 1} has more intermediate text than can be compared"
-            return NotEvaluated(code="too-long", message=message)
+            return NotEvaluated.of("too-long", phrase="too-long-intermediate", turn=turn + 1)
         assigned = self._assign(expected, actual)
         score = running_sum(pair.score for pair in assigned) / len(expected)
         return score, None if score >= self.threshold else self._finding(turn, score, expected, actual, assigned)

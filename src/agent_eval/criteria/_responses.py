@@ -94,10 +94,8 @@ class ResponseSimilarity:
             return _without_reference(turn)
         longest = max(len(expected), len(actual))
         if longest > LONGEST_COMPARED and self.rules.algorithm in _QUADRATIC:
-            return NotEvaluated(
-                code="too-long",
-                message=f"turn {turn + 1} has a text of {longest:,} characters; {self.rules.algorithm} compares up to "
-                f"{LONGEST_COMPARED:,}",
+            return NotEvaluated.of(
+                "too-long", turn=turn + 1, count=longest, total=LONGEST_COMPARED, metric=str(self.rules.algorithm)
             )
         return self.rules.score(expected, actual)
 
@@ -112,7 +110,4 @@ class ResponseSimilarity:
 
 
 def _without_reference(turn: int) -> NotEvaluated:
-    return NotEvaluated(
-        code="no-reference-text",
-        message=f"turn {turn + 1} has no expected text to compare the answer with; add its `final_response`",
-    )
+    return NotEvaluated.of("no-reference-text", turn=turn + 1)

@@ -17,13 +17,9 @@ def paired(conversation: Conversation) -> list[TurnPair] | NotEvaluated:
     """The turns of a run with their references, at least one pair; or the reason why there are none."""
     expected = conversation.expected
     if expected is None:
-        return NotEvaluated(code="needs-reference", message="this metric needs expected turns, and a scenario has none")
+        return NotEvaluated.of("needs-reference")
     if len(conversation.actual) != len(expected):
-        return NotEvaluated(
-            code="turn-count",
-            message=f"expected {len(expected)} turns, recorded {len(conversation.actual)}; "
-            "a score of some of them would be meaningless",
-        )
+        return NotEvaluated.of("turn-count", expected=len(expected), count=len(conversation.actual))
     if not expected:
         return no_turns()
     return list(zip(conversation.actual, expected, strict=True))
@@ -67,7 +63,7 @@ def score_turns(
 
 def no_turns() -> NotEvaluated:
     """The result for a conversation without turns."""
-    return NotEvaluated(code="no-turns", message="the conversation has no turns")
+    return NotEvaluated.of("no-turns")
 
 
 def running_mean(scores: Sequence[float]) -> float:
@@ -85,4 +81,4 @@ def running_sum(values: Iterable[float]) -> float:
 
 def _too_deep() -> NotEvaluated:
     """The result for args that exceed Python's recursion limit."""
-    return NotEvaluated(code="too-deep", message="the args of a tool call are nested too deeply to compare")
+    return NotEvaluated.of("too-deep")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import METRICS, EvalCase, Family
-from agent_eval.results import RunError
+from agent_eval.results import Facts, Reason, RunError
 
 
 def check_complete(scorers: Mapping[Family, set[str]]) -> None:
@@ -136,11 +136,23 @@ class NotEvaluated:
 
     code: str
     """Stable, kebab-case."""
-    message: str
+    message: str = ""
+    """Why. "": the report says it, from the code and the facts."""
+    facts: Facts = field(default_factory=Facts)
     error: RunError | None = None
     """The failure of code, if any. A failure that the agent's owner has to fix fails the run."""
     details: dict[str, Any] = field(default_factory=dict)
     """The votes that there are, as in `Scored.details`."""
+
+    @classmethod
+    def of(cls, code: str, **facts: Unpack[Facts]) -> NotEvaluated:
+        """A missing score for a reason that `report/phrases` says."""
+        return cls(code=code, facts=facts)
+
+    @property
+    def reason(self) -> Reason:
+        """The reason for the report."""
+        return Reason(code=self.code, message=self.message, data=Reason.of(self.code, **self.facts).data)
 
 
 Result = Scored | NotEvaluated

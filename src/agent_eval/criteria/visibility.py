@@ -50,8 +50,4 @@ def calls_not_visible(criterion: Criterion, conversation: Conversation) -> NotEv
     spec = METRICS.get(unlabelled(criterion).name)
     if conversation.calls_visible or spec is None or not spec.needs_tool_calls:
         return None
-    return NotEvaluated(
-        code="calls-not-visible",
-        message="the agent's server does not show tool calls, so it is not known whether there were any. Use criteria "
-        "that score the answer, or a server that shows its calls",
-    )
+    return NotEvaluated.of("calls-not-visible")

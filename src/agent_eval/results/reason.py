@@ -59,6 +59,14 @@ class Facts(TypedDict, total=False):
     """1-based."""
     metric: str
     metrics: list[str]
+    turn: int
+    """1-based; 0 for the whole conversation."""
+    expected: int
+    """Number of expected turns."""
+    subject: str
+    """What a judge was asked about, e.g. a rubric's id."""
+    span: list[float]
+    """The lowest and the highest score that are possible."""
     rate: float
     """`min-pass-rate`, 0 to 1."""
     decided: dict[str, list[float]]

@@ -137,8 +137,9 @@ def _case(planned: PlannedCase, run: RunResult, metrics: list[MetricReport]) -> 
 def _run_score(criterion: Criterion, result: Result, recording: Recording, planned: PlannedCase) -> RunScore:
     if isinstance(result, NotEvaluated):
         status = "not_evaluated" if criterion.threshold is not None else "informational"
-        reason = Reason(code=result.code, message=result.message)
-        return RunScore(run=recording.run, status=status, reason=reason, error=result.error, details=result.details)
+        return RunScore(
+            run=recording.run, status=status, reason=result.reason, error=result.error, details=result.details
+        )
     if criterion.threshold is None:
         return RunScore(
             run=recording.run,

@@ -15,6 +15,7 @@ from agent_eval.core.wire import WireModel
 from agent_eval.criteria import NotEvaluated, Result, build
 from agent_eval.criteria.judged import NO_VERDICT, Judge, tally
 from agent_eval.gate.stats import wilson
+from agent_eval.report.phrases import text
 from agent_eval_workbench.calibration.labels import Kind, Label, LabelledResponse, LabelSet
 from agent_eval_workbench.calibration.target import TargetCriterion
 
@@ -230,7 +231,7 @@ def _opinion(label: Label, response: LabelledResponse, result: Result, kind: Kin
         response_line=response.line,
     )
     if isinstance(result, NotEvaluated):
-        opinion.reason, opinion.message = result.code, result.message
+        opinion.reason, opinion.message = result.code, text(result.reason)
         return opinion
     judgements = [each for each in result.judgements if not label.rubric or each.subject == label.rubric]
     shares = [judgement.agreement or 0.0 for judgement in judgements]

@@ -190,8 +190,7 @@ class Hallucinations:
         if not turns:
             return no_turns()
         if conversation.expected is not None and len(conversation.expected) != len(turns):
-            message = f"expected {len(conversation.expected)} turns, recorded {len(turns)}"
-            return NotEvaluated(code="turn-count", message=message)
+            return NotEvaluated.of("turn-count", expected=len(conversation.expected), count=len(turns))
         panel = Panel(self.judge, self.options, self.name, conversation)
         steps = [
             (turn, step) for turn in range(len(turns)) for step in _steps(turns, turn, intermediate=self.intermediate)

@@ -130,10 +130,8 @@ class RubricCriterion:
         if not turns:
             return no_turns()
         if conversation.expected is not None and len(conversation.expected) != len(turns):
-            return NotEvaluated(
-                code="turn-count",
-                message=f"expected {len(conversation.expected)} turns, recorded {len(turns)}; rubrics of "
-                "turns could apply to the wrong ones",
+            return NotEvaluated.of(
+                "turn-count", phrase="turn-count-rubrics", expected=len(conversation.expected), count=len(turns)
             )
         # A conversation is judged once, with the rubrics of its last turn.
         judged = [len(turns) - 1] if self.name == TRAJECTORY else list(range(len(turns)))

@@ -91,15 +91,13 @@ class SimulatorQuality:
         """Scores one run; NotEvaluated without a scenario."""
         scenario, turns = conversation.case.conversation_scenario, conversation.actual
         if scenario is None:
-            return NotEvaluated(
-                code="needs-scenario", message="this metric judges a simulated user, but the case has fixed turns"
-            )
+            return NotEvaluated.of("needs-scenario")
         if not turns:
             return no_turns()
         try:
             persona = persona_of(scenario, stop_signal=self.stop_signal)
         except TemplateError as error:
-            return NotEvaluated(code="persona-template-failed", message=f"can't render a text of the persona: {error}")
+            return NotEvaluated.of("persona-template-failed", message=str(error))
         panel = Panel(self.judge, self.options, self.name, conversation)
         messages = [text_of(turn.user_content) for turn in turns]
         questions = [

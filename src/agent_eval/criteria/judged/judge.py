@@ -39,7 +39,7 @@ class Unjudgeable(Exception):
     def __init__(self, failure: ModelFailure) -> None:
         super().__init__(failure.message)
         message = f"{failure.message.rstrip('.')}. {failure.hint}" if failure.hint else failure.message
-        self.result = NotEvaluated(code=CODES[failure.kind], message=f"The judge: {message}")
+        self.result = NotEvaluated.of(CODES[failure.kind], phrase="judge-failed", message=message)
 
 
 @dataclass(frozen=True, kw_only=True)

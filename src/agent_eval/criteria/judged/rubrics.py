@@ -68,16 +68,9 @@ def effective_rubrics(
     ids = [rubric.rubric_id for rubric in rubrics]
     duplicate = next((rubric_id for number, rubric_id in enumerate(ids) if rubric_id in ids[:number]), None)
     if duplicate is not None:
-        return NotEvaluated(
-            code="duplicate-rubric",
-            message=f"turn {turn + 1} has two rubrics with the id {duplicate!r}; rename one of them",
-        )
+        return NotEvaluated.of("duplicate-rubric", turn=turn + 1, subject=duplicate)
     if not rubrics:
-        return NotEvaluated(
-            code="no-rubrics",
-            message=f"no rubric applies to turn {turn + 1}: none in the criterion, and none "
-            f"with the type {rubric_type} in the case or the turn",
-        )
+        return NotEvaluated.of("no-rubrics", turn=turn + 1, subject=rubric_type)
     return rubrics
 
 

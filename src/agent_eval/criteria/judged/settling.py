@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import shorten
 from agent_eval.criteria._turns import running_mean
 from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.judged.judge import Panel
@@ -60,7 +60,7 @@ def settle(
         if score is None or not certain:
             return replace(_not_evaluated(missing, len(judgements), score, worst, best), details=details)
     if score is None:
-        return NotEvaluated(code="nothing-to-judge", message="the agent gave no text that this metric judges")
+        return NotEvaluated.of("nothing-to-judge")
     return Scored(
         score=score,
         turn_scores=tuple(turn_scores),
@@ -78,15 +78,17 @@ def _not_evaluated(
     silent = any(not vote.failure for judgement in missing for vote in judgement.votes)
     code = NO_VERDICT if silent or not failures else failures.most_common(1)[0][0]
     first = missing[0]
-    where = "the conversation" if first.turn is None else f"turn {first.turn + 1}"
-    about = f", {shorten(first.subject, 80)!r}" if first.subject else ""
-    gap = "" if score is None else f"; the score could be between {worst:.4g} and {best:.4g}"
-    lost = f"{len(missing)} of {plural(total, 'verdict')} missing (first: {where}{about})"
     reason = one_line(first.rationale)
-    if code == NO_VERDICT or not reason:
-        return NotEvaluated(code=code, message=f"{lost}: no vote{f': {reason}' if reason else ''}{gap}")
-    # The judge's failure comes first, because reports group cases by it.
-    return NotEvaluated(code=code, message=f"The judge: {reason}; {lost}{gap}")
+    return NotEvaluated.of(
+        code,
+        phrase="no-verdict" if code == NO_VERDICT or not reason else "votes-failed",
+        count=len(missing),
+        total=total,
+        turn=0 if first.turn is None else first.turn + 1,
+        subject=shorten(first.subject, 80),
+        message=reason,
+        span=[] if score is None or worst is None or best is None else [worst, best],
+    )
 
 
 def one_line(text: str, limit: int = _RATIONALE) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Unpack
 
-from agent_eval.report.phrases import _cases, _comparison, _run, _verdict
+from agent_eval.report.phrases import _cases, _comparison, _criteria, _run, _verdict
 from agent_eval.report.phrases._headline import headline, headline_status, is_for_merge, other_reasons
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
@@ -27,7 +27,7 @@ def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
 
 
 PHRASES: Mapping[str, Callable[..., str]] = {
-    name: function for module in (_verdict, _comparison, _cases, _run) for name, function in _phrases(module)
+    name: function for module in (_verdict, _comparison, _cases, _criteria, _run) for name, function in _phrases(module)
 }
 """By code, or by the `phrase` of a reason's data."""
 _TAKES = {name: inspect.signature(function).parameters for name, function in PHRASES.items()}
