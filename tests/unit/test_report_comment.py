@@ -75,38 +75,6 @@ def test_markdown__renders_to_nothing_but_ours(name: str, text: str) -> None:
     assert page.tags.count("details") == page.tags.count("summary")
 
 
-def test_comment_markdown__first_line_is_the_decision_and_its_cause() -> None:
-    assert {name: comment(name).splitlines()[0] for name in SITUATIONS} == {
-        "first-run": "## ✅ Passed: all 8 cases pass",
-        "fine": "## ✅ No regressions: 8 of 8 cases pass, as on main",
-        "regression": "## ❌ Blocks the merge: 1 regression vs. main (thermostat_in_bedroom), 1 suspected regression "
-        "(front_door)",
-        "fix": "## ✅ 2 cases improved, no regressions: 8 of 8 cases pass",
-        "mixed": "## ❌ Blocks the merge: 2 regressions vs. main (thermostat_in_bedroom, garage_door), 1 new case "
-        "fails, 1 more fails as on main; 1 of main's cases is gone",
-        "errors": "## ⚠️ Can't tell: 1 of 11 cases could not be evaluated, 3 did not run; start the job again",
-        "no-baseline": "## ❌ Blocks the merge: 1 of 8 cases fails",
-        "incompatible": "## ❌ Blocks the merge: 2 of 8 cases fail (1 crashes)",
-        "many": "## ❌ Blocks the merge: 250 regressions vs. main in 1,000 cases, 250 more fail as on main",
-        "scripts": "## ❌ Blocks the merge: 3 regressions vs. main in 4 cases",
-        "hostile": "## ❌ Failed: 1 regression vs. the base branch (&#60;/details&#62;&#60;/td&#62;&#124; ' ''' \\~ "
-        "\\[…326 more characters…\\] &#62; --&#62; &#38;amp;), 1 new case fails; 1 of the base branch's cases is gone",
-        "flaky": "## ✅ No regressions: 6 of 8 cases pass; thermostat_in_bedroom is as flaky as on main; "
-        "good_morning failed once and passed when run again",
-        "tool-broken": "## ❌ Blocks the merge: 6 regressions vs. main in 12 cases",
-        "most-broken": "## ❌ Blocks the merge: 40 regressions vs. main in 46 cases",
-        "import-error": "## ❌ Blocks the merge: the agent can't be imported, so none of 22 cases ran",
-        "provider-down": "## ⚠️ Can't tell: 6 of 12 cases could not be evaluated; start the job again",
-        "unchanged": "## ✅ No regressions: 8 of 8 cases pass, as on main",
-        "improved": "## ✅ 1 case improved, no regressions: 8 of 8 cases pass",
-        "too-few-runs": "## ⚠️ Can't tell: 1 suspected regression (good_morning); allow more extra runs",
-        "loosened": "## ⚠️ Passes only by rules that this pull request loosens: 6 of 12 cases would fail by those of "
-        "main",
-        "removed": "## ⚠️ No regressions: 6 of 6 cases pass, as on main; 6 of main's 12 cases are gone",
-        "fork-without-key": "## ⚠️ Can't tell: no model key: pull requests from forks get no secrets",
-    }
-
-
 def test_headline__recorded_answers_are_not_asked_to_run_again() -> None:
     run_report = SITUATIONS["too-few-runs"]().report
     run_report.reasons[0].code = "recorded-answers"
