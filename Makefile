@@ -8,7 +8,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, npm calls node, the container tests call act.
 lint lint-page test-browser test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test crossings test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
+.PHONY: help demo demo-broken demo-judged test test-slow test-all crossings test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -27,12 +27,17 @@ demo-judged: ## Every ADK criterion, with judges and simulated users from a loca
 WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 2)")
 # CI repeats a failed test once and lists it (tests/README.md); elsewhere a failure is a failure.
 REPEATED = $(if $(filter true,$(CI)),--reruns 1 --rerun-show-tracebacks -raR)
-test: .venv/ready ## Unit and integration tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) --dist worksteal tests/unit tests/integration \
-		-m "not browser and not conformance and not container and not nightly"
+PARALLEL = env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS)
+test: .venv/ready ## Unit and integration tests, with one version of google-adk
+	$(PARALLEL) --dist worksteal tests/unit tests/integration -m "not slow and not conformance and not nightly"
+
+test-slow: .venv/ready ## The rest of them: older versions of google-adk, the sandbox, how processes end, environments
+	$(PARALLEL) --dist worksteal tests/unit tests/integration -m "slow and not conformance and not nightly"
+
+test-all: test test-slow crossings ## The three of them
 
 crossings: .venv/ready ## Where two features meet: a pairwise cover of each table; CROSSINGS=all for all cells
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS) tests/crossings
+	$(PARALLEL) tests/crossings
 
 lint: .venv/ready lint-page ## All static checks
 	$(BIN)/ruff check
@@ -64,11 +69,11 @@ test-browser: .venv/ready $(PAGE_CHECKS)/node_modules/ready ## report.html in Ch
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
 
-nightly: .venv/ready ## With the real DeepEval and VeADK, which are large
+nightly: .venv/ready ## With the real DeepEval and VeADK, which are large; bounds of time and memory
 	$(BIN)/pytest -m nightly
 
 test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine
-	$(BIN)/pytest $(REPEATED) -m container
+	$(BIN)/pytest $(REPEATED) tests/e2e -m container
 
 bench: .venv/ready ## Compare the speed with `adk eval`: the figures of benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

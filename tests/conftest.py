@@ -17,6 +17,16 @@ hypothesis.settings.register_profile("full", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("fast", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("full" if os.environ.get("CI") else "fast")
 
+OLDER_ADKS = {"1.18.0", "1.39.1"}
+"""A host with one of them takes 2 s to 8 s to start."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests of an older google-adk are slow, whatever file they are in."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if item.path.parent.name == "integration" and OLDER_ADKS & {each for each in parameters if isinstance(each, str)}:
+        item.add_marker(pytest.mark.slow)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:

@@ -24,7 +24,7 @@ from agent_eval.core.content import Content, FunctionResponse, Part, text_of, us
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses
 from agent_eval.simulation import with_call_ids
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 SDKS = ("0.3.26", "1.3.0")
 SERVER = Path(__file__).with_name("a2a_adk_server.py")
 

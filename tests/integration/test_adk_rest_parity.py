@@ -28,6 +28,8 @@ from agent_eval.evalset.models import CriterionConfig, EvalCase
 from agent_eval.results import Recording
 from agent_eval.runner.execution import usage_of
 
+pytestmark = pytest.mark.slow
+
 SHAPES = [
     *("text and call", "parallel", "long now", "long later", "skip", "missing argument", "none arguments", "thought"),
     *("error", "silent", "empty", "bytes", "before agent", "transfer", "agent tool", "sequence", "both", "hello"),

@@ -33,7 +33,7 @@ from agent_eval.agents.sandbox.uids import (
     processes_of,
 )
 
-pytestmark = as_root
+pytestmark = [as_root, pytest.mark.slow]
 HERE = Path(__file__).parent
 TOKEN = "ghs_a-token-that-nobody-may-see"
 LEAKED_WITHIN = 1.0

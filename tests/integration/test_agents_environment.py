@@ -28,6 +28,8 @@ from agent_eval.agents.venv.environment import (
 )
 from agent_eval.core.masking import Masker
 
+pytestmark = pytest.mark.slow
+
 PROJECT = '[project]\nname = "my-bot"\nversion = "1.2"\nrequires-python = ">=3.10"\ndependencies = ["demo-dep"]\n'
 
 

@@ -21,6 +21,8 @@ from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.agents.sandbox.uids import claim, free_uids
 from agent_eval.core.problem import Severity
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 TOKEN = "ghs_a-token-that-nobody-may-see"
 NOBODY = Account(name="agent", uid=64_999, gid=64_999, home=Path("/nowhere"))

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from gate_runs import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans find another parent on Linux only")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="orphans find another parent on Linux only"),
+]
 
 STARTED: list[subprocess.Popen[str]] = []
 

@@ -131,6 +131,7 @@ async def test_custom_metric_hosts__a_function_is_called_with_objects_of_its_own
     assert "polite is called for mine" in (tmp_path / "metrics-1.log").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 async def test_custom_metric_hosts__an_adk_without_custom_metrics_says_so(tmp_path: Path) -> None:
     async with hosts(tmp_path, version=MATRIX[0]) as runner:
         error = await failure(runner, "polite")

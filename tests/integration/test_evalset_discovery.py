@@ -371,6 +371,7 @@ def test_discover__named_dangling_link_is_an_error(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_discover__patterns_in_linear_time(tmp_path: Path) -> None:
     make(tmp_path, [f"{'a' * 100}/{'a' * 100}.test.json"])
     begun = time.monotonic()

@@ -13,7 +13,7 @@ import pytest
 from agents_open_dir import as_root
 from gate_runs import Repository, patience, repository_in, wait_until
 
-pytestmark = as_root
+pytestmark = [as_root, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from agent_eval.agents.sandbox import kill_now
 from agent_eval.core.invocation import tool_responses
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(sys.platform != "linux", reason="templates need Linux"),
 ]

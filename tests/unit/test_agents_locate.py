@@ -189,6 +189,7 @@ def test_choose_agents__set_id_that_two_files_of_one_agent_share(tmp_path: Path)
     assert "`one/a.test.json`" in problem.message
 
 
+@pytest.mark.nightly
 def test_choose_agents__takes_linear_time(tmp_path: Path) -> None:
     seconds = {}
     for count in (500, 4000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from dataclasses import dataclass, field
 
@@ -257,9 +258,17 @@ def test_adaptive__grows_to_the_maximum_if_nothing_is_refused() -> None:
     assert fixed / seconds > 5
 
 
-@pytest.mark.parametrize("way", [0.0, 0.02])
-@pytest.mark.parametrize("computes", [0.0, 0.012, 0.1])
-@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5, 2.0])
+QUICK = {(0.2, 0.1, 0.02), (0.5, 0.012, 0.0), (2.0, 0.0, 0.02)}
+"""The others take 15 s of CPU together."""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "computes", "way"),
+    [
+        pytest.param(*each, marks=[] if each in QUICK else pytest.mark.slow)
+        for each in itertools.product((0.05, 0.2, 0.5, 2.0), (0.0, 0.012, 0.1), (0.0, 0.02))
+    ],
+)
 def test_adaptive__finds_what_the_provider_allows(seconds: float, computes: float, way: float) -> None:
     """At every limit of the provider; `way` is a share of its `seconds`."""
     runs = max(200, int(20 / seconds))  # The pause after a refusal would be most of a suite of half a second.

@@ -130,6 +130,7 @@ def test_read_toml__what_cannot_be_read_is_one_kind_of_error(text: str, says: st
     assert caught.value.line == line or line is None
 
 
+@pytest.mark.nightly
 def test_lines_of__many_lines_in_linear_time() -> None:
     text = "".join(f"key{number} = 1\n" for number in range(60_000))
     begun = time.process_time()

@@ -268,6 +268,7 @@ def span(text: str, path: JsonPath) -> tuple[int, int]:
     return offset, decoder.raw_decode(text, offset)[1]
 
 
+@pytest.mark.nightly
 def test_patched_text__12_of_1000_cases__is_fast() -> None:
     case = json.loads(EXPANDED)["eval_cases"][0]
     old = {"eval_cases": [{**case, "eval_id": f"case {number}", "note": "x" * 4000} for number in range(1000)]}

@@ -256,6 +256,7 @@ def test_parse_document__what_else_is_wrong_comes_alone(lenient: bool) -> None:
         assert (document, len(problems)) == (None, 1)
 
 
+@pytest.mark.nightly
 def test_parse_document__many_of_them_in_linear_time() -> None:
     begun = time.process_time()
     for text in ("[" + "1, # one\n" * 200_000 + "1]", "[1]" + "/*" * 500_000, "[" + "[1,]," * 200_000 + "]"):

@@ -218,6 +218,7 @@ def test_compare__how_often_cases_ran_is_reported() -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_compare__thousands_of_cases() -> None:
     def many(shift: int) -> RunReport:
         return run_of(

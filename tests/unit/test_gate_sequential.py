@@ -645,6 +645,7 @@ def test_sequential__the_same_seed_gives_the_same_verdict() -> None:
     assert first.suites[1].p_value != other.suites[1].p_value
 
 
+@pytest.mark.nightly
 def test_sequential__ten_thousand_cases_in_seconds() -> None:
     values = random.Random(1)
     evidence = []

@@ -129,6 +129,68 @@ def test_ci__the_merge_job_waits_for_all_others() -> None:
     assert jobs["merge"]["if"] == "always()"
 
 
+TARGETS = {
+    target: (re.findall(r"tests/\w+", recipe), " ".join(re.findall(r'-m (\w+|".+")$', recipe)).strip('"') or "True")
+    for target, recipe in re.findall(
+        r"^([a-z-]+):.*\n(?:\t.*\\\n)*\t(\$\((?:BIN\)/pytest|PARALLEL\)).*)$",
+        (ROOT / "Makefile").read_text("utf-8"),
+        re.M,
+    )
+}
+"""The folders (none: all) and the expression of markers of each command that runs tests."""
+MARK = re.compile(r"\bpytest\.mark\.(slow|nightly|conformance|container)\b")
+
+
+def targets_of(path: Path, marks: set[str]) -> list[str]:
+    """The commands that run a test of this file with these markers."""
+    names = {name: name in marks for name in ("slow", "nightly", "conformance", "container")}
+    return [
+        target
+        for target, (folders, expression) in TARGETS.items()
+        if (not folders or path.relative_to(ROOT).as_posix().startswith(tuple(f"{folder}/" for folder in folders)))
+        and eval(expression, names)
+    ]
+
+
+def test_tiers__every_test_belongs_to_one() -> None:
+    files = [path for path in tracked("tests/**/test_*.py") if not path.is_relative_to(ROOT / "tests/data")]
+    wrong = {}
+    for path in files:
+        text = path.read_text("utf-8")
+        of_all = set(MARK.findall("".join(re.findall(r"^pytestmark = (?:\[.*?^\]|.*?$)", text, re.M | re.S))))
+        of_some = set(MARK.findall(text)) - of_all
+        for marks in [of_all, *(of_all | {mark} for mark in of_some)]:
+            if len(found := targets_of(path, marks)) != 1:
+                wrong[path.name, *marks] = found
+
+    assert len(files) > 300
+    assert wrong == {}
+
+
+def test_tiers__ci_runs_all() -> None:
+    assert set(TARGETS) == {
+        "test",
+        "test-slow",
+        "crossings",
+        "test-browser",
+        "conformance",
+        "nightly",
+        "test-container",
+    }
+    script = (ROOT / ".ci/run").read_text("utf-8")
+    nightly = (ROOT / ".github/workflows/nightly.yml").read_text("utf-8")
+    of_script = {target for target in TARGETS if re.search(rf"\bmake {target}(?![\w-])", script)}
+    steps = re.search(r"\|\| steps=\((.*)\)", script)
+    jobs = YAML(typ="safe").load(ROOT / ".github/workflows/ci.yml")["jobs"].values()
+    commands = {command for job in jobs for step in job["steps"] for command in str(step.get("run")).splitlines()}
+
+    assert set(TARGETS) - of_script == {"nightly"} and "make nightly" in nightly
+    assert steps is not None
+    for step in steps[1].split():
+        assert re.search(rf"^    {step}\) ", script, re.M)
+        assert {f".ci/run {step}", f"make {step}", f"make test-{step}"} & commands, step
+
+
 def test_entrypoint__is_executable() -> None:
     for name in ("entrypoint", ".ci/run"):
         assert (ROOT / name).stat().st_mode & 0o111 == 0o111

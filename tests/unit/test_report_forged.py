@@ -67,6 +67,7 @@ def test_comment__a_path_leads_nowhere_else(file: str) -> None:
     assert rendered(comment_markdown(report("failed", [failing(file="a/b..json")]), links=LINKS)).links != []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sign", ["\u202e", "`", "x", "\n", "a\u0301", "é"])
 def test_comment__a_path_of_megabytes_costs_no_minutes(sign: str) -> None:
     begun = time.process_time()
