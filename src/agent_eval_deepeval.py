@@ -2,7 +2,7 @@
 
 One file that needs deepeval and google-adk, and nothing of agent-eval: it runs in the agent's environment, in
 agent-eval's process for custom metrics and under `adk eval`. The criterion names the metric's class; its other fields
-are the arguments of the class (docs/deepeval.md). Written for deepeval 3 and 4; tested with 4.3.1.
+are the arguments of the class (docs/custom-metrics.md). Written for deepeval 3 and 4; tested with 4.3.1.
 """
 
 from __future__ import annotations
