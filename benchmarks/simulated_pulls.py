@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from agent_eval.gate.regression.attempts import Before, held_against
+from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.retrial import Retrial
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision, MetricRule, Outcome, Rules, usual_extra_runs

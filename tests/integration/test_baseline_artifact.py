@@ -22,8 +22,7 @@ from baseline_samples import WORKFLOW, artifact, case, results, wire, zipped
 from agent_eval.baseline.archive import ArchiveLimits
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.git import Git, GitError
-from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Incompatible, NoneYet
-from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, Incompatible, NoneYet
 from agent_eval.github.client import Waiting
 from agent_eval.github.forge import GitHub
 from agent_eval.results.report import Origin, RunReport

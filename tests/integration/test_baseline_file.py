@@ -16,8 +16,7 @@ from baseline_samples import case, results, wire
 
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError, Remote
-from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Incompatible, NoneYet
-from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, Incompatible, NoneYet
 from agent_eval.results.report import Origin
 
 PATH = "evals/baseline.json"

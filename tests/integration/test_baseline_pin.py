@@ -12,9 +12,8 @@ from base_repos import Repo, new_repo
 from fake_github import FakeGitHub, Fault, forbidden
 
 from agent_eval.baseline.git import Git, GitError, Remote
-from agent_eval.baseline.lookup import FetchFailed
+from agent_eval.baseline.lookup import BaselineRequest, FetchFailed
 from agent_eval.baseline.pin import find_request
-from agent_eval.baseline.request import BaselineRequest
 from agent_eval.forge import Activity
 from agent_eval.github._activity import activity
 from agent_eval.github.client import Waiting

@@ -22,8 +22,7 @@ from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.sandbox.sealing import blocked_at
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.baseline.git import GitError, Remote
-from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
-from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.rerun import (
     BaseWorktree,
     NotOnBase,

@@ -16,8 +16,7 @@ from baseline_samples import WORKFLOW, artifact, case, measured, results, wire
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.compatibility import with_head
 from agent_eval.baseline.file import FileSource
-from agent_eval.baseline.lookup import BaselineOutcome, Found, Resolver, resolve, to_report
-from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.lookup import BaselineOutcome, BaselineRequest, Found, Resolver, resolve, to_report
 from agent_eval.baseline.rerun import BaseWorktree, RerunSource
 from agent_eval.github.client import Waiting
 from agent_eval.github.forge import GitHub

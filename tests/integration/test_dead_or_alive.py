@@ -25,8 +25,7 @@ from pull_requests import BOT, Lab
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError
-from agent_eval.baseline.lookup import resolve
-from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.lookup import BaselineRequest, resolve
 from agent_eval.core.limiter import Limiter
 from agent_eval.gate.history.answers import is_scored
 from agent_eval.gate.verdict import exit_code

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import pytest
 from baseline_samples import REPOSITORY, WORKFLOW, results, sha
 
-from agent_eval.baseline._permission import may_record
+from agent_eval.baseline.artifact import may_record
 from agent_eval.baseline.lookup import (
     Baseline,
+    BaselineRequest,
     FetchFailed,
     Found,
     Incompatible,
@@ -20,7 +21,6 @@ from agent_eval.baseline.lookup import (
     resolve,
     to_report,
 )
-from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results.comparison import BaselineReport, BaselineSource, BaselineStep
 from agent_eval.results.report import Origin
 from agent_eval.settings.baseline_sources import AUTO, Choice, parse_order

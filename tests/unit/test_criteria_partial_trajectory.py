@@ -16,7 +16,7 @@ from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.criteria import Conversation, NotEvaluated, Scored, build
 from agent_eval.criteria import _adk_rust as adk_rust
-from agent_eval.criteria._matching import in_any_order, in_order
+from agent_eval.criteria._sequences import in_any_order, in_order
 from agent_eval.criteria.calls import ArgsMatch, contains, count_matched, match_calls, same_call
 from agent_eval.evalset.models import CRITERION_MODELS, EvalCase, MatchType
 from agent_eval.evalset.parse import criterion

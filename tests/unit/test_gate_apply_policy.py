@@ -54,6 +54,15 @@ def test_apply_policy__another_threshold_judges_runs_metric_and_case(
     assert (before.status, metric(before, SCORE).threshold) == ("failed", 0.7), "the cases are not changed"
 
 
+def test_apply_policy__another_threshold_keeps_the_scores_of_the_turns() -> None:
+    before = case("a", scores=[0.6])
+    metric(before, SCORE).runs[0].turn_scores = [0.2, 1.0]
+
+    [after] = applied(entry("threshold = 0.9"), before)
+
+    assert metric(after, SCORE).runs[0].turn_scores == [0.2, 1.0]
+
+
 def test_apply_policy__a_metric_that_does_not_block_is_shown_and_fails_nothing() -> None:
     [after] = applied(entry("blocking = false"), case("a", "0"))
 

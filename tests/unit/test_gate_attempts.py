@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_eval.gate.regression.attempts import Before, held_against
+from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision, Rules
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series

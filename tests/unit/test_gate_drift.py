@@ -10,7 +10,7 @@ from history_samples import FILE, case, report
 
 from agent_eval.gate.history._drift import drift, flakiness
 from agent_eval.gate.history.records import extend
-from agent_eval.gate.stats.repeats import pass_rates
+from agent_eval.gate.stats.exact_tests import pass_rates
 from agent_eval.report.phrases import drift_notices, pass_rates_notices
 from agent_eval.results.history import HistoryReport
 

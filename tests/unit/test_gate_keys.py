@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.gate.keys import no_secrets
+from agent_eval.gate.caveats import no_secrets
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, Reason, RunResult, RunScore
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.criteria.judged.sentences import covering, read_sentences
+from agent_eval.criteria.judged._hallucinations import covering, read_sentences
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from agent_eval.baseline import Found, to_report
 from agent_eval.baseline.lookup import BaselineOutcome, Provenance, Step
 from agent_eval.baseline.recordings import StoredRecordings
 from agent_eval.gate.diff import compare
-from agent_eval.pipeline._base_evidence import notable_cases, store_baseline_recordings
+from agent_eval.pipeline._regression import notable_cases, store_baseline_recordings
 from agent_eval.results import BASELINE_RECORDINGS, Recording, RunReport
 from agent_eval.runner import StoredLines
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from judged_samples import rubric, turn
 
-from agent_eval.criteria.judged.call_bounds import judge_calls
+from agent_eval.criteria.judged.building import judge_calls
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import (
     ConversationScenario,

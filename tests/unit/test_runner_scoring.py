@@ -11,9 +11,8 @@ from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.criteria._responses import ResponseMatch
 from agent_eval.criteria._trajectory import ToolTrajectory
-from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Relabelled, Result, Scored, TurnFinding
 from agent_eval.criteria.registry import INFORMATIONAL
-from agent_eval.criteria.visibility import Relabelled
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport

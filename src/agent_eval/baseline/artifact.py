@@ -10,16 +10,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent_eval.baseline._permission import BASE_EVENTS, may_record
 from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results
 from agent_eval.baseline.git import Git, GitError, short
-from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, Missing, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.baseline.recordings import StoredRecordings, recordings_in
-from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.text import harmless, plural
 from agent_eval.forge import Artifact, Forge, ForgeError, WorkflowRun, same_repository
 from agent_eval.results import BaselineSource, Origin, RunReport
@@ -340,3 +338,45 @@ def _outcome_of(run: WorkflowRun) -> str:
 
 def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+BASE_EVENTS: frozenset[str] = frozenset({"push", "schedule", "workflow_dispatch"})
+"""Events that run a branch of the repository itself, started by someone with write access or by a schedule.
+
+Nightly runs suit evals that are too expensive for every push; a dispatch records a baseline again. `merge_group` is
+missing: its commit is not on the branch yet, and may never be.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """Whether a run may record a baseline."""
+
+    allowed: bool
+    why: str
+    """A sentence."""
+
+
+def may_record(origin: Origin | None, *, branches: Collection[str]) -> Permission:
+    """Decides whether a run's results may be the baseline of later runs.
+
+    Args:
+        origin: The origin of the run.
+        branches: Names of the branches that record baselines, e.g. the default branch.
+    """
+    if origin is None or not origin.repository:
+        return Permission(allowed=False, why="The tested branch is unknown, so no baseline is recorded.")
+    if origin.event not in BASE_EVENTS or origin.pull_request is not None:
+        event = harmless(origin.event) or "a run outside of CI"
+        return Permission(
+            allowed=False,
+            why=f"Only a push, a schedule or a dispatch on the base branch records a baseline; this is {event}.",
+        )
+    branch = origin.ref.removeprefix("refs/heads/")
+    if not origin.ref.startswith("refs/heads/") or branch not in branches:
+        return Permission(
+            allowed=False,
+            why=f"Baselines are recorded on {' and '.join(sorted(branches)) or 'the base branch'} only; "
+            f"this is {harmless(branch) or 'no branch'}.",
+        )
+    return Permission(allowed=True, why=f"A run of {branch} records the baseline for pull requests to it.")

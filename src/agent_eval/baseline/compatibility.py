@@ -1,4 +1,4 @@
-"""Decides whether a baseline is comparable with the head at all. `gate.comparison` compares case by case."""
+"""Decides whether a baseline is comparable with the head at all. `gate.diff` compares case by case."""
 
 from __future__ import annotations
 

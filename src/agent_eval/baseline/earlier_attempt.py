@@ -1,7 +1,7 @@
 """Results of the previous run of the same pull request, from its artifact.
 
-They can only make this run more careful (`gate.attempts`). So a missing artifact is no error, and a forged one can only
-harm its own pull request. Artifacts of forks are not read.
+They can only make this run more careful (`gate.regression.held_against`). So a missing artifact is no error, and a
+forged one can only harm its own pull request. Artifacts of forks are not read.
 """
 
 from __future__ import annotations

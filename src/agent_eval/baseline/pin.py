@@ -10,8 +10,7 @@ import difflib
 from dataclasses import replace
 
 from agent_eval.baseline.git import Git, GitError, short
-from agent_eval.baseline.lookup import FetchFailed
-from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.lookup import BaselineRequest, FetchFailed
 from agent_eval.core.text import harmless
 from agent_eval.forge import Activity, Event, Forge, ForgeError
 

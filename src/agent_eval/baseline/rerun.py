@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
-from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
-from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.core.text import harmless, plural
 
 if TYPE_CHECKING:

@@ -205,7 +205,7 @@ def _quoted(report: RunReport) -> RunReport:
     """The report with its reasons, warnings and notices as quotations: the artifact chooses them, one may be the
     headline, and the others are at the top of the comment.
     """
-    from agent_eval.gate.keys import NO_SECRETS
+    from agent_eval.gate.caveats import NO_SECRETS
     from agent_eval.report.phrases import say
 
     reasons = [

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.baseline.reader import UnreadableError
-from agent_eval.baseline.stored import StoredResults, open_results
+from agent_eval.baseline.reader import StoredResults, UnreadableError, open_results
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.case_selection import select_cases, split_words
 from agent_eval.commands.stored_run import expected_cases, read_recordings

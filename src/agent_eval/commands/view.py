@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.baseline.reader import UnreadableError
-from agent_eval.baseline.stored import StoredResults, open_results
+from agent_eval.baseline.reader import StoredResults, UnreadableError, open_results
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.compare import with_base
 from agent_eval.core.text import harmless

@@ -4,10 +4,21 @@ from agent_eval.criteria._alignment import Alignment, align
 from agent_eval.criteria._differences import describe_differences
 from agent_eval.criteria._literal import literal, name_of, render_call, visible
 from agent_eval.criteria._trajectory import ToolTrajectory
-from agent_eval.criteria.base import Conversation, Criterion, Judgement, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.base import (
+    Conversation,
+    Criterion,
+    Judgement,
+    NotEvaluated,
+    Relabelled,
+    Result,
+    Scored,
+    TurnFinding,
+    Withheld,
+    calls_not_visible,
+    unlabelled,
+)
 from agent_eval.criteria.calls import match_calls
 from agent_eval.criteria.custom import CustomMetric, error_of
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
 from agent_eval.criteria.packages import Packaged, PackageFault
 from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
-from agent_eval.criteria.visibility import Relabelled, Withheld, calls_not_visible, unlabelled

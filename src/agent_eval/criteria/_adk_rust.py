@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall
-from agent_eval.criteria._matching import Pairs
-from agent_eval.criteria._sequences import common_length, edit_distance
+from agent_eval.criteria._sequences import Pairs, common_length, edit_distance
 from agent_eval.evalset.models import SimilarityAlgorithm
 
 _HEXADECIMAL = """

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.criteria._matching import Pairs, Same, in_any_order, in_order
+from agent_eval.criteria._sequences import Pairs, Same, in_any_order, in_order
 from agent_eval.criteria.calls import ArgsMatch, same_call
 
 _MOST_CANDIDATES = 64

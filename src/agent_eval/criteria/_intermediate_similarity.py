@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from agent_eval.core.invocation import Invocation, intermediate_responses
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT, bounded
-from agent_eval.criteria._explain_text import explain_similarity
 from agent_eval.criteria._literal import literal, name_of
-from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules
-from agent_eval.criteria._turns import TurnResult, running_sum, score_turns
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, TurnFinding
+from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, explain_similarity
+from agent_eval.criteria.base import (
+    Conversation,
+    NotEvaluated,
+    Result,
+    TurnFinding,
+    TurnResult,
+    running_sum,
+    score_turns,
+)
 
 _MOST_COMPARED = 10_000
 """Pairs of responses in a turn."""

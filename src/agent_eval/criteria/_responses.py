@@ -10,11 +10,9 @@ from agent_eval.core.invocation import Invocation, intermediate_responses
 from agent_eval.core.text import shorten
 from agent_eval.criteria import _adk_rust
 from agent_eval.criteria._explain import LONGEST_TEXT, explain_response
-from agent_eval.criteria._explain_text import explain_similarity
 from agent_eval.criteria._sequences import rouge1
-from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules
-from agent_eval.criteria._turns import TurnResult, score_turns
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, TurnFinding
+from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, explain_similarity
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, TurnFinding, TurnResult, score_turns
 from agent_eval.criteria.tokenize import tokenize, words
 from agent_eval.evalset.models import SimilarityAlgorithm
 

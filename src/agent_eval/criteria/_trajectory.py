@@ -18,9 +18,8 @@ from agent_eval.criteria._explain import (
     list_calls,
 )
 from agent_eval.criteria._literal import name_of
-from agent_eval.criteria._matching import Same, in_any_order, in_order
-from agent_eval.criteria._turns import TurnResult, no_turns, score_turns
-from agent_eval.criteria.base import Conversation, Result, Scored, TurnFinding
+from agent_eval.criteria._sequences import Same, in_any_order, in_order
+from agent_eval.criteria.base import Conversation, Result, Scored, TurnFinding, TurnResult, no_turns, score_turns
 from agent_eval.criteria.calls import ArgsMatch, args_match, count_matched, match_calls, same_call
 from agent_eval.evalset.models import MatchType
 

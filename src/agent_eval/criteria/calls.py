@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.criteria._matching import in_any_order
+from agent_eval.criteria._sequences import in_any_order
 from agent_eval.evalset.models import MatchType
 
 

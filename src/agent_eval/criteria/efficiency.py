@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls
-from agent_eval.criteria._turns import running_mean
-from agent_eval.criteria.base import Conversation, Result, Scored
+from agent_eval.criteria.base import Conversation, Result, Scored, running_mean
 
 Details = dict[str, float]
 """Amounts by name; a name is absent if no event reported it."""

@@ -1,4 +1,4 @@
-"""Caveats of a verdict without evidence: nothing was scored, nothing is gated, no case passes. Pure.
+"""Caveats of a verdict without evidence: nothing was scored, nothing is gated, no case passes, no secrets. Pure.
 
 Where explicit settings make a gate green that gates nothing, it stays green, and the headline says so instead of
 "Passed".
@@ -13,7 +13,7 @@ from agent_eval.evalset.models import METRICS
 from agent_eval.gate.history import is_scored
 from agent_eval.gate.stats import PASS
 from agent_eval.gate.verdict import code_of
-from agent_eval.results import CaseReport, MetricReport, Reason, SuiteTestReport, VerdictValue
+from agent_eval.results import WITHOUT_KEY, CaseReport, MetricReport, Reason, SuiteTestReport, VerdictValue
 
 NOTHING_SCORED = "nothing-scored"
 """The code of a run in which no case that gates has a score: it is never `passed`."""
@@ -63,3 +63,29 @@ def _can_fail(metric: MetricReport) -> bool:
     if spec is None:
         return True
     return metric.threshold < spec.high if metric.direction == "lower" else metric.threshold > spec.low
+
+
+NO_SECRETS = "no-secrets"
+"""The code of the reason."""
+_WITHOUT_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
+
+
+def no_secrets(cases: Sequence[CaseReport], *, is_fork: bool) -> Reason | None:
+    """The reason of an inconclusive run that got no secrets; None if something else is missing too.
+
+    Args:
+        cases: The head's.
+        is_fork: Whether a fork's pull request started it, and not Dependabot.
+    """
+    unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
+    if not unjudged or not all(map(_lacks_key, unjudged)):
+        return None
+    return Reason.of(NO_SECRETS, is_fork=is_fork)
+
+
+def _lacks_key(case: CaseReport) -> bool:
+    errors = [run.error for run in case.runs if run.error is not None]
+    if errors:
+        return all(error.kind in _WITHOUT_KEY or error.no_key for error in errors)
+    missing = [metric.reason for metric in case.metrics if metric.status == "not_evaluated"]
+    return bool(missing) and all(reason is not None and reason.code in _WITHOUT_KEY for reason in missing)

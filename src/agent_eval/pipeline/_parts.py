@@ -24,7 +24,6 @@ from agent_eval.results import (
     SHARD_MISSING,
     CaseReport,
     MergeReport,
-    MetricReport,
     PartReport,
     Recording,
     RunError,
@@ -239,18 +238,8 @@ def _status(case: CaseReport, run_number: int) -> str:
 
 def _only(case: CaseReport, runs: set[int]) -> CaseReport:
     """A case with some of its runs."""
-    metrics = [
-        MetricReport(**{**dict(metric), "runs": [run for run in metric.runs if run.run in runs]})
-        for metric in case.metrics
-    ]
-    return CaseReport(
-        **{
-            **dict(case),
-            "runs": [run for run in case.runs if run.run in runs],
-            "metrics": metrics,
-            "conversation": None,
-        }
-    )
+    metrics = [metric.changed(runs=[run for run in metric.runs if run.run in runs]) for metric in case.metrics]
+    return case.changed(runs=[run for run in case.runs if run.run in runs], metrics=metrics, conversation=None)
 
 
 def _recordings_lost(name: str, why: str) -> Problem:

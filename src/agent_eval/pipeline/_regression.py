@@ -1,8 +1,12 @@
-"""Compares with the base branch: its results, and the extra runs that separate a regression from noise."""
+"""Compares with the base branch: its results, and the extra runs that separate a regression from noise.
+
+Also what a report keeps of the base branch for readers, which does not affect the verdict.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,6 +18,8 @@ from agent_eval.baseline.rerun import BaseWorktree, NotOnBase
 from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.baseline.lookup import Resolver
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.regression import Before, Gathered
@@ -373,7 +379,7 @@ async def compare_with_base(
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.history import agents_by_file, drift, excerpt, extend, within
     from agent_eval.gate.pairing import pair_up
-    from agent_eval.pipeline._base_evidence import notable_cases
+    from agent_eval.pipeline._regression import notable_cases
     from agent_eval.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci
@@ -417,3 +423,40 @@ async def compare_with_base(
         counterparts={pair.head.case_id: pair.base for pair in pairs},
         agents=agents_by_file(report),
     )
+
+
+def notable_cases(report: RunReport) -> frozenset[str]:
+    """Ids of the cases for which a reader wants to see the base branch's side: those that did not pass or differ."""
+    ids = {case.case_id for case in report.cases if case.status != "passed"}
+    if report.comparison is not None:
+        ids.update(case.case_id for case in report.comparison.cases)
+    if report.decision is not None:
+        ids.update(case.case_id for case in report.decision.cases)
+    return frozenset(ids)
+
+
+def store_baseline_recordings(report: RunReport, outcome: BaselineOutcome | None, output: Path) -> None:
+    """Writes the baseline's recordings of the notable cases, or notes in the report why there are none. Never raises.
+
+    Args:
+        report: The head's, after the comparison.
+        outcome: The baseline.
+        output: The output directory.
+    """
+    from agent_eval.baseline import Found
+    from agent_eval.baseline.recordings import write_recordings
+    from agent_eval.results import BASELINE_RECORDINGS
+
+    if report.baseline is None or report.comparison is None or outcome is None:
+        return
+    if not isinstance(outcome.baseline, Found) or outcome.baseline.recordings is None:
+        return
+    renamed = {case.case_id: case.renamed_from or case.case_id for case in report.comparison.cases}
+    case_ids = {renamed.get(case_id, case_id) for case_id in notable_cases(report)}
+    path = output / BASELINE_RECORDINGS
+    try:
+        report.baseline.recordings_note = write_recordings(path, outcome.baseline.recordings, case_ids)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        report.baseline.recordings_note = f"The baseline's recordings could not be written: {error.strerror or error}."

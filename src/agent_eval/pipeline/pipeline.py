@@ -21,15 +21,21 @@ from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
-from agent_eval.pipeline._loading import load_meanwhile
 from agent_eval.pipeline._opened import opened_reports
-from agent_eval.pipeline._part import empty_part, plan_part, read_shard_plan, run_part, with_durations
-from agent_eval.pipeline._spending import limit_models, spending
+from agent_eval.pipeline._part import (
+    empty_part,
+    limit_models,
+    plan_part,
+    read_shard_plan,
+    run_part,
+    spending,
+    with_durations,
+)
 from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
-from agent_eval.pipeline.output import Recorded, remove_results, write, write_if_possible, write_refusal
+from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
@@ -300,8 +306,7 @@ async def _judged(
     planned: _Planned, drafted: Callable[[], RunReport], checkout: Checkout, base_checkout: BaseCheckout | None
 ) -> Verdict:
     """Runs the plan while the base's results are fetched, compares and decides."""
-    from agent_eval.pipeline._base_evidence import store_baseline_recordings
-    from agent_eval.pipeline._regression import compare_with_base, find_base
+    from agent_eval.pipeline._regression import compare_with_base, find_base, store_baseline_recordings
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
     stop = checkout.context.stop
@@ -346,3 +351,34 @@ async def _judged(
         verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     return verdict
+
+
+_STARTS = 0.1
+"""Seconds in which the agents' processes are started. A second thread of ours would only delay that."""
+
+
+async def load_meanwhile(settings: Settings, *, compares: bool, waits: bool, starts: bool) -> None:
+    """Imports what the decision and the reports need while the agents start and answer, not when it is needed.
+
+    Args:
+        settings: The run's settings.
+        compares: Whether there may be a comparison with the base branch.
+        waits: Whether the run waits for agents.
+        starts: Whether it starts their processes.
+    """
+    if starts:
+        await asyncio.sleep(_STARTS)
+    await asyncio.to_thread(_load, settings, compares=compares, waits=waits)
+
+
+def _load(settings: Settings, *, compares: bool, waits: bool) -> None:
+    from agent_eval.results import RunReport
+
+    RunReport.model_rebuild()  # builds its validator and those of all models in it
+    if compares:
+        import numpy as np  # noqa: F401 - for the statistics of the comparison
+    import agent_eval.gate.evaluation  # noqa: F401
+    import agent_eval.gate.regression  # noqa: F401
+
+    if waits:
+        warm_up(settings)

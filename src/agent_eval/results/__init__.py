@@ -30,82 +30,16 @@ from agent_eval.results.origin import GateMode, NoMoreRuns, Origin, VerdictValue
 from agent_eval.results.recording import Recording, RunError, ToolUse, Usage
 
 if TYPE_CHECKING:
-    from agent_eval.results._merge import WITHOUT_KEY, merge, reaches, status_of_run, sum_case_usage, sum_model_usage
-    from agent_eval.results.adk_results import (
-        AdkCaseResult,
-        AdkMetricResult,
-        AdkSetResult,
-        AdkStatus,
-        AdkTurnResult,
-        adk_result_value,
-        adk_set_result,
-    )
-    from agent_eval.results.comparison import (
-        BaselineReport,
-        BaselineSource,
-        BaselineStatus,
-        BaselineStep,
-        CaseComparison,
-        CaseMetricComparison,
-        Change,
-        ComparisonReport,
-        Delta,
-        MetricComparison,
-        Move,
-        Removal,
-        RemovedCases,
-        RuleChange,
-        RuleChangeKind,
-        RuleChangesReport,
-    )
-    from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-    from agent_eval.results.decision import (
-        CaseDecisionReport,
-        CaseRunsReport,
-        DecisionReasonReport,
-        DecisionReport,
-        FlakinessReport,
-        SuiteTestReport,
-    )
-    from agent_eval.results.history import (
-        BROKE,
-        FAILED,
-        NO_SCORE,
-        PASSED,
-        UNKNOWN,
-        CaseHistory,
-        HistoryMetric,
-        HistoryRecord,
-        HistoryReport,
-        HistoryRule,
-        TrendRow,
-    )
-    from agent_eval.results.reason import Facts, Numbers, Reason
-    from agent_eval.results.report import (
-        NOT_COMPARED,
-        SCHEMA_VERSION,
-        SCORING_VERSION,
-        UNAFFECTED,
-        CaseReport,
-        CaseStatus,
-        CaseUsageReport,
-        FileReport,
-        MetricReport,
-        MetricStatus,
-        ModelUsageReport,
-        OpenedReport,
-        PassRates,
-        ProblemReport,
-        RunReport,
-        RunResult,
-        RunScore,
-        SelectionReport,
-        TargetReport,
-        TurnEvidence,
-        UnaffectedReport,
-    )
-    from agent_eval.results.shard import SHARD_MISSING, MergeReport, PartReport, ShardReport
-
+    # What type checkers read; at run time `__getattr__` finds the names.
+    from agent_eval.results._merge import *
+    from agent_eval.results.adk_results import *
+    from agent_eval.results.comparison import *
+    from agent_eval.results.conversation import *
+    from agent_eval.results.decision import *
+    from agent_eval.results.history import *
+    from agent_eval.results.reason import *
+    from agent_eval.results.report import *
+    from agent_eval.results.shard import *
 
 _MODULES = ("reason", "report", "_merge", "adk_results", "comparison", "conversation", "decision", "history", "shard")
 """Imported in this order when a name is used that is not imported above."""

@@ -70,20 +70,8 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
     metrics = [_metric(metric, scores) for metric, scores in scored]
     status, reason = _case_status(runs, [metric for metric in metrics if metric.blocking], min_pass_rate)
     first = parts[0]
-    # Not model_copy, which would double the memory of a big report.
-    return CaseReport(
-        case_id=first.case_id,
-        file=first.file,
-        line=first.line,
-        eval_set_id=first.eval_set_id,
-        eval_id=first.eval_id,
-        status=status,
-        reason=reason,
-        fingerprint=first.fingerprint,
-        metrics=metrics,
-        runs=runs,
-        conversation=next((part.conversation for part in parts if part.conversation is not None), None),
-    )
+    conversation = next((part.conversation for part in parts if part.conversation is not None), None)
+    return first.changed(status=status, reason=reason, metrics=metrics, runs=runs, conversation=conversation)
 
 
 _Scored = Iterable[tuple[MetricReport, list[RunScore]]]
@@ -130,18 +118,7 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
         metric.status, metric.score, metric.direction, metric.reason, metric.runs
     ):  # fmt: skip
         return metric
-    return MetricReport(
-        name=metric.name,
-        score=mean,
-        threshold=metric.threshold,
-        status=status,
-        reason=reason,
-        judge=metric.judge,
-        fingerprint=metric.fingerprint,
-        blocking=metric.blocking,
-        direction=direction,
-        runs=runs,
-    )
+    return metric.changed(score=mean, status=status, reason=reason, direction=direction, runs=runs)
 
 
 def _direction(metric: MetricReport, runs: Sequence[RunScore]) -> Direction:

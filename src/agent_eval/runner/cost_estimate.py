@@ -10,8 +10,7 @@ from pydantic import Field
 
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import Conversation, Criterion, build, judge_of
-from agent_eval.criteria.judged import SCHEMA as CUTTING_SCHEMA
-from agent_eval.criteria.judged import Judge, Options, judge_calls
+from agent_eval.criteria.judged import CUTTING_SCHEMA, Judge, Options, judge_calls
 from agent_eval.evalset.models import CriterionConfig, EvalCase, LoadedFile
 from agent_eval.models import ModelFailure, ModelReply, ModelRequest, ModelUsage, Price, parse_model
 from agent_eval.simulation import PURPOSE, simulator_options

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_eval.baseline.stored import StoredResults
+from agent_eval.baseline.reader import StoredResults
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.evalset.discovery import discover

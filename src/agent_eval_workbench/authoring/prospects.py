@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_eval.baseline.reader import UnreadableError
-from agent_eval.baseline.stored import StoredResults
+from agent_eval.baseline.reader import StoredResults, UnreadableError
 from agent_eval.core.content import Content, text_of
 from agent_eval.core.files import read_lines
 from agent_eval.core.masking import MASK

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_eval.baseline.reader import UnreadableError
-from agent_eval.baseline.stored import StoredResults, open_results
+from agent_eval.baseline.reader import StoredResults, UnreadableError, open_results
 from agent_eval.commands import CliIO
 from agent_eval.commands.case_selection import select_cases, split_words
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of

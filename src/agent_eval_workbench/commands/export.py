@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.reader import UnreadableError
-from agent_eval.baseline.stored import open_results
+from agent_eval.baseline.reader import UnreadableError, open_results
 from agent_eval.commands import CliIO
 from agent_eval.commands.stored_run import expected_cases, recording_store
 from agent_eval.core.text import harmless

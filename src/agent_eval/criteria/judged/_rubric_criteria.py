@@ -10,8 +10,7 @@ from agent_eval.core.invocation import Invocation, Rubric
 from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import no_turns
-from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
+from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, no_turns
 from agent_eval.criteria.judged._material import (
     NO_TEXT,
     RULE,

@@ -16,8 +16,7 @@ from agent_eval.core.content import Content, text_of
 from agent_eval.core.invocation import AgentDetails, Invocation
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import no_turns, paired
-from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
+from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote, no_turns, paired
 from agent_eval.criteria.judged._material import NO_TEXT, dialogue, events_of, without_nulls
 from agent_eval.criteria.judged.judge import CODES, Judge, Options, Panel, Unjudgeable, together
 from agent_eval.criteria.judged.quality import JUDGE_SPECS

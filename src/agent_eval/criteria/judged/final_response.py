@@ -11,8 +11,7 @@ from agent_eval.core.content import text_of
 from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import TurnPair, paired
-from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
+from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, TurnPair, paired
 from agent_eval.criteria.judged._material import NO_TEXT, RULE, answer_text
 from agent_eval.criteria.judged.judge import Judge, Opinions, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.settling import mean_score, settle, why

@@ -18,8 +18,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import no_turns, paired
-from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
+from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, no_turns, paired
 from agent_eval.criteria.judged._material import NO_TEXT, RULE, all_instructions, all_tools, dialogue
 from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together

@@ -14,8 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from agent_eval.core.text import shorten
-from agent_eval.criteria._turns import running_mean
-from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding, running_mean
 from agent_eval.criteria.judged.judge import Panel
 
 Measure = Callable[[float | None], float | None]

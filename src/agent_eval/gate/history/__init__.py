@@ -1,7 +1,6 @@
 """The base branch's history: stored runs and means, answers, drift."""
 
 from agent_eval.gate.history._drift import CASE_ALPHA, Drift, Flakiness, drift, flakiness
-from agent_eval.gate.history._excerpt import excerpt
 from agent_eval.gate.history._stored_means import StoredMeans, stored_means
 from agent_eval.gate.history._stored_runs import (
     MetricKey,
@@ -25,4 +24,4 @@ from agent_eval.gate.history.answers import (
     unevaluated,
     without_silent,
 )
-from agent_eval.gate.history.records import broken_off, extend, join, unfit, within
+from agent_eval.gate.history.records import broken_off, excerpt, extend, join, unfit, within

@@ -6,7 +6,7 @@ the metric's fingerprint is unchanged. Only runs and scores of changed cases and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent_eval.core.text import plural
 from agent_eval.gate.history._stored_runs import (
@@ -20,7 +20,7 @@ from agent_eval.gate.history._stored_runs import (
     stored_rules,
     stored_runs,
 )
-from agent_eval.gate.history._trend import joined_rows, key_of, trend_row
+from agent_eval.gate.history._trend import KEEP_ROWS, joined_rows, key_of, trend_row
 from agent_eval.gate.history.answers import agents_by_file, never_started, silent_cases
 from agent_eval.gate.pairing import same_cases, scope
 from agent_eval.results import (
@@ -182,3 +182,30 @@ def _record(report: RunReport) -> HistoryRecord:
         recorded_at=report.started_at,
         tool_version=report.tool_version,
     )
+
+
+def excerpt(
+    history: HistoryReport,
+    cases: Sequence[CaseReport],
+    selection: SelectionReport | None = None,
+    *,
+    with_scores: Collection[str],
+) -> HistoryReport:
+    """The trend, and the outcomes of the cases that were run and have the same content on the base branch.
+
+    Args:
+        history: The base branch's history.
+        cases: The head's cases.
+        selection: What the head's run was limited to.
+        with_scores: Ids of the head's cases that keep their scores. All scores would double a report.
+
+    Returns:
+        A history whose cases have the head's ids.
+    """
+    heads = {base_id: case_id for case_id, base_id in same_cases(cases, history.cases, selection).items()}
+    kept = []
+    for case in history.cases:
+        if (case_id := heads.get(case.case_id)) is not None:
+            update = {"case_id": case_id} if case_id in with_scores else {"case_id": case_id, "scores": {}}
+            kept.append(case.model_copy(update=update))
+    return history.model_copy(update={"cases": kept, "trend": history.trend[-KEEP_ROWS:]})

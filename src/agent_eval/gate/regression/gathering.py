@@ -27,11 +27,20 @@ from agent_eval.gate.history import (
 )
 from agent_eval.gate.pairing import same_cases
 from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
-from agent_eval.gate.regression.attempts import Before
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.retrial import Retrial, is_constant_error
 from agent_eval.gate.stats import PASS, CaseEvidence, MetricRule, Rules, Series
-from agent_eval.results import BROKE, FAILED, PASSED, SCORING_VERSION, CaseHistory, CaseReport, HistoryReport, RunResult
+from agent_eval.results import (
+    BROKE,
+    FAILED,
+    PASSED,
+    SCORING_VERSION,
+    CaseDecisionReport,
+    CaseHistory,
+    CaseReport,
+    HistoryReport,
+    RunResult,
+)
 
 _ENDLESS = 1 << 30
 _VALUE: Mapping[str, float] = {PASSED: 1.0, FAILED: 0.0, BROKE: 0.0}
@@ -327,3 +336,20 @@ class _Sides:
 
 def _values(runs: Sequence[StoredRun], value: Callable[[StoredRun], float | None]) -> tuple[float, ...]:
     return tuple(number for run in runs if (number := value(run)) is not None)
+
+
+Before = Literal["", "suspicious", "blocked"]
+
+
+def held_against(cases: Iterable[CaseDecisionReport]) -> dict[str, Before]:
+    """The cases that the next attempt of a pull request must check again, by id.
+
+    Every new push or re-run of the job is another chance to pass by luck. A regression or suspected regression of the
+    previous attempt is therefore suspected in this attempt too, even if its screening run passes. A case that blocked
+    the previous attempt is tested separately. Only runs of today count: a push that fixes the case passes.
+    """
+    return {
+        case.case_id: "blocked" if case.blocking else "suspicious"
+        for case in cases
+        if case.metric == PASS and case.word in {"broken", "worse", "suspicious"}
+    }

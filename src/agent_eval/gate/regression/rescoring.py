@@ -49,18 +49,7 @@ def _judged(case: CaseReport, reader: PolicyReader, min_pass_rate: float) -> Cas
     if all(new is old for new, old in zip(metrics, case.metrics, strict=True)):
         return case
     runs = [_run(run, metrics) for run in case.runs]
-    part = CaseReport(
-        case_id=case.case_id,
-        file=case.file,
-        line=case.line,
-        eval_set_id=case.eval_set_id,
-        eval_id=case.eval_id,
-        status=case.status,
-        fingerprint=case.fingerprint,
-        metrics=metrics,
-        runs=runs,
-    )
-    [merged] = merge([part], min_pass_rate=min_pass_rate)
+    [merged] = merge([case.changed(metrics=metrics, runs=runs)], min_pass_rate=min_pass_rate)
     return merged
 
 
@@ -74,44 +63,22 @@ def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
         threshold = (min if direction == "lower" else max)(threshold, metric.threshold)
     if (threshold, blocking, direction) == (metric.threshold, metric.blocking, metric.direction):
         return metric
-    rescored = MetricReport(
-        name=metric.name,
-        score=metric.score,
-        threshold=threshold,
-        status=metric.status,
-        reason=metric.reason,
-        judge=metric.judge,
-        fingerprint=metric.fingerprint,
-        blocking=blocking,
-        direction=direction,
-        runs=[],
-    )
-    rescored.runs = [_score(run, rescored) for run in metric.runs]
+    rescored = metric.changed(threshold=threshold, blocking=blocking, direction=direction)
+    rescored.runs = [run.changed(status=_status(run, rescored)) for run in metric.runs]
     return rescored
 
 
-def _score(run: RunScore, metric: MetricReport) -> RunScore:
-    status: MetricStatus
+def _status(run: RunScore, metric: MetricReport) -> MetricStatus:
     if metric.threshold is None:
-        status = "informational"
-    elif run.score is None:
-        status = "not_evaluated"
-    else:
-        status = "passed" if reaches(run.score, metric) else "failed"
-    return RunScore(
-        run=run.run,
-        score=run.score,
-        status=status,
-        reason=run.reason,
-        evidence=run.evidence,
-        details=run.details,
-        error=run.error,
-    )
+        return "informational"
+    if run.score is None:
+        return "not_evaluated"
+    return "passed" if reaches(run.score, metric) else "failed"
 
 
 def _run(run: RunResult, metrics: Iterable[MetricReport]) -> RunResult:
     scores = [score for metric in metrics if metric.blocking for score in metric.runs if score.run == run.run]
-    return run.model_copy(update={"status": status_of_run(run, scores)})
+    return run.changed(status=status_of_run(run, scores))
 
 
 def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
@@ -123,18 +90,7 @@ def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
         owner=entry.owner,
         note=entry.reason,
     )
-    return CaseReport(
-        case_id=case.case_id,
-        file=case.file,
-        line=case.line,
-        eval_set_id=case.eval_set_id,
-        eval_id=case.eval_id,
-        status="quarantined",
-        reason=reason,
-        fingerprint=case.fingerprint,
-        metrics=case.metrics,
-        runs=case.runs,
-    )
+    return case.changed(status="quarantined", reason=reason)
 
 
 def quarantine_notes(cases: Sequence[CaseReport]) -> list[Reason]:

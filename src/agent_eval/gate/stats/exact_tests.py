@@ -11,12 +11,16 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
+from math import fsum
 from statistics import NormalDist
 from typing import TYPE_CHECKING
+
+from agent_eval.results import CaseReport, PassRates
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 _NORMAL = NormalDist()
 _FEW = 8
@@ -228,3 +232,30 @@ if TYPE_CHECKING:
 
     class _Exceed(Protocol):
         def __call__(self, count: int, /) -> NDArray[np.bool_]: ...
+
+
+def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
+    """pass@k and pass^k for k from 1 to `num_runs`, averaged over the cases.
+
+    Runs without a result and quarantined cases don't count. Empty for `num_runs` 1, where both equal the pass rate.
+    """
+    if num_runs < 2:
+        return []
+    counts = []
+    for case in cases:
+        if case.status != "quarantined":
+            statuses = [run.status for run in case.runs if run.run < num_runs]
+            counts.append((statuses.count("passed"), statuses.count("passed") + statuses.count("failed")))
+    rates = []
+    for k in range(1, num_runs + 1):
+        with_k_runs = [(passed, runs) for passed, runs in counts if runs >= k]
+        if with_k_runs:
+            rates.append(
+                PassRates(
+                    k=k,
+                    cases=len(with_k_runs),
+                    any=fsum(pass_at_k(passed, runs, k) for passed, runs in with_k_runs) / len(with_k_runs),
+                    all=fsum(pass_hat_k(passed, runs, k) for passed, runs in with_k_runs) / len(with_k_runs),
+                )
+            )
+    return rates

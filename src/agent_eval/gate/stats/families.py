@@ -20,8 +20,7 @@ from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
 from agent_eval.gate.stats.exact_tests import holm, permutation_p
-from agent_eval.gate.stats.looks import FRESH_COLUMNS, Pair, both_looks, first_look, fresh_look, later_runs
-from agent_eval.gate.stats.samples import Series
+from agent_eval.gate.stats.samples import FRESH_COLUMNS, Pair, Series, both_looks, first_look, fresh_look, later_runs
 from agent_eval.gate.stats.suspect import WORTH_MORE, Suspect
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Family:
 
     @cached_property
     def columns(self) -> int:
-        """Complete fresh columns: runs of all cases after the screening (`looks`)."""
+        """Complete fresh columns: runs of all cases after the screening (`FRESH_COLUMNS`)."""
         if self.trigger is None:
             return 0
         return max((count for count in range(1, FRESH_COLUMNS + 1) if not self.missing(count)), default=0)
