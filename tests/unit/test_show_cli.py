@@ -179,7 +179,7 @@ def test_show__hint_if_there_are_no_results(show: Show, tmp_path: Path) -> None:
     (tmp_path / "agent-eval-results").rename(tmp_path / "moved")
     code, _, err = show()
     assert code == 2
-    assert "agent-eval-results/results.json does not exist. Run `agent-eval run` first" in err
+    assert "agent-eval-results does not exist. Run `agent-eval run` first" in err
 
 
 @pytest.mark.parametrize(
