@@ -107,6 +107,9 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
                 "agents/hidden/.cfg/x.py": 'PATH = "agents/store/hidden.txt"\n',
                 "library/words.py": 'WORD = "good"\n',
                 "docs/guide.md": "A guide.\n",
+                "agents/own/requirements.txt": "google-adk\n-r ../../pins/own.txt\n",
+                "pins/own.txt": "-c more.txt\n",
+                "pins/more.txt": "six==1.16.0\n",
                 "agent-eval.toml": '[agents]\n"evals/bot*" = "bot"\n',
             },
         )
@@ -153,6 +156,11 @@ def test_only_affected__a_new_file_beside_an_agent_that_nobody_looked_at_runs_th
 def test_only_affected__what_installs_makes_every_agent_run(zoo: Lab) -> None:
     every = zoo.pull_request(202, {}, *ONLY, files={"bot/requirements.txt": "google-adk\n"})
     assert (len(every.report.cases), every.report.unaffected) == (len(READERS) + 3, []), every.out + every.err
+
+
+def test_only_affected__what_an_agents_requirements_include_makes_it_run(zoo: Lab) -> None:
+    alone = zoo.pull_request(203, {}, *ONLY, files={"pins/more.txt": "six==1.15.0\n"})
+    assert [case.eval_id for case in alone.report.cases] == ["own"], alone.out + alone.err
 
 
 def test_only_affected__an_invalid_file_of_an_unaffected_agent_is_still_exit_2(zoo: Lab) -> None:

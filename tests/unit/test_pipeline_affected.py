@@ -59,6 +59,7 @@ EVERYONE = set(AGENTS)
         ("M", "agent-eval.toml", EVERYONE),
         ("M", "agents/cow/.env", EVERYONE),
         ("M", ".github/workflows/evals.yml", EVERYONE),
+        ("M", ".gitlab-ci.yml", EVERYONE),
         ("M", "uv.lock", EVERYONE),
         ("M", "agents/cow/requirements-dev.txt", EVERYONE),
         ("M", "requirements/base.txt", EVERYONE),

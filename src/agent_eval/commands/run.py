@@ -56,7 +56,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     if not hasattr(os, "geteuid"):
         io.log("agent-eval: `run` needs Linux or macOS. On Windows, use WSL or the container image (see README.md).")
-        io.log("`validate`, `agents`, `plan`, `compare` and `flaky` work on Windows.")
+        io.log("`validate`, `compare` and `flaky` work on Windows.")
         return 2
     if not arguments.from_inputs:
         log_start_directory(io)

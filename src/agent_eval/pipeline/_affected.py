@@ -37,6 +37,7 @@ _CONFIGS = frozenset({"test_config.json", "eval_config.json"})
 _INSTALLS_OR_CONFIGURES = PathPatterns(
     [
         *("agent-eval.toml", ".env", ".env.*", "*.env", ".github/", "action.yml", "action.yaml"),
+        *(".gitlab-ci.yml", ".gitlab/", "Jenkinsfile*", ".circleci/", "azure-pipelines*.yml", "bitbucket-*.yml"),
         *(".gitmodules", ".gitattributes", "Dockerfile*", "*.Dockerfile", "*compose*.yml", "*compose*.yaml"),
         *("*.lock", "pyproject.toml", "uv.toml", "setup.py", "setup.cfg", "Pipfile", "environment.y*ml"),
         *("*requirements*.txt", "*requirements*.in", "requirements/", "*constraints*.txt", "*.pth"),
@@ -68,7 +69,7 @@ class KnownAgent:
     directory: PurePosixPath | None
     """None: it has none below the root, or is new. What the root's agent depends on is unknown."""
     inputs: frozenset[PurePosixPath]
-    """Its eval files and their criteria, and the directories of their tapes."""
+    """Its eval files and their criteria, the directories of their tapes, and the files that declare what it needs."""
     opened: frozenset[str] | None
     """What it opened in the run of the base branch; directories that it listed end with a slash. None: unknown."""
 
@@ -197,7 +198,7 @@ def known_agents(
         is_known = name in answered.values() and place != git.prefix
         agents[name] = KnownAgent(
             directory=place if is_known else None,
-            inputs=_inputs(own, settings.root, git),
+            inputs=_inputs(own, settings.root, git) | _declaring(directory, settings, git),
             opened=opened.get(name) if same else None,
         )
     return agents
@@ -210,6 +211,19 @@ def _inputs(files: Iterable[LoadedFile], root: Path, git: Git) -> frozenset[Pure
     names = [name for file in files for name in (file.path, folder_of(file.path), file.config.source) if name]
     paths = [path for name in names for path in (root / name, (root / name).resolve())]
     return frozenset(place for path in paths if (place := in_checkout(path, root, git)) is not None)
+
+
+def _declaring(directory: Path | None, settings: Settings, git: Git) -> set[PurePosixPath]:
+    """The files that declare what is installed for the agent: requirements include files of any name."""
+    from agent_eval.agents.protocol import AgentFailure
+    from agent_eval.agents.venv import declaring_files, dependencies_of
+
+    root = settings.root.resolve()
+    try:
+        paths = declaring_files(dependencies_of(directory or root, root, settings.agent_requirements), root)
+    except AgentFailure:  # It is shown when the agent starts.
+        return set()
+    return {place for path in paths if (place := in_checkout(path, root, git)) is not None}
 
 
 def affected_agents(

@@ -72,6 +72,15 @@ class Dependencies:
         return self.kind is SourceKind.LOCK
 
 
+def dependencies_of(start: Path, root: Path, named: Path | None = None) -> Dependencies:
+    """The dependencies in the file of `agent-requirements`, relative to the root, or else in the nearest one.
+
+    Raises:
+        AgentFailure: It does not exist or can't be read.
+    """
+    return find_dependencies(start, root) if named is None else dependencies_in(root / named, root)
+
+
 def find_dependencies(start: Path, root: Path) -> Dependencies:
     """Finds the nearest file that declares dependencies, from a directory up to the root.
 
@@ -296,13 +305,7 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
     file = dependencies.file
     if file is None:
         return digest.hexdigest()
-    paths = [file]
-    if dependencies.kind is SourceKind.REQUIREMENTS:
-        paths = list(_included(file))
-    elif (lock := _lock_of(file, root.resolve())) is not None:
-        paths += [lock, lock.with_name("pyproject.toml")]
-    paths += [directory / "uv.toml" for directory in (file.parent, root) if (directory / "uv.toml").is_file()]
-    for path in dict.fromkeys(paths):
+    for path in declaring_files(dependencies, root):
         data = _bytes_of(path) if path.is_file() else b"missing"
         digest.update(f"\n{os.path.relpath(path, root)} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
         for source in _local_sources(path, data.decode("utf-8", "replace")):
@@ -311,6 +314,20 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
         for source in local_sources(table, file.parent):
             _add_tree(digest, source)
     return digest.hexdigest()
+
+
+def declaring_files(dependencies: Dependencies, root: Path) -> list[Path]:
+    """The file of the dependencies, with those that it includes, its lock file, and uv.toml."""
+    file = dependencies.file
+    if file is None:
+        return []
+    paths = [file]
+    if dependencies.kind is SourceKind.REQUIREMENTS:
+        paths = list(_included(file))
+    elif (lock := _lock_of(file, root.resolve())) is not None:
+        paths += [lock, lock.with_name("pyproject.toml")]
+    paths += [directory / "uv.toml" for directory in (file.parent, root) if (directory / "uv.toml").is_file()]
+    return list(dict.fromkeys(paths))
 
 
 def _included(file: Path) -> Iterator[Path]:

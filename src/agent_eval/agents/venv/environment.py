@@ -29,8 +29,7 @@ from agent_eval.agents.venv._dependencies import (
     Dependencies,
     SourceKind,
     check_adk,
-    dependencies_in,
-    find_dependencies,
+    dependencies_of,
     fingerprint,
 )
 from agent_eval.agents.venv._installer import KILLED_HINT, Installer, Interpreter, find_uv, probe, run
@@ -160,11 +159,7 @@ async def ensure_environment(
     begun = time.perf_counter()
     if request.python is not None:
         return await named_interpreter(request, sandbox, masker)
-    dependencies = (
-        dependencies_in(request.root / request.requirements, request.root)
-        if request.requirements is not None
-        else find_dependencies(request.start, request.root)
-    )
+    dependencies = dependencies_of(request.start, request.root, request.requirements)
     check_adk(dependencies, request.root)
     _check_reach(dependencies, sandbox.user, cache_dir)
     program, version = find_uv(sandbox, cache_dir / "tools")
