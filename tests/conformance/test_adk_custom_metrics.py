@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.host import HostSpec
 from agent_eval.agents.host.metric_hosts import MetricHosts
-from agent_eval.agents.host.process import HostSpec
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker

@@ -14,8 +14,8 @@ import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, REFERENCE, adk_python
 
+from agent_eval.agents.host import HostSpec
 from agent_eval.agents.host.metric_hosts import MetricHosts
-from agent_eval.agents.host.process import HostSpec
 from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import model_message, user_message

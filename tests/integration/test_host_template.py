@@ -25,8 +25,9 @@ from adk_envs import FIXTURES
 from adk_harness import make, request, running, say
 from gate_runs import patience
 
+from agent_eval.agents.adk import _driver
 from agent_eval.agents.adk._driver import AdkAgent, AdkSession
-from agent_eval.agents.host import HostTemplate, _cpu, _template
+from agent_eval.agents.host import HostTemplate, _template
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.sandbox import kill_now
 from agent_eval.core.invocation import tool_responses
@@ -337,17 +338,27 @@ async def test_template__no_other_process_gets_the_id_of_a_host_before_its_end_w
         await until(lambda: not Path(f"/proc/{second}").exists())
 
 
-@pytest.mark.parametrize("missing", ["", "os.pidfd_open", "signal.pidfd_send_signal"])
-async def test_template__where_the_gate_has_no_pidfd(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+@pytest.mark.parametrize("is_old_kernel", [False, True])
+async def test_template__none_if_the_gate_has_no_pidfd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_old_kernel: bool
 ) -> None:
-    def refuse(*_: object) -> int:
-        raise OSError(errno.ENOSYS, "no such system call")
-
-    if missing:
-        monkeypatch.setattr(missing, refuse)
+    if is_old_kernel:
+        monkeypatch.setattr(os, "pidfd_open", refuse)
     else:
         monkeypatch.delattr(os, "pidfd_open")
+    async with running("faults", tmp_path / "logs", workers=2) as agent:
+        pids = await host_and_fork(agent)
+        assert [parent(pid) for pid in pids] == [os.getpid()] * 2
+
+
+def refuse(*_: object) -> int:
+    raise OSError(errno.ENOSYS, "no such system call")
+
+
+async def test_template__where_the_gate_can_not_signal_by_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
     async with running("faults", tmp_path / "logs", workers=2) as agent:
         first, second = await sessions(agent, 2)
         template = parent(second.host.pid)
@@ -484,8 +495,8 @@ async def test_auto__a_second_host_for_few_sessions_that_compute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(_cpu, "_SPAN", 0.2)
-    monkeypatch.setattr(_cpu, "_HIGH", 0.05)
+    monkeypatch.setattr(_driver, "_SPAN", 0.2)
+    monkeypatch.setattr(_driver, "_HIGH", 0.05)
     at_import = (
         "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin, daemon=True).start()"
     )

@@ -12,7 +12,7 @@ CODE = """
 import importlib.util
 import sys
 import agent_eval.commands.run
-import agent_eval.agents.adk._managed, agent_eval.evalset.loading, agent_eval.gate.policy_checks
+import agent_eval.agents.adk._driver, agent_eval.evalset.loading, agent_eval.gate.policy_checks
 import agent_eval.pipeline._base_checkout, agent_eval.pipeline._regression, agent_eval.runner
 later = ("baseline.archive", "baseline.reader", "criteria.judged", "gate.evaluation", "github.client", "models.pool",
          "report.renderers", "report.html", "results.report", "runner.cost_estimate", "runner.scoring",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.host._exit import exit_description, how_it_ended
+from agent_eval.agents.host._facts import exit_description, how_it_ended
 from agent_eval.agents.host.blame import KEY_HINT, failed_load, failed_turn, is_temporary, too_late
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.messages import Waiting

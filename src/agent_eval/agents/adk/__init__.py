@@ -5,7 +5,7 @@ from agent_eval.agents.protocol import Agent
 
 
 def _create(spec: AgentSpec) -> Agent:
-    from agent_eval.agents.adk._managed import ManagedAdkAgent
+    from agent_eval.agents.adk._driver import ManagedAdkAgent
 
     return ManagedAdkAgent(spec)
 

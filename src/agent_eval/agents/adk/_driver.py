@@ -1,4 +1,6 @@
-"""ADK agents in host processes: sessions are spread over the hosts, and a host that dies is replaced."""
+"""ADK agents in host processes of their own interpreters: sessions are spread over the hosts, and a host that dies
+is replaced.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +8,32 @@ import asyncio
 import dataclasses
 import itertools
 import os
+import pathlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from agent_eval.agents.adk.events import MalformedEvent, calls_of, to_invocation
+from agent_eval.agents.driver import AgentSpec
 from agent_eval.agents.host import (
     ConnectionLost,
-    CpuShare,
     HostProcess,
     HostSpec,
     HostTemplate,
+    MetricHosts,
     ModelOutages,
     ProtocolError,
     RemoteError,
     Turn,
     blame,
 )
-from agent_eval.agents.messages import Stack, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed, TurnFacts
-from agent_eval.agents.protocol import AgentFailure, FailureKind, SessionRequest, ToolDecider
+from agent_eval.agents.messages import Stack, TurnFacts
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Session, SessionRequest
+from agent_eval.agents.venv import AgentInterpreter, EnvironmentRequest, ensure_environment
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten
@@ -214,25 +220,6 @@ class AdkAgent:
         await self._template.close()
 
 
-@dataclasses.dataclass(frozen=True)
-class _TurnTools:
-    """Passes the tool calls of a turn to the decider of its session."""
-
-    decider: ToolDecider
-
-    def ask(self, call: ToolAsked, events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        return self.decider.ask(call, lambda: calls_of(events))
-
-    def ran(self, result: ToolRan) -> None:
-        self.decider.ran(result)
-
-    def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
-        return self.decider.toolset(toolset)
-
-    def listed(self, listing: ToolsetListed) -> None:
-        self.decider.listed(listing)
-
-
 class _Slot:
     """One of the agent's host processes, which is started again after it died."""
 
@@ -294,10 +281,11 @@ class AdkSession:
                 "state": dict(self._request.state),
                 "content": content.model_dump(mode="json", exclude_none=True),
                 "timeout": timeout,
-            },
-            place=self._request.place,
-            tools=None if self._request.tools is None else _TurnTools(self._request.tools),
+            }
         )
+        turn.place = self._request.place
+        turn.tools = self._request.tools
+        turn.calls_of = calls_of
         try:
             await asyncio.wait({turn.answer, turn.outage}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -357,3 +345,168 @@ class AdkSession:
         if not self._closed:
             self._closed = True
             await self._agent.release(self)
+
+
+_HIGH = 0.8
+"""Share of one core. An agent that only waits for models uses a few percent for each session."""
+_SPAN = 2.0
+"""Seconds over which the share is measured: starting another process costs an agent one or two."""
+_SPANS = 2
+"""Consecutive spans that must be high. The first turns import a lot, which is no load that remains."""
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """User and system time of a process; None if it is unknown, as outside of Linux."""
+    try:
+        with pathlib.Path(f"/proc/{pid}/stat").open(encoding="utf-8", errors="replace") as file:
+            # The name of the program is in parentheses and may contain spaces: fields 14 and 15 count from after it.
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+class CpuShare:
+    """Follows how much of a core one process uses. Asks nothing of it, and measures only when it is called."""
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        used: Callable[[int], float | None] = cpu_seconds,
+    ) -> None:
+        self.pid = pid
+        self._clock = clock
+        self._used = used
+        self._since, self._cpu = clock(), used(pid)
+        self._high_spans = 0
+
+    def has_been_high(self) -> bool:
+        """Whether the process has used nearly a whole core for the last seconds; then the measurement begins again."""
+        now = self._clock()
+        elapsed = now - self._since
+        if elapsed < _SPAN:
+            return False
+        cpu = self._used(self.pid)
+        is_high = cpu is not None and self._cpu is not None and (cpu - self._cpu) / elapsed >= _HIGH
+        self._since, self._cpu = now, cpu
+        self._high_spans = self._high_spans + 1 if is_high else 0
+        if self._high_spans < _SPANS:
+            return False
+        self._high_spans = 0
+        return True
+
+
+class ManagedAdkAgent:
+    """Implements `protocol.Agent`."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self._spec = spec
+        self._context = spec.context
+        self._metrics: MetricHosts | None = None
+        self._agent: AdkAgent | None = None
+        self._interpreter: asyncio.Future[AgentInterpreter] | None = None
+        self._environment: dict[str, str] = {}
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Versions of the interpreter and of the packages that explain a score, and the environment's origin."""
+        return {**self._environment, **(self._agent.provenance if self._agent else {})}
+
+    @property
+    def metrics(self) -> MetricHosts:
+        """Runs custom metrics in the agent's environment, in separate processes."""
+        if self._metrics is None:
+            self._metrics = MetricHosts(self._metrics_spec, name="metrics", timeout=self._context.turn_timeout)
+        return self._metrics
+
+    async def start(self) -> None:
+        """Waits for `agent-setup`, gets the interpreter once, and starts the agent with it.
+
+        Raises:
+            AgentFailure: One of these steps failed.
+        """
+        if self._agent is None:
+            interpreter = await self._get_interpreter()
+            self._environment = {**interpreter.versions, "environment": interpreter.origin}
+            outages = ModelOutages(turn_timeout=self._context.turn_timeout, limiter=self._context.limiter)
+            spec = dataclasses.replace(self._host_spec(interpreter), retry=RETRY_OPTIONS)
+            self._agent = AdkAgent(spec, outages, workers=self._context.workers)
+        await self._agent.start()
+
+    async def _metrics_spec(self) -> HostSpec:
+        return dataclasses.replace(self._host_spec(await self._get_interpreter()), role="metrics")
+
+    def _host_spec(self, interpreter: AgentInterpreter) -> HostSpec:
+        directory, source = self._spec.directory, self._spec.source
+        agent_path = source if directory is None else str(directory.resolve())
+        root = self._context.root
+        log_dir = self._context.log_dir / _log_folder(
+            f"{agent_path}#{self._spec.sub_agent}" if self._spec.sub_agent else agent_path, root
+        )
+        log_dir.mkdir(parents=True, exist_ok=True)
+        return HostSpec(
+            python=interpreter.python,
+            agent_path=agent_path,
+            sub_agent=self._spec.sub_agent,
+            root=root,
+            working_directory=self._spec.working_directory,
+            sandbox=interpreter.activate(self._context.sandbox),
+            masker=self._context.masker,
+            log_dir=log_dir,
+            asks_for_tools=self._context.asks_for_tools,
+            opened=self._spec.opened,
+        )
+
+    async def _get_interpreter(self) -> AgentInterpreter:
+        if self._interpreter is None:
+            self._interpreter = asyncio.ensure_future(self._make_interpreter())
+        try:
+            return await asyncio.shield(self._interpreter)
+        except AgentFailure as failure:
+            # Both the agent and its metrics may wait for it.
+            raise failure.with_traceback(None) from None
+
+    async def _make_interpreter(self) -> AgentInterpreter:
+        context = self._context
+        if context.setup is not None:
+            await asyncio.shield(context.setup)
+        if context.interpreter is not None:
+            return context.interpreter
+        request = EnvironmentRequest(
+            start=self._spec.directory or context.root,
+            root=context.root,
+            python=context.python,
+            requirements=context.requirements,
+            installer=context.installer,
+        )
+        return await ensure_environment(
+            request, sandbox=context.sandbox, masker=context.masker, cache_dir=context.cache_dir, log=context.log
+        )
+
+    async def open(self, request: SessionRequest) -> Session:
+        """Opens a session; `start` must have succeeded.
+
+        Raises:
+            AgentFailure: The session can't be opened.
+        """
+        assert self._agent is not None
+        return await self._agent.open(request)
+
+    async def close(self) -> None:
+        """Ends the processes of the agent and of its metrics."""
+        if self._interpreter is not None and not self._interpreter.done():
+            self._interpreter.cancel()
+        if self._metrics is not None:
+            await self._metrics.close()
+        if self._agent is not None:
+            await self._agent.close()
+
+
+def _log_folder(agent_path: str, root: Path) -> str:
+    """The folder's name: the agent's path in the repository, without special characters."""
+    path = Path(agent_path)
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else agent_path
+    name = root.name if name == "." else name
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name.strip("/"))[-80:] or "agent"

@@ -18,7 +18,6 @@ import itertools
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -53,6 +52,11 @@ class Fork:
     """A host's process that is no child of ours: a `sandbox.ForeignProcess`."""
 
     def __init__(self, pid: int) -> None:
+        """Opens the process.
+
+        Raises:
+            OSError: See `Pidfd`.
+        """
         self.pid = pid
         self.stdout: asyncio.StreamReader | None = None
         self.returncode: int | None = None
@@ -62,7 +66,7 @@ class Fork:
         """Whether it has ended because the template has, as far as anyone knows."""
         self._ended = asyncio.Event()
         self._is_orphan = False
-        self._pidfd = _open(pid, self._end_seen)
+        self._pidfd = Pidfd(pid, self._end_seen)
 
     def attach(self, stdout: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
         """Sets the stream of its output."""
@@ -87,7 +91,7 @@ class Fork:
         self._is_orphan = True
         with contextlib.suppress(OSError):
             self.kill_group()
-        if self._pidfd is None or self._pidfd.ended.is_set():
+        if self._pidfd.ended.is_set():
             self.ended(None)
 
     async def wait(self) -> int | None:
@@ -101,24 +105,13 @@ class Fork:
         Raises:
             OSError: There is none any more, or we may not.
         """
-        if self._pidfd is None:
-            os.killpg(self.pid, signal.SIGKILL)
-        else:
-            self._pidfd.kill_group()
+        self._pidfd.kill_group()
 
     def close(self) -> None:
         """Closes its output. It must have ended."""
         if self._transport is not None:
             self._transport.close()
-        if self._pidfd is not None:
-            self._pidfd.close()
-
-
-def _open(pid: int, on_end: Callable[[], None]) -> Pidfd | None:
-    try:
-        return Pidfd(pid, on_end)
-    except OSError:
-        return None
+        self._pidfd.close()
 
 
 class HostTemplate:
@@ -147,7 +140,7 @@ class HostTemplate:
     @property
     def is_possible(self) -> bool:
         """Whether a host can start the template, or has started it."""
-        return sys.platform == "linux" and (self.serves or not self._offered)
+        return hasattr(os, "pidfd_open") and (self.serves or not self._offered)
 
     def offer(self) -> socket.socket | None:
         """What an agent's first host needs to fork the template; None for further hosts, and where that is impossible.
@@ -230,10 +223,10 @@ class HostTemplate:
 
     def _introduced(self, pid: int) -> None:
         if self._process is None:
-            self._process = _open(pid, self._lose)
-            if self._may_be_agents(pid):
-                return
-            if self._process is not None:
+            with contextlib.suppress(OSError):  # There is no such process, or no such descriptor on this system.
+                self._process = Pidfd(pid, self._lose)
+                if self._may_be_agents(pid):
+                    return
                 self._process.close()
                 self._process = None
         self._lose()
@@ -249,8 +242,8 @@ class HostTemplate:
 
     def _answered(self, request: int, pid: int | None) -> None:
         reply = self._replies.pop(request, None)
-        fork = None if pid is None or pid in self._hosts else Fork(pid)
-        if reply is None or (pid is not None and (fork is None or not self._may_be_agents(pid))):
+        fork = None if pid is None else self._fork_of(pid)
+        if reply is None or (pid is not None and fork is None):
             if fork is not None:
                 fork.close()
             if reply is not None and not reply.done():
@@ -262,6 +255,16 @@ class HostTemplate:
             reply.set_result(fork)
         elif fork is not None:  # No one waits any more. The host ends, because its channel is closed.
             fork.close()
+
+    def _fork_of(self, pid: int) -> Fork | None:
+        """A new host; None if this process can't be one."""
+        if pid not in self._hosts:
+            with contextlib.suppress(OSError):
+                fork = Fork(pid)
+                if self._may_be_agents(pid):
+                    return fork
+                fork.close()
+        return None
 
     def _may_be_agents(self, pid: int) -> bool:
         """Whether it is the agent's to end: we kill what the template names. All of these lead their own sessions."""
@@ -328,8 +331,6 @@ class Pidfd:
         Raises:
             OSError: There is no such process, or the kernel or a sandbox refuses.
         """
-        if not hasattr(os, "pidfd_open"):
-            raise OSError("this Python has no os.pidfd_open")
         self.pid = pid
         self.ended = asyncio.Event()
         self._on_end = on_end

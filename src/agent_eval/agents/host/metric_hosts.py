@@ -15,8 +15,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.agents.host import blame
+from agent_eval.agents.host._facts import HostSpec, Turn
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
-from agent_eval.agents.host.process import HostProcess, HostSpec, Turn
+from agent_eval.agents.host.process import HostProcess
 from agent_eval.agents.messages import Evaluated
 from agent_eval.agents.protocol import AgentFailure, MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.core.invocation import adk_value

@@ -7,15 +7,14 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
 from agent_eval.agents.host import blame
-from agent_eval.agents.host._exit import HostExit, how_it_ended
+from agent_eval.agents.host._facts import HostExit, HostSpec, Turn, how_it_ended
 from agent_eval.agents.host._log import HostLog
 from agent_eval.agents.host._template import PROGRAM, Fork, HostTemplate, open_archive
 from agent_eval.agents.host.connection import (
@@ -26,7 +25,6 @@ from agent_eval.agents.host.connection import (
     ProtocolError,
     RemoteError,
 )
-from agent_eval.agents.host.outage import ModelOutages
 from agent_eval.agents.messages import (
     FilesOpened,
     Hello,
@@ -41,11 +39,8 @@ from agent_eval.agents.messages import (
     ToolsetListed,
     Waiting,
 )
-from agent_eval.agents.opened_files import OpenedFiles
 from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure, FailureKind
-from agent_eval.agents.sandbox import Process, Sandbox, kill_group, kill_now
-from agent_eval.core.limiter import Place
-from agent_eval.core.masking import Masker
+from agent_eval.agents.sandbox import Process, kill_group, kill_now
 
 ADAPTERS = (PROGRAM.with_name("agent_eval_deepeval.py"),)
 """Modules beside our package that custom metrics can use without installing them."""
@@ -60,82 +55,16 @@ _NO_PROCESS_IDS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostSpec:
-    """How to start hosts of one agent."""
-
-    python: Sequence[str]
-    agent_path: str
-    root: Path
-    sub_agent: str = ""
-    """The agent in its tree that becomes the root; empty for the root agent."""
-    working_directory: Path | None = None
-    """Their working directory; None for the root."""
-    sandbox: Sandbox
-    masker: Masker
-    log_dir: Path
-    log_limit: int = 5_000_000
-    """Bytes of each log."""
-    start_timeout: float = 120.0
-    """Seconds that a host has to load the agent."""
-    retry: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of google-genai's HttpRetryOptions, for model calls that configure none."""
-    outages: ModelOutages | None = None
-    """Tracks the models that the hosts call; None if no one needs it."""
-    role: Literal["agent", "metrics"] = "agent"
-    """What the hosts run: the agent, or its custom metrics."""
-    asks_for_tools: bool = False
-    """Whether the hosts ask before ADK runs the body of a tool."""
-    opened: OpenedFiles | None = None
-    """Receives the files that the hosts open; None if no one needs them."""
-
-
-class TurnTools(Protocol):
-    """Decides about the tool calls of a turn."""
-
-    def ask(self, call: ToolAsked, events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The result of `tool` (docs/host-protocol.md).
-
-        Args:
-            call: The call.
-            events: The events of the turn so far.
-
-        Raises:
-            AgentFailure: The turn ends here.
-        """
-        ...
-
-    def ran(self, result: ToolRan) -> None:
-        """The body has run."""
-        ...
-
-    def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
-        """The result of `toolset`."""
-        ...
-
-    def listed(self, listing: ToolsetListed) -> None:
-        """An MCP server was asked for its tools."""
-        ...
-
-
-@dataclass(kw_only=True, eq=False)
-class Turn:
-    """An active turn, or an active call of a custom metric."""
-
-    number: int
-    answer: asyncio.Future[Any]
-    events: list[Mapping[str, Any]] = field(default_factory=list)
-    waiting: Waiting | None = None
-    """What the turn was waiting for when it was cancelled."""
-    outage: asyncio.Future[AgentFailure]
-    """Gets the turn's failure as soon as the model that it calls is considered down, or a tool call can't be
-    answered."""
-    tools: TurnTools | None = None
-    """Decides about the turn's tool calls; None: every tool runs."""
-    place: Place | None = None
-    """The run's concurrency slot. It is released while the turn only waits to retry a model call."""
-    started: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the custom metric is called; before that, the call is queued."""
+_News = Waiting | Started | ToolRan | ToolsetListed | ModelNews | Pause
+_NEWS: Mapping[str, type[_News]] = {
+    "waiting": Waiting,
+    "started": Started,
+    "tool_ran": ToolRan,
+    "toolset_listed": ToolsetListed,
+    "model": ModelNews,
+    "pause": Pause,
+}
+"""Notifications about a turn."""
 
 
 class HostProcess:
@@ -324,52 +253,36 @@ class HostProcess:
         if turn.tools is None:
             return {"do": "run"}
         try:
-            return turn.tools.ask(call, turn.events)
+            return turn.tools.ask(call, lambda: turn.calls_of(turn.events))
         except AgentFailure as failure:
             turn.outage.set_result(failure)
             return NO_ANSWER
 
     def _on_notify(self, method: str, params: dict[str, Any]) -> None:
-        match method:
-            case "event":
-                number, event = params.get("turn"), params.get("event")
-                turn = self._turns.get(number) if isinstance(number, int) else None
-                if turn is not None and isinstance(event, dict):
-                    turn.events.append(event)
-            case "waiting":
-                waiting = Waiting.model_validate(params)
-                turn = self._turns.get(waiting.turn)
-                if turn is not None:
-                    turn.waiting = waiting
-            case "started":
-                turn = self._turns.get(Started.model_validate(params).turn)
-                if turn is not None:
-                    turn.started.set()
-            case "tool_ran" | "toolset_listed":
-                model = ToolRan if method == "tool_ran" else ToolsetListed
-                self._on_tools(model.model_validate(params))
-            case "model":
-                news = ModelNews.model_validate(params)
-                turn = self._turns.get(news.turn)
-                if turn is not None and self._spec.outages is not None:
-                    self._spec.outages.note(turn.outage, news)
-            case "pause":
-                pause = Pause.model_validate(params)
-                turn = self._turns.get(pause.turn)
-                if turn is not None:
-                    self._in_background(self._wait_and_resume(turn, pause))
-            case _:
-                pass  # from a newer host
+        if method == "event":
+            number, event = params.get("turn"), params.get("event")
+            turn = self._turns.get(number) if isinstance(number, int) else None
+            if turn is not None and isinstance(event, dict):
+                turn.events.append(event)
+        elif (model := _NEWS.get(method)) is not None:  # Others are from a newer host.
+            news = model.model_validate(params)
+            if (turn := self._turns.get(news.turn)) is not None:
+                self._on_news(turn, news)
 
-    def _on_tools(self, news: ToolRan | ToolsetListed) -> None:
-        """What a turn's tools did is recorded."""
-        turn = self._turns.get(news.turn)
-        if turn is None or turn.tools is None:
-            return
-        if isinstance(news, ToolRan):
-            turn.tools.ran(news)
-        else:
-            turn.tools.listed(news)
+    def _on_news(self, turn: Turn, news: _News) -> None:
+        match news:
+            case Waiting():
+                turn.waiting = news
+            case Started():
+                turn.started.set()
+            case ToolRan() if turn.tools is not None:
+                turn.tools.ran(news)
+            case ToolsetListed() if turn.tools is not None:
+                turn.tools.listed(news)
+            case ModelNews() if self._spec.outages is not None:
+                self._spec.outages.note(turn.outage, news)
+            case Pause():
+                self._in_background(self._wait_and_resume(turn, news))
 
     @property
     def pid(self) -> int:
@@ -379,18 +292,11 @@ class HostProcess:
 
     # -- turns
 
-    def begin(
-        self,
-        params: Mapping[str, Any],
-        method: str = "send",
-        *,
-        place: Place | None = None,
-        tools: TurnTools | None = None,
-    ) -> Turn:
+    def begin(self, params: Mapping[str, Any], method: str = "send") -> Turn:
         """Sends a turn, or a call of a custom metric (`evaluate`)."""
         number, answer = self._connection.ask(method, params)
         outage = asyncio.get_running_loop().create_future()
-        turn = Turn(number=number, answer=answer, outage=outage, place=place, tools=tools)
+        turn = Turn(number=number, answer=answer, outage=outage)
         self._turns[number] = turn
         answer.add_done_callback(lambda _: self._ended_turn(turn))
         return turn

@@ -5,7 +5,6 @@ from agent_eval.agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
     default_cache_dir,
-    discard_damaged,
     ensure_environment,
     run_setup,
 )
