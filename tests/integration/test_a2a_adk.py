@@ -114,8 +114,8 @@ async def check_turns_are_those_of_a_host(servers: Servers, local: AdkAgent, mes
         assert comparable(actual) == expected
         assert json.dumps(comparable(actual), sort_keys=True) == text, "whole numbers are integers"
         assert actual.duration is not None
-    assert servers.agent.server.shows_calls
-    assert servers.legacy.server.shows_calls
+    assert servers.agent.shows_calls
+    assert servers.legacy.shows_calls
     assert servers.agent.provenance["a2a"] == ("1.0" if servers.sdk.startswith("1") else "0.3")
 
 

@@ -11,7 +11,7 @@ from a2a_fake import CONTEXT, WORDS, Error, FakeA2a, Words, breaks, fake_a2a, ha
 from a2a_support import a2a_agent
 from adk_harness import failure, request, say
 
-from agent_eval.agents.a2a import _session
+from agent_eval.agents.a2a import agent as a2a_module
 from agent_eval.agents.a2a.agent import A2aAgent
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 from agent_eval.core.content import text_of, user_message
@@ -29,7 +29,7 @@ def words(request: pytest.FixtureRequest) -> Words:
 
 @pytest.fixture(autouse=True)
 def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_session, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(a2a_module, "_POLL_SECONDS", 0.02)
 
 
 async def started(fake: FakeA2a, **options: Any) -> A2aAgent:
@@ -54,7 +54,7 @@ async def test_turn__from_a_stream(words: Words) -> None:
     assert text_of(turn.final_response) == "It is 4."
     assert [(call.name, call.args) for call in tool_calls(turn.intermediate_data)] == [("roll", {"sides": 6})]
     assert [response.response for response in tool_responses(turn.intermediate_data)] == [{"n": 4}]
-    assert agent.server.shows_calls
+    assert agent.shows_calls
     [headers] = fake.headers
     extension = "a2a-extensions" if words is WORDS["1.0"] else "x-a2a-extensions"
     assert headers[extension] == "https://google.github.io/adk-docs/a2a/a2a-extension/"
@@ -128,7 +128,7 @@ async def test_calls__of_adk_rust_are_recognised_by_shape(words: Words) -> None:
         turn = await say(agent, "Roll!")
     assert [call.args for call in tool_calls(turn.intermediate_data)] == [{"sides": 6}]
     assert [response.id for response in tool_responses(turn.intermediate_data)] == ["1"]
-    assert agent.server.shows_calls
+    assert agent.shows_calls
 
 
 async def test_calls__are_hidden_until_the_server_shows_one(words: Words) -> None:
@@ -149,7 +149,7 @@ async def test_calls__are_visible_if_the_card_has_adks_extension(words: Words) -
         extensions = [{"uri": "https://google.github.io/adk-docs/a2a/a2a-extension/"}]
         fake.card = words.card(fake.url, capabilities={"streaming": True, "extensions": extensions})
         agent = await started(fake)
-        assert agent.server.shows_calls
+        assert agent.shows_calls
 
 
 async def test_input_required__the_next_message_continues_the_task(words: Words) -> None:
@@ -391,7 +391,7 @@ async def test_stream__of_many_chunks(words: Words) -> None:
 
 
 async def test_stream__larger_than_the_limit(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_session, "MAX_EVENT", 1_000)
+    monkeypatch.setattr(a2a_module, "MAX_EVENT", 1_000)
     stream = [words.task("submitted"), *[words.artifact("x" * 100, append=True)] * 10]
     async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
         caught = await failure(await started(fake), "Roll!")
@@ -472,7 +472,7 @@ async def test_start__reads_the_older_path_of_the_card() -> None:
         async with loopback(older) as server:
             agent = a2a_agent(server.url)
             await agent.start()
-            assert agent.server.card.url == f"{server.url}/a2a"
+            assert agent.card.url == f"{server.url}/a2a"
             assert agent.provenance == {
                 "driver": "a2a",
                 "url": server.url,
