@@ -8,7 +8,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, npm calls node, the container tests call act.
 lint lint-page test-browser test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test test-slow test-all crossings test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
+.PHONY: help demo demo-broken demo-judged test test-slow test-all crossings test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock site clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -91,8 +91,12 @@ lock: $(UV) ## Update the locked versions after a change in pyproject.toml; UPGR
 	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container --group browser \
 		--constraint requirements/run.txt --output-file requirements/dev.txt
 
+site: $(UV) ## Build the documentation's site, with search, in .site/html
+	python3 tools/site_of_docs.py
+	$(UV) tool run --from zensical==0.0.73 zensical build
+
 clean: ## Remove all files that the targets created
-	rm -rf $(PAGE_CHECKS)/node_modules .venv .venv-cli .uv .bench .mypy_cache .ruff_cache .pytest_cache agent-eval-results
+	rm -rf $(PAGE_CHECKS)/node_modules .venv .venv-cli .uv .bench .mypy_cache .ruff_cache .pytest_cache .site agent-eval-results
 
 .venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt | $(UV)
 	$(UV) venv --quiet --allow-existing .venv
