@@ -211,7 +211,7 @@ def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -
             recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
     except UnusableRecording as error:
         message = f"The recording {recording} can't be used: {error}."
-        return [Problem(severity=Severity.ERROR, code="recording-unusable", message=message, hint=error.hint)]
+        return [Problem(code="recording-unusable", message=message, hint=error.hint)]
     if not holds_runs(path):
         return []  # An eval set answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
@@ -236,7 +236,6 @@ def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -
 def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidates: Sequence[str]) -> Problem:
     set_id, eval_id = key
     return Problem(
-        severity=Severity.ERROR,
         code="recording-ambiguous",
         message=f"The recording {recording} can't be matched with the case `{eval_id}` of eval set `{set_id}`: it "
         f"could belong to {' or '.join(candidates[:5])}.",
@@ -262,7 +261,6 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     wrong = "is not a regular file" if source and path.exists() else "does not exist"
     wrong = f"holds no {RECORDINGS}" if source and path.is_dir() else wrong
     return Problem(
-        severity=Severity.ERROR,
         code="recording-not-found",
         message=f"{origin} names the recording {source or '(nothing)'}, which {wrong}",
         hint="Write `recorded:FILE`, where FILE is an eval set or an output directory of an earlier run.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands.publish import comment
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless
 from agent_eval.pipeline import links_of
 from agent_eval.results import FILES
@@ -50,7 +50,7 @@ def link_problems(settings: Settings, ci: CIContext) -> list[Problem]:
 
 
 def _error(message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
+    return Problem(code="setting-invalid", message=message, hint=hint)
 
 
 def _links(settings: Settings, ci: CIContext) -> Links:

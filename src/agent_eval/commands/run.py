@@ -176,10 +176,10 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
     with contextlib.ExitStack() as stack:
         if (link := link_in(settings.output, settings.root.absolute())) is not None:
             message = f"{relative(link, settings.root)} is a symbolic link: results would be written elsewhere."
-            problem = Problem(severity=Severity.ERROR, code="output-dir-linked", message=message, hint=hint)
+            problem = Problem(code="output-dir-linked", message=message, hint=hint)
         elif (file := file_in(settings.output)) is not None:
             message = f"{relative(file, settings.root)} is a file: no results can be written there."
-            problem = Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
+            problem = Problem(code="setting-invalid", message=message, hint=hint)
         elif (refused := output_refused(settings)) is not None:
             problem = refused
         else:
@@ -189,12 +189,12 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
                 where = relative(settings.output, settings.root)
                 message = f"{where} is in use by another agent-eval (process {used.holder})."
                 hint = "Wait until it has ended, or give this run another `--output-dir`."
-                problem = Problem(severity=Severity.ERROR, code="output-dir-in-use", message=message, hint=hint)
+                problem = Problem(code="output-dir-in-use", message=message, hint=hint)
             except PermissionError:
                 where = relative(settings.output, settings.root)
                 message = f"{where} can't be written: {why_unwritable(settings.output)}"
                 hint = "Name another --output-dir, or give that user the permission to write there."
-                problem = Problem(severity=Severity.ERROR, code="output-dir-unwritable", message=message, hint=hint)
+                problem = Problem(code="output-dir-unwritable", message=message, hint=hint)
             else:
                 yield settings, []
                 return

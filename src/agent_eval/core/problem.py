@@ -23,7 +23,7 @@ class Severity(enum.StrEnum):
 class Problem:
     """A finding in an eval file, a config file or the settings."""
 
-    severity: Severity
+    severity: Severity = Severity.ERROR
     """Errors stop everything before a single model call is paid for; the others are shown."""
     code: str
     """Stable, kebab-case, documented in docs/problems.md, e.g. `unknown-metric`."""

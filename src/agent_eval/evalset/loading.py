@@ -75,7 +75,6 @@ def _load_suite(root: Path, discovery: Discovery, *, config: Path | None, initia
     if clean and not any(file.cases for file in loaded):
         problems.append(
             Problem(
-                severity=Severity.ERROR,
                 code="no-eval-cases",
                 message="The eval files contain no cases, so nothing would be gated.",
                 hint="Add a case, or select other files.",
@@ -145,7 +144,6 @@ def _unmatched_ids(discovery: Discovery, ids: dict[str, list[str]]) -> list[Prob
                 existing = f"Its cases: {existing}." if eval_ids else "It has no cases."
                 problems.append(
                     Problem(
-                        severity=Severity.ERROR,
                         code="unknown-eval-id",
                         message=f"No case of `{selector.path}` matches `{pattern}`.",
                         hint=f"Did you mean {' or '.join(close)}?" if close else existing,

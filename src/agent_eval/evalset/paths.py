@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 
 
 def absolute(path: Path) -> Path:
@@ -51,7 +51,6 @@ def dangling_link(link: Path, root: Path) -> Problem:
         if error.errno == errno.ELOOP:
             target = "itself"
     return Problem(
-        severity=Severity.ERROR,
         code="dangling-link",
         message=f"The symbolic link points to {target}.",
         hint="Commit its target, check out the submodule that contains it, or remove the link.",

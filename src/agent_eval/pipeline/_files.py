@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ def baseline_problems(settings: Settings, ci: CIContext) -> list[Problem]:
         return []
     return [
         Problem(
-            severity=Severity.ERROR,
             code="baseline-not-found",
             message=f"There is no {'; no '.join(nowhere)}: `gate: {settings.gate}` has nothing to compare with.",
             hint="Correct the path in `baseline`, which is relative to the repository's root. To record the first one, "

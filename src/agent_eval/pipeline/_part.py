@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.files import MAX_RESULTS, read_regular
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import plural
 from agent_eval.pipeline.context import model_settings
 from agent_eval.pipeline.output import Outcome, Recorded, write
@@ -86,7 +86,6 @@ def read_shard_plan(path: Path | None, root: Path) -> tuple[RecordedSeconds | No
     except (ValueError, KeyError, TypeError):
         why = "It is not the output of `agent-eval validate --plan --durations ... --format json`"
     problem = Problem(
-        severity=Severity.ERROR,
         code="shard-plan-invalid",
         message=f"shard-plan: {path} can't be used. {why}.",
         hint="Write it with `agent-eval validate --plan --durations RESULTS --format json > FILE`.",

@@ -348,4 +348,4 @@ def unreadable_directories(settings: Settings) -> list[str]:
 
 def refusal(*, code: str, message: str, hint: str) -> Problem:
     """An error that ends the merge with exit code 2."""
-    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
+    return Problem(code=code, message=message, hint=hint)

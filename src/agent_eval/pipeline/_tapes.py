@@ -52,7 +52,6 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
     unable = {choice.path for choice in choices.by_file.values() if not choice.driver.replays_tools}
     problems = [
         Problem(
-            severity=Severity.ERROR,
             code="tools-unsupported",
             message=f"`tools` is `{settings.tools}`, but the tools of the agent `{path}` do not run under agent-eval's "
             "control.",
@@ -64,7 +63,6 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
     if settings.resume and settings.tools != "replay":
         problems.append(
             Problem(
-                severity=Severity.ERROR,
                 code="tools-unsupported",
                 message=f"`--resume` can't be combined with `tools: {settings.tools}`: the calls of reused runs would "
                 "be missing on the tapes.",
@@ -191,7 +189,6 @@ def recording_refused(settings: Settings, ci: CIContext, *, in_ci: bool) -> list
         return []
     return [
         Problem(
-            severity=Severity.ERROR,
             code="tools-record-in-ci",
             message=f"`tools` is `{settings.tools}`, and this is CI: it runs the tools and writes into the checkout.",
             hint="Record on your machine, and commit the tapes (docs/tools.md). `--yes` records nevertheless.",

@@ -21,7 +21,7 @@ from agent_eval.baseline import (
     open_git,
 )
 from agent_eval.core.files import MAX_SETTINGS, read_regular
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import listed
 from agent_eval.forge import Activity, Event, EventError, ForgeError, Host
 from agent_eval.github import GITHUB
@@ -154,7 +154,7 @@ def _host(environ: Mapping[str, str]) -> tuple[Host, Event]:
 
 
 def _error(code: str, message: str, hint: str | None) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
+    return Problem(code=code, message=message, hint=hint)
 
 
 def _forge(settings: Settings, host: Host, event: Event, log: Callable[[str], None]) -> Forge | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.process import collector_paused
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative, remove_logs
 
@@ -157,7 +157,6 @@ def output_refused(settings: Settings) -> Problem | None:
         return None
     where = relative(settings.output, settings.root)
     return Problem(
-        severity=Severity.ERROR,
         code="output-dir-part",
         message=f"{where} has the results of part {part.index} of {part.total}, and this merge would overwrite them.",
         hint="Name another `output-dir`.",

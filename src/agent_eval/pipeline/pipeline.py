@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.process import FULL, Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
@@ -181,7 +181,6 @@ def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | N
 
 def _not_ended(error: Exception) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="agent-not-ended",
         message=f"At the end of the run {error}. The sealed directories stay sealed",
         hint="End these processes (as root) and run again: the next run unseals the directories (docs/security.md).",
@@ -190,7 +189,6 @@ def _not_ended(error: Exception) -> Problem:
 
 def _disk_full(error: OSError) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="disk-full",
         message=f"The run ended early: {error}",
         hint="Free space there and run again with --resume, which continues after the finished runs; or name another "

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Problem, has_error
 from agent_eval.criteria import (
     INFORMATIONAL,
     Criterion,
@@ -243,7 +243,6 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
         if reason or not supported(criterion.metric, judged=judge is not None):
             problems.append(
                 Problem(
-                    severity=Severity.ERROR,
                     code="metric-unsupported",
                     message=f"{reason or f'This version has no scorer for `{criterion.metric}`'}.",
                     hint="Remove it from `criteria`, or move these cases to their own directory and exclude it "
@@ -254,7 +253,6 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
     is_audio = (file.config.user_simulator_config or {}).get("type") == "llm_audio"
     problems += [
         Problem(
-            severity=Severity.ERROR,
             code="scenario-unsupported",
             message=f"The case `{selected.case.eval_id}` needs a simulated user that speaks (`llm_audio`).",
             hint="Only text is supported: remove `type` from `user_simulator_config`, or select other cases.",
@@ -269,7 +267,6 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
 
 def _recorded_metric(metric: str, config: str) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="custom-metric-without-agent",
         message=f"The custom metric `{metric}` runs in the agent's environment, and a recording has none.",
         hint="Run the agent, or remove the metric from `criteria`.",
@@ -284,7 +281,6 @@ def _package_problem(criterion: CriterionConfig, config: str) -> list[Problem]:
         message = str(fault)
         return [
             Problem(
-                severity=Severity.ERROR,
                 code="criterion-package-broken",
                 message=f"{message[:1].upper()}{message[1:]}.",
                 hint="The package is installed in agent-eval's environment: update or remove it there.",

@@ -32,7 +32,7 @@ from agent_eval.agents.tapes import (
 )
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.invocation import Invocation
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.criteria import ToolTrajectory, unlabelled
 from agent_eval.evalset.paths import name_of
@@ -174,7 +174,7 @@ class Tapes:
         except OSError as error:
             message = f"{error.strerror}: {harmless(str(error.filename))}"
             hint = "Make it readable, or exclude it: a pattern that begins with `!` takes files out of `depends`."
-            return [Problem(severity=Severity.ERROR, code="tool-rule-invalid", message=message, hint=hint)]
+            return [Problem(code="tool-rule-invalid", message=message, hint=hint)]
         return []
 
     def _index(self, planned: PlannedCase) -> TapeIndex | None:

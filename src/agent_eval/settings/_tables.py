@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.patterns import PathPatterns
-from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
+from agent_eval.core.problem import MAX_PROBLEMS, Problem
 from agent_eval.core.selectors import nearby
 from agent_eval.core.toml_lines import Path as KeyPath
 from agent_eval.core.toml_lines import line_at
@@ -44,7 +44,6 @@ class TableReader:
     def error(self, message: str, at: KeyPath, hint: str | None = None, *, code: str = "") -> None:
         """Adds an error about a key, or about the table that lacks it."""
         problem = Problem(
-            severity=Severity.ERROR,
             code=code or self.code,
             message=message,
             hint=f"Write e.g.\n    {self.example}" if hint is None else hint,

@@ -12,7 +12,7 @@ from types import EllipsisType
 from typing import Any
 
 from agent_eval.core.files import MAX_SETTINGS, read_regular
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.settings.options import Setting
 from agent_eval.settings.parsers import ExpectedError
 from agent_eval.settings.settings import BY_INPUT, SETTINGS, Settings
@@ -68,7 +68,6 @@ def read_settings(
             shown = f"{raw!r} " if isinstance(error, ExpectedError) else ""
             problems.append(
                 Problem(
-                    severity=Severity.ERROR,
                     code="setting-invalid",
                     message=f"{source}: {shown}{error}.",
                     hint=setting.help,
@@ -110,7 +109,6 @@ def _headers_for_file(values: Mapping[str, Any], sources: Mapping[str, str], in_
         named["agent",] = values["agent"]
     return [
         Problem(
-            severity=Severity.ERROR,
             code="remote-agent-headers",
             message=f"`agent-headers` is set, but the address {agent} is in {CONFIG_FILE}, which a pull request can "
             "change. The headers would go to any address that it names.",
@@ -132,7 +130,6 @@ def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
     declared = {key[1] for key in in_file.lines if len(key) > 1 and key[0] == "servers"}  # valid or not
     return [
         Problem(
-            severity=Severity.ERROR,
             code="server-unknown",
             message=f"The agent `{name}` has no table [servers.{name.removeprefix(PREFIX)}] in {CONFIG_FILE}.",
             hint=f"Known servers: {', '.join(in_file.servers) or 'none'} (docs/remote-agents.md).",
@@ -155,7 +152,6 @@ def _part_conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
     }
     return [
         Problem(
-            severity=Severity.ERROR,
             code="setting-invalid",
             message=f"{sources.get(name, name)} and {sources['shard']} exclude each other: {reason}.",
             hint=f"Remove `{name}` or `shard`.",

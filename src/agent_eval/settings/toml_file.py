@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_eval.agents.driver import ServerSpec
 from agent_eval.agents.tape_rules import ToolRule
-from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, capped
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, capped
 from agent_eval.core.toml_lines import Path as KeyPath
 from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 from agent_eval.gate.policy import Policy
@@ -102,7 +102,6 @@ def read_settings_file(text: str) -> FileSettings:
 def unreadable(why: str, line: int | None = None, column: int | None = None) -> Problem:
     """The problem of a file that can't be read."""
     return Problem(
-        severity=Severity.ERROR,
         code="settings-file-unreadable",
         message=f"{CONFIG_FILE} can't be read: {why}",
         hint="The file must be TOML, e.g. `num-runs = 3`.",
@@ -137,7 +136,6 @@ def unknown(name: str, what: str, near: str | None, file: str | None, line: int 
     tables = "[agents], [servers.NAME], [[tool]], [prices], [[policy]] and [[quarantine]]"
     names = f"Known settings: {', '.join(BY_INPUT)}, and the tables {tables}."
     return Problem(
-        severity=Severity.ERROR,
         code="setting-unknown",
         message=f"There is no setting for {what}.",
         hint=f"Use {FORMER[name]}." if name in FORMER else f"Did you mean `{near}`?" if near else names,
@@ -163,7 +161,6 @@ def _not_in_file(name: str, line: int | None) -> Problem:
     secret = BY_INPUT[name].secret
     elsewhere = f"the flag `--{name}`" if secret is None else f"the variable {secret}"
     return Problem(
-        severity=Severity.ERROR,
         code="setting-not-in-file",
         message=f"`{name}` can't be set in {CONFIG_FILE}, because a pull request could change it.",
         hint=f"Set it in the workflow as the input `{name}`, or with {elsewhere}.",
@@ -174,7 +171,6 @@ def _not_in_file(name: str, line: int | None) -> Problem:
 
 def _invalid(what: str, message: str, line: int | None, name: str = "") -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="setting-invalid",
         message=f"{what} {message}".rstrip() + ".",
         hint=BY_INPUT[name].help if name in BY_INPUT else None,

@@ -62,7 +62,7 @@ class EditedFile:
 
     def edit_problem(self, code: str, message: str, hint: str) -> EditError:
         """An error about this file."""
-        return EditError([Problem(severity=Severity.ERROR, code=code, message=message, hint=hint, file=self.name)])
+        return EditError([Problem(code=code, message=message, hint=hint, file=self.name)])
 
 
 def open_case(path: Path, name: str, eval_id: str) -> EditedFile:
@@ -80,7 +80,6 @@ def open_case(path: Path, name: str, eval_id: str) -> EditedFile:
         data = read_regular(path, MAX_TEXT)
     except OSError as error:
         problem = Problem(
-            severity=Severity.ERROR,
             code="unreadable-file",
             message=f"The file can't be read: {error.strerror or error}.",
             hint="Check that it exists and that this user may read it.",

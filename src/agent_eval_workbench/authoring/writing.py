@@ -57,7 +57,6 @@ def write(root: Path, file: OpenFile, proposals: Sequence[Proposal]) -> list[Pro
 def patch_problem(file: str, error: PatchError) -> Problem:
     """The problem of a text that can't be changed."""
     return Problem(
-        severity=Severity.ERROR,
         code="accept-patch",
         message=f"Nothing was written: {error}.",
         hint="Remove duplicate keys, or start again if the file was changed meanwhile.",

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agent_eval.core.content import model_message, text_of, user_message
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import Conversation
@@ -186,7 +186,7 @@ def parse_labels(data: bytes, name: str, target: TargetCriterion) -> tuple[Label
 
 
 def _file_error(file: str, code: str, message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint, file=file)
+    return Problem(code=code, message=message, hint=hint, file=file)
 
 
 class _Reader:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.criteria import why_not
 from agent_eval.criteria.judged import verdict_scale
 from agent_eval.evalset.models import CRITERION_MODELS, JUDGED_METRICS, METRICS, CriterionConfig
@@ -169,4 +169,4 @@ def _name_problem(metric: str) -> Problem | None:
 
 
 def _error(code: str, message: str, hint: str | None = None, *, file: str | None = None) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint, file=file)
+    return Problem(code=code, message=message, hint=hint, file=file)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, print_problems, settings_of
 from agent_eval.core.content import text_of
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import plural
 from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import Judge, Options, judge_calls
@@ -120,7 +120,6 @@ def _announcement(labels: LabelSet, target: TargetCriterion, options: Options) -
 
 def _one_sided(labels: LabelSet) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="labels-one-sided",
         message=f"All labels are {labels.labels[0].word!r}, so kappa can't tell agreement from chance.",
         hint="Add responses with other labels, or omit `--min-kappa`.",

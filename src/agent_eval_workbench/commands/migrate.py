@@ -136,7 +136,6 @@ def _invalid(text: str, new: Path) -> list[Problem]:
 
 def _exists(new: Path) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="file-exists",
         message="The file exists already; nothing is written.",
         hint="Name a new file: the cases of an eval set are expectations that someone has checked.",
@@ -146,7 +145,6 @@ def _exists(new: Path) -> Problem:
 
 def _unused_option(old: Path) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="source-unreadable",
         message="`--session` and `--state-scopes` are for sessions and traces, and the file is neither.",
         hint="Leave them out, or name a session of ADK, a session database, or a trace.",
@@ -160,7 +158,6 @@ def _write(text: str, new: Path) -> list[Problem]:
     except OSError as error:
         return [
             Problem(
-                severity=Severity.ERROR,
                 code="unwritable-file",
                 message=f"The file can't be written: {error.strerror}.",
                 hint="Check the directory's permissions.",

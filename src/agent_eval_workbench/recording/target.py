@@ -49,7 +49,7 @@ class Refused(Exception):
 
 def error(code: str, message: str, hint: str | None = None, *, file: str | None = None) -> Refused:
     """The refusal for one reason; see `Problem`."""
-    return Refused([Problem(severity=Severity.ERROR, code=code, message=message, hint=hint, file=file)])
+    return Refused([Problem(code=code, message=message, hint=hint, file=file)])
 
 
 def new_set_id(new: Path, root: Path | None) -> tuple[str, list[Problem]]:

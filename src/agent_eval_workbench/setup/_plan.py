@@ -126,7 +126,7 @@ def apply(setup: Setup) -> None:
 
 
 def _error(code: str, message: str, hint: str) -> Setup:
-    return Setup(problems=(Problem(severity=Severity.ERROR, code=code, message=message, hint=hint),))
+    return Setup(problems=(Problem(code=code, message=message, hint=hint),))
 
 
 def _can_write(path: Path, root: Path) -> bool:

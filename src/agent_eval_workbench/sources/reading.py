@@ -116,7 +116,7 @@ def read_recordings(compressed: BinaryIO, name: str, request: Request = ALL) -> 
             values = list(_json_lines(_bounded(file), name))
     except (OSError, EOFError, zlib.error, ValueError) as error:
         message = f"It is damaged: {first_line(str(error))}."
-        problem = Problem(severity=Severity.ERROR, code="source-unreadable", message=message, file=name)
+        problem = Problem(code="source-unreadable", message=message, file=name)
         return Source(kind="the recordings of a run", conversations=(), problems=(problem,))
     return _of_values(values, name, request)
 
@@ -316,7 +316,7 @@ def _read_database(path: Path, name: str, request: Request) -> Source:
             notices = [_pickled(name)] if is_pickled(connection) else []
             return _from_stored(sessions(connection, name), kind, name, request, notices)
     except UnreadableDatabase as error:
-        problem = Problem(severity=Severity.ERROR, code="source-unreadable", message=str(error), file=name)
+        problem = Problem(code="source-unreadable", message=str(error), file=name)
         return Source(kind=kind, conversations=(), problems=(problem,))
 
 
@@ -364,6 +364,6 @@ def _source(
         what = f"no session `{missing[0]}`" if missing else "no conversation"
         hint = "Leave out --session to read all sessions." if missing else "Check that the agent was asked anything."
         message = f"It is {kind}, and has {what}."
-        problems.append(Problem(severity=Severity.ERROR, code="source-empty", message=message, hint=hint, file=file))
+        problems.append(Problem(code="source-empty", message=message, hint=hint, file=file))
     ordered = sorted(conversations, key=lambda conversation: conversation.started_at)
     return Source(kind=kind, conversations=tuple(ordered), problems=tuple(problems))

@@ -29,7 +29,6 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     if not why:
         return None
     return Problem(
-        severity=Severity.ERROR,
         code="remote-agent-url",
         message=f"{origin} names an agent behind A2A, but its address can't be used: {why}.",
         hint="Write `a2a:http://HOST:PORT`, with the path above `/.well-known/agent-card.json` if there is one.",

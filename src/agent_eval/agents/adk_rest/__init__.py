@@ -31,7 +31,6 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
         parse_url(source)
     except ValueError as error:
         return Problem(
-            severity=Severity.ERROR,
             code="remote-agent-url",
             message=f"{origin} names an agent behind ADK's REST interface, but its address can't be used: {error}.",
             hint="Write `adk:http://HOST:PORT`, with a prefix and `#APP` if the server needs them.",

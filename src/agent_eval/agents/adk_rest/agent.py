@@ -42,7 +42,7 @@ from agent_eval.agents.protocol import (
     SessionRequest,
 )
 from agent_eval.core.limiter import Place
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import first_line, shorten
 
 if TYPE_CHECKING:
@@ -422,7 +422,6 @@ def _not_in_a_path(server: str, user: str) -> AgentRefused:
 def _state_ignored(server: str, keys: list[str], case: str) -> AgentRefused:
     return AgentRefused(
         Problem(
-            severity=Severity.ERROR,
             code="remote-state-ignored",
             message=f"The server at {server} does not take over the state of a session: "
             f"{', '.join(f'`{key}`' for key in sorted(keys)[:5])} of {case or 'a case'} is missing or different there, "

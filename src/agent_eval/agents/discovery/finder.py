@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from agent_eval.agents.driver import Driver
 from agent_eval.agents.registry import driver_of
 from agent_eval.core.files import open_regular
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import carriable, without_credentials
 from agent_eval.evalset.models import LoadedFile
 
@@ -198,7 +198,6 @@ class Finder:
         if name.startswith(("http://", "https://")):
             address = plain(without_credentials(name))
             return None, Problem(
-                severity=Severity.ERROR,
                 code="remote-agent-url",
                 message=f"{who} names the address {address}, but not its protocol",
                 hint=f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A.",
@@ -228,7 +227,7 @@ class Finder:
         hint = WHAT_IS_AN_AGENT
         if suggestions:
             hint = f"Did you mean {' or '.join(suggestions[:5])}?\n{hint}"
-        return None, Problem(severity=Severity.ERROR, code="agent-not-found", message=message, hint=hint, file=file)
+        return None, Problem(code="agent-not-found", message=message, hint=hint, file=file)
 
     def _missing_files(self, directory: Path) -> str:
         """Why the files of a directory are not an agent."""

@@ -176,7 +176,6 @@ def _mapped(
         except ValueError as error:
             problems.append(
                 Problem(
-                    severity=Severity.ERROR,
                     code="agent-mapping-invalid",
                     message=f'"{pattern}" in [agents] is not a pattern: {error}',
                     hint="Patterns use .gitignore syntax, e.g. `evals/weather/**`.",
@@ -287,7 +286,6 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
         if others:
             hint = f"Start agent-eval in {plain(str(top))}, which has {_listed(others)}."
         return Problem(
-            severity=Severity.ERROR,
             code=failure.code,
             message=f"no agent was found for {who}, nor anywhere in {where}{lacking}",
             hint=hint,
@@ -298,7 +296,6 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
     lines += [f"#   or {json.dumps(name)}" for name in candidates[1:5]]
     mapping = "\n    ".join(("[agents]", *lines))
     return Problem(
-        severity=Severity.ERROR,
         code=failure.code,
         message=message,
         hint=f"Set `--agent`, or add to {CONFIG_FILE} in the repository's root:\n    {mapping}",

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from agent_eval.agents.http._address import is_loopback
 from agent_eval.agents.http.client import HttpFailure, Reply
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, EnvironmentFailure, FailureKind
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import first_line
 from agent_eval.net.statuses import NO_ACCESS, OF_A_PROXY
 
@@ -39,7 +39,7 @@ class ServerProcess(Protocol):
 
 def refused(message: str, hint: str | None = None) -> AgentRefused:
     """A mistake in the configuration, which ends the run with exit 2."""
-    problem = Problem(severity=Severity.ERROR, code="remote-agent-refused", message=message, hint=hint)
+    problem = Problem(code="remote-agent-refused", message=message, hint=hint)
     return AgentRefused(problem)
 
 

@@ -139,7 +139,6 @@ def _end(account: Account, killer: Killer | None) -> None:
 
 def _unsealed(error: OSError) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="agent-not-isolated",
         message=f"The agent must not read {error.filename}, and it can't be closed to it: {error.strerror}",
         hint=f"Mount it writable, close it to others first (`chmod go= {error.filename}`), or run as a user other than "

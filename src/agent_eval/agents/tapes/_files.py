@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_eval.agents.tapes._tape import SCHEMA_VERSION, Tape
 from agent_eval.core.files import read_regular
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless
 from agent_eval.evalset.json import parse_document, write_text
 from agent_eval.evalset.paths import name_of
@@ -108,7 +108,7 @@ def _located(data: bytes, name: str, error: ValidationError) -> list[Problem]:
 
 
 def _problem(name: str, message: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code=_CODE, message=message, hint=_HINT, file=name)
+    return Problem(code=_CODE, message=message, hint=_HINT, file=name)
 
 
 def tape_text(tape: Tape) -> str:

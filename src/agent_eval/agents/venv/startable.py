@@ -115,4 +115,4 @@ def _access_hint(part: Path, isolation: Isolation) -> str:
 
 
 def _error(code: str, message: str, hint: str | None) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
+    return Problem(code=code, message=message, hint=hint)

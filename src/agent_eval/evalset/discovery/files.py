@@ -95,7 +95,6 @@ def discover(
 
 def _invalid_name(name: str) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="file-name-not-utf8",
         message="The path of the file is not UTF-8, so reports can't name its cases.",
         hint="Rename it, or exclude it.",
@@ -114,7 +113,6 @@ def _patterns(option: str, lines: Sequence[str], problems: list[Problem]) -> Pat
     except ValueError as error:
         problems.append(
             Problem(
-                severity=Severity.ERROR,
                 code="pattern-invalid",
                 message=f"`{option}` has an invalid pattern: {error}.",
                 hint="Patterns use .gitignore syntax, e.g. `evals/slow/`.",
@@ -136,7 +134,6 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
         "To create one of a conversation with the agent: `agent-eval record evals/NAME.evalset.json`.",
     ]
     return Problem(
-        severity=Severity.ERROR,
         code="no-eval-files",
         message=f"No eval file was found in {where}.",
         hint=" ".join(hints),
@@ -170,7 +167,7 @@ def _missing(root: Path, selector: Selector) -> Problem:
     elif "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
         hint = "Only local files are read; download it first."
         shown = ":".join([selector.path, *selector.ids[:1]])
-    return Problem(severity=Severity.ERROR, code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
+    return Problem(code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -308,7 +305,7 @@ class _Search:
 
     def _outside(self, link: Path) -> Problem:
         return Problem(
-            severity=Severity.ERROR,  # As for a broken link, because its cases would be missing silently.
+            # As for a broken link, because its cases would be missing silently.
             code="link-outside-root",
             message="The link points outside the repository, so it is not followed and its cases can't be run.",
             hint="Commit its target, pass the path of the link to follow it, or exclude it.",
@@ -317,7 +314,6 @@ class _Search:
 
     def _absent(self, path: Path, message: str) -> Problem:
         return Problem(
-            severity=Severity.ERROR,
             code="not-checked-out",
             message=message,
             hint="Check it out, or exclude it.",

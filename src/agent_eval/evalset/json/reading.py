@@ -121,7 +121,6 @@ def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Docu
         reason = error.strerror or str(error)
         return None, [
             Problem(
-                severity=Severity.ERROR,
                 code="unreadable-file",
                 message=f"The file can't be read: {reason}.",
                 hint="Check that it exists and that this user may read it.",
@@ -251,7 +250,6 @@ def _is_too_deep(value: Any) -> bool:
 
 def _too_deep(file: str) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code="nested-too-deeply",
         message=f"The file nests lists or objects more than {_DEEPEST} deep.",
         hint="Check that it is an eval file; eval files never nest that deeply.",
@@ -272,7 +270,6 @@ def _finite_float(text: str) -> float:
 
 def _syntax_problem(file: str, finding: SyntaxFinding) -> Problem:
     return Problem(
-        severity=Severity.ERROR,
         code=finding.code,
         message=finding.message,
         hint=finding.hint,

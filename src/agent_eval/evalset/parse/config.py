@@ -114,7 +114,6 @@ class ConfigFinder:
             name = name_of(path, self.root)
             return None, [
                 Problem(
-                    severity=Severity.ERROR,
                     code="config-not-found",
                     message=f"The config file `{name}` does not exist.",
                     hint="Set the path of a test_config.json. By default, the nearest one applies.",
