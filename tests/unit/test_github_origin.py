@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.github._origin import check_encrypted, checked_api_url, resolve_link, same_origin
+from agent_eval.github.client import check_encrypted, checked_api_url, resolve_link, same_origin
 from agent_eval.github.errors import GitHubError
 
 API = "https://api.github.com"

@@ -192,7 +192,7 @@ def _open_files(
 def entries(offer: Offer, options: Options) -> list[dict[str, Any]]:
     """A row for each case: what would be accepted, or why nothing is."""
     rows = [_row(item, options) for item in offer.prospects]
-    return rows + [_refused_row(refusal) for refusal in offer.refusals]
+    return rows + [_blank_row(item.case, len(item.case.runs), item.problem) for item in offer.refusals]
 
 
 def list_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -205,22 +205,21 @@ def list_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _refused_row(refusal: CaseRefused) -> dict[str, Any]:
-    case = refusal.case
+def _blank_row(case: CaseReport, runs: int, refusal: Problem | None = None, label: str = "") -> dict[str, Any]:
     return {
         "case_id": case.case_id,
         "file": case.file,
         "eval_id": case.eval_id,
         "line": case.line,
         "status": case.status,
-        "label": "",
+        "label": label,
         "fields": [],
-        "runs": len(case.runs),
+        "runs": runs,
         "run": None,
         "alike": None,
         "passing": None,
         "scores": {},
-        "refusal": _reason(refusal.problem),
+        "refusal": None if refusal is None else _reason(refusal),
     }
 
 
@@ -228,23 +227,9 @@ def _row(item: Prospect, options: Options) -> dict[str, Any]:
     try:
         proposal = asyncio.run(propose_for(item, options))
     except CaseRefused as refusal:
-        return {**_refused_row(refusal), "label": item.label, "runs": len(item.runs)}
-    case = item.report
-    row: dict[str, Any] = {
-        "case_id": case.case_id,
-        "file": case.file,
-        "eval_id": case.eval_id,
-        "line": case.line,
-        "status": case.status,
-        "label": item.label,
-        "fields": list(proposal.fields),
-        "runs": len(item.runs),
-        "run": proposal.run.run + 1,
-        "alike": proposal.alike,
-        "passing": None,
-        "scores": {},
-        "refusal": None,
-    }
+        return _blank_row(refusal.case, len(item.runs), refusal.problem, item.label)
+    row = _blank_row(item.report, len(item.runs), label=item.label)
+    row |= {"fields": list(proposal.fields), "run": proposal.run.run + 1, "alike": proposal.alike}
     if options.rescore:
         row["passing"] = proposal.passing
         row["scores"] = {

@@ -186,16 +186,7 @@ def _turn(file: EditedFile, turn: Mapping[str, Any], number: int, edits: Edits) 
     args = {place: value for (turn_number, place), value in edits.args.items() if turn_number == number}
     if calls or said or args:
         key = spelled(changed, "intermediate_data")
-        data = changed.get(key) or {}
-        events = spelled(data, "invocation_events")
-        steps = _Events(data.get(events) or []) if events in data else _Lists(data)
-        subject = f"Turn {number}"
-        for place in sorted({*calls, *args}):
-            _check(file, place, steps.call_count, "call", subject)
-        for place in sorted(said):
-            _check(file, place, steps.said_count, "intermediate response", subject)
-        value = steps.changed(calls, said, args)
-        changed[key] = {**data, events: value} if events in data else value
+        changed[key] = _with_steps(file, changed.get(key) or {}, f"Turn {number}", calls, said, args)
     return changed
 
 
@@ -217,80 +208,63 @@ def _with_text(file: EditedFile, content: Any, text: str, role: str) -> dict[str
     return {**content, "parts": [*parts[:place], {**parts[place], "text": text}, *parts[place + 1 :]]}
 
 
-class _Lists:
-    """The calls and responses of `intermediate_data` as flat lists."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
-        self._uses: list[dict[str, Any]] = get(data, "tool_uses") or []
-        self._said: list[Any] = get(data, "intermediate_responses") or []
-        self.call_count, self.said_count = len(self._uses), len(self._said)
-
-    def changed(self, calls: set[int], said: set[int], args: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-        """The data without these calls and responses (1-based), and with these args."""
-        data = dict(self._data)
-        if calls or args:
-            uses = [
-                {**use, "args": dict(args[place])} if place in args else use
-                for place, use in enumerate(self._uses, 1)
-                if place not in calls
-            ]
-            data[spelled(data, "tool_uses")] = uses
-            responses = spelled(data, "tool_responses")
-            if data.get(responses):
-                data[responses] = self._responses(data[responses], calls)
-        if said:
-            kept = [item for place, item in enumerate(self._said, 1) if place not in said]
-            data[spelled(data, "intermediate_responses")] = kept
-        return data
-
-    def _responses(self, responses: list[dict[str, Any]], calls: set[int]) -> list[dict[str, Any]]:
-        """The responses without those to removed calls: by id, or if there is none, by the order of a tool's calls."""
-        identities = _identities(responses)
-        removed = _removed(self._uses, calls)
-        return [response for response, key in zip(responses, identities, strict=True) if key not in removed]
-
-
-class _Events:
-    """The calls and responses of `invocation_events`, in which they are parts of events."""
-
-    def __init__(self, events: list[dict[str, Any]]) -> None:
-        self._events = events
-        self._calls = [part for event in events for part in _parts(event) if get(part, "function_call") is not None]
-        self._said = [event for event in events if _is_text(event)]
-        self.call_count, self.said_count = len(self._calls), len(self._said)
-
-    def changed(self, calls: set[int], said: set[int], args: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The events without these calls and responses (1-based), and with these args. No event is left empty."""
-        answered = _removed([get(part, "function_call") for part in self._calls], calls)
-        answers = [part for event in self._events for part in _parts(event) if get(part, "function_response")]
-        identities = _identities([get(part, "function_response") for part in answers])
-        removed = {id(part) for place, part in enumerate(self._calls, 1) if place in calls}
-        removed |= {id(part) for part, key in zip(answers, identities, strict=True) if key in answered}
-        new_args = {id(part): args[place] for place, part in enumerate(self._calls, 1) if place in args}
-        left_out = {id(event) for place, event in enumerate(self._said, 1) if place in said}
-        events = []
-        for event in self._events:
-            if id(event) in left_out:
-                continue
-            kept = []
-            for part in _parts(event):
-                if id(part) in removed:
-                    continue
-                if id(part) in new_args:
-                    key = spelled(part, "function_call")
-                    part = {**part, key: {**part[key], "args": dict(new_args[id(part)])}}
-                kept.append(part)
-            if kept or not _parts(event):
-                same = all(left is right for left, right in zip(kept, _parts(event), strict=False))
-                unchanged = same and len(kept) == len(_parts(event))
-                events.append(event if unchanged else {**event, "content": {**event["content"], "parts": kept}})
-        return events
+def _with_steps(
+    file: EditedFile,
+    data: Mapping[str, Any],
+    subject: str,
+    calls: set[int],
+    said: set[int],
+    args: Mapping[int, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """`intermediate_data`, in whatever form, without these calls and responses (1-based), and with these args."""
+    key = spelled(data, "invocation_events")
+    events = data.get(key) or []
+    if key in data:
+        parts = [part for event in events for part in _parts(event)]
+        uses, responses = (
+            [item for part in parts if (item := get(part, name)) is not None]
+            for name in ("function_call", "function_response")
+        )
+        texts: list[Any] = [event for event in events if _is_text(event)]
+    else:
+        names = ("tool_uses", "tool_responses", "intermediate_responses")
+        uses, responses, texts = (get(data, name) or [] for name in names)
+    for place in sorted({*calls, *args}):
+        _check(file, place, len(uses), "call", subject)
+    for place in sorted(said):
+        _check(file, place, len(texts), "intermediate response", subject)
+    answered = {identity for place, identity in enumerate(_identities(uses), 1) if place in calls}
+    removed = {id(item) for place, item in enumerate(uses, 1) if place in calls}
+    removed |= {id(item) for item, key_ in zip(responses, _identities(responses), strict=True) if key_ in answered}
+    removed |= {id(item) for place, item in enumerate(texts, 1) if place in said}
+    new_args = {id(item): args[place] for place, item in enumerate(uses, 1) if place in args}
+    if key in data:
+        return {**data, key: [kept for event in events if (kept := _kept(event, removed, new_args)) is not None]}
+    changed = dict(data)
+    for name in names:
+        present = get(data, name) or []
+        left = [
+            {**item, "args": dict(new_args[id(item)])} if id(item) in new_args else item
+            for item in present
+            if id(item) not in removed
+        ]
+        if left != present:
+            changed[spelled(data, name)] = left
+    return changed
 
 
-def _removed(uses: Sequence[Mapping[str, Any]], places: set[int]) -> set[tuple[Any, ...]]:
-    """What the calls at these places (1-based) have in common with their responses."""
-    return {key for place, key in enumerate(_identities(uses), 1) if place in places}
+def _kept(event: dict[str, Any], removed: set[int], new_args: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The event without what is removed, and with new args; None if nothing is left of it."""
+    kept = []
+    for part in _parts(event):
+        call, response = get(part, "function_call"), get(part, "function_response")
+        if not {id(call), id(response)} & removed:
+            is_new = id(call) in new_args
+            key = spelled(part, "function_call")
+            kept.append({**part, key: {**call, "args": dict(new_args[id(call)])}} if is_new else part)
+    if id(event) in removed or (_parts(event) and not kept):
+        return None
+    return event if kept == _parts(event) else {**event, "content": {**event["content"], "parts": kept}}
 
 
 def _identities(items: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
@@ -306,13 +280,9 @@ def _parts(event: Mapping[str, Any]) -> list[dict[str, Any]]:
     return (event.get("content") or {}).get("parts") or []
 
 
-def _is_plain_text(part: Mapping[str, Any]) -> bool:
-    return isinstance(part.get("text"), str) and not part.get("thought")
-
-
 def _is_text(event: Mapping[str, Any]) -> bool:
     """Whether the event is a response before the final one: it has a text and no call."""
     parts = _parts(event)
-    has_text = any(map(_is_plain_text, parts))
+    has_text = any(isinstance(part.get("text"), str) and not part.get("thought") for part in parts)
     others = ("function_call", "function_response")
     return has_text and not any(get(part, name) is not None for part in parts for name in others)

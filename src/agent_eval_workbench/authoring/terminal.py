@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,29 +26,6 @@ _REST = 0.05
 """Seconds in which a terminal sends the rest of an escape sequence."""
 _SIGNAL_CHECK = 0.2
 """Seconds after which a wait for input notices a Ctrl-C that came just before it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terminal:
-    """How a review talks to the user."""
-
-    read_key: Callable[[str], str]
-    """Prints a question, waits for a key and returns its character; "" at the end of the input, ESC for a key without a
-    character. Raises KeyboardInterrupt for Ctrl-C."""
-    write: Callable[[str], None]
-    """Prints a text without a line break. It must be safe."""
-    color: bool = False
-
-
-def real_terminal(*, color: bool) -> Terminal:
-    """The terminal of this process. Its standard input and output have to be terminals."""
-
-    def write(text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-    keys = _Keys(sys.stdin.fileno(), write)
-    return Terminal(read_key=keys.read, write=write, color=color)
 
 
 def has_terminal() -> bool:
@@ -77,18 +54,35 @@ def read_line(question: str) -> str:
     return line.rstrip("\n")
 
 
-class _Keys:
-    """Reads keys from a terminal without waiting for the end of a line. What is typed ahead is not lost."""
+class Terminal:
+    """The terminal of this process, to whose user a review talks. Standard input and output have to be terminals.
 
-    def __init__(self, descriptor: int, write: Callable[[str], None]) -> None:
-        self._descriptor = descriptor
-        self._write = write
+    Keys are read without waiting for the end of a line. What is typed ahead is not lost.
+    """
+
+    def __init__(self, *, color: bool) -> None:
+        """Reads nothing yet."""
+        self.color = color
+        self._descriptor = sys.stdin.fileno()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._ended = False
 
-    def read(self, question: str) -> str:
+    def write(self, text: str) -> None:
+        """Prints a text without a line break. It must be safe."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def read_key(self, question: str) -> str:
+        """Prints a question, waits for a key and returns its character.
+
+        Returns:
+            "" at the end of the input, ESC for a key without a character.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C.
+        """
         with _unbuffered(self._descriptor):
-            self._write(question)  # Only now, so that the answer is not read as a line.
+            self.write(question)  # Only now, so that the answer is not read as a line.
             key = self._character()
             if key == _ESCAPE:
                 self._skip_sequence()

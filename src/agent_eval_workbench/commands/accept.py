@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from agent_eval.baseline.reader import StoredResults, UnreadableError, open_results
 from agent_eval.commands import CliIO
@@ -34,7 +33,7 @@ from agent_eval_workbench.authoring.proposals import Proposal
 from agent_eval_workbench.authoring.prospects import Prospect
 from agent_eval_workbench.authoring.review import Review, Tools
 from agent_eval_workbench.authoring.review_text import summary
-from agent_eval_workbench.authoring.terminal import edit, has_terminal, real_terminal
+from agent_eval_workbench.authoring.terminal import Terminal, edit, has_terminal
 from agent_eval_workbench.authoring.writing import by_file, changed_text, patch_problem, unified, write
 
 _NO_TERMINAL = (
@@ -70,7 +69,14 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             if asks and not has_terminal():
                 io.log(_NO_TERMINAL)
                 return 2
-            return _accept(stored, words, arguments, io, _tree(settings))
+            tree = WorkingTree(
+                root=settings.root,
+                include=settings.include,
+                exclude=settings.exclude,
+                config=settings.config,
+                skip=[settings.output],
+            )
+            return _accept(stored, words, arguments, io, tree)
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
@@ -79,20 +85,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         return 130
 
 
-def _tree(settings: Any) -> WorkingTree:
-    return WorkingTree(
-        root=settings.root,
-        include=settings.include,
-        exclude=settings.exclude,
-        config=settings.config,
-        skip=[settings.output],
-    )
-
-
 def _accept(
     stored: StoredResults, words: Sequence[str], arguments: argparse.Namespace, io: CliIO, tree: WorkingTree
 ) -> int:
-
     source = harmless(str(stored.path))
     cases = select_cases(stored.report, words, source) if words else _not_passed(stored.report)
     options = Options(
@@ -163,7 +158,7 @@ def _review(prospects: Sequence[Prospect], stored: StoredResults, options: Optio
         edit=lambda text, name: edit(text, name, io.environ),
         details=lambda prospect: _details(prospect, stored.report, io),
     )
-    review = Review(prospects=prospects, options=options, terminal=real_terminal(color=io.color), tools=tools)
+    review = Review(prospects=prospects, options=options, terminal=Terminal(color=io.color), tools=tools)
     return review.run()
 
 

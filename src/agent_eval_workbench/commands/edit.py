@@ -15,7 +15,7 @@ from agent_eval.evalset.json import value_text
 from agent_eval.evalset.paths import name_of
 from agent_eval.report.views import visible
 from agent_eval_workbench.authoring.editing import EditedFile, EditError, Edits, apply, changed_text, open_case, write
-from agent_eval_workbench.authoring.terminal import EditorFailed, edit, has_terminal, real_terminal
+from agent_eval_workbench.authoring.terminal import EditorFailed, Terminal, edit, has_terminal
 from agent_eval_workbench.authoring.writing import CASES, unified
 
 _HOW = (
@@ -41,7 +41,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         return 2
     try:
         file = open_case(root / selector.path, name_of(root / selector.path, root), selector.ids[0])
-        text = _edited(file, edits, io) if not arguments.delete else _deleted(file)
+        text = changed_text(file, None) if arguments.delete else _edited(file, edits, io)
         if text is None:
             io.print_result("Nothing was changed.")
             return 0
@@ -119,13 +119,9 @@ def _edited(file: EditedFile, edits: Edits | None, io: CliIO) -> str | None:
     return None if text == file.text else text
 
 
-def _deleted(file: EditedFile) -> str:
-    return changed_text(file, None)
-
-
 def _in_editor(file: EditedFile, io: CliIO) -> str | None:
     """The text of the file after the user has edited the case, again and again until it is valid."""
-    terminal = real_terminal(color=False)
+    terminal = Terminal(color=False)
     text = value_text(file.text, (CASES, file.index))
     while True:
         try:

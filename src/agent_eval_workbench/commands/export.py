@@ -18,7 +18,7 @@ from agent_eval.evalset.json import write_text
 from agent_eval.results import FILES
 from agent_eval.settings import BY_INPUT
 from agent_eval_workbench.exports.adk_web import write_history
-from agent_eval_workbench.exports.client import InvalidTarget, send_batches, targets
+from agent_eval_workbench.exports.client import InvalidTarget, otlp_target, send_batches
 from agent_eval_workbench.exports.cozeloop import upload_eval_files
 from agent_eval_workbench.exports.otlp import otlp_batches, otlp_lines
 from agent_eval_workbench.exports.runs import StoredRun, csv_lines, json_lines
@@ -194,7 +194,11 @@ def _rows(lines: Callable[[StoredRun], Iterable[str]]) -> Export:
 
 def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
     _check_output(arguments.output, arguments.results)
-    to = None if arguments.output is not None else targets(arguments.endpoint, arguments.scores, io.environ)
+    to = to_logs = None
+    if arguments.output is None:  # The addresses are checked before anything is read.
+        to = otlp_target("traces", io.environ, arguments.endpoint)
+        if arguments.scores == "logs":
+            to_logs = otlp_target("logs", io.environ, arguments.endpoint)
     with stored_run(arguments.results, io) as stored:
         batches = otlp_batches(
             stored,
@@ -203,7 +207,7 @@ def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
             service=io.environ.get("OTEL_SERVICE_NAME") or "agent-eval",
         )
         if to is not None:
-            return send_batches(batches, to, io)
+            return send_batches(batches, to, to_logs, io)
         write(otlp_lines(batches), arguments.output, io)
     return 0
 
@@ -214,14 +218,10 @@ def _adk(arguments: argparse.Namespace, io: CliIO) -> int:
     return 0
 
 
-def _cozeloop(arguments: argparse.Namespace, io: CliIO) -> int:
-    return upload_eval_files(arguments, io)
-
-
 FORMATS: Mapping[str, Export] = {
     "csv": _rows(csv_lines),
     "jsonl": _rows(json_lines),
     "otlp": _otlp,
     "adk": _adk,
-    "cozeloop": _cozeloop,
+    "cozeloop": upload_eval_files,
 }

@@ -224,47 +224,33 @@ def send_otlp(client: Client, target: OtlpTarget, signal: Literal["traces", "log
             raise UploadError(f"{client.safe(target.url)} rejected {client.safe(count)} items{because}.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Targets:
-    """Where traces and log records go."""
+def send_batches(batches: Iterator[Batch], to: OtlpTarget, to_logs: OtlpTarget | None, io: CliIO) -> int:
+    """Sends everything; after a failure the rest is not sent. Returns the exit code.
 
-    traces: OtlpTarget
-    logs: OtlpTarget | None
-    """None: no log records are sent."""
-
-
-def targets(endpoint: str | None, scores: str, environ: Mapping[str, str]) -> Targets:
-    """Reads the addresses.
-
-    Raises:
-        InvalidTarget: An address or a variable is invalid, or there is none.
+    Args:
+        batches: What to send.
+        to: Where traces go.
+        to_logs: Where log records go; None: none are sent.
+        io: Prints what was sent.
     """
-    return Targets(
-        traces=otlp_target("traces", environ, endpoint),
-        logs=otlp_target("logs", environ, endpoint) if scores == "logs" else None,
-    )
-
-
-def send_batches(batches: Iterator[Batch], to: Targets, io: CliIO) -> int:
-    """Sends everything; after a failure the rest is not sent. Returns the exit code."""
     spans = records = 0
     with contextlib.ExitStack() as clients:
-        traces = clients.enter_context(contextlib.closing(Client(to.traces.headers, timeout=to.traces.timeout)))
-        logs = to.logs and clients.enter_context(contextlib.closing(Client(to.logs.headers, timeout=to.logs.timeout)))
+        traces = clients.enter_context(contextlib.closing(Client(to.headers, timeout=to.timeout)))
+        logs = to_logs and clients.enter_context(contextlib.closing(Client(to_logs.headers, timeout=to_logs.timeout)))
         try:
             for batch in batches:
-                send_otlp(traces, to.traces, "traces", batch.traces)
+                send_otlp(traces, to, "traces", batch.traces)
                 spans += batch.spans
-                if batch.logs is not None and logs and to.logs:
-                    send_otlp(logs, to.logs, "logs", batch.logs)
+                if batch.logs is not None and logs and to_logs:
+                    send_otlp(logs, to_logs, "logs", batch.logs)
                     records += batch.log_records
         except UploadError as error:
             hint = ""
-            if spans and not records and to.logs:
+            if spans and not records and to_logs:
                 hint = " If the service takes traces only, use --scores events."
             io.log(f"agent-eval: {error}{hint} Sent before: {_sent(spans, records)}. The verdict is not affected.")
             return 1
-        io.print_result(f"Sent {_sent(spans, records)} to {traces.safe(to.traces.url)}")
+        io.print_result(f"Sent {_sent(spans, records)} to {traces.safe(to.url)}")
     return 0
 
 

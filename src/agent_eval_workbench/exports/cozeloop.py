@@ -37,18 +37,16 @@ def cozeloop_items(files: Sequence[LoadedFile], *, trajectory: bool = False) -> 
     """
     return [
         {
-            "item_key": _key(f"{file.path}:{selected.case.eval_id}", number),
+            # The same for every upload, so that the service recognises the item.
+            "item_key": hashlib.sha256(
+                json.dumps([f"{file.path}:{selected.case.eval_id}", number]).encode()
+            ).hexdigest(),
             "turns": [{"field_datas": _columns(turn, trajectory=trajectory)}],
         }
         for file in files
         for selected in file.cases
         for number, turn in enumerate(selected.case.conversation or ())
     ]
-
-
-def _key(case_id: str, turn: int) -> str:
-    """The same for every upload, so that the service recognises the item."""
-    return hashlib.sha256(json.dumps([case_id, turn]).encode()).hexdigest()
 
 
 def _columns(turn: Invocation, *, trajectory: bool) -> list[Json]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_eval.core.content import FunctionResponse, text_of
@@ -43,13 +43,6 @@ class Batch:
     log_records: int
 
 
-@dataclass(kw_only=True)
-class _Collected:
-    spans: list[Json] = field(default_factory=list)
-    logs: list[Json] = field(default_factory=list)
-    size: int = 0
-
-
 def otlp_batches(
     stored: StoredRun, *, content: bool = True, scores: ScoreSignal = "logs", service: str = "agent-eval"
 ) -> Iterator[Batch]:
@@ -61,25 +54,27 @@ def otlp_batches(
         scores: Where the scores go.
         service: The resource's `service.name`.
     """
-    envelope = _Envelope(_resource(stored.report, service), stored.report.tool_version)
-    collected = _Collected()
+    resource, version = _resource(stored.report, service), stored.report.tool_version
+    all_spans: list[Json] = []
+    all_logs: list[Json] = []
+    bytes_in_batch = 0
     for run in runs_of(stored):
         trace = _Trace(run, stored.report, content=content)
         spans, logs = trace.spans(), []
         if scores == "logs":
-            logs = [record for score in turn_scores(run) for record in [trace.log_record(score)]]
+            logs = [trace.log_record(score) for score in turn_scores(run)]
         elif scores == "events":
             trace.add_events(spans)
         size = len(json.dumps([spans, logs]))
-        full = collected.size + size > _BYTES_PER_BATCH or len(collected.spans) + len(spans) > _SPANS_PER_BATCH
-        if collected.spans and full:
-            yield envelope.batch(collected)
-            collected = _Collected()
-        collected.spans += spans
-        collected.logs += logs
-        collected.size += size
-    if collected.spans:
-        yield envelope.batch(collected)
+        full = bytes_in_batch + size > _BYTES_PER_BATCH or len(all_spans) + len(spans) > _SPANS_PER_BATCH
+        if all_spans and full:
+            yield _batch(all_spans, all_logs, resource, version)
+            all_spans, all_logs, bytes_in_batch = [], [], 0
+        all_spans += spans
+        all_logs += logs
+        bytes_in_batch += size
+    if all_spans:
+        yield _batch(all_spans, all_logs, resource, version)
 
 
 def otlp_lines(batches: Iterator[Batch]) -> Iterator[str]:
@@ -90,23 +85,17 @@ def otlp_lines(batches: Iterator[Batch]) -> Iterator[str]:
                 yield json.dumps(body, ensure_ascii=False) + "\n"
 
 
-class _Envelope:
-    """Wraps spans and log records in their resource and scope."""
-
-    def __init__(self, resource: Json, version: str) -> None:
-        self._resource = resource
-        self._scope = {"name": "agent-eval", "version": version}
-
-    def batch(self, collected: _Collected) -> Batch:
-        return Batch(
-            traces={"resourceSpans": [self._wrap("scopeSpans", "spans", collected.spans)]},
-            logs={"resourceLogs": [self._wrap("scopeLogs", "logRecords", collected.logs)]} if collected.logs else None,
-            spans=len(collected.spans),
-            log_records=len(collected.logs),
-        )
-
-    def _wrap(self, scopes: str, items: str, values: list[Json]) -> Json:
-        return {"resource": self._resource, scopes: [{"scope": self._scope, items: values}]}
+def _batch(spans: list[Json], logs: list[Json], resource: Json, version: str) -> Batch:
+    """The spans and log records in their resource and scope."""
+    scope = {"name": "agent-eval", "version": version}
+    scoped_spans = {"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}
+    scoped_logs = {"resource": resource, "scopeLogs": [{"scope": scope, "logRecords": logs}]}
+    return Batch(
+        traces={"resourceSpans": [scoped_spans]},
+        logs={"resourceLogs": [scoped_logs]} if logs else None,
+        spans=len(spans),
+        log_records=len(logs),
+    )
 
 
 class _Trace:

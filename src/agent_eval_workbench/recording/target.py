@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from agent_eval.evalset.json import (
 from agent_eval.evalset.models import EvalCase, EvalSet
 from agent_eval.evalset.parse import EvalFile, read_eval_file
 from agent_eval.evalset.paths import absolute, name_of
+from agent_eval_workbench.authoring.writing import errors_in
 
 
 class Refused(Exception):
@@ -199,7 +201,7 @@ def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = Fal
     if index is None and target.cases and name.endswith(_ONE_CASE):
         hint = f"Record into {name.removesuffix(_ONE_CASE)}{SUFFIXES[-1]}, or replace the case with --replace."
         raise error(_FILE, f"`{name}` has a case already; a {_ONE_CASE} file takes one.", hint, file=name)
-    return Target(**{**target.__dict__, "index": index})
+    return dataclasses.replace(target, index=index)
 
 
 def _check_writable(path: Path, name: str) -> None:
@@ -303,17 +305,9 @@ def checked_text(target: Target, cases: Sequence[EvalCase], *, again: bool = Fal
         except PatchError as problem:
             message = f"No case can be added to `{target.name}`: {problem}."
             raise error(_FILE, message, "Correct the file, then record again.", file=target.name) from problem
-    _check(text, target.name)
+    if errors := errors_in(text, target.name):
+        raise Refused(errors)
     return text
-
-
-def _check(text: str, name: str) -> None:
-    document, problems = parse_document(text.encode(), name)
-    if document is not None:
-        file, problems = read_eval_file(document, session=None)
-        problems += [] if file is None else check_cases(file)
-    if has_error(problems):
-        raise Refused([problem for problem in problems if problem.severity is Severity.ERROR])
 
 
 def write_target(target: Target, text: str, cases: Sequence[EvalCase]) -> None:

@@ -10,11 +10,10 @@ from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.gate.history import flakiness
-from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._metrics import case_metrics, reason_of
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
-from agent_eval.report.html._source import Facts
+from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
 from agent_eval.report.views import Links, findings, low_turns
 from agent_eval.results import CaseComparison, CaseDecisionReport, CaseHistory, CaseReport, HistoryReport

@@ -7,10 +7,9 @@ from typing import Any
 
 from agent_eval.report.html._case import PageCase
 from agent_eval.report.html._header import about, header
-from agent_eval.report.html._levels import CaseDetail, Plan
 from agent_eval.report.html._metrics import base_scores
 from agent_eval.report.html._packing import number, shown
-from agent_eval.report.html._source import Facts
+from agent_eval.report.html._source import CaseDetail, Facts, Plan
 from agent_eval.report.html._trend import trend
 from agent_eval.report.views import MetricRow, first_difference
 from agent_eval.results import CaseComparison, CaseReport, MetricReport

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_eval.gate.history import stored_runs
-from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import json_value, number, shown
-from agent_eval.report.html._source import Facts
+from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.views import grouping
 from agent_eval.results import CaseReport, MetricReport, Reason, RunScore
 

@@ -62,46 +62,6 @@ def shown(value: str | None, limit: int) -> str:
     return shorten(visible(shorten(value, 2 * limit)), limit)
 
 
-_DIGITS = bytes.maketrans(bytes(range(256)), bytes(ord("0" if 0x30 <= byte <= 0x39 else " ") for byte in range(256)))
-_ESCAPES = (rb"\u", rb"\r", rb"\b", rb"\f")
-"""What JSON has for ASCII characters that are not visible as they are."""
-
-
-_TRIED = 3
-"""Levels at which a value is first tried as a whole, which is much faster than one text after the other."""
-
-
-def _json_of(value: Any) -> bytes | None:
-    """The JSON of a value; None if it has none, e.g. for lone surrogates."""
-    try:
-        return dumped(value)
-    except ValueError:
-        return None
-
-
-def _is_plain(text: bytes | None, limit: int) -> bool:
-    """Whether the JSON of a value shows that `json_value` keeps it as it is; False if in doubt."""
-    return (
-        text is not None
-        and text.isascii()
-        and b"\x7f" not in text
-        and not (b"\\" in text and any(escape in text for escape in _ESCAPES))
-        and b"NaN" not in text
-        and b"Infinity" not in text
-        and b"0" * 16 not in text.translate(_DIGITS)
-        and text.count(b"[") + text.count(b"{") < _DEEPEST
-        and text.count(b",") < _MOST_ITEMS
-        and _longest_text(text) <= min(limit, _LONGEST_KEY)
-    )
-
-
-def _longest_text(text: bytes) -> int:
-    """At least the length of the longest string in JSON."""
-    if len(text) <= _LONGEST_KEY or rb"\"" in text:
-        return len(text)
-    return max(map(len, text.split(b'"')))
-
-
 def json_value(value: Any, limit: int, depth: int = 0) -> Any:
     """A JSON value from anywhere with all texts visible.
 
@@ -123,8 +83,6 @@ def json_value(value: Any, limit: int, depth: int = 0) -> Any:
         return value if math.isfinite(value) else number(value)
     if depth >= _DEEPEST:
         return _TOO_DEEP
-    if depth < _TRIED and _is_plain(_json_of(value), limit):
-        return value
     if isinstance(value, dict):
         return _object(value, limit, depth)
     if isinstance(value, list | tuple):
@@ -151,9 +109,6 @@ def _object(value: dict[Any, Any], limit: int, depth: int) -> dict[str, Any]:
 
 def bounded_value(value: Any, limit: int) -> Any:
     """The same, as text with a note in the middle if its JSON is longer than the limit."""
-    text = _json_of(value)
-    if text is not None and len(text) <= limit and _is_plain(text, limit):
-        return value
     kept = json_value(value, limit)
     if len(dumped(kept)) <= limit:  # Bytes are at least as many as characters.
         return kept

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import html
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from agent_eval.core.process import collector_paused, naming
 from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index
-from agent_eval.report.html._levels import CaseDetail, Detail, Plan, plans
 from agent_eval.report.html._packing import dumped, packed, shown
-from agent_eval.report.html._source import Facts, PageSource
+from agent_eval.report.html._source import CaseDetail, Detail, Facts, PageSource, Plan, plans
 from agent_eval.report.html._static import static_part
 from agent_eval.results import CaseReport
 
@@ -100,24 +98,11 @@ def _pieces(facts: Facts, head: _Head, step: Plan) -> Iterator[bytes]:
     yield head(step.others)
     index = Index(facts)
     blocks = 0
-    for block in _all_packed(_blocks(facts, step, index)):
-        yield _template(f"b{blocks}", block)
+    for block in _blocks(facts, step, index):
+        yield _template(f"b{blocks}", packed(block))
         blocks += 1
     yield _template("index", packed(dumped(index.data(step, blocks))))
     yield f"<script>{script()}</script>\n</body>\n</html>\n".encode()
-
-
-def _all_packed(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Each block packed, while the next one is made: zlib needs a core, but not the interpreter."""
-    with ThreadPoolExecutor(1) as pool:
-        before: Future[bytes] | None = None
-        for block in blocks:
-            current = pool.submit(packed, block)
-            if before is not None:
-                yield before.result()
-            before = current
-        if before is not None:
-            yield before.result()
 
 
 def _template(name: str, data: bytes) -> bytes:

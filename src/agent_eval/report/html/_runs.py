@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, tool_calls
-from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import number, shown
-from agent_eval.report.html._source import Facts
+from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_turns, turns_of
 from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, RunResult
 

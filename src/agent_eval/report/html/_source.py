@@ -1,11 +1,18 @@
-"""What the page is made of: the report, the recordings, the eval cases and the base branch's side."""
+"""What the page is made of: the report, the recordings, the eval cases and the base branch's side.
+
+And how much of it the page keeps, so that it fits `report-size`: five steps, each leaving out more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Literal
 
+from agent_eval.core.text import plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.phrases import headline
 from agent_eval.report.views import (
@@ -16,6 +23,9 @@ from agent_eval.report.views import (
     metric_rows,
 )
 from agent_eval.results import (
+    BASE_RECORDINGS,
+    BASELINE_RECORDINGS,
+    FILES,
     CaseComparison,
     CaseDecisionReport,
     CaseHistory,
@@ -24,6 +34,7 @@ from agent_eval.results import (
     Recording,
     RunReport,
 )
+from agent_eval.runner import StoredCase, StoredIndex, stored_index
 
 
 def _no_recordings(_: str) -> Iterable[Recording]:
@@ -55,6 +66,70 @@ class PageSource:
     """The base branch's history, by the ids of the report's cases; None: the one that the report has, if any."""
     notices: Callable[[], Sequence[str]] = tuple
     """Remarks on what could not be read, e.g. recordings of another run; asked for when everything has been read."""
+
+
+@contextlib.contextmanager
+def folder_source(
+    report: RunReport,
+    folder: Path,
+    *,
+    links: Links,
+    cases: Mapping[str, EvalCase] | None = None,
+    history: HistoryReport | None = None,
+    baseline_folder: Path | None = None,
+) -> Iterator[PageSource]:
+    """The source of a page, with what lies beside the report: recordings of both sides, and the eval cases.
+
+    Every one of these files may be missing or damaged; the page then says so.
+
+    Args:
+        report: The report of the folder.
+        folder: The output directory.
+        links: Where the page may lead.
+        cases: The eval cases as they were run, by case id; None: those that the run has stored.
+        history: The base branch's history, if it is not the report's own.
+        baseline_folder: Another output directory whose recordings are the base branch's side; None: those that the run
+            has stored.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def index(path: Path) -> StoredIndex[Recording]:
+            return stack.enter_context(stored_index(path, Recording))
+
+        recordings = index(folder / FILES["recordings-file"])
+        stored_cases = (
+            stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase)) if cases is None else None
+        )
+        base = index(folder / BASE_RECORDINGS) if baseline_folder is None else None
+        own = folder / BASELINE_RECORDINGS
+        baseline = index(own if baseline_folder is None else baseline_folder / FILES["recordings-file"])
+        fingerprints = {case.case_id: case.fingerprint for case in report.cases}
+
+        def eval_case(case_id: str) -> EvalCase | None:
+            lines = () if stored_cases is None else stored_cases.of(case_id)
+            return next((line.case for line in lines if line.fingerprint == fingerprints.get(case_id)), None)
+
+        def notices() -> Sequence[str]:
+            skipped = sum(file.skipped for file in (recordings, stored_cases, base, baseline) if file is not None)
+            strangers = recordings.strangers(fingerprints)
+            lines = []
+            if skipped:
+                lines.append(f"{plural(skipped, 'line')} of the recordings could not be read.")
+            if strangers and report.cases:
+                lines.append(f"{plural(strangers, 'recording')} of cases that this run does not have.")
+            return lines
+
+        yield PageSource(
+            report=report,
+            links=links,
+            recordings=recordings.of,
+            cases=eval_case if cases is None else cases.get,
+            base_recordings=(lambda _: ()) if base is None else base.of,
+            baseline_recordings=baseline.of,
+            base_note=report.baseline.recordings_note if report.baseline is not None else None,
+            history=history,
+            notices=notices,
+        )
 
 
 class Facts:
@@ -140,3 +215,84 @@ def _by_id(parts: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
     for part in parts:
         by_id.setdefault(part.case_id, []).append(part)
     return by_id
+
+
+Detail = Literal["full", "failing", "scores"]
+"""The setting `report`: conversations of all cases, of the cases that need attention, or none."""
+
+LAST = 5
+_ALL = 200_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseDetail:
+    """How much of a case the page keeps. Lengths in characters."""
+
+    conversations: bool = True
+    base: bool = True
+    """The base branch's side."""
+    runs: int | None = None
+    """The first runs only; None for all."""
+    events: bool = True
+    """False: texts and calls stay; tool responses, thoughts, data and spans are left out."""
+    requests: bool = True
+    """Whether system instructions and the names of tools are kept."""
+    response: int = _ALL
+    """A tool's response."""
+    text: int = _ALL
+    """Any other text."""
+    turns: int = 1_000
+    """Turns of a run, and steps of a turn."""
+    words: bool = True
+    """Whether texts of agents, tools, users and judges may appear at all, e.g. as the reason for a score."""
+
+
+_NONE = CaseDetail(conversations=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How much the page keeps of the cases that pass as before (`quiet`) and of the others."""
+
+    level: int
+    quiet: CaseDetail
+    others: CaseDetail
+    left_out: tuple[str, ...]
+    """What is left out, a sentence each."""
+
+    def detail(self, *, quiet: bool) -> CaseDetail:
+        """How much of a case is kept, by whether it passes as before."""
+        return self.quiet if quiet else self.others
+
+
+def plans(detail: Detail) -> Sequence[Plan]:
+    """The steps from everything that the setting `report` allows to scores only."""
+    if detail == "scores":
+        only = replace(_NONE, words=False)
+        sentence = "Conversations and reasons are left out: the setting `report` is `scores`."
+        return [Plan(level=LAST, quiet=only, others=only, left_out=(sentence,))]
+    full = CaseDetail()
+    first_run = CaseDetail(response=2_000, requests=False, base=False, runs=1)
+    short = (
+        "Of cases that pass as before, only the first run is shown, with tool responses cut to 2,000 characters, "
+        "without system instructions and the base branch's side."
+    )
+    calls = "Of cases that pass as before, only texts and calls are shown."
+    none = "Of cases that pass as before, the conversations are left out."
+    if detail == "failing":
+        none = "Conversations of cases that pass as before are left out: the setting `report` is `failing`."
+        steps = [Plan(level=0, quiet=_NONE, others=full, left_out=(none,))]
+    else:
+        steps = [
+            Plan(level=0, quiet=full, others=full, left_out=()),
+            Plan(level=1, quiet=first_run, others=full, left_out=(short,)),
+            Plan(level=2, quiet=replace(first_run, events=False), others=full, left_out=(short, calls)),
+            Plan(level=3, quiet=_NONE, others=full, left_out=(none,)),
+        ]
+    cut = CaseDetail(response=20_000, base=False)
+    others = "Of the other cases, tool responses are cut to 20,000 characters, and the base branch's side is left out."
+    return [
+        *steps,
+        Plan(level=4, quiet=_NONE, others=cut, left_out=(none, others)),
+        Plan(level=LAST, quiet=_NONE, others=_NONE, left_out=("All conversations are left out.",)),
+    ]

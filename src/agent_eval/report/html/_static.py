@@ -10,9 +10,8 @@ from markupsafe import Markup
 from agent_eval.core.text import plural
 from agent_eval.report.html._header import counts
 from agent_eval.report.html._index import attention
-from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import shown
-from agent_eval.report.html._source import Facts
+from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.views import case_name, first_difference, location, run_note
 from agent_eval.results import CaseReport, ProblemReport
 

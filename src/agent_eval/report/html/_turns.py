@@ -11,8 +11,8 @@ from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Par
 from agent_eval.core.invocation import Invocation, contents_of, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.criteria import align
-from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import bounded_value, json_value, number, shown
+from agent_eval.report.html._source import CaseDetail
 from agent_eval.results import ConversationReport, StepReport, TurnReport
 
 _NAME = 500
