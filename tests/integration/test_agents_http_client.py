@@ -79,6 +79,20 @@ async def test_client__a_proxy_that_fails_is_named_with_its_variable() -> None:
             ({"all_proxy": "127.0.0.1:1"}, "https://agent.invalid", "proxy-down", "http://127.0.0.1:1 (all_proxy)"),
             ({"HTTPS_PROXY": proxy.url}, "https://down.invalid", "proxy-down", "(HTTPS_PROXY) answered 502"),
             ({"HTTPS_PROXY": proxy.url}, "https://agent.invalid", "proxy", "(HTTPS_PROXY) answered 407"),
+            (
+                {"HTTP_PROXY": "http://me:x/secret@a.invalid:1"},
+                "http://agent.invalid",
+                "proxy",
+                "http://a.invalid:1 (H",
+            ),
+            ({"HTTP_PROXY": "ftp://me:secret@a.invalid"}, "http://agent.invalid", "proxy", "its address is invalid"),
+            ({"HTTP_PROXY": "http://[::1"}, "http://agent.invalid", "proxy", "(HTTP_PROXY) can't be used: its address"),
+            (
+                {"ALL_PROXY": "socks5://a.invalid"},
+                "http://agent.invalid",
+                "proxy",
+                "socks5://a.invalid (ALL_PROXY) can",
+            ),
         ]
         for environ, url, reason, message in tried:
             client = HttpClient(parse_url(url), environ=environ)

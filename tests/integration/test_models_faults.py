@@ -121,6 +121,15 @@ async def test_faults__a_server_that_is_not_there() -> None:
     assert f"` at {server.url}: no connection" in failure.message
 
 
+async def test_faults__a_proxy_with_an_invalid_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://me:x/secret@127.0.0.1:1")
+    with FakeGemini(good) as server:
+        async with pool_at(server) as pool:
+            failure = await failure_of(pool, ask())
+    assert (failure.kind, failure.calls) == ("invalid-request", 0)
+    assert "a proxy that the job's variables name is invalid" in failure.message and "secret" not in str(failure)
+
+
 async def test_faults__a_storm_loses_no_request() -> None:
     """30% of 429 with Retry-After, 10% of 503, dropped connections, hangs, cut and prosaic replies."""
     chance = random.Random(3)

@@ -253,8 +253,20 @@ def _cache(settings: ModelSettings, directory: Any) -> ReplyCache | None:
 
 
 def _open_client(endpoint: Endpoint, connections: int) -> Client:
+    import httpx2
     import jsonschema  # noqa: F401 - loaded here, in a thread, and not when the first reply arrives
 
+    try:
+        return _client_of(endpoint, connections)
+    except (ImportError, ValueError, httpx2.InvalidURL):  # The text may quote a password.
+        raise ModelFailure(
+            "invalid-request",
+            f"There can be no connection to {endpoint.name}: a proxy that the job's variables name is invalid.",
+            "Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job.",
+        ) from None
+
+
+def _client_of(endpoint: Endpoint, connections: int) -> Client:
     if endpoint.provider.protocol == "gemini":
         from agent_eval.models._gemini import open_gemini
 

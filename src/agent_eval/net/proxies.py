@@ -28,5 +28,6 @@ def proxy_of(address: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 def proxy_name(proxy: str, variable: str) -> str:
     """Names a proxy in a message, without its credentials: `the proxy http://proxy.example:3128 (HTTPS_PROXY)`."""
-    parts = urllib.parse.urlsplit(proxy)
-    return f"the proxy {parts.scheme}://{parts.netloc.rpartition('@')[2]} ({variable})"
+    scheme, _, rest = proxy.partition("://")
+    # Not urlsplit: of a password with a slash, it takes the beginning for the host.
+    return f"the proxy {scheme}://{rest.rpartition('@')[2].partition('/')[0]} ({variable})"

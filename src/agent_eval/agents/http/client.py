@@ -240,9 +240,13 @@ def _transport(origin: str, environ: Mapping[str, str]) -> httpx2.AsyncBaseTrans
     limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_SECONDS)
     loopback = is_loopback(urllib.parse.urlsplit(origin).hostname or "")
     proxy, variable = ("", "") if loopback else proxy_of(origin, environ)
-    inner = httpx2.AsyncHTTPTransport(
-        verify=_certificates(origin, environ), trust_env=False, limits=limits, proxy=proxy or None
-    )
+    certificates = _certificates(origin, environ)
+    try:
+        inner = httpx2.AsyncHTTPTransport(verify=certificates, trust_env=False, limits=limits, proxy=proxy or None)
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        # ImportError: of a SOCKS proxy. The others may quote a password.
+        why = _text(error) if isinstance(error, ImportError) else "its address is invalid"
+        raise HttpFailure(f"{proxy_name(proxy, variable)} can't be used: {why}", reason="proxy") from None
 
     class CheckedTransport(httpx2.AsyncBaseTransport):
         """Connects to addresses that were checked. Defined here because httpx2 takes long to import."""
@@ -323,8 +327,6 @@ def _failures() -> Iterator[None]:
         raise HttpFailure(f"no connection: {_text(error)}", reason="refused") from error
     except httpx2.HTTPError as error:
         raise HttpFailure(f"the connection broke: {_text(error)}", reason="broken") from error
-    except ImportError as error:  # of a SOCKS proxy
-        raise HttpFailure(f"the proxy can't be used: {_text(error)}", reason="proxy") from error
     except OSError as error:  # SSL_CERT_FILE
         raise HttpFailure(f"the certificate authorities can't be read: {_text(error)}", reason="tls") from error
 
