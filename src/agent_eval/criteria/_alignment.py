@@ -5,18 +5,15 @@ The work is bounded for trajectories of thousands of calls.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.criteria._sequences import Pairs, Same, in_any_order, in_order
+from agent_eval.criteria._sequences import Pairs, Same, common_pairs, in_any_order, in_order
 from agent_eval.criteria.calls import ArgsMatch, same_call
 
-_MOST_CANDIDATES = 64
-"""Positions at which one expected call is tried. Only lists of over 64 equal calls can be aligned suboptimally."""
 _MOST_COMPARED = 40
 """Maximum number of calls of one tool that are compared argument by argument."""
 _DEEPEST = 50
@@ -65,7 +62,7 @@ def align(
         return aligned(expected, actual, (in_order if ordered else in_any_order)(expected, actual, same), same)
     kinds = _kinds([*expected, *actual], ignore_args=args is ArgsMatch.IGNORE)
     expected_keys, actual_keys = kinds[: len(expected)], kinds[len(expected) :]
-    matched = _in_order(expected_keys, actual_keys)
+    matched = common_pairs(expected_keys, actual_keys)
     left_expected, left_actual = _left(matched, len(expected), len(actual))
     moved = _equal_pairs(left_expected, left_actual, expected_keys, actual_keys)
     return _completed(expected, actual, matched, moved)
@@ -128,54 +125,6 @@ def _key(value: Any, depth: int = 0) -> Hashable:
     if isinstance(value, list):
         return tuple(_key(item, depth + 1) for item in value)
     return value if isinstance(value, Hashable) else repr(value)
-
-
-def _in_order(expected_keys: Sequence[int], actual_keys: Sequence[int]) -> list[tuple[int, int]]:
-    """A longest common subsequence (Hunt and Szymanski, 1977), after the common prefix and suffix."""
-    shorter = min(len(expected_keys), len(actual_keys))
-    head = 0
-    while head < shorter and expected_keys[head] == actual_keys[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and expected_keys[-1 - tail] == actual_keys[-1 - tail]:
-        tail += 1
-    places: dict[int, list[int]] = {}
-    for j in range(head, len(actual_keys) - tail):
-        places.setdefault(actual_keys[j], []).append(j)
-
-    ends: list[int] = []  # ends[k]: the lowest actual position where a chain of k + 1 pairs ends
-    chains: list[_Link] = []
-    for i in range(head, len(expected_keys) - tail):
-        for j in reversed(_near(places.get(expected_keys[i], []), i)):
-            k = bisect_left(ends, j)
-            link = _Link(pair=(i, j), before=chains[k - 1] if k else None)
-            if k == len(ends):
-                ends.append(j)
-                chains.append(link)
-            else:
-                ends[k], chains[k] = j, link
-    middle: list[tuple[int, int]] = []
-    last = chains[-1] if chains else None
-    while last is not None:
-        middle.append(last.pair)
-        last = last.before
-    return [
-        *((i, i) for i in range(head)),
-        *reversed(middle),
-        *((len(expected_keys) - k, len(actual_keys) - k) for k in range(tail, 0, -1)),
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Link:
-    pair: tuple[int, int]
-    before: _Link | None
-
-
-def _near(places: list[int], position: int) -> list[int]:
-    """At most `_MOST_CANDIDATES` of the ascending places, those around a position."""
-    start = max(0, min(bisect_left(places, position) - _MOST_CANDIDATES // 2, len(places) - _MOST_CANDIDATES))
-    return places[start : start + _MOST_CANDIDATES]
 
 
 def _equal_pairs(

@@ -7,7 +7,7 @@ The first two are bit-parallel on Python's integers: one operation handles a who
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.content import FunctionCall
@@ -166,14 +166,30 @@ def in_order(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], s
     for i, places in enumerate(_candidates(expected, actual, same)):
         for place in places:
             masks[place] = masks.get(place, 0) | 1 << i
-    columns = sorted(masks)
-    rows = list(subsequence_rows(len(expected), (masks[place] for place in columns)))
+    return _common_pairs(len(expected), dict(sorted(masks.items())))
+
+
+def common_pairs(left: Sequence[Hashable], right: Sequence[Hashable]) -> Pairs:
+    """The positions of a longest common subsequence in both sequences."""
+    masks = _positions(left)
+    return _common_pairs(len(left), {place: masks[item] for place, item in enumerate(right) if item in masks})
+
+
+def _common_pairs(size: int, masks: Mapping[int, int]) -> Pairs:
+    """The pairs of a longest common subsequence.
+
+    Args:
+        size: Number of items of the left sequence.
+        masks: By position in the right sequence, ascending, a bit mask of the left positions that match it, if any do.
+    """
+    columns = list(masks)
+    rows = list(subsequence_rows(size, masks.values()))
 
     def length(i: int, j: int) -> int:
         return i - (rows[j] & ((1 << i) - 1)).bit_count()
 
     pairs: Pairs = []
-    i, j = len(expected), len(columns)
+    i, j = size, len(columns)
     while i and j:
         if length(i, j) == length(i, j - 1):
             j -= 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.text import harmless, listed, plural, short_name
+from agent_eval.core.text import harmless, listed, plural
 from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal, unreadable_directories
+from agent_eval.results import Origin
 
 if TYPE_CHECKING:
     from agent_eval.core.problem import Problem
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 _SAME_CHECKOUT = (
-    "Merge in the commit and with the settings (`paths`, `num-runs`, `tools`, ...) that the parts ran with."
+    "Merge in the commit and with the settings (`paths`, `num-runs`, `tools`, ...) that the parts ran with. "
+    "In a pull request the base branch's criteria apply until accepted."
 )
 _MOST = 5
 
@@ -33,26 +35,28 @@ def check_parts(
 
     Returns:
         The parts; None if there is a problem, and the problems.
-
-    Raises:
-        RuntimeError: Parts with one plan have a case twice or not at all, which would be a bug.
     """
     # What differs in a whole part explains what differs in its cases.
     problems = [*_differences(results, draft)] or [*_other_agents(results, draft), *_mistakes(results, plan)]
     if problems:
         return None, problems
     first = results[0].shard
-    present = {result.shard.index for result in results}
-    missing = [index for index in range(1, first.total + 1) if index not in present]
     assigned = _assignment(plan, first.total, first.plan)
     if assigned is None and (first.weights_from == "turns" or settings.shard_plan is not None):
         return None, [_other_split(results, plan)]
-    owners = assigned if assigned is not None else {}
-    _check_cases(results, plan, assigned, complete=not missing)
-    if not missing and (unowned := _unowned(results, plan)):
-        return None, [_other_cases(results[0], unowned, "are in no part")]
-    if len(missing) == 1 and not owners:
-        owners = dict.fromkeys(_unowned(results, plan), missing[0])
+    owners = dict(assigned or {})
+    for result in results:
+        index = result.shard.index
+        if elsewhere := [case_id for case_id in result.shard.cases if owners.setdefault(case_id, index) != index]:
+            return None, [_other_cases(result, "cases are in another part of the plan", elsewhere)]
+    present = {result.shard.index for result in results}
+    missing = [index for index in range(1, first.total + 1) if index not in present]
+    run = {case_id for result in results for case_id in result.shard.cases}
+    not_run = [case.case_id for case in plan.cases if case.case_id not in run]
+    if not_run and not missing:
+        return None, [_other_cases(results[0], "cases are in no part", not_run)]
+    if len(missing) == 1:
+        owners |= dict.fromkeys(not_run, missing[0])
     parts = Parts(results=results, total=first.total, owners=owners, missing=missing)
     parts.notices += [f"`shards`: {harmless(name)} does not exist" for name in absent_directories(settings)]
     parts.notices += [f"`shards`: {name} can't be read by this user" for name in unreadable_directories(settings)]
@@ -62,27 +66,18 @@ def check_parts(
 
 def _differences(results: Sequence[PartResults], draft: RunReport) -> Iterator[Problem]:
     """A refusal for each value that must be equal in all parts, and in this run, and is not."""
-    here = "this run"
-    origin = draft.origin
+    origin = draft.origin or Origin()
     shared: list[tuple[str, Callable[[PartResults], object], object | None]] = [
         ("number of parts", lambda part: part.shard.total, None),
         ("plan", lambda part: part.shard.plan[:12], None),
         ("version of agent-eval", lambda part: part.report.tool_version, draft.tool_version),
         ("num-runs", lambda part: part.report.num_runs, draft.num_runs),
         ("min-pass-rate", lambda part: part.report.min_pass_rate, draft.min_pass_rate),
-        (
-            "commit",
-            lambda part: part.report.origin.commit if part.report.origin else "",
-            origin.commit if origin else "",
-        ),
-        (
-            "repository",
-            lambda part: part.report.origin.repository if part.report.origin else "",
-            origin.repository if origin else "",
-        ),
+        ("commit", lambda part: (part.report.origin or Origin()).commit, origin.commit),
+        ("repository", lambda part: (part.report.origin or Origin()).repository, origin.repository),
     ]
     for name, value, own in shared:
-        values: dict[object, str] = {} if own is None else {own: here}
+        values: dict[object, str] = {} if own is None else {own: "this run"}
         for result in results:
             values.setdefault(value(result), result.file)
         if len(values) > 1:
@@ -124,29 +119,32 @@ def _other_agents(results: Sequence[PartResults], draft: RunReport) -> Iterator[
 
 def _mistakes(results: Sequence[PartResults], plan: Plan) -> Iterator[Problem]:
     """Refusals for cases of parts that are not those of this checkout."""
-    here = {case.case_id: case for case in plan.cases}
+    planned = {case.case_id: case for case in plan.cases}
     for result in results:
+        mistakes: dict[str, list[str]] = {}
         cases = {case.case_id: case for case in result.report.cases}
-        if listed_only := [case_id for case_id in result.shard.cases if case_id not in cases]:
-            yield _other_cases(result, listed_only, "are listed, but have no results")
-        own = set(result.shard.cases)
-        if more := [case_id for case_id in cases if case_id not in own]:
-            yield _other_cases(result, more, "have results, but are not listed")
-        if unknown := [case_id for case_id in cases if case_id not in here]:
-            yield _other_cases(result, unknown, "do not exist in this run")
-        changed = [
-            case_id for case_id, case in cases.items() if case_id in here and case.fingerprint != here[case_id].content
-        ]
-        if changed:
-            yield _other_cases(result, changed, "have another content in this run")
-        numbers = list(plan.numbers())
-        if cut := [case_id for case_id, case in cases.items() if sorted(run.run for run in case.runs) != numbers]:
-            yield _other_cases(result, cut, f"do not have {plural(len(numbers), 'run')} each")
-        for case_id, case in cases.items():
-            if case_id in here and (why := _other_criteria(case, here[case_id])):
-                hint = "Run all parts again. In a pull request the base branch's criteria apply until accepted."
-                yield refusal(code="shards-differ", message=f"{result.file}: {short_name(case_id)}: {why}.", hint=hint)
-                break
+        named = dict.fromkeys(result.shard.cases)
+        for case_id in named | dict.fromkeys(cases):
+            if case_id not in cases:
+                why = "cases are listed, but have no results"
+            elif case_id not in named:
+                why = "cases have results, but are not listed"
+            else:
+                why = _mistake(cases[case_id], planned.get(case_id), list(plan.numbers()))
+            if why:
+                mistakes.setdefault(why, []).append(case_id)
+        yield from (_other_cases(result, why, case_ids) for why, case_ids in mistakes.items())
+
+
+def _mistake(case: CaseReport, planned: PlannedCase | None, numbers: list[int]) -> str:
+    """Why a case of a part is not that of this checkout, as a clause; "" if it is."""
+    if planned is None:
+        return "cases do not exist in this run"
+    if case.fingerprint != planned.content:
+        return "cases have another content in this run"
+    if sorted(run.run for run in case.runs) != numbers:
+        return f"cases do not have {plural(len(numbers), 'run')} each"
+    return _other_criteria(case, planned)
 
 
 def _other_criteria(case: CaseReport, planned: PlannedCase) -> str:
@@ -156,7 +154,7 @@ def _other_criteria(case: CaseReport, planned: PlannedCase) -> str:
     thresholds = {criterion.name: criterion.threshold for criterion in planned.criteria}
     measured = {metric.name: metric.threshold for metric in case.metrics}
     if measured.keys() != thresholds.keys():
-        return f"its criteria are {listed(sorted(measured), 9)}, and in this run {listed(sorted(thresholds), 9)}"
+        return f"the criteria are {listed(sorted(measured), 9)}, and in this run {listed(sorted(thresholds), 9)}"
     for metric in case.metrics:
         if metric.threshold != thresholds[metric.name]:
             return f"the threshold of {metric.name} is {metric.threshold}, and in this run {thresholds[metric.name]}"
@@ -175,11 +173,9 @@ def _fingerprints(metric: MetricReport, fingerprint: str) -> set[str]:
     return {fingerprint, *(versioned(fingerprint, version) for version in versions if isinstance(version, str))}
 
 
-def _other_cases(result: PartResults, case_ids: Iterable[str], what: str) -> Problem:
-    names = list(case_ids)
-    return refusal(
-        code="shards-differ", message=f"{result.file}: cases {what}: {listed(names, _MOST)}.", hint=_SAME_CHECKOUT
-    )
+def _other_cases(result: PartResults, why: str, case_ids: Sequence[str]) -> Problem:
+    message = f"{result.file}: {why}: {listed(case_ids, _MOST)}."
+    return refusal(code="shards-differ", message=message, hint=_SAME_CHECKOUT)
 
 
 def _other_split(results: Sequence[PartResults], plan: Plan) -> Problem:
@@ -194,27 +190,6 @@ def _other_split(results: Sequence[PartResults], plan: Plan) -> Problem:
         message=message,
         hint=f"{_SAME_CHECKOUT} `--shard-plan` must be the same file in all jobs.",
     )
-
-
-def _unowned(results: Sequence[PartResults], plan: Plan) -> list[str]:
-    owned = {case_id for result in results for case_id in result.shard.cases}
-    return [case.case_id for case in plan.cases if case.case_id not in owned]
-
-
-def _check_cases(
-    results: Sequence[PartResults], plan: Plan, assigned: Mapping[str, int] | None, *, complete: bool
-) -> None:
-    """Raises RuntimeError if parts of one plan overlap, or a part has cases of another one."""
-    owner: dict[str, int] = {}
-    for result in results:
-        for case_id in result.shard.cases:
-            index = result.shard.index
-            if owner.setdefault(case_id, index) != index or (assigned or {}).get(case_id, index) != index:
-                raise RuntimeError(
-                    f"{case_id} is in part {index} and in part {(assigned or owner)[case_id]} of one plan"
-                )
-    if complete and assigned is not None and (lost := [case_id for case_id in assigned if case_id not in owner]):
-        raise RuntimeError(f"{listed(lost, _MOST)} are in no part of the plan {results[0].shard.plan}")
 
 
 def _provenance_differences(results: Sequence[PartResults]) -> Iterator[str]:

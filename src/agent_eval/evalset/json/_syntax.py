@@ -16,10 +16,7 @@ _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)'
 _STRING_OR_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)|#[^\n]*", re.DOTALL)
 _STRING_OR_COMMA = re.compile(_STRING + r"|,(?=[ \t\r\n]*[\]}])", re.DOTALL)
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: |\r?$)", re.MULTILINE)
-_WORD = re.compile(r"[^\W\d][\w$-]*")
 _SPACE = " \t\r\n"
-_PYTHON_WORDS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
-_CURLY_QUOTES = "\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
 _CONSTANTS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -97,9 +94,7 @@ def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFindin
     if parser_message.startswith("Invalid"):  # The offset is inside a string.
         return _other(text, offset, parser_message)
     offset = _next(text, offset)
-    return (
-        _comment(text, offset) or _quotes(text, offset) or _comma(text, offset) or _other(text, offset, parser_message)
-    )
+    return _comment(text, offset) or _comma(text, offset) or _other(text, offset, parser_message)
 
 
 def _finding(text: str, offset: int, code: str, message: str, hint: str) -> SyntaxFinding:
@@ -155,23 +150,6 @@ def _comment(text: str, offset: int) -> SyntaxFinding | None:
     return None
 
 
-def _quotes(text: str, offset: int) -> SyntaxFinding | None:
-    char = text[offset : offset + 1]
-    if char == "'":
-        return _finding(
-            text, offset, "json-single-quotes", "JSON strings have double quotes, not single ones.", 'Write "..." here.'
-        )
-    if char and char in _CURLY_QUOTES:
-        return _finding(
-            text,
-            offset,
-            "json-single-quotes",
-            f"`{char}` is a typographic quote; JSON strings have straight double quotes.",
-            'Write "..." here. Word processors and chat programs replace the quotes of what is pasted into them.',
-        )
-    return None
-
-
 def _comma(text: str, offset: int) -> SyntaxFinding | None:
     """A comma before a closing bracket. Parsers stop at either of them."""
     comma = offset if text[offset : offset + 1] == "," else _previous(text, offset)
@@ -201,6 +179,7 @@ def _next(text: str, offset: int) -> int:
 
 
 def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
+    symptom = parser_message.partition(": line ")[0].removesuffix(" at")
     if offset >= len(text) or parser_message.startswith("Unterminated string"):
         return _finding(
             text,
@@ -210,40 +189,5 @@ def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
             + ("a string that starts here." if offset < len(text) else "a list or an object."),
             "Complete it: a bracket, a brace or a quote is not closed.",
         )
-    message, hint = _explain(text, offset, parser_message)
-    return _finding(text, offset, "not-json", message, hint)
-
-
-def _explain(text: str, offset: int, parser_message: str) -> tuple[str, str]:
-    before = _previous(text, offset)
-    if text[offset] == "," and before is not None and text[before] in ",[{":
-        message = "There is a second comma." if text[before] == "," else "There is a comma before the first entry."
-        return message, "Delete the comma."
-    word = _WORD.match(text, offset)
-    if word is not None:
-        if word.group() in _PYTHON_WORDS:
-            return f"`{word.group()}` is not JSON.", f"Write `{_PYTHON_WORDS[word.group()]}`."
-        if text[_next(text, word.end()) : _next(text, word.end()) + 1] == ":":
-            return f"The key `{word.group()}` has no quotes.", f'Write "{word.group()}".'
-    if parser_message.startswith("Invalid control character"):
-        return (
-            "A string contains a raw line break, tab or other control character.",
-            r"Write `\n` for a line break and `\t` for a tab.",
-        )
-    if parser_message.startswith("Invalid \\"):
-        return (
-            "A string contains a backslash that does not start a known escape.",
-            r"Write `\\` for a backslash, e.g. in a Windows path or a regular expression.",
-        )
-    if parser_message.startswith("Extra data"):
-        return (
-            "A second value starts here, after the end of the document.",
-            ONE_DOCUMENT,
-        )
-    if parser_message.startswith("Expecting ',' delimiter"):
-        return "A comma, or a closing bracket, is missing before this.", "Check the end of the value before it."
-    if parser_message.startswith("Expecting ':' delimiter"):
-        return "A colon is missing between a key and its value.", 'Write "key": value.'
-    if parser_message.startswith("Expecting property name"):
-        return "A key in double quotes is expected here.", 'Write "key": value.'
-    return "A value is expected here.", "Check the file with a JSON formatter."
+    hint = ONE_DOCUMENT if symptom == "Extra data" else "Check the file with a JSON formatter."
+    return _finding(text, offset, "not-json", f"The file is not JSON: {symptom}.", hint)
