@@ -11,6 +11,9 @@ import pytest
 # A shell without job control ignores Ctrl-C in its background jobs, and the processes of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Under nohup they would inherit that of SIGHUP. What a handler does not do is not inherited.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # A busy machine is not a bug of ours; pytest's own limits catch what never ends.
 hypothesis.settings.register_profile("full", deadline=None, max_examples=50)

@@ -119,6 +119,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         lab.repository.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_only_affected__a_file_that_the_agent_opened_makes_it_run(zoo: Lab, name: str) -> None:
     number = 100 + list(READERS).index(name)
@@ -131,6 +132,7 @@ def test_only_affected__a_file_that_the_agent_opened_makes_it_run(zoo: Lab, name
     assert nobody <= skipped(broken)
 
 
+@pytest.mark.slow
 def test_only_affected__an_unrelated_change_runs_nothing(zoo: Lab) -> None:
     nothing = zoo.pull_request(200, {}, *ONLY, files={"docs/guide.md": "New words.\n"})
 
@@ -141,6 +143,7 @@ def test_only_affected__an_unrelated_change_runs_nothing(zoo: Lab) -> None:
     assert "## ✅ Not affected by this pull request and not run: 16 cases of" in comment.body
 
 
+@pytest.mark.slow
 def test_only_affected__a_new_file_beside_an_agent_that_nobody_looked_at_runs_this_agent_alone(zoo: Lab) -> None:
     alone = zoo.pull_request(201, {"door": 0.0}, *ONLY, files={"bot/notes.txt": "x\n"})
 
@@ -153,16 +156,19 @@ def test_only_affected__a_new_file_beside_an_agent_that_nobody_looked_at_runs_th
     assert "Not affected by this pull request and not run: 14 cases of" in alone.out
 
 
+@pytest.mark.slow
 def test_only_affected__what_installs_makes_every_agent_run(zoo: Lab) -> None:
     every = zoo.pull_request(202, {}, *ONLY, files={"bot/requirements.txt": "google-adk\n"})
     assert (len(every.report.cases), every.report.unaffected) == (len(READERS) + 3, []), every.out + every.err
 
 
+@pytest.mark.slow
 def test_only_affected__what_an_agents_requirements_include_makes_it_run(zoo: Lab) -> None:
     alone = zoo.pull_request(203, {}, *ONLY, files={"pins/more.txt": "six==1.15.0\n"})
     assert [case.eval_id for case in alone.report.cases] == ["own"], alone.out + alone.err
 
 
+@pytest.mark.slow
 def test_only_affected__an_invalid_file_of_an_unaffected_agent_is_still_exit_2(zoo: Lab) -> None:
     broken = zoo.pull_request(220, {}, *ONLY, files={"bot/evals/dog.evalset.json": "{", "docs/guide.md": "x\n"})
     assert (broken.code, broken.report.verdict) == (2, "invalid")

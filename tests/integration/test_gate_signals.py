@@ -38,7 +38,9 @@ def end(repository: Repository, process: subprocess.Popen[str], number: signal.S
     return repository.finish(process, begun=begun, timeout=30 * patience(), output=None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGHUP))]
+)
 def test_signal__leaves_complete_results(repository: Repository, number: signal.Signals) -> None:
     done = end(repository, under_way(repository), number)
     # GitHub sends SIGINT, SIGTERM after 7.5 s and SIGKILL 2.5 s later (actions/runner, ProcessInvoker.cs).
@@ -52,6 +54,7 @@ def test_signal__leaves_complete_results(repository: Repository, number: signal.
     assert repository.left_behind() == []
 
 
+@pytest.mark.slow
 def test_signal__a_second_one_leaves_complete_results(repository: Repository) -> None:
     process = under_way(repository)
     os.kill(process.pid, signal.SIGINT)
@@ -62,12 +65,14 @@ def test_signal__a_second_one_leaves_complete_results(repository: Repository) ->
     assert repository.left_behind() == []
 
 
+@pytest.mark.slow
 def test_signal__while_tools_are_recorded_advises_nothing_that_is_refused(repository: Repository) -> None:
     done = end(repository, under_way(repository, "--tools", "record"), signal.SIGTERM)
     assert done.code == 3, done.out + done.err
     assert "continues from there with --resume" not in done.out + (done.output / "summary.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_sigkill__ends_the_agent(repository: Repository) -> None:
     process = under_way(repository)
     process.kill()
@@ -89,6 +94,7 @@ def ended_while(repository: Repository, words: str, *arguments: str, environment
     return end(repository, process, signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_signal__during_agent_setup(repository: Repository) -> None:
     done = ended_while(repository, "agent-setup", "--agent-setup", "sleep 600", environment={})
     assert done.seconds < 7 * patience()
@@ -107,6 +113,7 @@ def silent_index(repository: Repository) -> Iterator[Mapping[str, str]]:
         yield {"UV_DEFAULT_INDEX": index, "UV_INDEX_URL": index, "NO_PROXY": "127.0.0.1"}
 
 
+@pytest.mark.slow
 def test_sigkill__ends_the_installer(repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]) -> None:
     cache = ("--cache-dir", str(tmp_path / "cache"), "--agent-env", f"+{MARK}")
     process = repository.start("run", *cache, python=False, environment=silent_index)
@@ -116,6 +123,7 @@ def test_sigkill__ends_the_installer(repository: Repository, tmp_path: Path, sil
     wait_until(lambda: repository.left_behind() == [], seconds=20)
 
 
+@pytest.mark.slow
 def test_signal__while_the_environment_is_made(
     repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]
 ) -> None:
