@@ -147,6 +147,7 @@ def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repos
     assert cases(file)["door"] == case("door", LAMP)
 
 
+@pytest.mark.slow
 def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None:
     file = results(repository, {"lamp": [[FOUND]], "door": [[FOUND]]})
     before = file.read_bytes()
@@ -203,6 +204,7 @@ def test_review__an_edited_value_is_checked(repository: Repository) -> None:
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_edit__in_the_editor_until_the_case_is_valid(repository: Repository) -> None:
     file = write_file(repository.root, case("lamp", LAMP), case("door", LAMP))
     before = file.read_bytes()
@@ -229,6 +231,7 @@ def test_edit__in_the_editor_until_the_case_is_valid(repository: Repository) -> 
     assert "Another message" not in file.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_review__closed_stdin_or_stdout_is_no_terminal(repository: Repository) -> None:
     results(repository, {"lamp": [[FOUND]]})
     environment = {**repository.environment(), "CI": ""}

@@ -41,6 +41,8 @@ from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).with_name("dead_or_alive.md")
 HEAD = "| what happened | on the base branch | `gate` | exit code | first line |\n|---|---|---|---|---|\n"
 BASES = ("no baseline", "the same", "healthy")

@@ -36,6 +36,7 @@ def cases(repository: Repository, name: str) -> list[dict[str, Any]]:
     return listed
 
 
+@pytest.mark.slow
 def test_docs_authoring__every_command_of_init_and_record_runs(repository: Repository) -> None:
     page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
     commands = [shlex.split(line)[1:] for line in COMMAND.findall(page)]

@@ -125,6 +125,7 @@ def same(text: str) -> str:
     return VARIES.sub(" ", text)
 
 
+@pytest.mark.slow
 def test_docs_tutorial__output_is_that_of_its_commands(reader: Reader) -> None:
     agent = reader.repo.root / "weather" / "agent.py"
 

@@ -103,6 +103,7 @@ def served(*options: str) -> Iterator[str]:
             process.terminate()
 
 
+@pytest.mark.slow
 def test_examples__home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) -> None:
     code, results = gate("examples/home_automation", output=tmp_path / "out")
     assert (code, results["verdict"]) == (0, "passed")

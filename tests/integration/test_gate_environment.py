@@ -107,6 +107,7 @@ def test_output_directory__a_lock_of_a_dead_gate_does_not_block(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_windows__run_is_refused_and_other_commands_work(repository: Repository) -> None:
     """A Windows as Python shows it to us: what POSIX alone has is missing."""
     code = (
@@ -164,6 +165,7 @@ def test_output_directory__that_cannot_be_written_names_its_owner(repository: Re
         assert "agent-eval-results-" not in printed, "a directory that no one asked for"
 
 
+@pytest.mark.slow
 @as_root
 def test_merge__says_which_directories_it_can_not_read(repository: Repository) -> None:
     for number in ("1/2", "2/2"):
@@ -204,6 +206,7 @@ def few_processes() -> Iterator[Path]:
     raise AssertionError(f"processes are left in {group}")
 
 
+@pytest.mark.slow
 @as_root
 def test_process_ids_used_up_by_the_agent__fail_its_case_alone(tmp_path: Path, few_processes: Path) -> None:
     with repository_in(tmp_path / "repository", "faults") as repository:
@@ -219,6 +222,7 @@ def test_process_ids_used_up_by_the_agent__fail_its_case_alone(tmp_path: Path, f
         assert repository.left_behind() == []
 
 
+@pytest.mark.slow
 @as_root
 def test_no_process_ids_at_all__is_exit_2_with_what_to_do(repository: Repository, few_processes: Path) -> None:
     (few_processes / "pids.max").write_text("2")
@@ -253,6 +257,7 @@ def test_a_uid_without_a_home__has_its_environments_in_a_temporary_directory(tmp
     remove(temporary)
 
 
+@pytest.mark.slow
 def test_what_an_agent_starts_in_a_session_of_its_own__ends_with_the_gate(tmp_path: Path) -> None:
     """As root by its user, else by the gate's parent."""
     with repository_in(tmp_path / "repository", "faults", new_hosts=True) as repository:

@@ -54,6 +54,7 @@ def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(reposito
     assert not (done.output / "journal.jsonl").exists(), "nothing is left to resume"
 
 
+@pytest.mark.slow
 def test_faults__an_endless_loop_fails_alone(new_hosts: Repository) -> None:
     new_hosts.evals("evals/loop.test.json", {**GOOD, "loops": "loop", "waits": "sleep:600"})
     done = new_hosts.gate("run", "--turn-timeout", "5")

@@ -10,6 +10,8 @@ from base_repos import new_repo
 from dead_or_alive import ECHO, IN_A_TURN
 from gate_runs import Repository
 
+pytestmark = pytest.mark.slow
+
 CASES = {f"case{number}": f"Say the number {number}." for number in range(20)}
 EVALS = "evals/bot.evalset.json"
 

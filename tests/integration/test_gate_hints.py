@@ -142,6 +142,7 @@ def test_dotenv__that_the_agents_user_cannot_read_is_a_warning(open_repository: 
     assert "env-file-unreadable" not in open_repository.gate("run", "--agent", "faults").out
 
 
+@pytest.mark.slow
 def test_agent_cwd__an_agent_finds_the_files_of_its_project(repository: Repository) -> None:
     """As travel-concierge of adk-samples, which opens `travel_concierge/profiles/...`."""
     for project in ("agents/one", "agents/two"):
@@ -167,6 +168,7 @@ def test_agent_cwd__an_agent_finds_the_files_of_its_project(repository: Reposito
     assert "is not a directory" in " ".join(nowhere.out.split())
 
 
+@pytest.mark.slow
 def test_agent_cwd__an_absolute_one_in_the_checkout_leads_the_base_into_its_own(repository: Repository) -> None:
     """Else the base's agent would read the head's files, and what the head breaks would be red on both sides."""
     repo = Repo(repository.root)
@@ -189,6 +191,7 @@ def test_agent_cwd__an_absolute_one_in_the_checkout_leads_the_base_into_its_own(
     assert [folder.name for folder in (done.output / "logs").iterdir()] == ["faults"]
 
 
+@pytest.mark.slow
 def test_agent_python__that_agent_setup_does_not_make_is_invalid(repository: Repository) -> None:
     repository.agent("faults")
     repository.evals("faults/a.test.json", {"one": "say hello"})
@@ -212,6 +215,7 @@ def test_agent_setup__that_fails_is_reported_as_such(repository: Repository) -> 
     assert "`agent-setup` ended with exit code 7" in " ".join(done.out.split())
 
 
+@pytest.mark.slow
 def test_agent_cwd__that_the_base_does_not_have(repository: Repository) -> None:
     repo = Repo(repository.root)
     repo.git("init", "-q", "-b", "main")

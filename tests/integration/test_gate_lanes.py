@@ -11,6 +11,8 @@ from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from gate_runs import Done, Repository, repository_in
 from judged_gate import KEY, Judge, criteria
 
+pytestmark = pytest.mark.slow
+
 CASES = 40
 AT_ONCE = 8
 

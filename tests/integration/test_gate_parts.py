@@ -15,6 +15,8 @@ from gate_runs import Done, Repository, repository_in, wait_until
 from judged_gate import BAD, KEY, Judge, answers, criteria
 from pull_requests import Lab
 
+pytestmark = pytest.mark.slow
+
 CASES = {"milk": "milk", "tea": "tea", "bread": "bread", "long": ["wait:3", "salt"]}
 
 

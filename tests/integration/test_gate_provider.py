@@ -22,6 +22,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["refused", "hang", "empty", 503])
 def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository, kind: Any) -> None:
     with contextlib.ExitStack() as stack:

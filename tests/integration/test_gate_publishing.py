@@ -111,6 +111,7 @@ import requests
 """A module that only we can't import; the agent, which has the same PYTHONPATH, gets the real one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modules", "environment", "rates", "code"),
     [
@@ -139,6 +140,7 @@ def test_publishing__a_crash_while_publishing_changes_no_exit_code(
         assert lab.github.state.comments_of(7) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
 def test_publishing__a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:

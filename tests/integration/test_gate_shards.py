@@ -186,6 +186,7 @@ ATTEMPTS = ((), ("all",), ("early",), ("early", "all"), ("all", "late"), ("early
 """The attempts at one part whose results arrive."""
 
 
+@pytest.mark.slow
 def test_merge__is_green_exactly_if_every_part_was_completed_by_some_attempt(four_parts: Path) -> None:
     codes = {
         (index, folder): json.loads((four_parts / folder / str(index) / "results.json").read_text("utf-8"))["exit_code"]
