@@ -178,7 +178,7 @@ class FailureKind(enum.StrEnum):
 
 
 class MetricFailureKind(enum.StrEnum):
-    """What happened to a custom metric (docs/verdict.md)."""
+    """What happened to a custom metric (docs/problems.md)."""
 
     ENVIRONMENT = "custom-metric-environment"
     """There is no interpreter for it, or its google-adk does not support custom metrics."""

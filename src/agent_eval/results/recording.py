@@ -38,7 +38,7 @@ class RunError(WireModel):
     """Why a run has no turns, or not all."""
 
     kind: str
-    """A stable code, see docs/verdict.md."""
+    """A stable code, see docs/problems.md."""
     owner: Literal["agent", "provider", "gate"]
     """Who has to act: the pull request's author, an external provider, or the gate."""
     message: str

@@ -33,7 +33,7 @@ RUN: Mapping[str, Any] = {"do": "run"}
 
 
 class Obstacle(StrEnum):
-    """Why a call can't be answered (docs/verdict.md)."""
+    """Why a call can't be answered (docs/problems.md)."""
 
     NOT_RECORDED = "tool-not-recorded"
     MISSING = "tool-tape-missing"
