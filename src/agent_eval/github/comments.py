@@ -113,8 +113,7 @@ class _Upsert:
             return Posted(kind="superseded", url=newest.url, message=message)
         if same_text(newest.marked.text, self._comment.body):
             return Posted(kind="unchanged", url=newest.url, message="The comment is up to date.")
-        path = self._github.repo("issues", "comments", newest.id)
-        url = text_at(self._github.patch(path, {"body": self._text}), "html_url")
+        url = self._rewrite(newest, self._text)
         return Posted(kind="updated", url=url, message="The comment was updated.")
 
     def _update(self, current: _Ours) -> Posted:
@@ -136,9 +135,8 @@ class _Upsert:
         if self._sent is None and current.marked.run == self._comment.run:
             self._overwrites = True
             note = " Another job of this run had written it: give each job its own `name`."
-        path = self._github.repo("issues", "comments", current.id)
         self._sent = "updated"
-        url = text_at(self._github.patch(path, {"body": self._text}), "html_url")
+        url = self._rewrite(current, self._text)
         return Posted(kind="updated", url=url, message=f"The comment was updated.{note}", overwrites=self._overwrites)
 
     def _checked(self, posted: Posted) -> Posted:
@@ -166,11 +164,14 @@ class _Upsert:
         others = [comment for comment in ours if comment.id != newest.id]
         try:
             for comment in others:
-                path = self._github.repo("issues", "comments", comment.id)
-                self._github.patch(path, {"body": pointer(newest.url)})
+                self._rewrite(comment, pointer(newest.url))
         except GitHubError as error:
             return f" There are {len(ours)} of them, and an older one could not be changed: {error}"
         return f" There were {len(ours)} of them: the others link to it now." if others else ""
+
+    def _rewrite(self, comment: _Ours, text: str) -> str | None:
+        path = self._github.repo("issues", "comments", comment.id)
+        return text_at(self._github.patch(path, {"body": text}), "html_url")
 
     def _create(self, listing: _Listing) -> Posted:
         if not self._comment.creates:

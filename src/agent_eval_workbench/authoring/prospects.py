@@ -195,7 +195,12 @@ def _metrics(case: CaseReport, file: LoadedFile) -> tuple[Metric, ...]:
 
 
 def _fields(case: CaseReport, metrics: Sequence[Metric], only: Collection[str]) -> tuple[Field, ...]:
-    failed = [metric for metric in metrics if _lowered(metric.report)]
+    failed = [
+        metric
+        for metric in metrics
+        # In the case, or in one of its runs.
+        if metric.report.blocking and "failed" in {metric.report.status, *(run.status for run in metric.report.runs)}
+    ]
     offered = {
         metric.field
         for metric in failed
@@ -206,11 +211,6 @@ def _fields(case: CaseReport, metrics: Sequence[Metric], only: Collection[str]) 
         limited = f" that --only {' '.join(only)} would accept" if only else ""
         raise refuse("accept-nothing", case, f"has no failed expectation{limited}; failed: {names}.", _ELSE)
     return tuple(field for field in FIELDS if field in offered)
-
-
-def _lowered(metric: MetricReport) -> bool:
-    """Whether the metric failed, in the case or in one of its runs."""
-    return metric.blocking and (metric.status == "failed" or any(run.status == "failed" for run in metric.runs))
 
 
 def _complete_runs(

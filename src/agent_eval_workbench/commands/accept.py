@@ -122,12 +122,10 @@ def _not_passed(report: RunReport) -> list[CaseReport]:
     return [
         case
         for case in report.cases
-        if case.status in {"failed", "errored"} or case.case_id in blocking or _fails_in_quarantine(case)
+        if case.status in {"failed", "errored"}
+        or case.case_id in blocking
+        or (case.status == "quarantined" and any(metric.status == "failed" for metric in case.metrics))
     ]
-
-
-def _fails_in_quarantine(case: CaseReport) -> bool:
-    return case.status == "quarantined" and any(metric.status == "failed" for metric in case.metrics)
 
 
 def _named(words: Sequence[str], report: RunReport) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import math
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -138,16 +138,10 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
 
 
 def _kappa(text: str) -> float:
-    if not -1 <= (value := _float(text)) <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
-    return value
-
-
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    with contextlib.suppress(ValueError):
+        if -1 <= (value := float(text)) <= 1:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
 
 
 def _count(text: str) -> int:

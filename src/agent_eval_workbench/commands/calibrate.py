@@ -80,7 +80,9 @@ async def _calibrate(
     if labels is None:
         return None, problems
     if arguments.min_kappa is not None and len({label.value(labels.kind) for label in labels.labels}) == 1:
-        return None, [*problems, _one_sided(labels)]
+        message = f"All labels are {labels.labels[0].word!r}, so kappa can't tell agreement from chance."
+        hint = "Add responses with other labels, or omit `--min-kappa`."
+        return None, [*problems, Problem(code="labels-one-sided", message=message, hint=hint, file=labels.file)]
     default = default_model(settings)
     options = judge_of(target.config, default)
     assert options is not None
@@ -116,12 +118,3 @@ def _announcement(labels: LabelSet, target: TargetCriterion, options: Options) -
     if target.config.options.get("evaluate_intermediate_nl_responses"):
         calls = Range(least=calls.least, most=None)
     return f"{plural(len(labels.responses), 'response')}; {options.model} will be asked {times(calls)}."
-
-
-def _one_sided(labels: LabelSet) -> Problem:
-    return Problem(
-        code="labels-one-sided",
-        message=f"All labels are {labels.labels[0].word!r}, so kappa can't tell agreement from chance.",
-        hint="Add responses with other labels, or omit `--min-kappa`.",
-        file=labels.file,
-    )

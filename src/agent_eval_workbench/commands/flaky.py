@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
 from agent_eval.gate.history import Flakiness, extend, flakiness, join, stored_rules, stored_runs, unfit
 from agent_eval.gate.policy import DEFAULT_MAX_QUARANTINED
-from agent_eval.results import BROKE, DEFAULT, PASSED, CaseHistory, HistoryRecord, HistoryReport, RunReport
+from agent_eval.results import BROKE, DEFAULT, PASSED, CaseHistory, HistoryReport, RunReport
 
 MIN_RATE = 0.05
 """A case is proposed if the lower bound of the 95% interval of its failure rate is at least this."""
@@ -80,14 +79,8 @@ class FlakyReport(WireModel):
     """Whether the proposals exceed the default of `max-quarantined`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Result:
-    path: Path
-    report: RunReport
-
-
-def read_results(paths: Sequence[Path]) -> list[_Result]:
-    """Reads result files, and all `results.json` below directories.
+def read_results(paths: Sequence[Path]) -> list[tuple[Path, RunReport]]:
+    """Reads result files, and all `results.json` below directories, each with its path.
 
     Raises:
         UnreadableError: A file can't be read or used, or a directory contains no results.
@@ -95,10 +88,10 @@ def read_results(paths: Sequence[Path]) -> list[_Result]:
     files: list[Path] = []
     for path in paths:
         files += (sorted(path.rglob("results.json")) if path.is_dir() else []) or [path]
-    return [_Result(path=path, report=read_file(path)) for path in dict.fromkeys(files)]
+    return [(path, read_file(path)) for path in dict.fromkeys(files)]
 
 
-def find_flaky(results: Sequence[_Result], *, min_rate: float = MIN_RATE) -> FlakyReport:
+def find_flaky(results: Sequence[tuple[Path, RunReport]], *, min_rate: float = MIN_RATE) -> FlakyReport:
     """Finds the flaky cases in results of the base branch and in the histories that these contain.
 
     Args:
@@ -107,12 +100,12 @@ def find_flaky(results: Sequence[_Result], *, min_rate: float = MIN_RATE) -> Fla
     """
     history: HistoryReport | None = None
     skipped = []
-    for result in sorted(results, key=lambda result: result.report.started_at):
-        if (reason := unfit(result.report)) is not None:
-            skipped.append(f"{result.path}: {reason}")
+    for path, result in sorted(results, key=lambda item: item[1].started_at):
+        if (reason := unfit(result)) is not None:
+            skipped.append(f"{path}: {reason}")
             continue
         # A result contains the history of earlier runs.
-        extended = extend(result.report.history, result.report, _UNLIMITED)
+        extended = extend(result.history, result, _UNLIMITED)
         history = extended if history is None else join(history, extended)
     if history is None:
         return FlakyReport(records=0, cases=0, proposals=[], failing=[], skipped=skipped)
@@ -149,15 +142,11 @@ def _proposal(history: HistoryReport, case: CaseHistory, rate: Flakiness) -> Pro
         rate=round(rate.rate, 4),
         low=round(rate.low, 4),
         high=round(rate.high, 4),
-        since=_name(rate.since),
+        since=(rate.since.commit or rate.since.run_url or None) if rate.since is not None else None,
         agent_errors=sum(run.outcome == BROKE for run in runs),
         metrics={name: count for name, count in below.items() if count},
         newest_failed=bool(runs) and runs[-1].outcome != PASSED,
     )
-
-
-def _name(record: HistoryRecord | None) -> str | None:
-    return (record.commit or record.run_url or None) if record is not None else None
 
 
 def render_toml(report: FlakyReport, *, today: date, owner: str = "", days: int = DAYS) -> str:

@@ -13,7 +13,7 @@ from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.evalset.checks import check_cases
-from agent_eval.evalset.json import Document, JsonPath, eval_set_text, parse_document, read_document, write_text
+from agent_eval.evalset.json import Document, JsonPath, eval_set_text, read_document, write_text
 from agent_eval.evalset.models import EvalCase, EvalSet, SessionInput
 from agent_eval.evalset.parse import (
     ConversationScenarios,
@@ -24,6 +24,7 @@ from agent_eval.evalset.parse import (
     read_session,
     shape_problems,
 )
+from agent_eval_workbench.authoring.writing import errors_in
 from agent_eval_workbench.recording.target import new_set_id, stem
 from agent_eval_workbench.sources.cases import eval_cases
 from agent_eval_workbench.sources.reading import ALL, Request, Source, read_source
@@ -74,7 +75,9 @@ def migrate(
     if source is not None:
         return _migrate_source(source, new, initial_session, root)
     if request != ALL:
-        return [_unused_option(old)]
+        message = "`--session` and `--state-scopes` are for sessions and traces, and the file is neither."
+        hint = "Leave them out, or name a session of ADK, a session database, or a trace."
+        return [Problem(code="source-unreadable", message=message, hint=hint, file=old.as_posix())]
     document, problems = read_document(old, old.as_posix(), lenient=True)
     if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
         return _migrate_scenarios(document, problems, new, initial_session, root)
@@ -119,51 +122,20 @@ def _migrate_source(source: Source, new: Path, initial_session: Path | None, roo
     if has_error(problems):
         return problems
     if new.exists() or new.is_symlink():
-        return [*problems, _exists(new)]
+        hint = "Name a new file: the cases of an eval set are expectations that someone has checked."
+        message = "The file exists already; nothing is written."
+        return [*problems, Problem(code="file-exists", message=message, hint=hint, file=new.as_posix())]
     set_id, renamed = new_set_id(new, root)
     text = eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases))
-    return problems + renamed + (_invalid(text, new) or _write(text, new))
-
-
-def _invalid(text: str, new: Path) -> list[Problem]:
-    """The errors that `run` would report for the new file."""
-    document, problems = parse_document(text.encode(), new.as_posix())
-    if document is not None:
-        file, problems = read_eval_file(document, session=None)
-        problems += [] if file is None else check_cases(file)
-    return [problem for problem in problems if problem.severity is Severity.ERROR]
-
-
-def _exists(new: Path) -> Problem:
-    return Problem(
-        code="file-exists",
-        message="The file exists already; nothing is written.",
-        hint="Name a new file: the cases of an eval set are expectations that someone has checked.",
-        file=new.as_posix(),
-    )
-
-
-def _unused_option(old: Path) -> Problem:
-    return Problem(
-        code="source-unreadable",
-        message="`--session` and `--state-scopes` are for sessions and traces, and the file is neither.",
-        hint="Leave them out, or name a session of ADK, a session database, or a trace.",
-        file=old.as_posix(),
-    )
+    return problems + renamed + (errors_in(text, new.as_posix()) or _write(text, new))
 
 
 def _write(text: str, new: Path) -> list[Problem]:
     try:
         write_text(new, text)
     except OSError as error:
-        return [
-            Problem(
-                code="unwritable-file",
-                message=f"The file can't be written: {error.strerror}.",
-                hint="Check the directory's permissions.",
-                file=new.as_posix(),
-            )
-        ]
+        message, hint = f"The file can't be written: {error.strerror}.", "Check the directory's permissions."
+        return [Problem(code="unwritable-file", message=message, hint=hint, file=new.as_posix())]
     return []
 
 

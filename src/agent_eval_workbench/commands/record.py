@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, print_problems, settings_of
-from agent_eval.core.problem import Problem, has_error
+from agent_eval.core.problem import has_error
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval_workbench.recording.chat import Chat, Left, Terminal, failure_lines, message_lines, turn_lines
 from agent_eval_workbench.recording.live import (
@@ -166,8 +166,10 @@ class _Recorder:
         source, stored = read_stored(Path(arguments.source), name, request)
         ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
         chosen = choose_stored(stored, name, request, ask)
-        ids = {conversation.session_id for conversation in chosen}
-        shown = [item for item in source.problems if request.session == "all" or _mentions(item, ids)]
+        ids = [f"`{conversation.session_id}`" for conversation in chosen]
+        shown = [
+            item for item in source.problems if request.session == "all" or any(name in item.message for name in ids)
+        ]
         log_problems(shown, self.io)
         if request.session == "all":
             if target.eval_id:
@@ -310,15 +312,13 @@ class _Recorder:
 
         return Terminal(read=input, write=print, width=self.io.width)
 
-    def _form(self, target: Target) -> CaseForm:
-        return CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
-
     def _write(self, target: Target, recorded: Sequence[_Recorded], *, flag: str | None = None) -> int:
         if not recorded:
             self.io.print_result(f"{target.name}: nothing new.")
             return 0
         again = self.arguments.again
-        new = new_cases(target, [item.conversation for item in recorded], self._form(target), again=again)
+        form = CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
+        new = new_cases(target, [item.conversation for item in recorded], form, again=again)
         cases = new.cases
         log_problems([*target.notices, *new.problems], self.io)
         shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
@@ -374,10 +374,6 @@ class _Recorder:
             if len(cases) == 1 or not expected:
                 lines += score_lines(check, case, changed=item.draft.is_changed)
         return passes, lines
-
-
-def _mentions(problem: Problem, ids: set[str]) -> bool:
-    return any(f"`{session_id}`" in problem.message for session_id in ids)
 
 
 def _masker(io: CliIO) -> Any:

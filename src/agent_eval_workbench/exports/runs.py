@@ -283,8 +283,6 @@ def _cell(value: Value) -> Value:
 def json_lines(stored: StoredRun) -> Iterator[str]:
     """The rows as JSON Lines: an object per row with every column; null where there is no value."""
     for row in rows(stored):
-        yield json.dumps({column: _text(row.get(column)) for column in COLUMNS}, ensure_ascii=False) + "\n"
-
-
-def _text(value: Value) -> Value:
-    return carriable(value) if isinstance(value, str) else value
+        values = {column: row.get(column) for column in COLUMNS}
+        safe = {name: carriable(value) if isinstance(value, str) else value for name, value in values.items()}
+        yield json.dumps(safe, ensure_ascii=False) + "\n"

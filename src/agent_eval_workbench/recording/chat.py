@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.content import Content, Part, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents, tool_calls
+from agent_eval.core.invocation import Invocation, contents_of, tool_calls
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.criteria import literal, render_call, token_usage, visible
 from agent_eval_workbench.recording.new_cases import Draft
@@ -52,8 +52,7 @@ def _placeholder(part: Part) -> str:
 
 def call_lines(turn: Invocation) -> list[str]:
     """The calls of a turn, numbered from 1."""
-    calls = [part.function_call for _, part in _parts(turn) if part.function_call is not None]
-    return [f"  {number}  {render_call(call)}" for number, call in enumerate(calls, 1)]
+    return [f"  {number}  {render_call(call)}" for number, call in enumerate(tool_calls(turn.intermediate_data), 1)]
 
 
 def _steps(turn: Invocation, limit: int) -> Iterator[str]:
@@ -71,15 +70,8 @@ def _steps(turn: Invocation, limit: int) -> Iterator[str]:
 
 
 def _parts(turn: Invocation) -> Iterator[tuple[str, Part]]:
-    data = turn.intermediate_data
-    if isinstance(data, InvocationEvents):
-        for event in data.invocation_events:
-            for part in event.content.iter_parts() if event.content is not None else ():
-                yield event.author, part
-    elif isinstance(data, IntermediateData):
-        yield from (("agent", Part(function_call=call)) for call in data.tool_uses)
-        yield from (("agent", Part(function_response=response)) for response in data.tool_responses)
-        yield from ((author, part) for author, parts in data.intermediate_responses for part in parts)
+    for event, parts in contents_of(turn.intermediate_data):
+        yield from ((event.author or "agent", part) for part in parts)
 
 
 _HELP = """\
@@ -271,10 +263,8 @@ class Chat:
 
     def _retry(self) -> None:
         messages = self._messages()
-        if not messages:
-            self._has_turn()
-            return
-        self._replay(messages)
+        if messages or self._has_turn():
+            self._replay(messages)
 
     def _back(self) -> None:
         messages = self._messages()

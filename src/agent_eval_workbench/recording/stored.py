@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.core.content import Content, text_of, user_message
-from agent_eval.core.files import MAX_RESULTS, MAX_SETTINGS, open_regular, read_lines, read_regular
+from agent_eval.core.files import MAX_SETTINGS, open_regular, read_lines, read_regular
 from agent_eval.core.masking import MASK, Masker
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import matches
@@ -28,7 +28,7 @@ from agent_eval.results import FILES
 from agent_eval.runner import DEFAULT_APP_NAME
 from agent_eval_workbench.recording.target import USER_ID, Refused, error
 from agent_eval_workbench.sources.conversation import Conversation
-from agent_eval_workbench.sources.reading import Request, Source, read_source, read_value
+from agent_eval_workbench.sources.reading import Request, Source, bounded, read_source, read_value
 
 _CODE = "record-source"
 _CHOOSE = "Choose with --session ID, --session latest, or --session all."
@@ -137,22 +137,11 @@ def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:
     if not file.is_file() or not (path.is_dir() or path.name == FILES["recordings-file"]):
         return {}
     try:
-        return _sessions_in(read_lines(file))
+        stored = map(json.loads, bounded(read_lines(file)))
+        return {str(line["case_id"]): line["case"].get("session_input") or {} for line in stored}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as problem:
         hint = "Run the cases again, or remove this file: the cases then begin without a state."
         raise error(_CODE, f"`{file}` can't be read: {first_line(str(problem))}.", hint) from problem
-
-
-def _sessions_in(lines: Iterable[bytes]) -> dict[str, Mapping[str, Any]]:
-    sessions: dict[str, Mapping[str, Any]] = {}
-    left = MAX_RESULTS
-    for line in lines:
-        left -= len(line)
-        if left < 0:
-            raise ValueError(f"it has more than {MAX_RESULTS // 1_000_000:,} MB")
-        stored = json.loads(line)
-        sessions[str(stored["case_id"])] = stored["case"].get("session_input") or {}
-    return sessions
 
 
 def _with_session(conversation: Conversation, sessions: Mapping[str, Mapping[str, Any]]) -> Conversation:

@@ -41,7 +41,7 @@ from agent_eval_workbench.sources.sessions import (
     session_of,
 )
 from agent_eval_workbench.sources.spans import Span, is_otlp, is_span, listed_span, otlp_spans
-from agent_eval_workbench.sources.traces import TracedSession, conversation_of_trace, sessions_of
+from agent_eval_workbench.sources.traces import conversation_of_trace, sessions_of
 
 _GZIP = b"\x1f\x8b"
 SESSION_DATABASE = Path(".adk", "session.db")
@@ -113,7 +113,7 @@ def read_recordings(compressed: BinaryIO, name: str, request: Request = ALL) -> 
     """
     try:
         with gzip.open(compressed) as file:
-            values = list(_json_lines(_bounded(file), name))
+            values = list(_json_lines(bounded(file), name))
     except (OSError, EOFError, zlib.error, ValueError) as error:
         message = f"It is damaged: {first_line(str(error))}."
         problem = Problem(code="source-unreadable", message=message, file=name)
@@ -121,7 +121,7 @@ def read_recordings(compressed: BinaryIO, name: str, request: Request = ALL) -> 
     return _of_values(values, name, request)
 
 
-def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
+def bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The lines, as long as they are not more than a decompressed file may have.
 
     Raises:
@@ -166,12 +166,12 @@ def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
 
 
 def _json_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[Any, Place]]:
-    """The values of JSON Lines with their places."""
+    """The values of JSON Lines with their places; for a line that is not JSON, its problem."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             document, problems = parse_document(line, name)
             place = Place(file=name, document=document, line=number)
-            yield (_Bad(problems[0]) if document is None else document.value), place
+            yield (problems[0] if document is None else document.value), place
 
 
 def _is_object(line: bytes) -> bool:
@@ -181,18 +181,13 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _Bad:
-    """A line that is not JSON."""
-
-    problem: Problem
-
-
 def _of_values(values: Iterable[tuple[Any, Place]], file: str, request: Request) -> Source | None:
     """The source of one JSON document, or of the values of JSON Lines."""
     items = [item for value, place in values for item in _items(value, place)]
-    bad = [replace(value.problem, line=place.line, column=None, path=None) for value, place in items if _is_bad(value)]
-    items = [(value, place) for value, place in items if not _is_bad(value)]
+    bad = [
+        replace(value, line=place.line, column=None, path=None) for value, place in items if isinstance(value, Problem)
+    ]
+    items = [(value, place) for value, place in items if not isinstance(value, Problem)]
     for kind, is_kind, read in _KINDS:
         if any(is_kind(value) for value, _ in items):
             others = [place for value, place in items if not is_kind(value)]
@@ -204,10 +199,6 @@ def _of_values(values: Iterable[tuple[Any, Place]], file: str, request: Request)
                 return Source(kind=kind, conversations=(), problems=tuple(problems[:20]))
             return read(items, kind, file, request)
     return None
-
-
-def _is_bad(value: object) -> bool:
-    return isinstance(value, _Bad)
 
 
 def _items(value: Any, place: Place) -> Iterator[tuple[Any, Place]]:
@@ -256,12 +247,8 @@ def _from_spans(values: Iterable[Span], kind: str, file: str, request: Request) 
         return Source(kind=kind, conversations=(), problems=(problem,))
     for session in traced:
         if _requested(session.session_id, request):
-            _add(conversations, problems, lambda session=session: _traced(session))
+            _add(conversations, problems, lambda session=session: conversation_of_trace(session))
     return _source(kind, conversations, problems, file, request)
-
-
-def _traced(session: TracedSession) -> tuple[Conversation, list[Problem]]:
-    return conversation_of_trace(session)
 
 
 def _from_otlp(values: _Values, kind: str, file: str, request: Request) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from agent_eval.report.html._case import PageCase
@@ -70,7 +70,7 @@ class Index:
                 "scores": [number(metrics[name].score) if name in metrics else None for name in self._metrics],
                 "deltas": [_delta(metrics.get(name), bases.get(name)) for name in self._metrics],
                 "ok": [_ok(metrics.get(name)) for name in self._metrics],
-                "seconds": number(_mean([run.duration for run in case.runs]) or 0.0, 3),
+                "seconds": number(fmean([run.duration for run in case.runs] or [0.0]), 3),
                 "tokens": _tokens(case),
                 "cost": number(facts.costs[0].get(case.case_id), 6),
                 "runs_passed": passed,
@@ -263,10 +263,6 @@ def _delta(metric: MetricReport | None, base: float | None) -> float | str | Non
 
 def _ok(metric: MetricReport | None) -> int | None:
     return None if metric is None else {"passed": 1, "failed": 0}.get(metric.status)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def _tokens(case: CaseReport) -> int | None:

@@ -77,7 +77,7 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
         texts: list[dict[str, Any]] = []
         for part in parts:
             if part.function_call is None and part.function_response is None:
-                if detail.events or not _is_detail(part):
+                if detail.events or (part.text is not None and not part.thought):
                     texts += _part(part, detail)
                 continue
             if texts:
@@ -89,10 +89,6 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
                 yield {"kind": "response", **who, **_response(part.function_response, detail)}
         if texts and not (answer and "\n".join(part.text for part in parts if part.text) == answer):
             yield {"kind": "text", **who, "parts": texts}
-
-
-def _is_detail(part: Part) -> bool:
-    return bool(part.thought) or part.text is None
 
 
 def _call(call: FunctionCall, detail: CaseDetail) -> dict[str, Any]:
@@ -224,14 +220,7 @@ def _tool_names(declarations: Sequence[Any]) -> Iterator[str]:
 def excerpt_turns(conversation: ConversationReport) -> list[dict[str, Any]]:
     """The turns of the bounded excerpt in results.json, in which calls and responses are text."""
     return [
-        {
-            "user": _plain(turn.user),
-            "steps": [item for step in turn.steps for item in _excerpt_step(step)],
-            "answer": None if turn.answer is None else _plain(turn.answer),
-            "seconds": None,
-            "spans": [],
-            "align": None,
-        }
+        _excerpt_turn(turn.user, [item for step in turn.steps for item in _excerpt_step(step)], turn.answer)
         for turn in conversation.turns
     ]
 
@@ -244,10 +233,14 @@ def excerpt_expected(conversation: ConversationReport) -> list[dict[str, Any]]:
 def _excerpt_expected(turn: TurnReport) -> dict[str, Any]:
     calls = [{"code": shown(call, 20_000)} for call in turn.expected_calls or ()]
     said = [{"text": shown(text, 20_000)} for text in turn.expected_said or ()]
+    return _excerpt_turn(turn.user, [_excerpt_text("", [item]) for item in [*said, *calls]], turn.expected_answer)
+
+
+def _excerpt_turn(user: str, steps: list[dict[str, Any]], answer: str | None) -> dict[str, Any]:
     return {
-        "user": _plain(turn.user),
-        "steps": [_excerpt_text("", [item]) for item in [*said, *calls]],
-        "answer": None if turn.expected_answer is None else _plain(turn.expected_answer),
+        "user": _plain(user),
+        "steps": steps,
+        "answer": None if answer is None else _plain(answer),
         "seconds": None,
         "spans": [],
         "align": None,

@@ -1,13 +1,12 @@
 """One module per output: comment, summary, console, JUnit, annotations, JSON, badge."""
 
-from agent_eval.report.renderers._case_lines import explanation_lines, score_lines
 from agent_eval.report.renderers._case_text import RunView, case_text
 from agent_eval.report.renderers._comparison_text import comparison_text
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands, notice_command, stop_commands
 from agent_eval.report.renderers.badge import badge_svg
 from agent_eval.report.renderers.comment import comment_markdown, report_link
-from agent_eval.report.renderers.junit import junit_xml
+from agent_eval.report.renderers.junit import explanation_lines, junit_xml, score_lines
 from agent_eval.report.renderers.outputs import github_outputs, one_output
 from agent_eval.report.renderers.results_json import results_pieces
 from agent_eval.report.renderers.summary import part_summary, summary_markdown

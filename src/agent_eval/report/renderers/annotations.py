@@ -66,7 +66,7 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
     """
     if limit < 2:
         raise ValueError("a limit below 2 leaves no annotation to count the rest")
-    annotations = [*_problem_annotations(report), *_case_annotations(report)]
+    annotations = [*map(_problem_annotation, report.problems), *_case_annotations(report)]
     commands = []
     for kind in ("error", "warning", "notice"):
         of_kind = [annotation for annotation in annotations if annotation.level == kind]
@@ -146,11 +146,6 @@ def _case_annotation(case: CaseReport, kind: Level, what: str, base: BaseCompari
     lines = [evidence, *reason_lines(case, _LINES, notes)]
     message = "\n".join(one_line(line) for line in lines if line) or what
     return _Annotation(level=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
-
-
-def _problem_annotations(report: RunReport) -> Iterator[_Annotation]:
-    for problem in report.problems:
-        yield _problem_annotation(problem)
 
 
 def _problem_annotation(problem: ProblemReport) -> _Annotation:

@@ -12,30 +12,38 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import shorten
+from agent_eval.core.text import plural, shorten
 from agent_eval.report.phrases import headline
-from agent_eval.report.renderers._case_lines import explanation_lines, score_lines
 from agent_eval.report.views import (
+    LABELS,
     BaseComparison,
+    TurnView,
+    case_view,
     findings,
     grouping,
     has_crashed,
     lines_of,
+    location,
+    measurement_text,
     one_line,
+    rows,
+    score_text,
     threshold_text,
     visible,
 )
-from agent_eval.results import CaseReport, FileReport, ProblemReport, RunReport
+from agent_eval.results import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _LONGEST_NAME = 250
 _LONGEST_MESSAGE = 500
+_LONGEST_SIDE = 4_000
+"""Characters of an expected or actual text."""
 _LONGEST_TEXT = 30_000
 """Characters of one element: GitLab fails on a report with huge texts."""
 _SETTINGS = "settings"
@@ -181,3 +189,48 @@ def _problem_suite(report: RunReport, file: str | None, problems: Sequence[Probl
         test.add_error_info(shorten(one_line(problem.message), _LONGEST_MESSAGE) or problem.code, text, problem.code)
         cases.append(test)
     return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report, grouping.base_comparison(report))})
+
+
+# A case as plain lines, also for the pytest plugin and the Python API.
+
+
+def score_lines(case: CaseReport) -> Iterator[str]:
+    """The place of the case and its scores, one line each."""
+    yield location(case.file, case.line)
+    if len(case.runs) > 1:
+        yield plural(len(case.runs), "run")
+    for metric in case.metrics:
+        yield f"{metric.name}: {_score(metric)}"
+
+
+def _score(metric: MetricReport) -> str:
+    if metric.status == "informational":
+        return measurement_text(metric.name, metric.score)
+    needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    return f"{score_text(metric.score, metric.threshold)} ({metric.status.replace('_', ' ')}, needs {needs})"
+
+
+def explanation_lines(case: CaseReport) -> Iterator[str]:
+    """The place of the case, what went wrong, and its turns. Neither bounded as a whole nor escaped."""
+    yield location(case.file, case.line)
+    view = case_view(case)
+    for finding in findings(case) if view is None else view.findings:
+        yield ""
+        yield finding.summary
+        yield from (f"  {line}" for line in finding.lines)
+        if finding.log:
+            yield shorten(finding.log, _LONGEST_SIDE * 2)
+    for turn in view.turns if view is not None else ():
+        yield ""
+        yield view.title(turn) if view is not None else ""
+        yield from _turn(turn)
+    if view is not None and view.turns_left_out:
+        yield f"and {plural(view.turns_left_out, 'more turn')}"
+
+
+def _turn(turn: TurnView) -> Iterator[str]:
+    """A turn as text: each paragraph after its label, its other lines indented."""
+    for row in rows(turn, text=_LONGEST_SIDE):
+        first, *others = visible(row.text).strip("\n").split("\n")
+        yield f"  {LABELS[row.kind]:<8} {first}"
+        yield from (f"           {line}" for line in others)
