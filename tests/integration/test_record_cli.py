@@ -85,7 +85,7 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     done = ask(repository, "evals/dice.evalset.json:second: one", "--say", "roll", *named)
     assert done.code == 0, done.out + done.err
     assert "Run it: agent-eval run 'evals/dice.evalset.json:second: one'" in done.out
-    hint = "Record its tools first: agent-eval run 'evals/dice.evalset.json:second: one' --tools record (docs/tools.md)"
+    hint = "Record its tools first: agent-eval run 'evals/dice.evalset.json:second: one' --tools record ("
     assert hint in done.out
     (repository.root / "agent-eval.toml").unlink()
     text = file.read_bytes()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import site_of_docs
 
+from agent_eval.core.problem import docs_page
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -23,3 +25,12 @@ def test_outside__leads_to_github() -> None:
 
     assert f"]({site_of_docs.BLOB}README.md)" in pages["README.md"]
     assert [name for name, text in pages.items() if "](../" in text] == []
+
+
+def test_docs_page__names_pages_that_exist() -> None:
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"""docs_page\(["']([\w-]+)["']\)""", source))
+
+    assert re.fullmatch(r"https://[\w-]+\.github\.io/[\w-]+/security/", docs_page("security"))
+    assert len(named) >= 8
+    assert [name for name in named if not (ROOT / "docs" / f"{name}.md").exists()] == []

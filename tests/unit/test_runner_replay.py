@@ -16,6 +16,7 @@ from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
 from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
+from agent_eval.core.problem import docs_page
 from agent_eval.criteria.registry import build
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase
 from agent_eval.results import RunError
@@ -87,7 +88,8 @@ def test_messages(tmp_path: Path) -> None:
     )
     assert miss.hint == (
         f"If the call is right, record it: {AGAIN}. If some of its arguments don't matter, name them in `ignore` of a "
-        '[[tool]] for "book", or those that do in `match`. `miss = "live"` there lets the tool run (docs/tools.md).'
+        '[[tool]] for "book", or those that do in `match`. `miss = "live"` there lets the tool run '
+        f"({docs_page('tools')})."
     )
     unknown = ask(tapes(tmp_path).session(case(), 0, []), "cancel", {})
     assert unknown.message == (
@@ -106,7 +108,9 @@ def test_messages(tmp_path: Path) -> None:
         tapes(tmp_path).session(case(), 0, [])
     assert (caught.value.kind, caught.value.owner) == (FailureKind.NOT_REPLAYABLE, Owner.GATE)
     assert caught.value.message == "The call save() can't be replayed: it saves artifacts"
-    assert caught.value.hint == ('Set `replay = false` in a [[tool]] for "save": then it always runs (docs/tools.md).')
+    assert caught.value.hint == (
+        f'Set `replay = false` in a [[tool]] for "save": then it always runs ({docs_page("tools")}).'
+    )
     live = tapes(tmp_path, "replay", ToolRule(name="save", replay=False)).session(case(), 0, [])
     assert live.ask(ToolAsked(turn=1, call=1, name="save"), list) == {"do": "run"}
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from agent_eval.api._result import EvalResult
 from agent_eval.api._run import run
+from agent_eval.core.problem import docs_page
 
 _TEST_FILES = "*.test.json"
 """In a directory, `AgentEvaluator` takes these files only."""
@@ -70,7 +71,7 @@ def evaluate(
         "eval_set_results_manager": eval_set_results_manager,
     }
     if names := [name for name, value in refused.items() if value is not None]:
-        raise NotImplementedError(f"{', '.join(names)}: not supported by agent-eval. See docs/python-api.md.")
+        raise NotImplementedError(f"{', '.join(names)}: not supported by agent-eval. See {docs_page('python-api')}.")
     agent = agent_location(agent_module, Path.cwd())
     path = Path(eval_dataset_file_path_or_dir)
     with tempfile.TemporaryDirectory(prefix="agent-eval-results-") as temporary:

@@ -7,8 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+_REPOSITORY = "org/agent-eval-action"
 MAX_PROBLEMS = 100
 """Listed findings of one file: a small file can have 200,000, more than anyone reads."""
+
+
+def docs_page(name: str) -> str:
+    """The address of a page of the documentation, which an installed package does not contain."""
+    owner, _, repository = _REPOSITORY.partition("/")
+    return f"https://{owner.lower()}.github.io/{repository}/{name}/"
 
 
 class Severity(enum.StrEnum):

@@ -14,6 +14,7 @@ from typing import Any
 from agent_eval.agents.messages import Evaluated, ScoreResult
 from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.core.content import text_of
+from agent_eval.core.problem import docs_page
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.results import RunError
@@ -99,7 +100,7 @@ class CustomMetric:
                 f"`{self.function}` {what}",
                 kind=MetricFailureKind.RESULT,
                 hint="It must return an EvaluationResult with a finite overall_score, PASSED or FAILED as "
-                "overall_eval_status, and a result for each turn (docs/custom-metrics.md).",
+                f"overall_eval_status, and a result for each turn ({docs_page('custom-metrics')}).",
             )
         )
 

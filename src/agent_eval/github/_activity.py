@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from agent_eval.core.problem import docs_page
 from agent_eval.forge import ACCEPT_RULES, Activity, Event, Mode, PullRequest
 from agent_eval.github.events import GitHubEvent, at, branch_of, pull_request_at, sha_at, text_at
 
@@ -108,7 +109,8 @@ def _unsafe(pull_request: PullRequest | None) -> str | None:
     subject = "a fork's pull request" if pull_request else "a pull request that may come from a fork"
     return (
         f"pull_request_target on {subject} is refused: the job holds secrets, and the pull request's code would run "
-        "next to them. Use pull_request, and mode: publish in a workflow_run job to comment (docs/forks.md); or set "
+        "next to them. Use pull_request, and mode: publish in a workflow_run job to comment "
+        f"({docs_page('forks')}); or set "
         "allow-pull-request-target if only trusted people can start this workflow."
     )
 
@@ -192,7 +194,7 @@ def _publish(event: GitHubEvent) -> Activity:
     if event.name != "workflow_run":
         explanation = (
             f"mode: publish posts the results of a finished run and needs a workflow_run job; this event is "
-            f"{event.name or 'missing'}. See docs/forks.md for the two workflows."
+            f"{event.name or 'missing'}. See {docs_page('forks')} for the two workflows."
         )
         return Activity(kind="refuse", explanation=explanation)
     before = text_at(event.payload, "workflow_run", "event")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.core.text import listed, plural
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
             message=f"`tools` is `{settings.tools}`, but the tools of the agent `{path}` do not run under agent-eval's "
             "control.",
             hint="Only ADK agents that run here can have their tools recorded and replayed; for this agent, `tools` "
-            "must be `live` (docs/tools.md).",
+            f"must be `live` ({docs_page('tools')}).",
         )
         for path in sorted(unable)
     ]
@@ -191,6 +191,6 @@ def recording_refused(settings: Settings, ci: CIContext, *, in_ci: bool) -> list
         Problem(
             code="tools-record-in-ci",
             message=f"`tools` is `{settings.tools}`, and this is CI: it runs the tools and writes into the checkout.",
-            hint="Record on your machine, and commit the tapes (docs/tools.md). `--yes` records nevertheless.",
+            hint=f"Record on your machine, and commit the tapes ({docs_page('tools')}). `--yes` records nevertheless.",
         )
     ]

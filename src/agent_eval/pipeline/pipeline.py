@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem, has_error
+from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.core.process import FULL, Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
@@ -183,7 +183,8 @@ def _not_ended(error: Exception) -> Problem:
     return Problem(
         code="agent-not-ended",
         message=f"At the end of the run {error}. The sealed directories stay sealed",
-        hint="End these processes (as root) and run again: the next run unseals the directories (docs/security.md).",
+        hint="End these processes (as root) and run again: the next run unseals the directories "
+        f"({docs_page('security')}).",
     )
 
 

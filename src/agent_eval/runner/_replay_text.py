@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agent_eval.agents.tapes import Obstacle, RecordedCall, Tape, Taped, TapeSession, Unanswerable, changing_arguments
 from agent_eval.core.content import FunctionCall
+from agent_eval.core.problem import docs_page
 from agent_eval.core.text import plural
 from agent_eval.criteria import describe_differences, render_call
 
@@ -45,10 +46,10 @@ def hint_of(error: Unanswerable, case_id: str) -> str:
             return (
                 f"If the call is right, record it: {again}. If some of its arguments don't matter, name them in "
                 f'`ignore` of a [[tool]] for "{name}", or those that do in `match`. `miss = "live"` there lets the '
-                "tool run (docs/tools.md)."
+                f"tool run ({docs_page('tools')})."
             )
         case Obstacle.NOT_REPLAYABLE:
-            return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs (docs/tools.md).'
+            return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs ({docs_page("tools")}).'
         case Obstacle.STALE:
             return f"Record the case again: {again}. Then commit the tape with the change."
     return f"Record the case and commit its tape: {again}."

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.problem import Problem, has_error
+from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.criteria import (
     INFORMATIONAL,
     Criterion,
@@ -246,7 +246,7 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
                     code="metric-unsupported",
                     message=f"{reason or f'This version has no scorer for `{criterion.metric}`'}.",
                     hint="Remove it from `criteria`, or move these cases to their own directory and exclude it "
-                    "(docs/criteria.md lists the supported metrics).",
+                    f"({docs_page('criteria')} lists the supported metrics).",
                     file=config,
                 )
             )

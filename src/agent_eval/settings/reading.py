@@ -12,7 +12,7 @@ from types import EllipsisType
 from typing import Any
 
 from agent_eval.core.files import MAX_SETTINGS, read_regular
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, docs_page
 from agent_eval.settings.options import Setting
 from agent_eval.settings.parsers import ExpectedError
 from agent_eval.settings.settings import BY_INPUT, SETTINGS, Settings
@@ -132,7 +132,7 @@ def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
         Problem(
             code="server-unknown",
             message=f"The agent `{name}` has no table [servers.{name.removeprefix(PREFIX)}] in {CONFIG_FILE}.",
-            hint=f"Known servers: {', '.join(in_file.servers) or 'none'} (docs/remote-agents.md).",
+            hint=f"Known servers: {', '.join(in_file.servers) or 'none'} ({docs_page('remote-agents')}).",
             file=CONFIG_FILE,
             line=in_file.lines.get(key),
         )

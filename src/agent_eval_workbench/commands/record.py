@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, print_problems, settings_of
-from agent_eval.core.problem import has_error
+from agent_eval.core.problem import docs_page, has_error
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval_workbench.recording.chat import Chat, Left, Terminal, failure_lines, message_lines, turn_lines
 from agent_eval_workbench.recording.live import (
@@ -82,7 +82,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(refused.problems)
         return 2
     except AgentNotEnded as still_running:
-        io.log(f"agent-eval: {still_running}. The sealed directories stay sealed (docs/security.md).")
+        io.log(f"agent-eval: {still_running}. The sealed directories stay sealed ({docs_page('security')}).")
         return 2
     except AgentFailure as failure:
         for line in failure_lines(failure):
@@ -353,7 +353,8 @@ class _Recorder:
             command += ["--tools", "replay"]
         lines.append(f"Run it: {shlex.join(command)}")
         if self.settings.tools != "live" and not taping:
-            lines.append(f"Record its tools first: {shlex.join([*command, '--tools', 'record'])} (docs/tools.md)")
+            recording = shlex.join([*command, "--tools", "record"])
+            lines.append(f"Record its tools first: {recording} ({docs_page('tools')})")
         self.io.print_result(harmless("\n".join(lines)))
         return 0 if ok else 1
 

@@ -18,7 +18,7 @@ from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.core.content import Content, text_of, user_message
 from agent_eval.core.files import MAX_SETTINGS, open_regular, read_lines, read_regular
 from agent_eval.core.masking import MASK, Masker
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Problem, Severity, docs_page, has_error
 from agent_eval.core.selectors import matches
 from agent_eval.core.text import first_line, plural, shorten
 from agent_eval.criteria import visible
@@ -70,7 +70,7 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
     if source is None:
         hint = (
             "Sources are sessions of ADK (JSON or SQLite, or an agent's directory with .adk/session.db), results of "
-            "ADK, traces, and the output directory of a run (docs/authoring.md)."
+            f"ADK, traces, and the output directory of a run ({docs_page('authoring')})."
         )
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):

@@ -15,7 +15,7 @@ from agent_eval.agents.discovery import WHAT_IS_AN_AGENT, find_agents
 from agent_eval.agents.sandbox import allow_list
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Problem, Severity, docs_page, has_error
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.json import write_text
 from agent_eval.evalset.parse import ConfigFinder
@@ -39,7 +39,7 @@ _IGNORED = (f"{DEFAULT}/", ".adk/")
 _SETTINGS = "agent-eval.toml"
 _GATE = "agent-eval"
 _GITLAB, _JENKINS = ".gitlab-ci.yml", "Jenkinsfile"
-_RECIPES = "https://github.com/org/agent-eval-action/blob/v1/docs/recipes.md"
+_RECIPES = docs_page("recipes")
 _SECONDS = 10.0
 _BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*")
 

@@ -38,6 +38,7 @@ from agent_eval.agents.messages import TurnFacts
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Session, SessionRequest
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.problem import docs_page
 from agent_eval.core.text import first_line
 from agent_eval.net.statuses import UNPROCESSED
 
@@ -129,7 +130,8 @@ class A2aAgent:
             card = read_card(reply.json(), self._url)
         except BadCard as error:
             raise failures.refused(
-                f"The agent at {url} can't be used: {error}.", "See docs/remote-agents.md for what the gate speaks."
+                f"The agent at {url} can't be used: {error}.",
+                f"See {docs_page('remote-agents')} for what the gate speaks.",
             ) from None
         if self.client.has_headers and origin_of(card.url) != self._url.origin:
             raise failures.refused(

@@ -22,6 +22,7 @@ from agent_eval.agents.protocol import (
     MetricFailureKind,
 )
 from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
+from agent_eval.core.problem import docs_page
 from agent_eval.core.text import first_line, plural
 from agent_eval.net.statuses import NO_ACCESS, TEMPORARY
 
@@ -347,10 +348,11 @@ def _import_hint(kind: str, message: str, agent: Path) -> str:
     if kind == "LookupError" or "not an ADK agent" in message:
         return "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
     if kind == "PermissionError":
-        return "As root, the gate starts the agent as another user (docs/security.md): allow others to read the file."
+        page = docs_page("security")
+        return f"As root, the gate starts the agent as another user ({page}): allow others to read the file."
     if kind == "SyntaxError":
         return "Fix the file, or run the agent with the Python version that it is written for (`--agent-python`)."
     return (
         "The agent must be importable without network access and without secrets; see the traceback. It only gets the "
-        "job's variables on the default list, and those that `agent-env` adds (docs/agents.md)."
+        f"job's variables on the default list, and those that `agent-env` adds ({docs_page('agents')})."
     )

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from agent_eval.agents.http._address import is_loopback
 from agent_eval.agents.http.client import HttpFailure, Reply
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, EnvironmentFailure, FailureKind
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, docs_page
 from agent_eval.core.text import first_line
 from agent_eval.net.statuses import NO_ACCESS, OF_A_PROXY
 
@@ -79,7 +79,7 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
                 f"The agent's server at {url} can't be reached: {error.message}.",
                 log_tail=server.log_tail() if server is not None else None,
                 hint="Start the server in an earlier step of the job, or let the gate start it: [servers.NAME] in "
-                "agent-eval.toml (docs/remote-agents.md).",
+                f"agent-eval.toml ({docs_page('remote-agents')}).",
             )
     return refused(f"The agent at {url} can't be used: {error.message}.", hint)
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, docs_page
 
 if TYPE_CHECKING:
     from agent_eval.agents.sandbox.spawn import Account
@@ -154,7 +154,7 @@ def without_github_identity(
         message=f"The agent does not get {_CREDENTIALS}: the file has the token with which this job requests its "
         "identity from GitHub, and the agent could use it for everything that trusts this job.",
         hint=f"Give the agent its own key. If it needs this file, and you trust all its authors with the job's "
-        f"identity, set `agent-env: +{_CREDENTIALS}` (docs/security.md).",
+        f"identity, set `agent-env: +{_CREDENTIALS}` ({docs_page('security')}).",
     )
     return remaining, (problem,)
 

@@ -24,7 +24,7 @@ from agent_eval.agents.sandbox.uids import (
     missing_capabilities,
     remove_files_of,
 )
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, docs_page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,10 @@ def isolated(
             account, killer = _account(name, state_dir, stack)
         except OSError as error:  # a user namespace with a single uid, a read-only disk
             writable = f"Mount a volume at {state_dir}, or r" if error.errno == errno.EROFS else "R"
-            problems.append(_not_isolated(str(error), f"{writable}un as a user other than root (docs/security.md)."))
+            remedy = f"{writable}un as a user other than root ({docs_page('security')})."
+            problems.append(_not_isolated(str(error), remedy))
         if account is not None and (blocked := blocked_at(root, account, need=os.R_OK | os.X_OK)) is not None:
-            hint = f"Allow access (`chmod o+rx {blocked}`), or run as a user other than root (docs/security.md)."
+            hint = f"Allow access (`chmod o+rx {blocked}`), or run as a user other than root ({docs_page('security')})."
             problems.append(_not_isolated(f"uid {account.uid} can't access {blocked}", hint))
             account = None
         environment = child_environment(environ, allow, account)
@@ -142,7 +143,7 @@ def _unsealed(error: OSError) -> Problem:
         code="agent-not-isolated",
         message=f"The agent must not read {error.filename}, and it can't be closed to it: {error.strerror}",
         hint=f"Mount it writable, close it to others first (`chmod go= {error.filename}`), or run as a user other than "
-        "root (docs/security.md).",
+        f"root ({docs_page('security')}).",
     )
 
 

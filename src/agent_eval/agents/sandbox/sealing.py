@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.agents.sandbox.uids import AgentNotEnded, end_processes, lock_directory, locked_uid
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.core.process import naming
 
 _FILE_COMMANDS = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_STATE", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
@@ -161,7 +161,7 @@ def open_sockets(account: Account | None, sockets: Iterable[str] = _SOCKETS) -> 
             severity=Severity.WARNING,
             code="container-socket-open",
             message=f"{who} can use {path}, which gives it control over the machine",
-            hint="Remove the socket's permissions for other users, or don't mount it (docs/security.md).",
+            hint=f"Remove the socket's permissions for other users, or don't mount it ({docs_page('security')}).",
         )
         for path in sorted(paths)
         if _is_socket(path) and blocked_at(path, account, need=os.W_OK) is None

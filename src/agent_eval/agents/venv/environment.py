@@ -35,6 +35,7 @@ from agent_eval.agents.venv._dependencies import (
 from agent_eval.agents.venv._installer import KILLED_HINT, Installer, Interpreter, find_uv, probe, run
 from agent_eval.agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune, take_over
 from agent_eval.core.masking import Masker
+from agent_eval.core.problem import docs_page
 
 _RECIPE = 1
 """Incremented whenever the same dependencies would produce a different environment."""
@@ -421,7 +422,8 @@ def _other_interpreter(path: Path, part: Path, sandbox: Sandbox) -> str:
     if sandbox.user is None:
         return "Use an interpreter that you may execute."
     return (
-        "As root, agent-eval starts the agent as another user, who can't enter HOME (docs/security.md). Put the "
+        f"As root, agent-eval starts the agent as another user, who can't enter HOME "
+        f"({docs_page('security')}). Put the "
         "interpreter elsewhere, e.g. `uv venv /opt/agent` with UV_PYTHON_INSTALL_DIR=/opt/python; or remove "
         "`agent-python`, so that agent-eval builds an environment; or run as a user other than root."
     )

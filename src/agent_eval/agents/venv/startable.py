@@ -11,7 +11,7 @@ from agent_eval.agents.protocol import AgentFailure
 from agent_eval.agents.sandbox import Isolation, blocked_at
 from agent_eval.agents.venv.environment import AgentInterpreter, EnvironmentRequest, named_interpreter
 from agent_eval.core.masking import Masker
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, docs_page
 
 _SOURCES = ("agent.py", "__init__.py", "root_agent.yaml")
 
@@ -109,9 +109,10 @@ def _access_hint(part: Path, isolation: Isolation) -> str:
     if part in isolation.closed:
         return (
             f"agent-eval seals {part} during a run, because it may contain the job's secrets "
-            "(docs/security.md). Move the agent out of it, or run as a user other than root."
+            f"({docs_page('security')}). Move the agent out of it, or run as a user other than root."
         )
-    return f"Allow others to read it (`chmod -R o+rX {part}`), or run as a user other than root (docs/security.md)."
+    remedy = f"Allow others to read it (`chmod -R o+rX {part}`), or run as a user other than root"
+    return f"{remedy} ({docs_page('security')})."
 
 
 def _error(code: str, message: str, hint: str | None) -> Problem:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
-from agent_eval.core.problem import MAX_PROBLEMS, Problem, has_error
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, docs_page, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.evalset.json import Document, JsonPath
 from agent_eval.evalset.models import (
@@ -119,7 +119,7 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
     """
     equivalent = equivalent_of(metric)
     if equivalent is not None:
-        return f"Did you mean {equivalent}? The name is another tool's; docs/criteria.md has a table."
+        return f"Did you mean {equivalent}? The name is another tool's; {docs_page('criteria')} has a table."
     close = nearby(metric, names)
     if close:
         return f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
