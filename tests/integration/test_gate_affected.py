@@ -225,6 +225,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 PATHS = {"agents/plain/agent.py", "metrics.py", "limit.txt", "shared/one.txt", "shared/two.txt"}
 
 
+@pytest.mark.slow
 def test_only_affected__what_the_base_run_keeps_of_each_agent(lab: Lab) -> None:
     base = lab.base_run(*ONLY, "--num-runs", "2")
 
@@ -251,6 +252,7 @@ def test_only_affected__what_the_base_run_keeps_of_each_agent(lab: Lab) -> None:
     assert (metric.code, metric.report.unaffected) == (1, [])
 
 
+@pytest.mark.slow
 def test_only_affected__parts_are_merged_and_an_unknown_part_gives_no_list(lab: Lab) -> None:
     for part in ("1", "2"):
         lab.base_run(*ONLY, "--shard", f"{part}/2", "--output-dir", f"parts/{part}", upload=False)

@@ -73,6 +73,7 @@ def test_faults__an_endless_loop_fails_alone(new_hosts: Repository) -> None:
     assert new_hosts.left_behind() == []
 
 
+@pytest.mark.slow
 def test_faults__agents_that_cannot_be_loaded_fail_their_cases_and_no_others(repository: Repository) -> None:
     words = {"broken_import": "ModuleNotFoundError", "exits_at_import": "exit", "nothing": "root_agent"}
     repository.agent(*words)
@@ -97,6 +98,7 @@ def test_faults__agents_that_cannot_be_loaded_fail_their_cases_and_no_others(rep
     assert repository.left_behind() == []
 
 
+@pytest.mark.slow
 def test_faults__a_host_that_is_killed_from_outside(repository: Repository) -> None:
     repository.evals("evals/kill.test.json", {**GOOD, "victim": "sleep:60"})
     begun = time.monotonic()
@@ -129,6 +131,7 @@ def _is_forked(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="hosts are forks only on Linux")
 def test_faults__a_template_that_is_killed_from_outside(new_hosts: Repository) -> None:
     """By the kernel, if memory runs out. The sessions of its hosts are not to blame, not even one that was alone."""
@@ -149,6 +152,7 @@ def test_faults__a_template_that_is_killed_from_outside(new_hosts: Repository) -
     assert new_hosts.left_behind() == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="hosts are forks only on Linux")
 def test_faults__an_agent_that_kills_its_hosts_and_their_template_in_each_run(new_hosts: Repository) -> None:
     new_hosts.evals("evals/kill.test.json", {"first": "kill-hosts", "second": "kill-hosts", "third": "kill-hosts"})

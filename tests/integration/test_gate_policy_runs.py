@@ -99,6 +99,7 @@ threshold = 1.0
 """
 
 
+@pytest.mark.slow
 def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
     """A broken case that is renamed to match an exception of the base branch still blocks, until it is accepted."""
     lab.repository.evals(

@@ -55,6 +55,7 @@ def test_an_outage__that_ends_costs_no_case(repository: Repository) -> None:
     assert done.statuses == dict.fromkeys(CASES, "passed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [503, 401])
 def test_an_outage__of_the_fresh_runs_is_the_reason_that_nothing_is_decided(repository: Repository, kind: int) -> None:
     """The first runs work, one case got worse, and the provider is away when it is run again."""

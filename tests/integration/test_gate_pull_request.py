@@ -84,6 +84,7 @@ def _both_sides_are_stored(done: Done) -> None:
     assert {case.outcomes for case in history.cases} == {"1"}
 
 
+@pytest.mark.slow
 def test_pull_request__fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_branch_too(lab: Lab) -> None:
     """It stopped every pull request after the first such case: inconclusive, whatever the change was."""
     lab.commit({"lamp_on": 0.0})

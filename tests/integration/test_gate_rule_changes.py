@@ -48,6 +48,7 @@ def rules_of(done: Done) -> RuleChangesReport:
     return result
 
 
+@pytest.mark.slow
 def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_commit(lab: Lab) -> None:
     base = lab.base_run()
     assert base.code == 0, base.out + base.err
@@ -102,6 +103,7 @@ CUSTOM = json.dumps(
 )
 
 
+@pytest.mark.slow
 def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab) -> None:
     lab.repo.git("checkout", "-q", "main")
     lab.commit({}, **{CONFIG: CUSTOM, "bot/checks.py": METRIC})
@@ -123,6 +125,7 @@ def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab) ->
     ]
 
 
+@pytest.mark.slow
 def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     lab.repo.git("checkout", "-q", "-b", "scratch")
     lab.repository.evals("evals/bot.evalset.json", {"lamp_on": "Say lamp_on."})
@@ -171,6 +174,7 @@ def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_b
     assert "2 by rules of main that this pull request loosens" in comment_of(lab).splitlines()[1]
 
 
+@pytest.mark.slow
 def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accepted(lab: Lab) -> None:
     lab.repo.git("checkout", "-q", "-b", "scratch")
     lab.repository.evals("evals/bot.evalset.json", {"hall": "Say hall.", "roof": "Say roof."})
@@ -197,6 +201,7 @@ def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accept
     assert "is accepted: `rule-changes` is `report` (--rule-changes)" in comment_of(lab, 8).replace("&#45;", "-")
 
 
+@pytest.mark.slow
 def test_a_lower_threshold_beside_most_cases_gone__has_to_be_accepted(lab: Lab) -> None:
     lab.repo.git("checkout", "-q", "-b", "scratch")
     lab.repository.evals("evals/bot.evalset.json", {"lamp_on": "Say lamp_on."})

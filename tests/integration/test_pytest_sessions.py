@@ -62,6 +62,7 @@ def start(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_xdist__asks_a_real_agent_once_per_run(repository: Repository) -> None:
     """Counted by the agent."""
     cases = {f"case{number}": f"say {number}" for number in range(6)}
@@ -104,6 +105,7 @@ def test_killed_session__takes_its_agent_along(repository: Repository) -> None:
     wait_until(lambda: repository.left_behind() == [], seconds=60)
 
 
+@pytest.mark.slow
 def test_other_plugins__rerun_a_case_alone_and_leave_items_alone(tmp_path: Path, other_plugins: Path) -> None:
     """With pytest-rerunfailures, pytest-repeat, pytest-asyncio and anyio. The second answer is right."""
     write_evals(tmp_path, "home.test.json", {"good": ["lamp"], "bad": ["heater"]})

@@ -89,6 +89,7 @@ def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return pytester.path
 
 
+@pytest.mark.slow
 def test_agent_evaluator__one_changed_line_makes_unawaited_calls_fail(pytester: pytest.Pytester, root: Path) -> None:
     """The changed line is the import."""
     imported = "from agent_eval import AgentEvaluator"

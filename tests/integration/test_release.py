@@ -13,6 +13,8 @@ import pytest
 import release
 from ruamel.yaml import YAML
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 # In parts, since a release renames what is written here too.
 PRODUCT = "agent-eval-action"
