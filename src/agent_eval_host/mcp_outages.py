@@ -33,7 +33,8 @@ def lost(turn: Turn) -> tuple[str, str] | None:
     """The code and the message of a turn in which servers were lost: its answers say nothing about the agent."""
     if not turn.lost_servers:
         return None
-    servers = ", ".join(f"{server} ({why})" for server, why in turn.lost_servers.items())
+    reasons = {server: why for (server, _), why in turn.lost_servers.items()}
+    servers = ", ".join(f"{server} ({why})" for server, why in reasons.items())
     return "server-unavailable", f"The agent's MCP server did not answer: {servers}."
 
 
@@ -43,18 +44,20 @@ def _watched(body: Callable[..., Any]) -> Callable[..., Any]:
         turn, server = current_turn(), _server_of(asking)
         if not server:
             return await body(asking, *args, **options)
-        turn.asking_servers[server] = time.monotonic()
+        # Another call that is answered, maybe at the same time, does not make up for this one.
+        request = server, f"{getattr(asking, 'name', '')} {options.get('args')}"
+        turn.asking_servers[request] = time.monotonic()
         try:
             result = await body(asking, *args, **options)
         except Exception as error:
             if (why := _outage(error)) is not None:
-                turn.lost_servers[server] = why
+                turn.lost_servers[request] = why
             raise
         else:
-            turn.lost_servers.pop(server, None)
+            turn.lost_servers.pop(request, None)
             return result
         finally:
-            turn.asking_servers.pop(server, None)
+            turn.asking_servers.pop(request, None)
 
     return ask
 

@@ -113,8 +113,8 @@ class Turn:
         self.failed_call: ModelCall | None = None
         self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
         self.calls = 0  # completed model calls
-        self.asking_servers: dict[str, float] = {}  # MCP servers, with the beginning of a request
-        self.lost_servers: dict[str, str] = {}  # MCP servers whose last answer is missing, and why
+        self.asking_servers: dict[tuple[str, str], float] = {}  # MCP servers and requests, with their beginning
+        self.lost_servers: dict[tuple[str, str], str] = {}  # MCP servers and requests without an answer, and why
         self.replayed: set[str] = set()  # ids of tool calls that the gate answered
         self._open: dict[tuple[str, Any], Call] = {}
         self._ended: list[Call] = []
@@ -164,8 +164,8 @@ class Turn:
     def _lost_server(self) -> str:
         """The MCP server that failed, or that has been asked for at least half of the turn; "" if there is none."""
         now = time.monotonic()
-        asked = (server for server, began in self.asking_servers.items() if now - began >= (now - self.began) / 2)
-        return next(iter((*self.lost_servers, *asked)), "")
+        asked = (request for request, began in self.asking_servers.items() if now - began >= (now - self.began) / 2)
+        return next((server for server, _ in (*self.lost_servers, *asked)), "")
 
     def measured(self) -> dict[str, Any]:
         """Seconds awaiting a model, and in tools without awaiting a model; the calls that ended."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from agent_eval_host.mcp_outages import _outage, _server_of
+from agent_eval_host.mcp_outages import _outage, _server_of, _watched, lost
+from agent_eval_host.turns import Turn, running_turn
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,28 @@ def _error(**facts: Any) -> Exception:
 )
 def test_outage__is_a_missing_answer(error: Exception, why: str | None) -> None:
     assert _outage(error) == why
+
+
+async def test_watched__only_the_same_request_makes_up_for_a_lost_one() -> None:
+    async def look_up(tool: Any, *, args: dict[str, str]) -> str:
+        if args["city"] in down:
+            await asyncio.sleep(0)
+            raise _error(response=SimpleNamespace(status_code=503))
+        await asyncio.sleep(0.01)
+        return args["city"]
+
+    down = {"Oslo"}
+    manager = SimpleNamespace(_connection_params=SimpleNamespace(url="https://mcp.example"))
+    tool, turn = SimpleNamespace(name="look_up", _mcp_session_manager=manager), Turn(1)
+    running_turn.set(turn)
+    ask = _watched(look_up)
+
+    await asyncio.gather(*(ask(tool, args={"city": city}) for city in ("Oslo", "Rome")), return_exceptions=True)
+    assert lost(turn) == (
+        "server-unavailable",
+        "The agent's MCP server did not answer: https://mcp.example (HTTP 503).",
+    )
+
+    down.clear()
+    await ask(tool, args={"city": "Oslo"})
+    assert lost(turn) is None and not turn.asking_servers

@@ -60,6 +60,7 @@ EVERYONE = set(AGENTS)
         ("M", "agents/cow/.env", EVERYONE),
         ("M", ".github/workflows/evals.yml", EVERYONE),
         ("M", ".gitlab-ci.yml", EVERYONE),
+        ("M", "shared/certs/own.pem", EVERYONE),
         ("M", "uv.lock", EVERYONE),
         ("M", "agents/cow/requirements-dev.txt", EVERYONE),
         ("M", "requirements/base.txt", EVERYONE),

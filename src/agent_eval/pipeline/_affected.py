@@ -41,6 +41,7 @@ _INSTALLS_OR_CONFIGURES = PathPatterns(
         *(".gitmodules", ".gitattributes", "Dockerfile*", "*.Dockerfile", "*compose*.yml", "*compose*.yaml"),
         *("*.lock", "pyproject.toml", "uv.toml", "setup.py", "setup.cfg", "Pipfile", "environment.y*ml"),
         *("*requirements*.txt", "*requirements*.in", "requirements/", "*constraints*.txt", "*.pth"),
+        *("*.pem", "*.crt", "*.cer"),  # OpenSSL reads them unseen.
         *(".python-version", ".tool-versions", "mise.toml", "Makefile", "package.json", "*-lock.*", "*.whl"),
     ]
 )
