@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from agent_eval.agents.opened_files import OpenedFiles
+    from agent_eval.agents.messages import FilesOpened
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Sandbox
     from agent_eval.agents.venv import AgentInterpreter
@@ -150,3 +150,27 @@ class Driver:
     """What is wrong with a source that the user named: the source, the root, and the option that names it."""
     check: Callable[[str, Path, Sequence[LoadedFile]], list[Problem]] = lambda source, root, files: []
     """What keeps an agent from answering eval files, found before anything runs: its source, the root, the files."""
+
+
+@dataclass(kw_only=True)
+class OpenedFiles:
+    """What the processes of one agent opened, in one run of the gate."""
+
+    top: Path
+    """The top of the git checkout, resolved."""
+    paths: set[str] = field(default_factory=set)
+    """Relative to `top`; of listed directories with a slash at the end."""
+    unseen: str = ""
+    """Why the agent may depend on other files too, as a clause whose subject is the agent; "" if it does not."""
+    processes: int = 0
+    """Processes whose files are known."""
+
+    def add(self, opened: FilesOpened) -> None:
+        """Adds the files of a process that has ended."""
+        self.paths.update(opened.paths)
+        self.unseen = self.unseen or opened.unseen
+        self.processes += 1
+
+    def lose(self) -> None:
+        """A process ended without naming its files."""
+        self.unseen = self.unseen or "one of its processes ended early"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 from agent_eval.models._channel import Call, ModelChannel
@@ -110,10 +111,7 @@ class ModelPool:
             identity=channel.endpoint.identity,
             text=fresh.text,
             model_version=fresh.model_version,
-            input_tokens=fresh.usage.input_tokens,
-            output_tokens=fresh.usage.output_tokens,
-            cached_tokens=fresh.usage.cached_tokens,
-            thought_tokens=fresh.usage.thought_tokens,
+            **asdict(fresh.usage),
         )
         for cache in (self._cache, self._record):
             if cache is not None:

@@ -14,7 +14,7 @@ from agent_eval.pipeline.context import Preparation, RunContext, files_to_record
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.agents.opened_files import OpenedFiles
+    from agent_eval.agents.driver import OpenedFiles
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.core.limiter import Limiter

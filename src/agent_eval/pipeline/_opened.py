@@ -10,7 +10,7 @@ from agent_eval.baseline import Git, GitError
 from agent_eval.core.masking import MASK
 
 if TYPE_CHECKING:
-    from agent_eval.agents.opened_files import OpenedFiles
+    from agent_eval.agents.driver import OpenedFiles
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._parts import Parts
     from agent_eval.results import CaseReport, OpenedReport, RunReport

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.agents.opened_files import OpenedFiles
+    from agent_eval.agents.driver import OpenedFiles
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.agents.venv import AgentInterpreter
@@ -165,7 +165,7 @@ def files_to_record(settings: Settings, context: RunContext, choices: AgentChoic
     ci = context.ci
     if not settings.only_affected or ci.activity.kind != "record" or not isinstance(ci.git, Git):
         return {}
-    from agent_eval.agents.opened_files import OpenedFiles
+    from agent_eval.agents.driver import OpenedFiles
 
     unseen = ""
     if settings.tools in {"replay", "record-missing"}:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_eval.agents.driver import OpenedFiles
 from agent_eval.agents.host.outage import ModelOutages
 from agent_eval.agents.messages import Waiting
-from agent_eval.agents.opened_files import OpenedFiles
 from agent_eval.agents.protocol import AgentFailure, FailureKind, ToolDecider
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.core.content import FunctionCall
