@@ -264,7 +264,7 @@ async def test_retries__no_pause_that_ends_after_the_turn() -> None:
         client = HttpClient(parse_url(own.url))
         until = asyncio.get_running_loop().time() + 20
         with pytest.raises(AgentFailure, match="HTTP 503: try later") as caught:
-            async with stream_with_retries(client, own.url, body=1, headers={}, until=until):
+            async with stream_with_retries(client, own.url, body=1, headers={}, until=until, limiter=Limiter(1)):
                 pass
         await client.close()
     assert caught.value.kind is FailureKind.SERVER and len(own.requests) == 1

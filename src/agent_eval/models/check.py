@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_eval.core.problem import Problem, Severity
@@ -45,21 +45,21 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
     if settings.replay is not None and not settings.replay.is_dir():
         message = f"{settings.replay} is not a directory with recorded replies."
         hint = "Record one first: run with `--judge-cache DIR`, then name that directory."
-        findings.add(_Finding(code="judge-replay-missing", message=message, hint=hint))
+        findings.add(Problem(code="judge-replay-missing", message=message, hint=hint))
     if settings.cache is not None and settings.cache.exists() and not settings.cache.is_dir():
         message = f"{settings.cache} is a file, not a directory."
-        findings.add(_Finding(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`."))
+        findings.add(Problem(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`."))
     endpoints: dict[str, Endpoint] = {}
     owner = _owner(uses, settings, environ, findings)
     for use in uses:
         try:
             protocol = provider_of(parse_model(use.model), environ).protocol
         except ValueError as error:
-            findings.add(_Finding(code="judge-model-unknown", message=f"{error}."), use)
+            findings.add(Problem(code="judge-model-unknown", message=f"{error}."), use)
             continue
         if protocol == "vertex-eval" and use.purpose not in JUDGED_BY_SERVICE:
             findings.add(
-                _Finding(
+                Problem(
                     code="judge-model-unknown",
                     message=f"`{use.model}` supports no other criteria than {', '.join(JUDGED_BY_SERVICE)}.",
                 ),
@@ -73,26 +73,19 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
         try:
             endpoints[use.model] = endpoint = resolve(use.model, settings, environ, owner=owner)
         except ModelFailure as missing:
-            findings.add(_Finding(code=NO_KEY, message=missing.message, hint=missing.hint), use)
+            findings.add(Problem(code=NO_KEY, message=missing.message, hint=missing.hint), use)
             continue
         if settings.budget.max_cost is not None and price_of(endpoint, settings) is None:
             failure = no_price(endpoint)
-            findings.add(_Finding(code="judge-price-missing", message=failure.message, hint=failure.hint), use)
+            findings.add(Problem(code="judge-price-missing", message=failure.message, hint=failure.hint), use)
     return CheckedModels(problems=tuple(findings.problems()), endpoints=endpoints)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Finding:
-    code: str
-    message: str
-    hint: str | None = None
 
 
 def credential_problems(failures: Iterable[ModelFailure]) -> list[Problem]:
     """Turns the failures of ModelPool.prepare into problems: credentials that exist but don't work."""
     findings = _Findings()
     for failure in failures:
-        findings.add(_Finding(code=NO_KEY, message=failure.message, hint=failure.hint))
+        findings.add(Problem(code=NO_KEY, message=failure.message, hint=failure.hint))
     return findings.problems()
 
 
@@ -119,9 +112,9 @@ class _Findings:
     """Distinct findings in order of discovery, each with the uses that it concerns."""
 
     def __init__(self) -> None:
-        self._users: dict[_Finding, list[ModelUse]] = {}
+        self._users: dict[Problem, list[ModelUse]] = {}
 
-    def add(self, finding: _Finding, *users: ModelUse) -> None:
+    def add(self, finding: Problem, *users: ModelUse) -> None:
         self._users.setdefault(finding, []).extend(users)
 
     def problems(self) -> list[Problem]:
@@ -140,33 +133,34 @@ def _owner(
             parse_model(settings.judge_model)
         except ValueError as error:
             if all(use.model != settings.judge_model for use in uses):
-                findings.add(_Finding(code="judge-model-unknown", message=f"judge-model: {error}."))
+                findings.add(Problem(code="judge-model-unknown", message=f"judge-model: {error}."))
             return None
     try:
         return key_owner(settings, models, environ)
     except ValueError as error:
-        findings.add(_Finding(code="judge-key-ambiguous", message=f"{error}."), *uses)
+        findings.add(Problem(code="judge-key-ambiguous", message=f"{error}."), *uses)
         return None
 
 
-def _config_findings(use: ModelUse, protocol: str) -> Iterator[_Finding]:
+def _config_findings(use: ModelUse, protocol: str) -> Iterator[Problem]:
     config = sort_config(use.config, for_openai=protocol != "gemini")
     for name in config.unknown:
         near = config.suggestion(name)
-        yield _Finding(
+        yield Problem(
             code="judge-config-invalid",
             message=f"judge_model_config has no field `{name}`.",
             hint=f"Did you mean `{near}`?" if near else "The fields are those of google-genai's GenerateContentConfig.",
         )
     for name in config.ignored:
-        yield _Finding(
+        yield Problem(
+            severity=Severity.WARNING,
             code="judge-config-ignored",
             message=f"`{name}` in judge_model_config is not passed on to `{use.model}`.",
             hint="agent-eval sets the reply format and the connection itself, and some fields exist for Gemini only.",
         )
     error = _config_error(config.sent) if protocol == "gemini" and config.sent else None
     if error is not None:
-        yield _Finding(code="judge-config-invalid", message=f"judge_model_config: {error}.")
+        yield Problem(code="judge-config-invalid", message=f"judge_model_config: {error}.")
 
 
 def _config_error(sent: Mapping[str, Any]) -> str | None:
@@ -181,15 +175,10 @@ def _config_error(sent: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _problem(finding: _Finding, users: Sequence[ModelUse]) -> Problem:
+def _problem(finding: Problem, users: Sequence[ModelUse]) -> Problem:
     files = {use.file for use in users}
-    return Problem(
-        severity=Severity.WARNING if finding.code == "judge-config-ignored" else Severity.ERROR,
-        code=finding.code,
-        message=f"{finding.message}{_used_by(users)}",
-        hint=finding.hint,
-        file=files.pop() if len(files) == 1 else None,
-    )
+    message = f"{finding.message}{_used_by(users)}"
+    return replace(finding, message=message, file=files.pop() if len(files) == 1 else None)
 
 
 def _used_by(users: Sequence[ModelUse]) -> str:

@@ -71,8 +71,8 @@ async def stream_with_retries(
     body: Any,
     headers: Mapping[str, str],
     until: float,
+    limiter: Limiter,
     place: Place | None = None,
-    limiter: Limiter | None = None,
 ) -> AsyncIterator[Stream]:
     """POSTs a turn, and again while the answer is 429, 502, 503 or 504 and time is left.
 
@@ -82,8 +82,8 @@ async def stream_with_retries(
         body: Sent as JSON.
         headers: Headers of the protocol.
         until: The end of the turn, by the event loop's clock. No pause begins that would not end before.
-        place: The run's concurrency slot, which is lent to others during a pause.
         limiter: Counts each attempt, and shrinks if it is answered with 429 or 503.
+        place: The run's concurrency slot, which is lent to others during a pause.
 
     Raises:
         AgentFailure: The server is still unavailable (`server-unavailable`).
@@ -94,20 +94,18 @@ async def stream_with_retries(
     attempt = 0
     while True:
         attempt += 1
-        request = None if limiter is None else limiter.asked()
+        request = limiter.asked()
         try:
             async with client.stream("POST", url, body=body, headers=headers) as stream:
                 if stream.status not in UNPROCESSED:
                     yield stream
-                    if request is not None:
-                        request.answered()
+                    request.answered()
                     return
                 reply = await stream.reply()
-            if request is not None and reply.status in THROTTLED:
+            if reply.status in THROTTLED:
                 request.refused()
         finally:
-            if request is not None:
-                request.ended()
+            request.ended()
         pause = RETRY.pause(attempt, seconds_asked(reply.headers))
         if clock() + pause >= until:
             raise overloaded(reply, clock() - begun, attempt)

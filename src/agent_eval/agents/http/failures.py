@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ _PROVIDER_STATUS = re.compile(r"429|5\d\d")
 _OVERLOADED_WORDS = re.compile(r"\bdatabase( table)? is locked\b|\bQueuePool limit\b")
 """What SQLite says, in which `adk api_server` keeps its sessions, and SQLAlchemy's pool of connections."""
 _PROVIDER_WORDS = re.compile(r"\b429\b|\b(?i:quota)\b|RESOURCE_EXHAUSTED|\bUNAVAILABLE\b")
+
+_of_the_server = functools.partial(AgentFailure, kind=FailureKind.SERVER)
+"""A failure of the agent's server, or of what is in front of it."""
 
 
 class ServerProcess(Protocol):
@@ -61,17 +65,15 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
         case "proxy":
             hint = _PROXY
         case "proxy-down":
-            return AgentFailure(
+            return _of_the_server(
                 f"The agent's server at {url} can't be reached: {error.message}.",
-                kind=FailureKind.SERVER,
                 hint=_PROXY,
             )
         case "broken" if server is None:
             return lost(error.message)  # Something listens, as in a turn.
         case _ if server is None and not is_loopback(urlsplit(url).hostname or ""):
-            return AgentFailure(
+            return _of_the_server(
                 f"The agent's server at {url} can't be reached: {error.message}.",
-                kind=FailureKind.SERVER,
                 hint="See whether the server runs, and run the job again.",
             )
         case _:  # An earlier step of the job should have started it.
@@ -97,9 +99,8 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
         return None
     message = f"The agent's server at {url} refuses access (HTTP {reply.status}{_said(reply)})."
     if secrets_withheld and not has_headers:
-        return AgentFailure(
+        return _of_the_server(
             message,
-            kind=FailureKind.SERVER,
             hint="A pull request from a fork has no secrets, so there are no `agent-headers`.",
         )
     hint = "Check the credentials in `agent-headers`." if has_headers else "Give it credentials: input `agent-headers`."
@@ -124,9 +125,8 @@ def lost(what: str, server: ServerProcess | None = None) -> AgentFailure:
         server: Its process, if the gate started it. The run is repeated once with a process of its own.
     """
     if server is None:
-        return AgentFailure(
+        return _of_the_server(
             f"The agent's server broke off: {what}.",
-            kind=FailureKind.SERVER,
             hint="See the server's log, and the log of any proxy or load balancer in front of it.",
         )
     end = server.ended()
@@ -147,9 +147,8 @@ def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
         seconds: Since the first attempt.
         attempts: Requests sent.
     """
-    return AgentFailure(
+    return _of_the_server(
         f"The agent's server was unavailable: HTTP {reply.status}{_said(reply)}, {attempts} times in {seconds:.0f} s.",
-        kind=FailureKind.SERVER,
         hint="Run the job again later, or lower `--concurrency`.",
     )
 
@@ -163,9 +162,8 @@ def no_session(why: str, server: ServerProcess | None) -> AgentFailure | None:
     """
     if server is not None:
         return None
-    return AgentFailure(
+    return _of_the_server(
         f"The agent's server created no session: {why}.",
-        kind=FailureKind.SERVER,
         hint="The agent was not asked. See the server's log.",
     )
 
@@ -185,14 +183,13 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
         return _without_capacity(what)
     if reply.status in OF_A_PROXY:
         hint = "See the log of the proxy or load balancer in front of the server, and run the job again."
-        return AgentFailure(message, kind=FailureKind.SERVER, hint=hint)
+        return _of_the_server(message, hint=hint)
     if reply.status in NO_ACCESS and server is None:
         hint = "It admitted the gate before: check whether the credentials in `agent-headers` have expired."
-        return AgentFailure(message, kind=FailureKind.SERVER, hint=hint)
+        return _of_the_server(message, hint=hint)
     if before and server is None:
-        return AgentFailure(
+        return _of_the_server(
             message,
-            kind=FailureKind.SERVER,
             hint="The agent was not asked. See the server's log.",
             collateral=reply.status >= 500,
         )
@@ -206,9 +203,8 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
 
 def _without_capacity(what: str) -> AgentFailure:
     """The server says that it can't do so much at once. The run is repeated once, with fewer runs at once."""
-    return AgentFailure(
+    return _of_the_server(
         f"The agent's server was overloaded: {what}.",
-        kind=FailureKind.SERVER,
         hint="Lower `--concurrency`, or give the server a session service that allows more at once: `adk api_server` "
         "keeps its sessions in SQLite unless it is started with `--session_service_uri memory://`.",
         collateral=True,
