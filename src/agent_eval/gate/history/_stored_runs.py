@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_eval.results import (
@@ -107,7 +107,7 @@ def _rescored_run(run: StoredRun, rules: PassRules) -> StoredRun:
     """The run under other rules. Scores are rounded: a run that passed by less than 0.0001 may now fail."""
     if run.outcome == BROKE:
         return run
-    return StoredRun(record=run.record, outcome=_by_rules(run.scores, rules), scores=run.scores)
+    return replace(run, outcome=_by_rules(run.scores, rules))
 
 
 def rescored(history: HistoryReport, case: CaseHistory, rules: PassRules) -> list[StoredRun]:
@@ -179,11 +179,7 @@ class HistoryWriter:
         measured = {(metric.name, metric.fingerprint) for metric in case.metrics}
         if any(not measured.issuperset(run.scores) for run in runs):
             runs = [
-                StoredRun(
-                    record=run.record,
-                    outcome=run.outcome,
-                    scores={key: score for key, score in run.scores.items() if key in measured},
-                )
+                replace(run, scores={key: score for key, score in run.scores.items() if key in measured})
                 for run in runs
             ]
         self.add_stored(case.case_id, case.fingerprint, rules, runs)

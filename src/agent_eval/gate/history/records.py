@@ -7,6 +7,7 @@ the metric's fingerprint is unchanged. Only runs and scores of changed cases and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from agent_eval.core.text import plural
 from agent_eval.gate.history._stored_runs import (
@@ -123,10 +124,7 @@ def _moved(
     history: HistoryReport, runs: Iterable[StoredRun], number: Mapping[tuple[object, ...], int]
 ) -> list[StoredRun]:
     """The runs with their records' indices in another history."""
-    return [
-        StoredRun(record=number[key_of(history.records[run.record])], outcome=run.outcome, scores=run.scores)
-        for run in runs
-    ]
+    return [replace(run, record=number[key_of(history.records[run.record])]) for run in runs]
 
 
 def unfit(report: RunReport) -> str | None:
