@@ -79,11 +79,11 @@ def save_session(
             chosen = [with_state(case, state) for case in chosen]
         if not chosen:
             return []
-        new = new_cases(target, chosen, CaseForm(form=target.form))
-        write_target(target, new.text, new.cases)
+        cases, text, _ = new_cases(target, chosen, CaseForm(form=target.form))
+        write_target(target, text, cases)
     except Refused as refused:
         raise SaveError(refused.text) from None
-    return [case.eval_id for case in new.cases]
+    return [case.eval_id for case in cases]
 
 
 def _value(source: Any) -> Any:

@@ -11,11 +11,7 @@ import pytest
 from agent_eval.api import CaseResult, EngineOutcome
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.report.phrases import headline, other_reasons
-from agent_eval.report.views import (
-    grouping,
-    one_line,
-    reason_lines,
-)
+from agent_eval.report.views import grouping, one_line, reason_lines
 from agent_eval.results import CaseReport, RunReport
 
 _LONGEST_REASON = 300

@@ -318,16 +318,16 @@ class _Recorder:
             return 0
         again = self.arguments.again
         form = CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
-        new = new_cases(target, [item.conversation for item in recorded], form, again=again)
-        cases = new.cases
-        log_problems([*target.notices, *new.problems], self.io)
+        conversations = [item.conversation for item in recorded]
+        cases, written, problems = new_cases(target, conversations, form, again=again)
+        log_problems([*target.notices, *problems], self.io)
         shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
         text = "\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown)
         if self.arguments.dry_run:
             self.io.print_result(text)
             return 0
         try:
-            write_target(target, new.text, cases)
+            write_target(target, written, cases)
         except OSError:
             self.io.print_result(text)  # The conversation may have been long.
             raise

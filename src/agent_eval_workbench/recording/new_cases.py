@@ -183,20 +183,9 @@ _LONG = 50
 """Turns; each run of a case asks all of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewCases:
-    """Cases that can be written."""
-
-    cases: Sequence[EvalCase]
-    text: str
-    """The whole file with the cases."""
-    problems: Sequence[Problem]
-    """Warnings and notices."""
-
-
 def new_cases(
     target: Target, conversations: Sequence[Conversation], form: CaseForm, *, again: bool = False
-) -> NewCases:
+) -> tuple[list[EvalCase], str, list[Problem]]:
     """Makes a case of each conversation.
 
     Args:
@@ -204,6 +193,9 @@ def new_cases(
         conversations: At least one.
         form: What the cases expect.
         again: The only case has new expectations for the messages of the one that it replaces.
+
+    Returns:
+        The cases, the text of the whole file with them, and warnings and notices.
 
     Raises:
         Refused: A conversation can't become a case, or the file would be invalid.
@@ -215,20 +207,15 @@ def new_cases(
     if has_error(problems) or not cases:
         raise Refused(problems)
     text = checked_text(target, cases, again=again)
-    problems += [_long(case, target.name) for case in cases if len(case.conversation or ()) > _LONG]
+    for case in cases:
+        if (turns := len(case.conversation or ())) > _LONG:
+            message = f"The case `{case.eval_id}` has {turns:,} turns, and each run of it asks the agent all of them."
+            hint = "A shorter case that shows the same costs less."
+            problems.append(
+                Problem(severity=Severity.NOTICE, code="record-long", message=message, hint=hint, file=target.name)
+            )
     problems += masks_in(cases, target.name) + personal_data(cases, target.name)
-    return NewCases(cases=cases, text=text, problems=problems)
-
-
-def _long(case: EvalCase, name: str) -> Problem:
-    turns = len(case.conversation or ())
-    return Problem(
-        severity=Severity.NOTICE,
-        code="record-long",
-        message=f"The case `{case.eval_id}` has {turns:,} turns, and each run of it asks the agent all of them.",
-        hint="A shorter case that shows the same costs less.",
-        file=name,
-    )
+    return cases, text, problems
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,7 @@ from agent_eval.core.text import plural
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.phrases import is_for_merge, other_reasons
-from agent_eval.report.views import (
-    grouping,
-)
+from agent_eval.report.views import grouping
 from agent_eval.report.views.diff import no_baseline_reason
 from agent_eval.results import Origin, ProblemReport, RunReport
 

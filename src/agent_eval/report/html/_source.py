@@ -15,13 +15,7 @@ from typing import Literal
 from agent_eval.core.text import plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.phrases import headline
-from agent_eval.report.views import (
-    BaseComparison,
-    Links,
-    MetricRow,
-    grouping,
-    metric_rows,
-)
+from agent_eval.report.views import BaseComparison, Links, MetricRow, grouping, metric_rows
 from agent_eval.results import (
     BASE_RECORDINGS,
     BASELINE_RECORDINGS,

@@ -26,11 +26,7 @@ from agent_eval.report.views import (
     not_run_groups,
     sections,
 )
-from agent_eval.report.views.cases import (
-    cases_before_errors,
-    explained_cases,
-    listed_cases,
-)
+from agent_eval.report.views.cases import cases_before_errors, explained_cases, listed_cases
 from agent_eval.results import RunReport
 
 LIMIT = 60_000

@@ -9,16 +9,7 @@ from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, prose
 from agent_eval.report.phrases import headline, headline_status
 from agent_eval.report.renderers._markdown_context import shared_context
-from agent_eval.report.views import (
-    BaseComparison,
-    Detail,
-    Links,
-    causes,
-    fitting,
-    grouping,
-    has_cause,
-    sections,
-)
+from agent_eval.report.views import BaseComparison, Detail, Links, causes, fitting, grouping, has_cause, sections
 from agent_eval.report.views.cases import cases_before_errors, explained_cases
 from agent_eval.results import CaseReport, RunReport
 
