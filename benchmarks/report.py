@@ -20,7 +20,7 @@ from pathlib import Path
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
 from agent_eval.evalset.models import EvalCase
-from agent_eval.report.html import PageOptions, folder_source, write_page
+from agent_eval.report.html import folder_source, write_page
 from agent_eval.report.views import Links
 from agent_eval.results import (
     BASELINE_RECORDINGS,
@@ -141,7 +141,7 @@ def measure(count: int, keep: Path | None) -> Iterator[str]:
         before, begin, cpu = memory("VmRSS"), time.perf_counter(), time.process_time()
         path = (keep or folder) / f"report-{count}.html"
         with folder_source(report, folder, links=Links()) as source:
-            written = write_page(path, source, PageOptions())
+            written = write_page(path, source)
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         yield from (f"{count:,}", f"{seconds:.2f} s", f"{cpu:.2f} s", f"{(memory('VmHWM') - before) / 1024:.0f} MB")
         yield from (f"{written.size / 1e6:.2f} MB", str(written.level))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from report_pages import samples
 
-from agent_eval.report.html import PageOptions, PageSource, write_page
+from agent_eval.report.html import PageSource, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -45,9 +45,9 @@ class Visit(Protocol):
         """
 
 
-def page_of_report(path: Path, source: PageSource, options: PageOptions | None = None) -> Path:
+def page_of_report(path: Path, source: PageSource) -> Path:
     """Writes the page of a report."""
-    write_page(path, source, options)
+    write_page(path, source)
     return path
 
 

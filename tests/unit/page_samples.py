@@ -15,7 +15,7 @@ from report_samples import TRAJECTORY, case, metric, report
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
 from agent_eval.evalset.models import EvalCase
-from agent_eval.report.html import PageOptions, PageSource, Written, unpacked, write_page
+from agent_eval.report.html import PageSource, Written, unpacked, write_page
 from agent_eval.results import CaseReport, CaseStatus, Recording, RunReport
 
 
@@ -47,12 +47,11 @@ def read_page(path: Path, written: Written) -> Page:
     return Page(written=written, html=html, index=index, blocks=blocks)
 
 
-def page_of(folder: Path, source: PageSource | RunReport, options: PageOptions | None = None) -> Page:
+def page_of(folder: Path, source: PageSource | RunReport, **options: Any) -> Page:
     """Writes a page and reads it."""
     path = folder / "report.html"
-    return read_page(
-        path, write_page(path, source if isinstance(source, PageSource) else PageSource(report=source), options)
-    )
+    source = source if isinstance(source, PageSource) else PageSource(report=source)
+    return read_page(path, write_page(path, source, **options))
 
 
 def called(name: str, value: Mapping[str, Any], **args: Any) -> list[InvocationEvent]:

@@ -33,7 +33,7 @@ from agent_eval.core.invocation import (
 )
 from agent_eval.criteria import align
 from agent_eval.gate.history import extend
-from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageOptions, PageSource, policy, script, style, write_page
+from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageSource, policy, script, style, write_page
 from agent_eval.report.html._index import COLUMNS
 from agent_eval.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
 from agent_eval.report.html._turns import alignment
@@ -327,7 +327,7 @@ def test_detail__scores_has_no_text_of_agents_and_users(tmp_path: Path) -> None:
     made.cases.append(of)
     source = source_of(made, [recording(of, 0, turn(secret, secret, *called(secret, {secret: secret})))])
 
-    page = page_of(tmp_path, source, PageOptions(detail="scores"))
+    page = page_of(tmp_path, source, detail="scores")
 
     assert [text for text in strings([page.index["cases"], page.index["strings"], page.blocks]) if secret in text] == []
     assert secret not in page.html
@@ -338,7 +338,7 @@ def test_detail__scores_has_no_text_of_agents_and_users(tmp_path: Path) -> None:
 def test_detail__failing_keeps_conversations_of_cases_that_need_attention(tmp_path: Path) -> None:
     source = big(4, size=10)
 
-    page = page_of(tmp_path, source, PageOptions(detail="failing"))
+    page = page_of(tmp_path, source, detail="failing")
 
     turns = [bool(item["runs"][0]["turns"]) for item in page.cases.values()]
     assert turns == [False, True, False, True]
@@ -353,7 +353,7 @@ def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> Non
     levels = {}
     for share in (0.9, 0.4, 0.2, 0.01):
         size = int(whole.size * share)
-        page = page_of(tmp_path, source, PageOptions(size=size))
+        page = page_of(tmp_path, source, size=size)
         levels[share] = page.written.level
         assert page.written.size <= size or page.written.level == 5
         assert bool(page.index["left_out"]) is (page.written.level > 0)
@@ -369,7 +369,7 @@ def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> Non
 def test_size__any_report_fits_or_is_at_the_last_step(
     count: int, size: int, limit: int, detail: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    page = page_of(tmp_path_factory.mktemp("page"), big(count, size=size), PageOptions(size=limit, detail=detail))
+    page = page_of(tmp_path_factory.mktemp("page"), big(count, size=size), size=limit, detail=detail)
 
     assert page.written.size <= limit or page.written.level == 5
     assert len(page.cases) == count

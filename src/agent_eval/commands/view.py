@@ -14,7 +14,7 @@ from agent_eval.commands._io import CliIO
 from agent_eval.commands.compare import with_base
 from agent_eval.core.text import harmless
 from agent_eval.gate.history import excerpt, extend, join, unfit
-from agent_eval.report.html import MEGABYTE, PageOptions, folder_source, write_page
+from agent_eval.report.html import MEGABYTE, folder_source, write_page
 from agent_eval.report.views import Links, known_commit
 from agent_eval.results import (
     BASE_RECORDINGS,
@@ -121,7 +121,6 @@ def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
 
     page: Path = arguments.output or Path(tempfile.mkdtemp(prefix="agent-eval-view-"), "report.html")
     page.parent.mkdir(parents=True, exist_ok=True)
-    options = PageOptions(detail=arguments.report, size=round(arguments.size * MEGABYTE))
     with folder_source(
         view.report,
         view.shown.folder,
@@ -129,7 +128,7 @@ def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
         history=view.history,
         baseline_folder=None if view.base is None else view.base.folder,
     ) as source:
-        write_page(page, source, options)
+        write_page(page, source, arguments.report, round(arguments.size * MEGABYTE))
     if arguments.badge is not None:
         write_text(arguments.badge, badge_svg(view.report))
     return page.absolute()

@@ -175,15 +175,14 @@ def _write_page(
     path: Path, settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None
 ) -> bool:
     """Writes report.html. An error is a line in the log and changes nothing else."""
-    from agent_eval.report.html import PageOptions, folder_source, write_page
+    from agent_eval.report.html import folder_source, write_page
 
     assert settings.report != "off"
-    options = PageOptions(detail=settings.report)
     cases = {planned.case_id: planned.case for planned in recorded.cases} if recorded is not None else {}
     links = links_of(context.ci, settings, context.source_url)
     try:
         with folder_source(report, settings.output, links=links, cases=cases) as source:
-            write_page(path, source, options)
+            write_page(path, source, settings.report)
     except Exception as error:  # The other results are complete without the page.
         context.log(f"agent-eval: {path.name} could not be written: {type(error).__name__}: {error}")
         with contextlib.suppress(OSError):

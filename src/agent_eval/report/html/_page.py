@@ -27,47 +27,42 @@ _Head = Callable[[CaseDetail], bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions:
-    """How much the page shows."""
-
-    detail: Detail = "full"
-    """The setting `report`, except `off`."""
-    size: int = 15 * MEGABYTE
-    """Bytes that the file may have (`report-size`)."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Written:
     """The page that was written."""
 
     level: int
-    """The step of `_levels.plans`: 0 for everything."""
+    """The step of `plans`: 0 for everything."""
     size: int
     """Bytes."""
 
 
-def write_page(path: Path, source: PageSource, options: PageOptions | None = None) -> Written:
+def write_page(path: Path, source: PageSource, detail: Detail = "full", size: int = 15 * MEGABYTE) -> Written:
     """Writes the page, as rich as its size allows. The same report gives the same bytes.
+
+    Args:
+        path: The file.
+        source: What the page is made of.
+        detail: The setting `report`, except `off`.
+        size: Bytes that the file may have (`view --size`).
 
     Raises:
         OSError: The disk is full, for example. After any error, a page that was there is as it was.
     """
-    options = options or PageOptions()
-    steps = plans(options.detail)
+    steps = plans(detail)
     facts = Facts(source)
     head = functools.cache(functools.partial(_head, facts))
     with naming(path), replacing(path) as file, collector_paused():
-        for step in steps[first_step(facts, head, steps, options.size) :]:
+        for step in steps[first_step(facts, head, steps, size) :]:
             file.seek(0)
             file.truncate()
-            size = 0
+            written = 0
             for piece in _pieces(facts, head, step):
-                size += len(piece)
-                if size > options.size and step is not steps[-1]:
+                written += len(piece)
+                if written > size and step is not steps[-1]:
                     break
                 file.write(piece)
             else:
-                return Written(level=step.level, size=size)
+                return Written(level=step.level, size=written)
     raise AssertionError("the last step has no limit")
 
 

@@ -1,6 +1,6 @@
 """What the page is made of: the report, the recordings, the eval cases and the base branch's side.
 
-And how much of it the page keeps, so that it fits `report-size`: five steps, each leaving out more.
+And how much of it the page keeps, so that it fits `view --size`: five steps, each leaving out more.
 """
 
 from __future__ import annotations
