@@ -88,6 +88,7 @@ async def decided(head: bytes, base: Path | None, root: Path, flags: Mapping[str
             compared = await compare_with_base(report, outcome, bench, plan, None, repeatable=not recorded)
             decide_on(report, bench, compared, repeatable=not recorded)
     report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
+    put_into_words(report)
     line = headline(report, base_comparison(report))
     if report.exit_code == 0 and not (flags["gate"] == "advisory" or "on-inconclusive" in flags):
         assert any(map(is_scored, report.cases)), f"green, and nothing was scored: {line}"
