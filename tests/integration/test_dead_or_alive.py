@@ -34,7 +34,7 @@ from agent_eval.pipeline._decision import decide_on
 from agent_eval.pipeline._regression import compare_with_base
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
-from agent_eval.report.phrases._headline import headline
+from agent_eval.report.phrases import headline, put_into_words
 from agent_eval.report.views.grouping import base_comparison
 from agent_eval.results.report import RunReport
 from agent_eval.runner.journal import Journal
