@@ -22,6 +22,7 @@ from agent_eval.agents.venv._installer import KILLED_HINT
 from agent_eval.agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
+    discard_damaged,
     ensure_environment,
     run_setup,
 )
@@ -530,3 +531,18 @@ async def test_a_marker_that_holds_something_else__the_environment_is_made_again
     again = await bench.ensure()
     assert again.reused is False
     assert (await bench.ensure()).reused is True
+
+
+async def test_an_environment_that_lost_a_file__is_made_again_and_named(bench: Bench) -> None:
+    interpreter = await bench.ensure()
+    assert not await discard_damaged(interpreter, bench.said.append), "it was only just made"
+    reused = await bench.ensure()
+    assert not await discard_damaged(reused, bench.said.append)
+    [module] = (bench.cache / "envs").glob("*/venv/lib/python*/site-packages/google/adk/__init__.py")
+    module.unlink()
+    bench.said.clear()
+    assert await discard_damaged(reused, bench.said.append)
+    assert "google/adk/__init__.py is missing" in bench.said[0]
+    again = await bench.ensure()
+    assert again.reused is False
+    assert module.exists()

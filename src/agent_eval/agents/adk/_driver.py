@@ -33,7 +33,7 @@ from agent_eval.agents.host import (
 )
 from agent_eval.agents.messages import Stack, TurnFacts
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Session, SessionRequest
-from agent_eval.agents.venv import AgentInterpreter, EnvironmentRequest, ensure_environment
+from agent_eval.agents.venv import AgentInterpreter, EnvironmentRequest, discard_damaged, ensure_environment
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten
@@ -428,12 +428,24 @@ class ManagedAdkAgent:
             AgentFailure: One of these steps failed.
         """
         if self._agent is None:
-            interpreter = await self._get_interpreter()
-            self._environment = {**interpreter.versions, "environment": interpreter.origin}
-            outages = ModelOutages(turn_timeout=self._context.turn_timeout, limiter=self._context.limiter)
-            spec = dataclasses.replace(self._host_spec(interpreter), retry=RETRY_OPTIONS)
-            self._agent = AdkAgent(spec, outages, workers=self._context.workers)
-        await self._agent.start()
+            self._agent = await self._create_agent()
+        try:
+            await self._agent.start()
+        except AgentFailure:
+            # What the cache has lost is not the pull request's fault.
+            if not await discard_damaged(await self._get_interpreter(), self._context.log):
+                raise
+            await self._agent.close()
+            self._interpreter = None
+            self._agent = await self._create_agent()
+            await self._agent.start()
+
+    async def _create_agent(self) -> AdkAgent:
+        interpreter = await self._get_interpreter()
+        self._environment = {**interpreter.versions, "environment": interpreter.origin}
+        outages = ModelOutages(turn_timeout=self._context.turn_timeout, limiter=self._context.limiter)
+        spec = dataclasses.replace(self._host_spec(interpreter), retry=RETRY_OPTIONS)
+        return AdkAgent(spec, outages, workers=self._context.workers)
 
     async def _metrics_spec(self) -> HostSpec:
         return dataclasses.replace(self._host_spec(await self._get_interpreter()), role="metrics")

@@ -7,6 +7,7 @@ from agent_eval.agents.venv.environment import (
     EnvironmentRequest,
     checked_interpreter,
     default_cache_dir,
+    discard_damaged,
     ensure_environment,
     run_setup,
     unreachable,

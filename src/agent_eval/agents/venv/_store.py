@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import csv
 import fcntl
 import json
 import os
@@ -92,6 +93,18 @@ class Place:
             return info
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None  # Missing or invalid: the environment is built again.
+
+    def damage(self) -> str | None:
+        """The first missing or changed file of the installed packages; None if there is none."""
+        for record in sorted(self.venv.glob("lib/python*/site-packages/*.dist-info/RECORD")):
+            packages = record.parent.parent
+            for name, _, size in csv.reader(record.read_text("utf-8").splitlines()):
+                try:
+                    if size and not name.endswith("/RECORD") and (packages / name).stat().st_size != int(size):
+                        return f"{packages / name} was changed after the installation"
+                except FileNotFoundError:
+                    return f"{packages / name} is missing"
+        return None if self.python.exists() else f"{self.python} is missing"
 
 
 def prune(folder: Path) -> None:

@@ -100,6 +100,8 @@ class AgentInterpreter:
     """Versions of Python and of the packages that explain a score, by name."""
     environment: Mapping[str, str]
     """Variables that activate it: PATH with its programs first, VIRTUAL_ENV."""
+    place: Place | None = None
+    """Its place in the cache; None for an existing interpreter."""
 
     def activate(self, sandbox: Sandbox) -> Sandbox:
         """The sandbox with this environment active, so that the agent finds the programs of its packages."""
@@ -205,6 +207,22 @@ async def _reported(what: str, log: Callable[[str], None]) -> AsyncIterator[None
         yield
     finally:
         reporting.cancel()
+
+
+async def discard_damaged(interpreter: AgentInterpreter, log: Callable[[str], None]) -> bool:
+    """Discards a cached environment whose files are damaged, so that it is built again.
+
+    Returns:
+        Whether it was damaged.
+    """
+    if interpreter.place is None or not interpreter.reused:
+        return False
+    damage = await asyncio.to_thread(interpreter.place.damage)
+    if damage is None:
+        return False
+    log(f"The agent's environment in {interpreter.place.directory} is damaged: {damage}. It is built again.")
+    interpreter.place.marker.unlink(missing_ok=True)
+    return True
 
 
 async def run_setup(
@@ -362,6 +380,7 @@ def _interpreter(
         reused=reused,
         versions=info.versions,
         environment=_activation(place.python, sandbox),
+        place=place,
     )
 
 
