@@ -142,7 +142,7 @@ class Newsroom:
     def _run(self, version: str, driver: str) -> Done:
         repository = self._repository(version, driver)
         if driver == "replay":
-            self._gate(repository, version, "--agent", "newsroom", "--tools", "record")
+            self._gate(repository, version, "--agent", "newsroom", "--tools", "record", "--yes")
             return self._gate(repository, version, "--agent", "newsroom", "--tools", "replay")
         return self._gate(
             repository, version, "--agent", self._agent(version, driver), "--remote-sessions=ignore-state"
