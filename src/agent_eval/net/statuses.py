@@ -1,4 +1,4 @@
-"""What HTTP statuses mean, whoever answers: GitHub, a judge, an agent's model, an agent's server, an upload.
+"""What HTTP statuses mean, from any service: GitHub, a judge, an agent's model, an agent's server, an upload.
 
 Whose failure a status is depends on who asked: see `agents.host.blame` (an agent's model), `agents.http.failures` (an
 agent's server), `models` (a judge) and `github.errors`.

@@ -1,5 +1,5 @@
 """The page's own script and style, joined from the files of this package. No build step, no dependency,
-and not minified: whoever opens the page's source can read what it does.
+and not minified: a reader of the page's source sees what it does.
 """
 
 from __future__ import annotations
