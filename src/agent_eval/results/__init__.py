@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     # What type checkers read; at run time `__getattr__` finds the names.
     from agent_eval.results._merge import *
     from agent_eval.results.adk_results import *
+    from agent_eval.results.causes import *
     from agent_eval.results.comparison import *
     from agent_eval.results.conversation import *
     from agent_eval.results.decision import *
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from agent_eval.results.report import *
     from agent_eval.results.shard import *
 
-_MODULES = ("reason", "report", "_merge", "adk_results", "comparison", "conversation", "decision", "history", "shard")
+_MODULES = (
+    *("reason", "report", "_merge", "adk_results", "causes", "comparison", "conversation", "decision", "history"),
+    "shard",
+)
 """Imported in this order when a name is used that is not imported above."""
 
 if not TYPE_CHECKING:

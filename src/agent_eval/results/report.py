@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
+from agent_eval.results.causes import AgentChange, AgentTree, CauseReport
 from agent_eval.results.comparison import BaselineReport, ComparisonReport, RuleChangesReport
 from agent_eval.results.conversation import ConversationReport
 from agent_eval.results.decision import DecisionReport
@@ -322,6 +323,12 @@ class RunReport(_ComputingReport):
     blocking: list[str] = Field(default_factory=list)
     """Ids of the cases that fail the gate, or with `advisory` would. On a pull request: the regressions, not all failed
     cases."""
+    causes: list[CauseReport] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """What failing cases have in common, the largest group first. A failing case without a shared cause is in none."""
+    agent_changes: list[AgentChange] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Differences between the base branch's agents and these; empty also if the base's are unknown."""
+    agents: list[AgentTree] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """The agents as they were loaded, for the comparison of later runs with this one."""
     baseline: BaselineReport | None = None
     """Where the base branch's results come from, or why there are none; None if no comparison was requested."""
     comparison: ComparisonReport | None = None
