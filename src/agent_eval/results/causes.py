@@ -66,7 +66,8 @@ class CauseData(WireModel):
     renamed: bool = False
     """Whether an argument's name, not its value, differs."""
     actual: str | None = None
-    """What the head's example has: a response, an argument's value, an error, a sub-agent, an answer."""
+    """What the head's example has: a response, an argument's value, an error, a sub-agent, an answer. Where one name
+    differs it is that name's value."""
     expected: str | None = None
     """What it should be: the base's run has it, or the eval case if there is none."""
     exception: str = ""
@@ -79,9 +80,9 @@ class CauseData(WireModel):
     rubric: str = ""
     """The id of a rubric."""
     gone: list[str] = Field(default_factory=list)
-    """Words that answers no longer have."""
+    """Words that answers no longer have; names of arguments that calls no longer have."""
     new: list[str] = Field(default_factory=list)
-    """Words that answers have only now."""
+    """Words that answers have only now; names of arguments likewise."""
 
 
 class CauseCounts(WireModel):

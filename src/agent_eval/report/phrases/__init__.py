@@ -12,6 +12,14 @@ from types import ModuleType
 from typing import Unpack
 
 from agent_eval.report.phrases import _cases, _comparison, _criteria, _run, _verdict
+from agent_eval.report.phrases._causes import (
+    cause_evidence,
+    cause_line,
+    cause_sentence,
+    cause_title,
+    changed_here,
+    place_text,
+)
 from agent_eval.report.phrases._headline import headline, headline_status, is_for_merge, other_reasons
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
@@ -57,10 +65,12 @@ def say(code: str, **facts: Unpack[Facts]) -> str:
 
 
 def put_into_words(report: RunReport) -> None:
-    """Gives every reason of a report its message. What has one keeps it."""
+    """Gives every reason and cause of a report its message. What has one keeps it."""
     base = branch_name(report)
     for reason in _reasons(report):
         reason.message = text(reason, base)
+    for cause in report.causes:
+        cause.message = cause.message or cause_sentence(cause, base)
     for case in report.decision.cases if report.decision is not None else ():
         numbers_in_words(case, base)
 
