@@ -133,6 +133,8 @@ class AgentChange(ReportModel):
     """One difference between the agent of the base branch and that of the head."""
 
     code: AgentChangeCode
+    path: str
+    """Of the root agent, as in `files`."""
     agent: str
     """Name of the agent, or of the sub-agent."""
     message: str = ""
@@ -170,7 +172,7 @@ class AgentFacts(WireModel):
     description: str = ""
     sub_agents: list[str] = Field(default_factory=list)
     callbacks: dict[str, str] = Field(default_factory=dict)
-    """Hash of the source by its kind, e.g. `before_model_callback`."""
+    """Hash of the source by its kind, e.g. `before_model_callback`; `instruction` if a function makes it."""
     tools: list[ToolFacts] = Field(default_factory=list)
     places: list[Place] = Field(default_factory=list)
     """Where it, its instruction and its callbacks are defined."""
@@ -181,5 +183,7 @@ class AgentTree(WireModel):
 
     agent: str
     """Its path, as in `files`."""
+    adk: str = ""
+    """The version of google-adk, with which declarations of tools change."""
     agents: list[AgentFacts] = Field(default_factory=list)
     """The root first."""

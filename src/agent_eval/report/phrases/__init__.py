@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Unpack
 
 from agent_eval.report.phrases import _cases, _comparison, _criteria, _run, _verdict
+from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged
 from agent_eval.report.phrases._causes import (
     cause_evidence,
     cause_line,
@@ -73,6 +74,8 @@ def put_into_words(report: RunReport) -> None:
         cause.message = cause.message or cause_sentence(cause, base)
     for case in report.decision.cases if report.decision is not None else ():
         numbers_in_words(case, base)
+    for change in report.agent_changes:
+        change.message = change.message or agent_change(change)
 
 
 def numbers_in_words(case: CaseDecisionReport, base: str = NO_NAME) -> None:
