@@ -19,6 +19,15 @@ from pty_terminal import Terminal, on_terminal
 PROMPT = r"accept\? \[.*\] "
 ON: Turn = (LAMP[0], [("switch", {"device": "lamp", "on": True})], "灯已关闭 🏠\n好的")
 MAIN_ONLY: Turn = (LAMP[0], [FIND, OFF], LAMP[2])
+SORRY: Turn = (LAMP[0], [OFF], "Sorry, which lamp?")
+CAUSE: Mapping[str, Any] = {
+    "code": "tool-empty",
+    "data": {"tool": "find", "actual": '{"devices": []}'},
+    "message": "find returned nothing",
+    "failing": {"total": 4, "having": 3},
+    "passing": {"total": 0, "having": 0},
+    "example": {"case_id": f"{FILE}:first", "run": 0, "turn": 0, "call": 0},
+}
 
 
 @pytest.fixture
@@ -75,8 +84,8 @@ def test_review__every_key(repository: Repository) -> None:
         assert "[-The-]" in shown or "- The lamp is off." in shown
         assert "whole diff of the case" in terminal.ask("?", PROMPT)
         assert "nothing is written" in terminal.ask("日", PROMPT), "any other key shows the help"
-        assert "nothing is written" in terminal.ask("\x1b[A", PROMPT), "an arrow key is not the key A"
-        assert "nothing is written" in terminal.ask("\r", PROMPT), "Enter accepts nothing"
+        for key in ("\x1b[A", "\r"):
+            assert terminal.ask(key, PROMPT).strip().startswith("accept?"), "an arrow key and Enter do nothing"
         diff = terminal.ask("d", PROMPT)
         assert re.search(r'^\+ +"name": "find"', diff, re.MULTILINE)
         assert "@@" in diff
@@ -120,12 +129,84 @@ def test_review__what_the_tools_returned(repository: Repository) -> None:
         assert "No longer expects a call of switch." in shown
         shown = terminal.ask("A", PROMPT)
         assert 'find: {"devices": []}' in shown, "without an error it is another kind of change"
-        assert "A tool returned" not in shown
+        assert "A tool returned an error" not in shown
+        assert "A tool returned nothing in turn 1." in shown
         terminal.press("s")
         assert terminal.code() == 0
         assert "accepted evals/home.test.json:fan: the same kind of change" in terminal.text
         assert "lamp: calls, answer (tool_trajectory_avg_score 0.00 → 1.00;" in terminal.text
         assert "a tool returned an error)" in terminal.text
+
+
+def test_review__warns_of_answers_that_no_one_wants(repository: Repository) -> None:
+    write_file(repository.root, case("apology", LAMP), case("exception", LAMP), case("sorry", SORRY))
+    answers = {"apology": "抱歉，我做不到。", "exception": "KeyError: 'lamp'", "sorry": "I am unable to find the lamp."}
+    turns: dict[str, list[list[Turn]]] = {name: [[(LAMP[0], [OFF], answer)]] for name, answer in answers.items()}
+    record(repository.root, turns)
+    assert run(repository).code == 1
+    with review(repository) as terminal:
+        assert "The answer of turn 1 reads like an apology." in terminal.expect(PROMPT)
+        assert "The answer of turn 1 has the text of an exception." in terminal.ask("s", PROMPT)
+        shown = terminal.ask("s", PROMPT)
+        assert "[3/3]" in shown
+        assert "reads like" not in shown, "the old answer is an apology, too"
+        terminal.press("q")
+        assert terminal.code() == 0
+
+
+def test_review__back_and_undo(repository: Repository) -> None:
+    file = results(repository, {name: [[FOUND]] for name in ("first", "second", "third", "fourth")})
+    with review(repository) as terminal:
+        terminal.expect(PROMPT)
+        assert "This is the first case." in terminal.ask("b", PROMPT)
+        assert "There is nothing to undo." in terminal.ask("u", PROMPT)
+        assert "[2/4]" in terminal.ask("a", PROMPT)
+        assert "[1/4]" in terminal.ask("b", PROMPT)
+        assert "[2/4]" in terminal.ask("s", PROMPT), "the case is skipped now"
+        terminal.press("A")
+        assert terminal.code() == 0, "all that remain are of the same kind"
+    assert cases(file) == {name: case(name, LAMP if name == "first" else FOUND) for name in cases(file)}
+
+
+def test_review__undo_of_what_was_accepted_together(repository: Repository) -> None:
+    file = results(repository, {"first": [[FOUND]], "second": [[FOUND]], "third": [[MAIN_ONLY]], "fourth": [[FOUND]]})
+    with review(repository) as terminal:
+        terminal.expect(PROMPT)
+        shown = terminal.ask("A", PROMPT)
+        assert "accepted evals/home.test.json:second" in shown
+        assert "[3/4]" in shown
+        assert "[1/4]" in terminal.ask("u", PROMPT)
+        assert "[2/4]" in terminal.ask("s", PROMPT)
+        terminal.press("aq")
+        assert terminal.code() == 0
+    changed = {name: case(name, FOUND if name == "second" else LAMP) for name in cases(file)}
+    assert cases(file) == changed
+
+
+def test_review__cases_with_one_cause(repository: Repository) -> None:
+    empty: Turn = (LAMP[0], [FIND], "I found nothing.")
+    names = ("first", "other", "second", "third")
+    write_file(repository.root, *(case(name, FOUND) for name in names))
+    record(
+        repository.root,
+        {name: [[MAIN_ONLY if name == "other" else empty]] for name in names},
+        responses={name: [{"devices": []}] for name in names if name != "other"},
+    )
+    assert run(repository).code == 1
+    path = repository.root / "agent-eval-results" / "results.json"
+    report = json.loads(path.read_text("utf-8"))
+    report["causes"] = [CAUSE | {"cases": [f"{FILE}:{name}" for name in names if name != "other"]}]
+    path.write_text(json.dumps(report), "utf-8")
+    with review(repository) as terminal:
+        shown = terminal.expect(PROMPT)
+        assert "3 cases, one cause: find returned nothing" in shown
+        assert "[1/4] evals/home.test.json:first" in shown
+        shown = terminal.ask("a", PROMPT)
+        assert "[2/4] evals/home.test.json:second" in shown, "cases with one cause follow each other"
+        assert "one cause" not in shown, "it is said once"
+        assert "[4/4] evals/home.test.json:other" in terminal.ask("x", PROMPT)
+        terminal.press("q")
+        assert terminal.code() == 0
 
 
 def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repository) -> None:

@@ -19,6 +19,7 @@ from agent_eval.cli import main
 from agent_eval.evalset.loading import load_suite
 from agent_eval.report.renderers._case_text import RunView, case_text
 from agent_eval.report.renderers.results_json import results_json
+from agent_eval.results.causes import CauseCounts, CauseData, CauseExample, CauseReport
 from agent_eval.results.conversation import ConversationReport, TurnReport
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
@@ -122,6 +123,28 @@ def test_show__first_failed_run_of_the_failed_case(show: Show) -> None:
     assert joined(json.dumps(LONG)) in joined(out), "the whole response"
     assert "expected The lamp is off." in lines
     assert "fan" not in out
+
+
+def test_show__the_cases_of_a_cause(show: Show, tmp_path: Path) -> None:
+    run = results()
+    run.causes = [
+        CauseReport(
+            code="tool-empty",
+            data=CauseData(tool="find_devices"),
+            message="find_devices returned nothing",
+            cases=[f"{FILE}:lamp"],
+            failing=CauseCounts(total=1, having=1),
+            passing=CauseCounts(total=1, having=0),
+            example=CauseExample(case_id=f"{FILE}:lamp", run=1, turn=0, call=0),
+        )
+    ]
+    write(tmp_path / "agent-eval-results", run)
+
+    assert "turn 1 of run 2" in show("cause:1")[1]
+    code, out, error = show("cause:2")
+    assert (code, out) == (2, "")
+    assert "has no 'cause:2'." in error
+    assert "cause:1 is: find_devices returned nothing" in error
 
 
 def test_show__votes_of_a_passed_criterion(show: Show) -> None:

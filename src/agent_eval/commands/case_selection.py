@@ -35,7 +35,8 @@ def select_cases(report: RunReport, selectors: Sequence[str], source: str) -> li
 
     Args:
         report: The results.
-        selectors: Eval ids, case ids, FILE:ID,ID, files, directories, globs of ids.
+        selectors: Eval ids, case ids, FILE:ID,ID, files, directories, globs of ids; `cause:2` for the cases with the
+            second cause of the report.
         source: The name of the results, safe to print.
 
     Raises:
@@ -46,7 +47,7 @@ def select_cases(report: RunReport, selectors: Sequence[str], source: str) -> li
     selected: set[str] = set()
     for selector in selectors:
         is_selected = _selector(selector.removeprefix("./"), paths)
-        matching = {case.case_id for case in report.cases if is_selected(case)}
+        matching = {case.case_id for case in report.cases if is_selected(case)} or _with_cause(selector, report, source)
         if not matching:
             raise UnreadableError(f"{source} has no case {harmless(selector)!r}.", _suggestion(selector, report))
         selected |= matching
@@ -70,6 +71,22 @@ def _selector(text: str, paths: Collection[str]) -> Callable[[CaseReport], bool]
         return in_path and (not selector.ids or any(matches(pattern, case.eval_id) for pattern in selector.ids))
 
     return is_selected
+
+
+def _with_cause(selector: str, report: RunReport, source: str) -> set[str]:
+    """The cases of `cause:NUMBER`; none if the selector is another.
+
+    Raises:
+        UnreadableError: There is no such cause.
+    """
+    name, separator, number = selector.partition(":")
+    if name != "cause" or not separator:
+        return set()
+    causes = [f"cause:{place} is: {cause.message}" for place, cause in enumerate(report.causes, 1)]
+    if not number.isdecimal() or not 0 < int(number) <= len(causes):
+        hint = "; ".join(causes) or "No failing cases have a cause in common."
+        raise UnreadableError(f"{source} has no {harmless(selector)!r}.", harmless(hint))
+    return set(report.causes[int(number) - 1].cases)
 
 
 def _suggestion(selector: str, report: RunReport) -> str:

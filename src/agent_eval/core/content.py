@@ -42,6 +42,12 @@ class FunctionCall(WireModel):
     will_continue: bool | None = None
 
 
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return all(map(_is_empty, value.values() if isinstance(value, dict) else value))
+    return value is None or value == ""
+
+
 class FunctionResponse(WireModel):
     """What a tool answered."""
 
@@ -51,6 +57,18 @@ class FunctionResponse(WireModel):
     parts: list[Any] | None = None
     scheduling: str | None = None
     will_continue: bool | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it reports an error, as ADK (`error`), MCP (`isError`) or its tools' own habit (`status`) say it."""
+        value = self.response or {}
+        failed = value.get("error") or value.get("isError") or value.get("is_error")
+        return bool(failed) or value.get("status") == "error" or value.get("success") is False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no value: only null, "", [] and {}. A status does not count."""
+        return not self.is_error and _is_empty({key: v for key, v in (self.response or {}).items() if key != "status"})
 
 
 class Blob(WireModel):

@@ -16,7 +16,7 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless
 from agent_eval.criteria import Criterion, Relabelled, build
 from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, Family, LoadedFile
-from agent_eval.results import FILES, CaseReport, MetricReport, Recording, RunReport
+from agent_eval.results import FILES, CaseReport, CauseReport, MetricReport, Recording, RunReport
 from agent_eval.runner import StoredCase, case_fingerprint
 from agent_eval_workbench.authoring.choosing import MOST_RUNS
 from agent_eval_workbench.authoring.expectation import FIELDS, Field, get
@@ -88,6 +88,8 @@ class Prospect:
     """The share of the runs that has to pass, 0..1."""
     label: str = ""
     """Why the case is in the list, e.g. `newly failing`."""
+    cause: CauseReport | None = None
+    """What it has in common with other failing cases."""
 
     @property
     def value(self) -> Mapping[str, Any]:
@@ -107,9 +109,16 @@ def labels(report: RunReport) -> dict[str, str]:
 
 
 def in_order(cases: Iterable[CaseReport], report: RunReport) -> list[CaseReport]:
-    """The cases, those that block or are newly failing first, else in the order of the files."""
+    """The cases, those that block or are newly failing first, else in the order of the files. Cases with one cause are
+    where the first of them is.
+    """
     important = {case_id: number for number, case_id in enumerate(labels(report))}
-    return sorted(cases, key=lambda case: important.get(case.case_id, len(important)))
+    ordered = sorted(cases, key=lambda case: important.get(case.case_id, len(important)))
+    places = {case.case_id: place for place, case in enumerate(ordered)}
+    for cause in report.causes:
+        members = [case_id for case_id in cause.cases if case_id in places]
+        places |= dict.fromkeys(members, min((places[case_id] for case_id in members), default=0))
+    return sorted(ordered, key=lambda case: places[case.case_id])
 
 
 def prospect(
@@ -155,6 +164,7 @@ def prospect(
         fields=fields,
         min_pass_rate=report.min_pass_rate,
         label=labels(report).get(case.case_id, ""),
+        cause=next((cause for cause in report.causes if case.case_id in cause.cases), None),
     )
 
 

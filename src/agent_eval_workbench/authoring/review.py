@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_eval.core.invocation import tool_calls
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import without_commands
 from agent_eval.evalset.json import PatchError
 from agent_eval.report.views import visible
@@ -16,7 +17,7 @@ from agent_eval_workbench.authoring.choosing import call_key
 from agent_eval_workbench.authoring.expectation import Field
 from agent_eval_workbench.authoring.proposals import Proposal, rescored, with_value
 from agent_eval_workbench.authoring.prospects import CaseRefused, Prospect
-from agent_eval_workbench.authoring.review_text import body, error_turns, header, painter, safe
+from agent_eval_workbench.authoring.review_text import body, header, painter, safe, shared_cause, tool_trouble
 from agent_eval_workbench.authoring.terminal import Edited, EditorFailed, Terminal
 from agent_eval_workbench.authoring.writing import case_text, unified
 
@@ -24,12 +25,16 @@ _HELP = """\
   a          accept the case             A   accept it and all that remain with the same kind of change
   c          accept only the calls       t   accept only the texts
   s, Space   skip the case               S   skip it and all that remain
-  r          take the next run           m   take the calls that all runs made
+  x          skip all with its cause     b   go back to the case before
+  r          take the next run           u   undo the last decision
+  m          take the calls that all runs made
   e          edit the new value          d   whole diff of the case
   i          reason, scores, votes       q   stop; what was accepted is written
   Ctrl-C     stop; nothing is written
 """
-_PROMPT = "accept? [a yes, s skip, e edit, d diff, i why, q stop, ? all keys] "
+_PROMPT = "accept? [a yes, s skip, e edit, d diff, i why, u undo, q stop, ? all keys] "
+_NOTHING = frozenset({"\r", "\n", "\x1b"})
+"""Keys that do nothing: Enter, pressed by habit, and keys without a character."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +47,26 @@ class Tools:
     """The reason of a case's failure, its scores and votes."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """What has been decided."""
+
+    place: int = 0
+    """The index of the case to ask about."""
+    accepted: Mapping[int, Proposal] = field(default_factory=dict)
+    """By the index of the case."""
+    alike: frozenset[str] = frozenset()
+    """Kinds of changes that are accepted without a question."""
+    skipped: frozenset[int] = frozenset()
+    """Cases that are skipped without a question."""
+
+    def after(self, proposal: Proposal | None = None) -> _State:
+        """The state after a decision on the case: a proposal that is accepted, or None if it is skipped."""
+        accepted = {place: item for place, item in self.accepted.items() if place != self.place}
+        accepted |= {} if proposal is None else {self.place: proposal}
+        return replace(self, place=self.place + 1, accepted=accepted)
+
+
 @dataclass(kw_only=True)
 class Review:
     """A review of all cases of which something may be accepted."""
@@ -50,9 +75,13 @@ class Review:
     options: Options
     terminal: Terminal
     tools: Tools
-    decisions: Decisions = field(default_factory=Decisions)
-    _alike: set[str] = field(default_factory=set)
-    """Kinds of changes that are accepted without a question."""
+    _state: _State = field(default_factory=_State)
+    _past: list[_State] = field(default_factory=list)
+    """States in which the user has decided, the oldest first."""
+    _asked: list[int] = field(default_factory=list)
+    """Indices of the cases that the user was asked about, in order."""
+    _refusals: dict[int, Problem] = field(default_factory=dict)
+    """By the index of the case."""
 
     def run(self) -> Decisions:
         """Asks about each case until the last one, or until the user stops.
@@ -60,45 +89,79 @@ class Review:
         Raises:
             KeyboardInterrupt: Ctrl-C. Nothing must be written then.
         """
-        for number, item in enumerate(self.prospects, 1):
+        while self._state.place < len(self.prospects):
+            place = self._state.place
+            item = self.prospects[place]
+            if place in self._state.skipped:
+                self._state = self._state.after()
+                continue
             try:
                 proposal = asyncio.run(propose_for(item, self.options))
             except CaseRefused as refusal:
-                self._refuse(refusal)
+                self._refuse(place, refusal)
                 continue
-            if proposal.holds and kind(proposal) in self._alike:
-                self.decisions.accepted.append(proposal)
+            if proposal.holds and kind(proposal) in self._state.alike:
+                self._state = self._state.after(proposal)
                 self._line(f"accepted {safe(item.report.case_id)}: the same kind of change")
                 continue
-            if not self._ask(proposal, number):
+            if not self._ask(proposal):
                 break
-        return self.decisions
+        accepted = [self._state.accepted[place] for place in sorted(self._state.accepted)]
+        return Decisions(accepted=accepted, refusals=[*self._refusals.values()])
 
-    def _ask(self, proposal: Proposal, number: int) -> bool:
+    def _ask(self, proposal: Proposal) -> bool:
         """Asks about one case. Returns whether the review goes on."""
-        self._show(proposal, number)
+        place = self._state.place
+        self._asked = [*(asked for asked in self._asked if asked < place), place]
+        self._show(proposal)
         while True:
             key = self.terminal.read_key(_PROMPT)
             self.terminal.write(f"{safe(key)}\n" if key.isprintable() else "\n")
-            if key in {"a", "A"}:
-                if key == "A":
-                    self._alike.add(kind(proposal))
-                self.decisions.accepted.append(proposal)
-                return True
-            if key in {"s", " "}:
-                return True
             if key in {"S", "q", ""}:
                 return False
-            if key in {"c", "t"}:
-                narrowed = self._narrowed(proposal, key)
-                if narrowed is not None:
-                    self.decisions.accepted.append(narrowed)
+            if key in {"b", "u"}:
+                if self._return(key):
                     return True
                 continue
+            decided = self._decided(proposal, key)
+            if decided is not None:
+                self._past.append(self._state)
+                self._state = decided
+                return True
             changed = self._changed(proposal, key)
             if changed is not None:
                 proposal = changed
-                self._show(proposal, number)
+                self._show(proposal)
+
+    def _return(self, key: str) -> bool:
+        """Goes back to the case before (`b`), or undoes the last decision (`u`). Returns whether it can."""
+        if key == "b" and len(self._asked) > 1:
+            # Every case is asked about from there on, also those that were decided together with others.
+            self._state = replace(self._state, place=self._asked[-2], alike=frozenset(), skipped=frozenset())
+            return True
+        if key == "u" and self._past:
+            self._state = self._past.pop()
+            return True
+        self._line("This is the first case." if key == "b" else "There is nothing to undo.")
+        return False
+
+    def _decided(self, proposal: Proposal, key: str) -> _State | None:
+        """The state after a key that ends the question; None for another key."""
+        if key == "a":
+            return self._state.after(proposal)
+        if key == "A":
+            return replace(self._state.after(proposal), alike=self._state.alike | {kind(proposal)})
+        if key in {"s", " "}:
+            return self._state.after()
+        if key == "x":
+            return replace(self._state.after(), skipped=self._state.skipped | {*self._with_cause_of(proposal.prospect)})
+        narrowed = self._narrowed(proposal, key) if key in {"c", "t"} else None
+        return None if narrowed is None else self._state.after(narrowed)
+
+    def _with_cause_of(self, item: Prospect) -> list[int]:
+        """The indices of the cases with the cause of a case; none if it has none."""
+        alike = (place for place, other in enumerate(self.prospects) if other.cause is item.cause)
+        return [] if item.cause is None else list(alike)
 
     def _changed(self, proposal: Proposal, key: str) -> Proposal | None:
         """What a key that does not end the question does: another proposal, or a text."""
@@ -113,7 +176,7 @@ class Review:
             self._diff(proposal)
         elif key == "i":
             self.terminal.write(self.tools.details(item))
-        else:
+        elif key not in {*_NOTHING, "c", "t"}:
             self.terminal.write(_HELP)
         return None
 
@@ -180,10 +243,14 @@ class Review:
                 return None
             text = edited.text if edited is not None else text
 
-    def _show(self, proposal: Proposal, number: int) -> None:
+    def _show(self, proposal: Proposal) -> None:
         paint = painter(color=self.terminal.color)
+        alike, place = self._with_cause_of(proposal.prospect), self._state.place
         self._line("")
-        self._line(paint("bold", header(proposal, number, len(self.prospects))))
+        if place == min(alike, default=place + 1):
+            for line in shared_cause(proposal.prospect, len(alike)):
+                self._line(line)
+        self._line(paint("bold", header(proposal, place + 1, len(self.prospects))))
         for line in body(proposal, paint):
             self._line(line)
 
@@ -197,10 +264,12 @@ class Review:
             return
         self.terminal.write(without_commands(visible(unified(before + "\n", after + "\n", item.report.case_id))))
 
-    def _refuse(self, refusal: CaseRefused) -> None:
-        self.decisions.refusals.append(refusal.problem)
-        self._line("")
-        self._say_refused(refusal)
+    def _refuse(self, place: int, refusal: CaseRefused) -> None:
+        self._state = self._state.after()
+        if place not in self._refusals:
+            self._refusals[place] = refusal.problem
+            self._line("")
+            self._say_refused(refusal)
 
     def _say_refused(self, refusal: CaseRefused) -> None:
         self._line(f"{refusal.problem.file}: {safe(refusal.problem.message)} {safe(refusal.problem.hint or '')}")
@@ -210,10 +279,10 @@ class Review:
 
 
 def kind(proposal: Proposal) -> str:
-    """Equal for changes of the same kind: the same fields, of the calls the same ones added and removed, and whether a
-    tool returned an error.
+    """Equal for changes of the same kind: the same fields, of the calls the same ones added and removed, and the same
+    trouble with the tools.
     """
-    parts: list[str] = [*proposal.fields, *(["a tool returned an error"] if error_turns(proposal) else [])]
+    parts: list[str] = [*proposal.fields, *tool_trouble(proposal)]
     if "calls" in proposal.fields:
         before = set(_keys(proposal.prospect.case.conversation or ()))
         after = set(_keys(proposal.case.conversation or ()))

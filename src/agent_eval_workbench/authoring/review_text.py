@@ -14,11 +14,18 @@ from agent_eval.criteria import literal, render_call
 from agent_eval.report.views import folded
 from agent_eval_workbench.authoring.choosing import call_key
 from agent_eval_workbench.authoring.proposals import MetricScores, Proposal, what_would_hold
+from agent_eval_workbench.authoring.prospects import Prospect
 
 Paint = Callable[[str, str], str]
 """Colours a text: name of the colour, text."""
 _USER, _LINE = 200, 600
 _TOKEN = re.compile(r"\s+|[^\s\w]+|\w+")
+_EXCEPTION = re.compile(r"Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b")
+_APOLOGY = re.compile(
+    r"\b(?:sorry|apologi[sz]e|(?:un|not )able to|(?:could|can)(?:n['’]t|not| not)|entschuldig|lo siento|désolé)"
+    r"|申し訳|抱歉|对不起|죄송",
+    re.IGNORECASE,
+)
 _COLORS = {"red": "31", "green": "32", "cyan": "36", "bold": "1", "dim": "2", "yellow": "33"}
 _NAMES = {"calls": "calls", "final": "answer", "intermediate": "responses before the answer"}
 
@@ -39,6 +46,18 @@ def header(proposal: Proposal, number: int, total: int) -> str:
     return " · ".join(parts)
 
 
+def shared_cause(item: Prospect, alike: int) -> Iterator[str]:
+    """What a case has in common with others of the review.
+
+    Args:
+        item: The case.
+        alike: The number of cases of the review with its cause, including it.
+    """
+    if item.cause is not None and alike > 1:
+        yield f"{alike} cases, one cause: {safe(item.cause.message)}"
+        yield "  Look at this one; x skips all of them."
+
+
 def body(proposal: Proposal, paint: Paint) -> Iterator[str]:
     """The lines of a proposal: each turn that changes, then the scores."""
     before, after = proposal.prospect.case.conversation or [], proposal.case.conversation or []
@@ -54,7 +73,7 @@ def body(proposal: Proposal, paint: Paint) -> Iterator[str]:
     if len(before) != len(after):
         yield f"  {len(before)} turns → {len(after)} turns"
     yield from scores(proposal, paint)
-    yield from (paint("yellow", f"  {remark}") for remark in _remarks(proposal))
+    yield from (paint("yellow", f"  {remark}") for remark in _warnings(proposal))
 
 
 def scores(proposal: Proposal, paint: Paint) -> Iterator[str]:
@@ -83,37 +102,61 @@ def summary(proposal: Proposal) -> str:
     ]
     if runs > 1 and proposal.after:
         changes.append(f"{proposal.passing} of {runs} runs pass")
-    if error_turns(proposal):
-        changes.append("a tool returned an error")
+    changes += [text[0].lower() + text[1:] for text in tool_trouble(proposal)]
     fields = ", ".join(_NAMES[name] for name in proposal.fields)
     return f"{safe(proposal.prospect.report.case_id)}: {fields}" + (f" ({'; '.join(changes)})" if changes else "")
 
 
-def error_turns(proposal: Proposal) -> list[int]:
-    """The changed turns, 1-based, in which a tool of the run returned an error."""
-    return [
-        number + 1
-        for number in sorted(proposal.turns)
-        if any(map(_is_error, tool_responses(proposal.run.invocations[number].intermediate_data)))
-    ]
+def tool_trouble(proposal: Proposal) -> dict[str, list[int]]:
+    """What the tools returned that a good run is unlikely to have, with the turns, 1-based."""
+    trouble = {
+        "A tool returned an error": _turns_with(proposal, lambda response: response.is_error),
+        "A tool returned nothing": _turns_with(proposal, lambda response: response.is_empty),
+    }
+    return {text: turns for text, turns in trouble.items() if turns}
 
 
-def _is_error(response: FunctionResponse) -> bool:
-    """As ADK (`error`), MCP (`isError`) and its tools' own habit (`status`) say it."""
-    value = response.response or {}
-    return bool(value.get("error") or value.get("isError")) or value.get("status") == "error"
-
-
-def _remarks(proposal: Proposal) -> Iterator[str]:
+def _warnings(proposal: Proposal) -> Iterator[str]:
     """What a quick look may miss, before a key makes it the expectation."""
-    if turns := error_turns(proposal):
-        yield f"A tool returned an error in turn {listed([str(turn) for turn in turns], 5)}."
+    for text, turns in tool_trouble(proposal).items():
+        yield f"{text} in turn {_numbers(turns)}."
     before, after = (
         Counter(call.name for turn in case.conversation or () for call in tool_calls(turn.intermediate_data))
         for case in (proposal.prospect.case, proposal.case)
     )
     if removed := sorted(safe(name or "") for name in before - after):
         yield f"No longer expects a call of {listed(removed, 5)}."
+    if turns := _answers_that_get(proposal, _EXCEPTION):
+        yield f"The answer of turn {_numbers(turns)} has the text of an exception."
+    if turns := _answers_that_get(proposal, _APOLOGY):
+        yield f"The answer of turn {_numbers(turns)} reads like an apology."
+    runs = len(proposal.prospect.runs)
+    if proposal.alike < runs:
+        yield f"{runs - proposal.alike} of {runs} runs made other calls."
+
+
+def _turns_with(proposal: Proposal, is_so: Callable[[FunctionResponse], bool]) -> list[int]:
+    """The changed turns, 1-based, in which a response of the run is so."""
+    turns = proposal.run.invocations
+    return [
+        number + 1
+        for number in sorted(proposal.turns)
+        if any(map(is_so, tool_responses(turns[number].intermediate_data)))
+    ]
+
+
+def _answers_that_get(proposal: Proposal, pattern: re.Pattern[str]) -> list[int]:
+    """The turns, 1-based, whose expected answer has a text that the old one does not have."""
+    turns = zip(proposal.prospect.case.conversation or (), proposal.case.conversation or (), strict=False)
+    return [
+        number
+        for number, (old, new) in enumerate(turns, 1)
+        if pattern.search(text_of(new.final_response)) and not pattern.search(text_of(old.final_response))
+    ]
+
+
+def _numbers(turns: Sequence[int]) -> str:
+    return listed([*map(str, turns)], 5)
 
 
 def _responses(proposal: Proposal, number: int, paint: Paint) -> Iterator[str]:
