@@ -20,7 +20,7 @@ PROMPT = r"accept\? \[.*\] "
 ON: Turn = (LAMP[0], [("switch", {"device": "lamp", "on": True})], "灯已关闭 🏠\n好的")
 MAIN_ONLY: Turn = (LAMP[0], [FIND, OFF], LAMP[2])
 SORRY: Turn = (LAMP[0], [OFF], "Sorry, which lamp?")
-CAUSE: Mapping[str, Any] = {
+CAUSE: dict[str, Any] = {
     "code": "tool-empty",
     "data": {"tool": "find", "actual": '{"devices": []}'},
     "message": "find returned nothing",
