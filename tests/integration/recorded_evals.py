@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 AGENT = "recorded:answers.json"
-WITHOUT_PLUGINS = "-p no:hypothesispytest -p no:inline_snapshot -p no:anyio"
+WITHOUT_PLUGINS = "-p no:hypothesispytest -p no:anyio"
 """PYTEST_ADDOPTS of a session that a test starts: plugins that it does not use take a third of its start."""
 
 

@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inline_snapshot import snapshot
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._explain import (
@@ -40,82 +39,82 @@ def argument(expected: Any, actual: Any) -> list[str]:
 
 
 def test_explain__wrong_arguments() -> None:
-    assert why([call("turn_on", device="lamp", level=3)], [call("turn_on", device="fan", level="3")]) == snapshot(
-        [
-            "0 of 1 expected calls matched",
-            'turn_on(device): expected "lamp", got "fan"',
-            'turn_on(level): expected 3, got "3" (expected a number, not text)',
-        ]
-    )
+    assert why([call("turn_on", device="lamp", level=3)], [call("turn_on", device="fan", level="3")]) == [
+        "0 of 1 expected calls matched",
+        'turn_on(device): expected "lamp", got "fan"',
+        'turn_on(level): expected 3, got "3" (expected a number, not text)',
+    ]
 
 
 def test_explain__call_missing() -> None:
-    assert why([call("turn_on", device="lamp")], []) == snapshot(
-        ["1 call expected, none made", 'missing: turn_on(device="lamp")']
-    )
+    assert why([call("turn_on", device="lamp")], []) == [
+        "1 call expected, none made",
+        'missing: turn_on(device="lamp")',
+    ]
 
 
 def test_explain__call_extra() -> None:
-    assert why([], [call("turn_on", device="lamp")]) == snapshot(
-        ["no calls expected, 1 call made", 'extra: turn_on(device="lamp")']
-    )
+    assert why([], [call("turn_on", device="lamp")]) == [
+        "no calls expected, 1 call made",
+        'extra: turn_on(device="lamp")',
+    ]
 
 
 def test_explain__missing_extra_and_reordered() -> None:
-    assert why([A, B, C], [C, A, call("d", q=[1, 2])]) == snapshot(
-        [
-            "1 of 3 expected calls matched",
-            "order: a(x=1) expected as call 1, was call 2",
-            "missing: b(y=2) (expected as call 2)",
-            "extra: d(q=[1, 2]) (call 3)",
-        ]
-    )
+    assert why([A, B, C], [C, A, call("d", q=[1, 2])]) == [
+        "1 of 3 expected calls matched",
+        "order: a(x=1) expected as call 1, was call 2",
+        "missing: b(y=2) (expected as call 2)",
+        "extra: d(q=[1, 2]) (call 3)",
+    ]
 
 
 def test_explain__only_the_order_differs() -> None:
-    assert why([A, B], [B, A]) == snapshot(
-        [
-            "expected calls in a different order; match_type EXACT requires the order of the eval file",
-            "order: a(x=1) expected as call 1, was call 2",
-        ]
-    )
+    assert why([A, B], [B, A]) == [
+        "expected calls in a different order; match_type EXACT requires the order of the eval file",
+        "order: a(x=1) expected as call 1, was call 2",
+    ]
 
 
 def test_in_order__allows_extra_calls() -> None:
-    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.IN_ORDER) == snapshot(
-        [
-            "1 of 3 expected calls matched",
-            "order: a(x=1) expected as call 1, was call 2",
-            "missing: b(y=2) (expected as call 2)",
-        ]
-    )
+    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.IN_ORDER) == [
+        "1 of 3 expected calls matched",
+        "order: a(x=1) expected as call 1, was call 2",
+        "missing: b(y=2) (expected as call 2)",
+    ]
 
 
 def test_any_order__ignores_the_order() -> None:
-    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.ANY_ORDER) == snapshot(
-        ["2 of 3 expected calls matched", "missing: b(y=2) (expected as call 2)"]
-    )
+    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.ANY_ORDER) == [
+        "2 of 3 expected calls matched",
+        "missing: b(y=2) (expected as call 2)",
+    ]
 
 
 def test_ignore_args__shows_names_only() -> None:
-    assert why([A, B], [call("a", x=7), C], args=ArgsMatch.IGNORE) == snapshot(
-        ["1 of 2 expected calls matched", "missing: b(…) (expected as call 2)", "extra: c() (call 2)"]
-    )
-    assert list_calls([A, C], ignore_args=True) == snapshot("""\
+    assert why([A, B], [call("a", x=7), C], args=ArgsMatch.IGNORE) == [
+        "1 of 2 expected calls matched",
+        "missing: b(…) (expected as call 2)",
+        "extra: c() (call 2)",
+    ]
+    assert (
+        list_calls([A, C], ignore_args=True)
+        == """\
 a(…)
 c()\
-""")
+"""
+    )
 
 
 def test_explain__omitted_args_are_not_empty_args() -> None:
     omitted, empty = FunctionCall(name="list_devices"), FunctionCall(name="list_devices", args={})
 
-    assert why([omitted], [empty])[1:] == snapshot(
-        ['list_devices: the eval file omits "args", the call has {}: not the same (as in ADK); write "args": {}']
-    )
-    assert why([empty], [omitted])[1:] == snapshot(
-        ['list_devices: the eval file gives "args": {}, the call has none: not the same (as in ADK)']
-    )
+    assert why([omitted], [empty])[1:] == [
+        'list_devices: the eval file omits "args", the call has {}: not the same (as in ADK); write "args": {}'
+    ]
+    assert why([empty], [omitted])[1:] == [
+        'list_devices: the eval file gives "args": {}, the call has none: not the same (as in ADK)'
+    ]
 
 
 @pytest.mark.parametrize(
@@ -173,19 +172,24 @@ def test_explain__a_difference_too_deep_to_show(depth: int) -> None:
 def test_explain__precision_and_recall() -> None:
     expected, actual = [call("a", x=2), B, call("d")], [A, B, C]
 
-    assert explain_share(expected, actual, matched=1, of_expected=False) == snapshot(
-        ("1 of 3 calls made was expected", "a(x): expected 2, got 1 (call 1)", "extra: c() (call 3)")
+    assert explain_share(expected, actual, matched=1, of_expected=False) == (
+        "1 of 3 calls made was expected",
+        "a(x): expected 2, got 1 (call 1)",
+        "extra: c() (call 3)",
     )
-    assert explain_share(expected, actual, matched=1, of_expected=True) == snapshot(
-        ("1 of 3 expected calls made", "a(x): expected 2, got 1 (call 1)", "missing: d() (expected as call 3)")
+    assert explain_share(expected, actual, matched=1, of_expected=True) == (
+        "1 of 3 expected calls made",
+        "a(x): expected 2, got 1 (call 1)",
+        "missing: d() (expected as call 3)",
     )
 
 
 def test_explain__single_tool() -> None:
-    assert explain_single_tool("zap", ["a", "b", "a"], 2) == snapshot(
-        ("zap was not called in any of 2 turns", "called instead: a (2 times), b")
+    assert explain_single_tool("zap", ["a", "b", "a"], 2) == (
+        "zap was not called in any of 2 turns",
+        "called instead: a (2 times), b",
     )
-    assert explain_single_tool("zap", [], 1) == snapshot(("zap was not called in the turn",))
+    assert explain_single_tool("zap", [], 1) == ("zap was not called in the turn",)
 
 
 def response(expected: str, actual: str) -> list[str]:
@@ -193,32 +197,28 @@ def response(expected: str, actual: str) -> list[str]:
 
 
 def test_response__words_as_spelled() -> None:
-    assert response("Turned on the lights in the living room", "Turning off the light") == snapshot(
-        [
-            "3 of 8 expected words found (recall 0.38); 3 of 4 words given were expected (precision 0.75)",
-            "missing words: on, in, the, living, room",
-            "unexpected words: off",
-        ]
-    )
+    assert response("Turned on the lights in the living room", "Turning off the light") == [
+        "3 of 8 expected words found (recall 0.38); 3 of 4 words given were expected (precision 0.75)",
+        "missing words: on, in, the, living, room",
+        "unexpected words: off",
+    ]
 
 
 def test_response__in_chinese() -> None:
-    assert response("今天天气很好", "今天天气不好") == snapshot(
-        [
-            "5 of 6 expected words found (recall 0.83); 5 of 6 words given were expected (precision 0.83)",
-            "missing words: 很",
-            "unexpected words: 不",
-        ]
-    )
+    assert response("今天天气很好", "今天天气不好") == [
+        "5 of 6 expected words found (recall 0.83); 5 of 6 words given were expected (precision 0.83)",
+        "missing words: 很",
+        "unexpected words: 不",
+    ]
 
 
 def test_response__without_words() -> None:
-    assert response("", "hello") == snapshot(["the reference has no text; any answer scores 0 (as in ADK)"])
-    assert response("😀", "hello") == snapshot(
-        ["the reference has no words, only punctuation or symbols; any answer scores 0 (as in ADK)"]
-    )
-    assert response("hello", "") == snapshot(["the answer has no text"])
-    assert response("hello", "?!") == snapshot(["the answer has no words, only punctuation or symbols"])
+    assert response("", "hello") == ["the reference has no text; any answer scores 0 (as in ADK)"]
+    assert response("😀", "hello") == [
+        "the reference has no words, only punctuation or symbols; any answer scores 0 (as in ADK)"
+    ]
+    assert response("hello", "") == ["the answer has no text"]
+    assert response("hello", "?!") == ["the answer has no words, only punctuation or symbols"]
 
 
 def test_response__many_words_are_not_listed() -> None:
@@ -232,15 +232,11 @@ def test_response__many_words_are_not_listed() -> None:
 def test_hostile_names_and_values__stay_on_one_line() -> None:
     evil = FunctionCall(name="a\n::error::x", args={"k\r\ny": "\u202e\x1b[31m\x85\u2028##[error]\ud800"})
 
-    assert list_calls([evil]) == snapshot(
-        '"a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")'
-    )
-    assert why([], [evil]) == snapshot(
-        [
-            "no calls expected, 1 call made",
-            'extra: "a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")',
-        ]
-    )
+    assert list_calls([evil]) == '"a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")'
+    assert why([], [evil]) == [
+        "no calls expected, 1 call made",
+        'extra: "a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")',
+    ]
 
 
 def test_explain__no_name() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inline_snapshot import snapshot
 
 from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
@@ -106,36 +105,31 @@ async def test_partial_trajectory__findings() -> None:
     actual = [call("turn_on", device="fan", level=3, fast=True), call("find", room="bedroom", floor=1), call("beep")]
 
     result = await run((expected, actual))
-    assert result.findings[0].why == snapshot(
-        (
-            "1 of 3 calls matched (3 expected, 3 made)",
-            "matched: find",
-            'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
-            "missing: log() (expected as call 3)",
-            "extra: beep() (call 3)",
-        )
+    assert result.findings[0].why == (
+        "1 of 3 calls matched (3 expected, 3 made)",
+        "matched: find",
+        'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
+        "missing: log() (expected as call 3)",
+        "extra: beep() (call 3)",
     )
-    assert (await run((expected, actual), strict_args=True)).findings[0].why == snapshot(
-        (
-            "0 of 3 calls matched (3 expected, 3 made)",
-            "find(floor): not expected, got 1 (expected as call 1, was call 2)",
-            'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
-            "turn_on(fast): not expected, got true (expected as call 2, was call 1)",
-            "missing: log() (expected as call 3)",
-            "extra: beep() (call 3)",
-        )
+    assert (await run((expected, actual), strict_args=True)).findings[0].why == (
+        "0 of 3 calls matched (3 expected, 3 made)",
+        "find(floor): not expected, got 1 (expected as call 1, was call 2)",
+        'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
+        "turn_on(fast): not expected, got true (expected as call 2, was call 1)",
+        "missing: log() (expected as call 3)",
+        "extra: beep() (call 3)",
     )
-    assert (await run((expected, actual), strict_order=False)).findings[0].why == snapshot(
-        (
-            "1 of 3 calls matched (3 expected, 3 made)",
-            "matched: find",
-            'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
-            "missing: log() (expected as call 3)",
-            "extra: beep() (call 3)",
-        )
+    assert (await run((expected, actual), strict_order=False)).findings[0].why == (
+        "1 of 3 calls matched (3 expected, 3 made)",
+        "matched: find",
+        'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
+        "missing: log() (expected as call 3)",
+        "extra: beep() (call 3)",
     )
-    assert (await run(([], [A]), threshold=0.5)).findings[0].why == snapshot(
-        ("0 of 1 calls matched (0 expected, 1 made)", "extra: a()")
+    assert (await run(([], [A]), threshold=0.5)).findings[0].why == (
+        "0 of 1 calls matched (0 expected, 1 made)",
+        "extra: a()",
     )
     passing = await run(([A, B], [A]), threshold=0.5)
     assert (passing.score, passing.findings) == (0.5, ())
