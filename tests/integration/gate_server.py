@@ -27,12 +27,14 @@ from typing import NoReturn
 from pydantic import BaseModel
 
 _LAZY = (
+    "concurrent.futures.thread",
     "google.genai",
     "jinja2",
     "jsonschema",
     "junit_xml",
     "numpy",
     "requests",
+    "rich.console",
     "rich.table",
     "rouge_score.tokenizers",
 )
@@ -123,12 +125,14 @@ def _serve(channel: socket.socket) -> None:
 def _import_everything() -> None:
     """Imports all modules, compiles the templates, and builds the models whose building was put off."""
     import agent_eval
+    import agent_eval_workbench
 
-    for module in pkgutil.walk_packages(agent_eval.__path__, "agent_eval."):
-        if not module.name.endswith("__main__"):
-            # Some modules run in the agent's environment only, and need its packages.
-            with contextlib.suppress(ModuleNotFoundError):
-                importlib.import_module(module.name)
+    for package in (agent_eval, agent_eval_workbench):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                # Some modules run in the agent's environment only, and need its packages.
+                with contextlib.suppress(ModuleNotFoundError):
+                    importlib.import_module(module.name)
     for name in _LAZY:
         importlib.import_module(name)
     from agent_eval.report.markup import environment
@@ -140,7 +144,7 @@ def _import_everything() -> None:
     while waiting:
         for model in waiting.pop().__subclasses__():
             waiting.append(model)
-            if model.__module__.startswith("agent_eval."):
+            if model.__module__.startswith(("agent_eval.", "agent_eval_workbench.")):
                 model.model_rebuild()
 
 
