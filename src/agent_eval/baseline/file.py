@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from agent_eval.baseline.archive import RECORDINGS, RESULTS
 from agent_eval.baseline.git import ORIGIN, Entry, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
@@ -78,9 +79,14 @@ class FileSource:
             if entry.size > self.max_bytes:
                 return self._too_large(where)
             data = self.git.blob(entry.blob)
+            beside = self._beside
+            lines = None if beside is None else self.git.entry(request.commit, self.git.prefix / beside)
+            recordings = (
+                None if lines is None or lines.size is None or lines.size > MAX_BYTES else self.git.blob(lines.blob)
+            )
         except GitError as error:
             return FetchFailed(message=f"{where} could not be read: {error.message}", hint=error.hint)
-        return self._read(data, where)
+        return self._read(data, where, recordings)
 
     def _in_working_tree(self, request: BaselineRequest) -> Baseline:
         root, path = self.root.resolve(), self.root / self.path
@@ -92,16 +98,25 @@ class FileSource:
                 return FetchFailed(message=f"{where} is not used: {why}.", hint=_NAME_FILE)
             if resolved.stat().st_size > self.max_bytes:
                 return self._too_large(where)
-            return self._read(resolved.read_bytes(), where)
+            beside = None if self._beside is None else (self.root / self._beside).resolve()
+            kept = beside is not None and beside.is_relative_to(root) and beside.is_file()
+            recordings = beside.read_bytes() if beside and kept and beside.stat().st_size <= MAX_BYTES else None
+            return self._read(resolved.read_bytes(), where, recordings)
         except FileNotFoundError:
             return NoneYet(message=f"There is no {where}.", hint=_RECORD)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links, before Python 3.13
             return FetchFailed(message=f"{where} could not be read: {harmless(str(error))}.")
 
+    @property
+    def _beside(self) -> PurePosixPath | None:
+        """The recordings of the run that wrote the file; None for a file that was renamed."""
+        path = PurePosixPath(self.path)
+        return path.with_name(RECORDINGS) if path.name == RESULTS else None
+
     def _too_large(self, where: str) -> FetchFailed:
         return FetchFailed(message=f"{where} is not used: it is larger than {self.max_bytes // 1024 // 1024} MB.")
 
-    def _read(self, data: bytes, where: str) -> Baseline:
+    def _read(self, data: bytes, where: str, recordings: bytes | None) -> Baseline:
         if data.startswith(b"version https://git-lfs.github.com/spec/"):
             return FetchFailed(
                 message=f"{where} is not used: it is stored in Git LFS, which is not supported here.",
@@ -124,5 +139,5 @@ class FileSource:
                 recorded_at=report.started_at,
             ),
             message=f"{message}, recorded for {short(commit)}." if commit else f"{message}.",
-            recordings=StoredRecordings(missing=NOT_KEPT),
+            recordings=StoredRecordings(missing=NOT_KEPT) if recordings is None else StoredRecordings(data=recordings),
         )

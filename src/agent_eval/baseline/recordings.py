@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,13 @@ def write_recordings(path: Path, recordings: StoredRecordings, case_ids: Collect
     if not reading.seen:
         path.unlink()
     return f"{plural(reading.skipped, 'recording')} of the baseline could not be read." if reading.skipped else None
+
+
+def recorded_lines(recordings: StoredRecordings) -> Iterator[bytes]:
+    """The lines of all recordings, as far as they can be read. They are not validated."""
+    if recordings.missing is None:
+        with contextlib.suppress(UnsafeArchive):
+            yield from archived_lines(recordings.data, recordings.limits)
 
 
 @dataclass(kw_only=True)

@@ -18,6 +18,7 @@ from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.core.process import FULL, Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
+from agent_eval.pipeline._causes import add_causes
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
@@ -249,10 +250,11 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
             open_base_checkout(checkout, plan, choices) as base_checkout,
         ):
+            base_outcome = None
             if planned.part is not None:
                 verdict = await run_part(planned.part, drafted, checkout)
             else:
-                verdict = await _judged(planned, drafted, checkout, base_checkout)
+                verdict, base_outcome = await _judged(planned, drafted, checkout, base_checkout)
             await loading
         report = drafted()
         from agent_eval.gate.evaluation import QUARANTINED_BROKEN
@@ -291,6 +293,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
         if kept and not context.ci.event.name and settings.tools in {"live", "replay"}:
             report.notices.append(say("journal-kept", file=JOURNAL))
+        add_causes(report, plan, journal.recording, base_outcome, settings.output)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
@@ -303,8 +306,12 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
 
 async def _judged(
     planned: _Planned, drafted: Callable[[], RunReport], checkout: Checkout, base_checkout: BaseCheckout | None
-) -> Verdict:
-    """Runs the plan while the base's results are fetched, compares and decides."""
+) -> tuple[Verdict, BaselineOutcome | None]:
+    """Runs the plan while the base's results are fetched, compares and decides.
+
+    Returns:
+        The verdict, and the base's results; None if there are none, or the run was stopped before.
+    """
     from agent_eval.pipeline._regression import compare_with_base, find_base, store_baseline_recordings
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
@@ -328,11 +335,10 @@ async def _judged(
 
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
-        compared, base_outage = None, None
+        compared, outcome = None, None
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.
             outcome = await finding
-            base_outage = outcome.outage if outcome is not None else None
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
             await asyncio.to_thread(store_baseline_recordings, report, outcome, settings.output)
         if settings.fail_fast and not fail_fast:
@@ -343,13 +349,14 @@ async def _judged(
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
     changed_rules = rules.reasons(settings, report.cases)
+    base_outage = outcome.outage if outcome is not None else None
     verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
     if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
         verdict = without_comparison(verdict, records=ci.activity.kind == "record")
     if report.merged_from is not None:
         verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
-    return verdict
+    return verdict, outcome
 
 
 _STARTS = 0.1

@@ -228,16 +228,15 @@ def _case_id(line: bytes) -> str:
 class StoredIndex(Generic[_Line]):
     """The lines of recordings.jsonl.gz or cases.jsonl.gz by case id. A damaged line does not cost the others."""
 
-    def __init__(self, path: Path, model: type[_Line], file: IO[bytes]) -> None:
-        """Copies the lines to a file. A missing file has none."""
+    def __init__(self, lines: Iterable[bytes], model: type[_Line], file: IO[bytes]) -> None:
+        """Copies the lines to a file."""
         self._model = model
         self._file = file
         self._places: dict[str, list[tuple[int, int]]] = {}
         self._damaged: set[int] = set()
         """Offsets of lines that are JSON, but not the model's."""
         self._unreadable = 0
-        if path.exists():
-            self._copy(path)
+        self._copy(lines)
 
     @property
     def skipped(self) -> int:
@@ -258,9 +257,9 @@ class StoredIndex(Generic[_Line]):
             except ValueError:
                 self._damaged.add(offset)
 
-    def _copy(self, path: Path) -> None:
+    def _copy(self, lines: Iterable[bytes]) -> None:
         try:
-            for line in read_lines(path):
+            for line in lines:
                 try:
                     case_id = _case_id(line)
                 except ValueError:
@@ -273,15 +272,17 @@ class StoredIndex(Generic[_Line]):
 
 
 @contextlib.contextmanager
-def stored_index(path: Path, model: type[_Line]) -> Iterator[StoredIndex[_Line]]:
+def stored_index(source: Path | Iterable[bytes], model: type[_Line]) -> Iterator[StoredIndex[_Line]]:
     """The index of a file, in a temporary file that is removed at the end.
 
     Args:
-        path: `recordings.jsonl.gz` or `cases.jsonl.gz`; may be missing.
+        source: `recordings.jsonl.gz` or `cases.jsonl.gz`, which may be missing; or lines of one.
         model: `results.Recording` or `StoredCase`.
     """
+    if isinstance(source, Path):
+        source = read_lines(source) if source.exists() else ()
     with tempfile.TemporaryFile(prefix="agent-eval-") as file:
-        yield StoredIndex(path, model, file)
+        yield StoredIndex(source, model, file)
 
 
 class StoredCase(WireModel):

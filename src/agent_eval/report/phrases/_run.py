@@ -78,6 +78,10 @@ def journal_damaged(file: str, line: int) -> str:
     return f"{file} could not be read from line {line:,} on: runs are repeated"
 
 
+def causes_unknown(kind: str) -> str:
+    return f"What the failing cases have in common could not be determined ({kind})"
+
+
 def journal_kept(file: str) -> str:
     return f"{file} keeps the finished runs: the next run continues from there with --resume"
 

@@ -7,17 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import first_line
+from agent_eval.core.tracebacks import frames_of
 from agent_eval.report.views._findings import log_of
 from agent_eval.results import CaseReport, RunError, RunReport
 
 NEVER_RAN = frozenset({"agent-import", "agent-environment"})
 """Kinds of errors before the first model call."""
 _LINE = 300
-_FRAME = re.compile(r'^ {0,8}File "([^"\n]{1,400})", line ([0-9]{1,7})', re.MULTILINE)
 _CHANGING = re.compile(r"[0-9a-f]{8,}|[0-9]+(?:\.[0-9]+)?", re.IGNORECASE)
 """Parts in which messages about the same cause differ: counts, seconds, request ids."""
-_MOST_LOG = 20_000
-"""Characters of a traceback, from its end, that are searched for a line of the agent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,22 +114,9 @@ def _error(case: CaseReport) -> RunError | None:
 
 
 def _place(traceback: str, agent: str) -> tuple[str | None, int | None]:
-    """The innermost line of a traceback that is the agent's own, judging by the path."""
-    for match in reversed(list(_FRAME.finditer(traceback[-_MOST_LOG:]))):
-        path = _in_repository(match.group(1), agent)
-        if path is not None:
-            return path, int(match.group(2))
-    return None, None
-
-
-def _in_repository(path: str, agent: str) -> str | None:
-    """The path relative to the repository; None for a file that is not the agent's."""
-    if "site-packages" in path or path.startswith("<") or not agent:
-        return None
-    if not path.startswith("/"):
-        return path if path.startswith(f"{agent}/") else None
-    before, separator, after = path.rpartition(f"/{agent}/")
-    return f"{agent}/{after}" if separator and before != "" else None
+    """The innermost line of a traceback that is the agent's own."""
+    frames = frames_of(traceback, agent)
+    return (frames[-1].file, frames[-1].line) if frames else (None, None)
 
 
 def error_examples(causes: Sequence[Cause]) -> list[CaseReport]:

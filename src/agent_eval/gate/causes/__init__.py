@@ -1,0 +1,338 @@
+"""What failing cases have in common: the first difference of their runs from the base branch's runs. Pure.
+
+Spectrum-based fault localisation: differences are ranked by Ochiai's coefficient over failing and passing cases (Abreu
+et al., 2007); the cases of the best one are removed, the rest is ranked again (Liblit et al., 2005). A wrong cause is
+worse than none, so groups have a least size, and what passing cases have as well is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import sqrt
+
+from agent_eval.core.invocation import Invocation
+from agent_eval.evalset.models import METRICS
+from agent_eval.gate.causes._differences import (
+    Difference,
+    Key,
+    Side,
+    differences,
+    nearest,
+    side_of_case,
+    side_of_run,
+    tools_of,
+)
+from agent_eval.gate.stats import exact_p
+from agent_eval.results import (
+    CaseReport,
+    CauseCounts,
+    CauseData,
+    CauseExample,
+    CauseReport,
+    Recording,
+    RunReport,
+)
+
+_AT_END = 1_000_000
+"""In place of a turn: after all of them."""
+_MOST_RUNS = 10
+"""Runs of a case on each side that are compared."""
+_NOISE = 0.2
+"""Share of the cases in which two runs of the base branch may differ by a key."""
+_PRECISION, _LEAST_PRECISION, _P = 0.8, 0.4, 0.05
+_STRONG = frozenset({"exception", "deadline", "tool-error", "tool-empty", "sub-agent"})
+_LAST = frozenset({"answer", "answer-change", "criterion"})
+_SUBJECTIVE = "rubric_based_"
+"""Metrics of ADK with rubrics. Those that compare with an expected answer or trajectory fail with everything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseRuns:
+    """What was recorded of a case."""
+
+    head: Iterable[Recording]
+    base: Iterable[Recording]
+    """The base branch's runs of the same case; none if there are none, or its messages are others."""
+    expected: Sequence[Invocation] = ()
+    """The turns of the eval case; none for a scenario."""
+
+
+@dataclass(kw_only=True)
+class _Case:
+    """A failing case."""
+
+    case_id: str
+    runs: int
+    """Judged runs."""
+    failing: dict[int, list[Difference]]
+    """By run."""
+    starts: dict[Key, tuple[int, Difference]] = field(default_factory=dict)
+    """The keys with which at least half of the runs start: one of these runs, and the place there."""
+
+    def having(self) -> set[Key]:
+        """All keys of its failing runs."""
+        return {key for found in self.failing.values() for difference in found for key in difference.keys}
+
+
+@dataclass(kw_only=True)
+class _Spectrum:
+    """In which cases keys are."""
+
+    failing: list[_Case] = field(default_factory=list)
+    """Without those that pass half of the time, which can be in no group."""
+    failed: int = 0
+    """All failing cases."""
+    anywhere: Counter[Key] = field(default_factory=Counter)
+    """Failing cases that have it in a failing run."""
+    passing: Counter[Key] = field(default_factory=Counter)
+    passed: int = 0
+    """Passing cases."""
+    varied: Counter[Key] = field(default_factory=Counter)
+    """Cases in which two runs of the base branch differ by it."""
+    repeated_on_base: int = 0
+    base_runs: dict[str, list[set[Key]]] = field(default_factory=dict)
+    """What each run of the base branch has that its other runs have not, by failing case."""
+
+    def is_noise(self, key: Key) -> bool:
+        return self.varied[key] > _NOISE * self.repeated_on_base
+
+    def counts(self, key: Key, having: int | None = None) -> bool:
+        """Whether a key tells failing from passing cases; `having`: how many failing cases have it."""
+        if self.is_noise(key):
+            return False
+        having, passing = self.anywhere[key] if having is None else having, self.passing[key]
+        precision = having / max(having + passing, 1)
+        if precision >= _PRECISION:
+            return True
+        if not str(key[0]).startswith("tool-") or precision < _LEAST_PRECISION:
+            return False
+        return exact_p(having, self.failed, passing, self.passed) <= _P
+
+    def first(self, found: Sequence[Difference]) -> tuple[Difference, list[Key]] | None:
+        """The first difference that counts, and the keys by which it does."""
+        for difference in found:
+            if difference.unless and not all(map(self.is_noise, difference.unless)):
+                continue
+            counting = [key for key in difference.keys if self.counts(key)]
+            if counting:
+                return difference, counting
+            if difference.ends and not (difference.keys and all(map(self.is_noise, difference.keys))):
+                return None
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Judged:
+    """What the report says of a case that passed or failed."""
+
+    case_id: str
+    passed: bool
+    agent: str
+    """The agent's path."""
+    statuses: Mapping[int, str]
+    """Of its judged runs, extra ones included."""
+    criteria: Mapping[int, Sequence[str]]
+    """The criteria that say no, by run."""
+
+
+def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns]) -> list[CauseReport]:
+    """The causes that failing cases share, the largest group first.
+
+    Args:
+        report: The head's, with its cases and extra runs.
+        runs_of: Returns the recordings of a case of the report. Only those of one case are in memory at once.
+
+    Returns:
+        Causes without `message`, `changed_here` and `called_before`.
+    """
+    cases = {case.case_id: case for case in _judged(report)}
+    if sum(not case.passed for case in cases.values()) < 2:
+        return []
+    spectrum, tools = _Spectrum(), set[str]()
+    # Passing cases first: their recordings name the tools.
+    for case in sorted(cases.values(), key=lambda case: not case.passed):
+        _look_at(spectrum, case, runs_of(case.case_id), tools)
+    _mark_starts(spectrum)
+    left = {case.case_id: case for case in spectrum.failing if case.starts}
+    causes = []
+    while (best := _best(spectrum, list(left.values()))) is not None:
+        key, group = best
+        left = {case_id: case for case_id, case in left.items() if case not in group}
+        run, difference = group[0].starts[key]
+        data = _data(key, run, difference, runs_of(group[0].case_id), cases[group[0].case_id].agent, tools)
+        causes.append(_cause(spectrum, key, group, data))
+    return sorted(causes, key=lambda cause: -len(cause.cases))
+
+
+def _judged(report: RunReport) -> Iterator[_Judged]:
+    agents = {file.file: file.agent for file in report.files}
+    worse = None
+    if report.comparison is not None:
+        changed = (case for case in report.comparison.cases if case.change == "newly_failing")
+        worse = {case.case_id: {metric.name for metric in case.metrics} for case in changed}
+    parts: dict[str, list[CaseReport]] = {}
+    for part in report.confirmations:
+        parts.setdefault(part.case_id, []).append(part)
+    for case in report.cases:
+        if case.status not in {"passed", "failed"}:
+            continue
+        pieces = [case, *parts.get(case.case_id, ())]
+        criteria: dict[int, list[str]] = {}
+        for metric in (metric for piece in pieces for metric in piece.metrics):
+            got_worse = worse is None or metric.name in worse.get(case.case_id, ())
+            if not got_worse or not _is_subjective(metric.name):
+                continue
+            for score in metric.runs:
+                if score.status == "failed":
+                    criteria.setdefault(score.run, []).append(metric.name)
+        runs = [run for piece in pieces for run in piece.runs if run.status in {"passed", "failed"}]
+        yield _Judged(
+            case_id=case.case_id,
+            passed=case.status == "passed",
+            agent=agents.get(case.file, ""),
+            statuses={run.run: run.status for run in runs},
+            criteria=criteria,
+        )
+
+
+def _is_subjective(name: str) -> bool:
+    return name.startswith(_SUBJECTIVE) or not any(name.startswith(metric) for metric in METRICS)
+
+
+def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[str]) -> None:
+    """Adds a case to the spectrum."""
+    base = _sides(recorded.base, case.agent, tools)
+    varied: list[set[Key]] = [set() for _ in base]
+    if len(base) > 1:
+        for number, run in enumerate(base):
+            others = [*base[:number], *base[number + 1 :]]
+            varied[number] = {key for difference in nearest(run, others) for key in difference.keys}
+        spectrum.repeated_on_base += 1
+        spectrum.varied.update(set[Key]().union(*varied))
+    there = base or _expected(recorded)
+    status = "passed" if case.passed else "failed"
+    found: dict[int, list[Difference]] = {}
+    for recording in islice((each for each in recorded.head if case.statuses.get(each.run) == status), _MOST_RUNS):
+        tools |= tools_of(recording)
+        compared = nearest(side_of_run(recording, case.agent, tools), there)
+        found[recording.run] = [difference.bare() for difference in compared]
+        found[recording.run] += [
+            Difference(at=(_AT_END, float(number)), keys=(("criterion", name),))
+            for number, name in enumerate(case.criteria.get(recording.run, ()))
+        ]
+    having = {key for run in found.values() for difference in run for key in difference.keys}
+    if case.passed:
+        spectrum.passed += 1
+        spectrum.passing.update(having)
+        return
+    spectrum.failed += 1
+    runs = len(case.statuses)
+    passed = sum(value == "passed" for value in case.statuses.values())
+    if found and 2 * passed < runs:
+        spectrum.failing.append(_Case(case_id=case.case_id, runs=runs, failing=found))
+        spectrum.anywhere.update(having)
+        spectrum.base_runs[case.case_id] = varied
+
+
+def _sides(recordings: Iterable[Recording], agent: str, tools: set[str]) -> list[Side]:
+    """Runs of the base branch. Those that ended for a reason outside the agent say nothing."""
+    sides = []
+    for recording in islice(recordings, _MOST_RUNS):
+        tools |= tools_of(recording)
+        if recording.error is None or recording.error.owner == "agent":
+            sides.append(side_of_run(recording, agent, tools))
+    return sides
+
+
+def _expected(recorded: CaseRuns) -> list[Side]:
+    return [side_of_case(recorded.expected)] if recorded.expected else []
+
+
+def _mark_starts(spectrum: _Spectrum) -> None:
+    for case in spectrum.failing:
+        runs: Counter[Key] = Counter()
+        places: dict[Key, tuple[int, Difference]] = {}
+        for run, found in case.failing.items():
+            first = spectrum.first(found)
+            if first is None:
+                continue
+            difference, keys = first
+            runs.update(keys)
+            for key in keys:
+                places.setdefault(key, (run, difference))
+        case.starts = {key: place for key, place in places.items() if 2 * runs[key] >= min(case.runs, _MOST_RUNS)}
+
+
+def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]] | None:
+    """The key that explains the most of these cases and the fewest passing ones, and the cases."""
+    groups: dict[Key, list[_Case]] = {}
+    for case in cases:
+        for key in case.starts:
+            groups.setdefault(key, []).append(case)
+    ranked = []
+    for key, group in groups.items():
+        if not spectrum.counts(key, len(group)) or not _is_group(key, group):
+            continue
+        ochiai = len(group) / sqrt(len(cases) * (len(group) + spectrum.passing[key]))
+        places = [case.starts[key][1] for case in group]
+        earliest = sum(place.at[0] + min(place.at[1] + 1, 1_000) / 1_001 for place in places) / len(places)
+        special = min(place.keys.index(key) for place in places)
+        ranked.append(((-round(ochiai, 9), key[0] in _LAST, round(earliest, 9), special, str(key)), key))
+    if not ranked:
+        return None
+    _, key = min(ranked)
+    group = groups[key]
+    shared = [name for name in group[0].starts if all(name in case.starts for case in group)]
+    order = {name: number for number, name in enumerate(group[0].starts[key][1].keys)}
+    named = min((name for name in shared if name in order and _is_group(name, group)), key=order.__getitem__)
+    return named, group
+
+
+def _is_group(key: Key, group: Sequence[_Case]) -> bool:
+    """Whether enough cases share it to be no coincidence."""
+    code = key[0]
+    if code == "answer" and len({case.starts[key][1].expects for case in group}) < 2:
+        return False
+    strong = code in _STRONG or (code == "call-argument" and any(key[3:]))
+    least = 2 if _repeated(group) else 3 if strong else 4
+    return len(group) >= least
+
+
+def _repeated(group: Sequence[_Case]) -> bool:
+    return all(case.runs > 1 for case in group)
+
+
+def _data(key: Key, run: int, difference: Difference, recorded: CaseRuns, agent: str, tools: set[str]) -> CauseData:
+    """The data of a cause, from its example, which is compared again."""
+    if key[0] == "criterion":
+        return CauseData(metric=key[1])
+    there = _sides(recorded.base, agent, tools) or _expected(recorded)
+    recording = next(each for each in recorded.head if each.run == run)
+    found = nearest(side_of_run(recording, agent, tools), there)
+    return next(each.data[key] for each in found if each.at == difference.at and key in each.data)
+
+
+def _cause(spectrum: _Spectrum, key: Key, group: Sequence[_Case], data: CauseData) -> CauseReport:
+    run, difference = group[0].starts[key]
+    base_runs = [keys for case in group for keys in spectrum.base_runs[case.case_id]]
+    base = CauseCounts(total=len(base_runs), having=sum(key in keys for keys in base_runs))
+    return CauseReport.model_validate(
+        {
+            "code": key[0],
+            "data": data,
+            "cases": [case.case_id for case in group],
+            "failing": CauseCounts(total=spectrum.failed, having=spectrum.anywhere[key]),
+            "passing": CauseCounts(total=spectrum.passed, having=spectrum.passing[key]),
+            "base": base if base_runs else None,
+            "repeated": _repeated(group),
+            "example": CauseExample(
+                case_id=group[0].case_id,
+                run=run,
+                turn=0 if difference.at[0] == _AT_END else difference.at[0],
+                call=None if key[0] in _LAST else difference.call,
+            ),
+        }
+    )

@@ -1,0 +1,88 @@
+"""What the failing cases of a run have in common, from the recordings of both sides."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline import BaselineOutcome, Found
+
+if TYPE_CHECKING:
+    from agent_eval.gate.causes import CaseRuns
+    from agent_eval.results import Recording, RunReport
+    from agent_eval.runner import Plan
+
+_LOG = logging.getLogger(__name__)
+
+
+def add_causes(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: BaselineOutcome | None,
+    output: Path,
+) -> None:
+    """Adds the causes to a report. Never raises: they explain a verdict and are no part of it.
+
+    Args:
+        report: The report, with its verdict. A part of a run gets none: `agent-eval merge` compares all cases.
+        plan: The plan, with the eval cases.
+        recording_of: Returns the recording of a run id; None if there is none.
+        base: The base branch's results.
+        output: The output directory, with the recordings of the base branch's runs that were made today.
+    """
+    if report.shard is not None or sum(case.status == "failed" for case in report.cases) < 2:
+        return
+    from agent_eval.gate.causes import find_causes
+    from agent_eval.report.phrases import say
+
+    try:
+        with contextlib.ExitStack() as stack:
+            report.causes = find_causes(report, _runs_of(report, plan, recording_of, base, output, stack))
+    except Exception as error:
+        _LOG.debug("The causes could not be found", exc_info=True)
+        report.notices.append(say("causes-unknown", kind=type(error).__name__))
+
+
+def _runs_of(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: BaselineOutcome | None,
+    output: Path,
+    stack: contextlib.ExitStack,
+) -> Callable[[str], CaseRuns]:
+    from agent_eval.baseline.recordings import StoredRecordings, recorded_lines
+    from agent_eval.gate.causes import CaseRuns
+    from agent_eval.gate.pairing import pair_up
+    from agent_eval.results import BASE_RECORDINGS, Recording
+    from agent_eval.runner import stored_index
+
+    found = base.baseline if base is not None and isinstance(base.baseline, Found) else None
+    stored = (found.recordings if found is not None else None) or StoredRecordings(missing="")
+    baseline = stack.enter_context(stored_index(recorded_lines(stored), Recording))
+    today = stack.enter_context(stored_index(output / BASE_RECORDINGS, Recording))
+    base_ids: dict[str, str] = {}
+    if found is not None:
+        pairs = pair_up(report.cases, found.report.cases, report.selection, found.report.selection).pairs
+        base_ids = {pair.head.case_id: pair.base.case_id for pair in pairs}
+    run_ids: dict[str, list[str]] = {}
+    for case in (*report.cases, *report.confirmations):
+        run_ids.setdefault(case.case_id, []).extend(run.run_id for run in case.runs)
+    conversations = {planned.case_id: planned.case.conversation or () for planned in plan.cases}
+
+    def runs_of(case_id: str) -> CaseRuns:
+        recordings = map(recording_of, run_ids.get(case_id, ()))
+        on_base = [*today.of(case_id)]
+        if case_id in base_ids:
+            on_base += baseline.of(base_ids[case_id])
+        return CaseRuns(
+            head=(recording for recording in recordings if recording is not None),
+            base=on_base,
+            expected=conversations.get(case_id, ()),
+        )
+
+    return runs_of
