@@ -152,11 +152,22 @@ def test_constant_error__is_not_run_more_often_than_needed() -> None:
     assert codes(stored_only) == ("failed", ["agent-error"], [])
     assert (stored_only.verdict.blocking, stored_only.spent) == ((X,), 3)
     assert stored_only.decision is not None
-    assert [case.word for case in stored_only.decision.cases if case.case_id == X] == ["broken"]
+    # No test decided: a p-value would be of another statement.
+    assert [(case.word, case.p_value) for case in stored_only.decision.cases if case.case_id == X] == [("broken", None)]
 
     base_answers = play(story(TEN, "x", "x", base_more={}))
     assert codes(base_answers)[:2] == ("failed", ["agent-error"])
     assert base_answers.spent == 3 + CHECK_RUNS
+
+
+def test_constant_error__what_is_not_run_because_of_it_says_so() -> None:
+    failing = dict.fromkeys(list(STEADY)[:7], "0")
+    broken = {**failing, "x": "x"}
+    played = play(Story(base={**STEADY, "x": TEN}, head={**FINE, **broken}, more=broken))
+    assert played.verdict.blocking == (X,)
+    [_, suite] = played.verdict.reasons
+    assert suite.data.get("remedy") == "decided"
+    assert "likely-regression" in played.notes
 
 
 @pytest.mark.parametrize("more", ["xc", "x0", "cx"])

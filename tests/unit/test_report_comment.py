@@ -169,6 +169,15 @@ def test_comment_markdown__a_tool_that_never_works_again_is_no_chance() -> None:
     assert "7/7" in page.open
 
 
+def test_headline__suspected_regressions_are_not_counted_as_regressions() -> None:
+    """Something else than the comparison fails the run, e.g. an error of the agent."""
+    run_report = situation("tool-broken").report.model_copy(deep=True)
+    assert run_report.decision is not None
+    run_report.decision.outcome = "inconclusive"
+    shown = headline(run_report, grouping.base_comparison(run_report))
+    assert shown.startswith("Blocks the merge: 4 regressions vs. main in 12 cases, 2 suspected regressions")
+
+
 def test_comment_markdown__says_an_answer_that_all_give_once() -> None:
     page = rendered(comment("tool-broken"))
     assert page.open.count("Sorry, I could not find out.") == 1

@@ -11,7 +11,7 @@ import os
 import re
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import history_samples
 import pytest
@@ -201,6 +201,25 @@ def test_case__each_run_of_the_base_has_its_outcome_in_the_order_of_their_number
         ("main, run 1", "passed"), ("main, run 2", "failed"), ("main, run 3", "passed")
     ]  # fmt: skip
     assert shown["counts"] == "1 of 1 run passed, on main 2 of 3"
+
+
+@pytest.mark.parametrize(("outcome", "word"), [("failed", "broken"), ("inconclusive", "suspicious")])
+def test_case__list_tags_and_decision_use_one_word(
+    outcome: Literal["failed", "inconclusive"], word: str, tmp_path: Path
+) -> None:
+    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
+    item = CaseDecisionReport(
+        case_id=of.case_id, metric="pass", word="suspicious", head_mean=0.0, head_runs=2, p_value=0.03
+    )
+    run_report = report("failed", [of])
+    run_report.decision = DecisionReport(outcome=outcome, alpha=0.05, cases=[item])
+
+    page = page_of(tmp_path, run_report)
+
+    assert page.column("word") == [word]
+    assert page.column("tags") == [["suspicious" if word == "suspicious" else "regression"]]
+    assert page.cases[of.case_id]["decision"][0]["word"] == word
+    assert page.index["header"]["counts"]["suspicious"] == (word == "suspicious")
 
 
 def test_case__system_instructions_are_there_where_they_change(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def kind_of(
     ("head", "p_value", "outcome", "kind", "label"),
     [
         ((0, 6), 0.001, "failed", "regression", "always fails"),
-        ((0, 6), 0.001, "inconclusive", "regression", "always fails"),
+        ((0, 6), 0.001, "inconclusive", "suspected regression", "always fails, suspected regression"),
         ((1, 9), 0.04, "failed", "regression", "sometimes fails"),
         ((1, 9), 0.04, "inconclusive", "suspected regression", "sometimes fails, suspected regression"),
         ((4, 6), 0.2, "failed", "suspected regression", "sometimes fails, suspected regression"),

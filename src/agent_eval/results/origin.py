@@ -11,7 +11,7 @@ CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
 VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
 GateMode = Literal["thresholds", "regressions", "both", "advisory"]
 """The rule that decides. `auto` becomes one of the first two, depending on whether there is a baseline."""
-NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds"]
+NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds", "decided"]
 """Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
 which never vary, or a gate that decides by thresholds only."""
 CaseWord = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]

@@ -77,10 +77,10 @@ def next_step(
 
 
 def _by_its_error(case: CaseDecisionReport) -> CaseDecisionReport:
-    """A case that blocks by a constant error: it is no longer suspected, and no more runs are needed."""
+    """A case that blocks by a constant error: no test says so, it is no longer suspected, and needs no more runs."""
     if case.metric != PASS or case.word != "suspicious":
         return case
-    return case.model_copy(update={"word": "broken", "lacks": None})
+    return case.model_copy(update={"word": "broken", "lacks": None, "p_value": None, "p_adjusted": None})
 
 
 def _compare(
@@ -122,13 +122,13 @@ def _step(
     evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], budget: Budget, constant: frozenset[str]
 ) -> Runs | Decision:
     requests = {} if constant else _runs_to_see_it_again(results, budget)
-    if not requests and not constant and not any(map(_blocks, results)):
+    is_decided = not requests and (bool(constant) or any(map(_blocks, results)))
+    if not requests and not is_decided:
         if runs := _runs_of_the_suite(results, budget):
             return runs
         requests = _runs_of_suspects(results)
-    return _afforded(requests, budget) or decide(
-        evidence, results, Unpaid(case_ids=frozenset(requests), why=budget.no_more)
-    )
+    why = "decided" if is_decided else budget.no_more
+    return _afforded(requests, budget) or decide(evidence, results, Unpaid(case_ids=frozenset(requests), why=why))
 
 
 def _blocks(result: FamilyResult) -> bool:

@@ -15,8 +15,8 @@ from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
-from agent_eval.report.views import Links, findings, low_turns
-from agent_eval.results import CaseComparison, CaseDecisionReport, CaseHistory, CaseReport, HistoryReport
+from agent_eval.report.views import Links, findings, low_turns, shown_word
+from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 
 _NAME, _LINE, _LOG = 500, 2_000, 20_000
 _USER = 2_000
@@ -115,21 +115,21 @@ class PageCase:
         return shown(f"{here}, on {self.facts.base.branch} {runs.base_passed:,} of {runs.base_runs:,}", _LINE)
 
     def _decision(self, detail: CaseDetail) -> list[dict[str, Any]]:
+        decision = self.facts.report.decision
+        if decision is None:
+            return []
         return [
             {
                 "metric": shown(item.metric, _NAME),
-                "word": item.word,
+                "word": shown_word(item, decision),
                 "evidence": shown(item.evidence, _LINE),
                 "would_decide": shown(item.would_decide, _LINE) or None,
-                "p_value": number(item.p_value) if self._is_significant(item) else None,
+                # A larger one is no evidence of what the word says.
+                "p_value": number(p_value) if p_value is not None and p_value <= decision.alpha else None,
             }
             for item in self.facts.decisions.get(self.case.case_id, ())
+            for p_value in [item.p_value]
         ]
-
-    def _is_significant(self, item: CaseDecisionReport) -> bool:
-        """Whether the rule used the p-value: otherwise it is no evidence of what the word says."""
-        decision = self.facts.report.decision
-        return decision is not None and item.p_value is not None and item.p_value <= decision.alpha
 
     def _expected(self, detail: CaseDetail) -> list[dict[str, Any]] | None:
         if not detail.conversations:

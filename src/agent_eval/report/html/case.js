@@ -59,7 +59,7 @@ function renderCase(ctx, index, i, item, state) {
 function caseTitle(index, row) {
   const place = `${row.file}${row.line ? `:${row.line}` : ""}`;
   const url = row.removed ? null : sourceAddress(index, row.file, row.line);
-  const tags = row.tags.map((tag) => labelled(tag === "blocking" ? "tag fail" : "tag", tag.replaceAll("_", " ")));
+  const tags = row.tags.map((tag) => labelled(tag === "blocking" ? "tag fail" : "tag", WORD_TEXTS[tag] ?? tag));
   return h(
     "header",
     { class: "case-title" },

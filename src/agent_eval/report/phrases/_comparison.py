@@ -50,7 +50,7 @@ def base_differs_today(base: str) -> str:
 
 
 def likely_regression(numbers: Sequence[Numbers], count: int, base: str) -> str:
-    what = f"failed far more often than on {base}, in too few runs to block by itself"
+    what = f"failed far more often than on {base}, in too few runs to block"
     return _not_held_against(what, numbers, count, base)
 
 

@@ -16,6 +16,7 @@ REMEDIES: Mapping[NoMoreRuns, str] = {
     "outage": "Its fresh runs have no result, since a service that they need failed: start the job again",
     "recorded": "A recorded answer can't be run again: record the answers again, or use `gate: thresholds`",
     "thresholds": "Nothing is run again, since the thresholds decide",
+    "decided": "It was not run again, since the run fails without it",
 }
 """By what keeps a case from running again."""
 

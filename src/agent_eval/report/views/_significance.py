@@ -38,7 +38,7 @@ class CaseSignificance:
 
     kind: ChangeKind
     word: CaseWord = "unchanged"
-    """Of its most significant metric."""
+    """Of its most significant metric (`shown_word`)."""
     always: bool = False
     """Whether it fails every time."""
     label: str = ""
@@ -70,14 +70,14 @@ def _word(
     metrics: Sequence[CaseDecisionReport], runs: CaseRunsReport | None, decision: DecisionReport, branch: str
 ) -> CaseSignificance:
     first = min(metrics, key=lambda metric: _WEIGHT.index(metric.word))
-    kind = _kind(first, runs, decision)
+    kind = _kind(shown_word(first, decision), runs)
     always = first.word == "broken" if runs is None else runs.head_passed == 0
     evidence = _evidence(first, runs, branch)
     if kind == "flaky" and first.flakiness is not None:
         evidence = f"{evidence}; {_history(first.flakiness, branch)}"
     return CaseSignificance(
         kind=kind,
-        word=first.word,
+        word=shown_word(first, decision),
         always=always,
         label=_label(first, kind, always=always),
         evidence=evidence,
@@ -85,27 +85,29 @@ def _word(
     )
 
 
-def _kind(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> ChangeKind:
-    match metric.word:
+def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord:
+    """The word of a metric of a case as texts use it.
+
+    A suspected regression is a regression for them if the comparison fails the run and the case's fresh runs alone say
+    so, although the comparison names others. What else fails the run, such as an error of the agent, does not count.
+    """
+    shows_it = metric.p_value is not None and metric.p_value <= decision.alpha
+    if metric.word != "suspicious" or not shows_it or decision.outcome != "failed":
+        return metric.word
+    return "worse" if metric.head_mean else "broken"
+
+
+def _kind(word: CaseWord, runs: CaseRunsReport | None) -> ChangeKind:
+    match word:
         case "broken" | "worse":
             return "regression"
         case "suspicious":
-            return "regression" if _is_plain(metric, runs, decision) else "suspected regression"
+            return "suspected regression"
         case "fixed" | "better":
             return "better"
         case "flaky as before":
             return "passed again" if runs is not None and runs.base_passed == runs.base_runs > 0 else "flaky"
     return ""
-
-
-def _is_plain(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> bool:
-    """Whether a case is an obvious regression, although it has no name of its own among all suspected ones.
-
-    Its fresh runs alone must say so: nothing that the screening alone shows is called a regression.
-    """
-    if metric.p_value is None or metric.p_value > decision.alpha:
-        return False
-    return decision.outcome == "failed" or (runs is not None and runs.head_passed == 0)
 
 
 def _label(metric: CaseDecisionReport, kind: ChangeKind, *, always: bool) -> str:
