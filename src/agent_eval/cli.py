@@ -20,10 +20,10 @@ from agent_eval.commands.arguments import add_compare, add_settings, add_show, a
 from agent_eval.core.text import harmless
 from agent_eval.settings import BY_INPUT, FORMER, SETTINGS
 
-_FILES = ("include", "exclude", "config", "initial-session")
+_FILES = ("exclude", "config")
 _AGENTS = (*_FILES, "agent")
-_NOT_OF_PLAN = {"paths", "shard", "shards", "shard-plan", "run-missing"}
-_NOT_OF_MERGE = {"paths", "shards", "shard", "mode", "fail-fast", "resume"}
+_NOT_OF_PLAN = {"paths", "shard", "shard-plan"}
+_NOT_OF_MERGE = {"paths", "shard", "mode", "fail-fast", "resume"}
 INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h. A bug of agent-eval must differ from the four verdicts."""
 
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not typed or (typed[0] not in commands and typed[0] not in {"-h", "--help", "--version"}):
         parser.error(_unknown_command(typed[0] if typed else "", commands))
     parsed, rest = parser.parse_known_args(typed)
-    words = next((getattr(parsed, name) for name in ("paths", "words", "shards") if hasattr(parsed, name)), None)
+    words = next((getattr(parsed, name) for name in ("paths", "words", "directories") if hasattr(parsed, name)), None)
     if rest and (words is None or any(word.startswith("-") for word in rest)):
         for parser in commands.values():
             parser.complete()
@@ -370,9 +370,19 @@ def _add_validate(validate: _Parser, *, everything: bool) -> None:
 
 
 def _add_merge(merge: _Parser, *, everything: bool) -> None:
-    merge.add_argument("shards", nargs="*", metavar="DIR", help=BY_INPUT["shards"].help)
+    merge.add_argument(
+        "directories",
+        nargs="*",
+        metavar="DIR",
+        help="the directories with the results of the parts, which are searched two levels deep. Default: shards",
+    )
     merge.add_argument(
         "--paths", action="extend", nargs="+", metavar="PATH", help="the PATHs that the parts ran with, if any"
+    )
+    merge.add_argument(
+        "--run-missing",
+        action="store_true",
+        help="run the cases of parts without results here, instead of reporting them as not run",
     )
     settings = [setting for setting in SETTINGS if setting.input not in _NOT_OF_MERGE]
     add_settings(merge, settings, paths=False, everything=everything)

@@ -13,11 +13,8 @@ from crossing_table import Cell
 from gate_runs import Done, Repository, repository_in
 
 VERSIONS = ("1.18.0", "1.39.1", REFERENCE)
-SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "error": (),
-    "tools-stale: warn": ("--tools-stale", "warn"),
-    "tools-miss: live": ("--tools-miss", "live"),
-}
+SETTINGS: Mapping[str, str] = {"error": "", "stale: warn": 'stale = "warn"', "miss: live": 'miss = "live"'}
+"""What `[[tool]]` says about all tools."""
 Edits = tuple[tuple[str, str, str], ...]
 """Files, what is replaced in them, and by what."""
 
@@ -99,8 +96,8 @@ class Runs:
                 write(root / "home" / name, cell, True)
             self.live = self._run("live")
             self.replayed = {
-                setting: self._run("replay", *options)
-                for setting, options in SETTINGS.items()
+                setting: self._run("replay", rule)
+                for setting, rule in SETTINGS.items()
                 if any((cell["version"], cell["setting"]) == (version, setting) for cell in cells)
             }
 
@@ -113,8 +110,10 @@ class Runs:
         for name, cell in self.cases.items():
             self._write(repository.root / "home" / name, cell, False)
 
-    def _run(self, mode: str, *options: str) -> dict[str, str]:
-        arguments = ("run", "--tools", mode, *options, "--agent-python", self._python)
+    def _run(self, mode: str, rule: str = "") -> dict[str, str]:
+        rules = f'[[tool]]\nname = "*"\n{rule}\n' if rule else ""
+        (self._repository.root / "agent-eval.toml").write_text(rules, "utf-8")
+        arguments = ("run", "--tools", mode, "--agent-python", self._python)
         done = self._repository.gate(*arguments, python=False, environment={"CI": ""}, timeout=600)
         assert done.code in {0, 1, 3}, done.out + done.err
         return outcomes_of(done)

@@ -84,11 +84,11 @@ TABLE = Table(
             expect="passed",
             cause="what the script of an MCP server imports is only compared if `depends` names it",
         ),
-        Row(where={"change": CALLS, "setting": "tools-miss: live"}, expect="failed"),
+        Row(where={"change": CALLS, "setting": "miss: live"}, expect="failed"),
         Row(where={"change": CALLS}, expect="tool-not-recorded"),
         Row(where={"change": ANSWERS}, expect="failed"),
         # The maintainer has chosen the old answers, and a notice names the tool.
-        Row(where={"setting": "tools-stale: warn"}, expect="passed"),
+        Row(where={"setting": "stale: warn"}, expect="passed"),
         Row(where={}, expect="tool-tape-stale"),
     ),
 )
@@ -128,5 +128,5 @@ def test_replay_crossing__is_not_green_where_a_live_run_is_not(cell: Cell, runs:
     assert (of_version.live[case] == "passed") == (cell["change"] in HARMLESS), "the change changes nothing"
     replayed = of_version.replayed[cell["setting"]][case]
     assert replayed == TABLE.expected(cell)
-    is_chosen = cell["setting"] == "tools-stale: warn" or bool(TABLE.row(cell).cause)
+    is_chosen = cell["setting"] == "stale: warn" or bool(TABLE.row(cell).cause)
     assert replayed != "passed" or of_version.live[case] == "passed" or is_chosen

@@ -21,8 +21,8 @@ CHANGES: Mapping[str, Edits] = {
     "one more call": (("agent.py", ROOMS, '["hall", "kitchen", "hall"]'),),
     "another call": (("agent.py", ROOMS, '["hall", "kitchen", "attic"]'),),
 }
-MISS = {"setting": "tools-miss: live"}
-STALE = {"change": "code", "setting": ("error", "tools-miss: live")}
+MISS = {"setting": "miss: live"}
+STALE = {"change": "code", "setting": ("error", "miss: live")}
 
 TABLE = Table(
     name="replay-effects",
@@ -84,5 +84,5 @@ def test_replay_effects__are_not_green_where_a_live_run_is_not(cell: Cell, runs:
         is_read = cell["does"] == "sets_state" and cell["change"] == "reads other state"
         assert (live == "passed") == (cell["change"] in {"prompt", "reads other state"} and not is_read)
     assert replayed == TABLE.expected(cell)
-    is_chosen = cell["setting"] == "tools-stale: warn" and cell["change"] == "code"
+    is_chosen = cell["setting"] == "stale: warn" and cell["change"] == "code"
     assert replayed != "passed" or live == "passed" or is_chosen or TABLE.row(cell).cause

@@ -49,11 +49,10 @@ GATE = """
         REPLIES: "${{ inputs.judge-cache }}"
         MODE: "${{ inputs.mode }}"
         PAGE: "${{ inputs.report }}"
-        URL: "${{ inputs.report-url }}"
       run: |
         if [ "$MODE" = link ]; then
           printf %s "$ALL" >"$NOTED/linking.json"
-          echo "link $URL" >>"$NOTED/steps"
+          echo "link $AGENT_EVAL_REPORT_URL" >>"$NOTED/steps"
           exit 0
         fi
         printf %s "$ALL" >"$NOTED/inputs.json"
@@ -140,12 +139,11 @@ def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Pa
     assert not list((tmp_path / "work").rglob("agent-eval-judge-cache")), "in the checkout a pull request could fill it"
     linking = json.loads((tmp_path / "noted/linking.json").read_text())
     differing = {name for name in inputs if linking.get(name, "") != inputs[name]}
-    assert differing == {"mode", "report-url"}, "else it would not write the same comment"
+    assert differing == {"mode"}, "else it would not write the same comment"
     assert given == {
         "paths": "evals",
         "github-token": "a-token",
         "output-dir": "agent-eval-results",
-        "shards": "shards",
     }
 
 

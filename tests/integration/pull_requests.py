@@ -13,6 +13,8 @@ from base_repos import Repo
 from fake_github import FakeGitHub, Run
 from gate_runs import Done, Repository
 
+from agent_eval.commands.link import REPORT_URL
+
 WORKFLOW = ".github/workflows/evals.yml"
 BOT = '''
 """Repeats the message of the user, as often as answers.json says; 1 without an entry."""
@@ -146,9 +148,8 @@ class Lab:
 
     def link(self, url: str, *arguments: str, run: Run | None = None) -> Done:
         """The gate once more in the job of a run, the last one if none is named: `mode: link`."""
-        environment = self.environments[(run or self.runs[-1]).id]
-        arguments = ("--mode", "link", "--report-url", url, *arguments)
-        return self.repository.gate("run", *arguments, environment=environment)
+        environment = {**self.environments[(run or self.runs[-1]).id], REPORT_URL: url}
+        return self.repository.gate("run", "--mode", "link", *arguments, environment=environment)
 
     def _gate(
         self, event: str, payload: Mapping[str, Any], sha: str, ref: str, run: Run, *arguments: str, **options: Any

@@ -255,13 +255,13 @@ def test_only_affected__what_the_base_run_keeps_of_each_agent(lab: Lab) -> None:
 @pytest.mark.slow
 def test_only_affected__parts_are_merged_and_an_unknown_part_gives_no_list(lab: Lab) -> None:
     for part in ("1", "2"):
-        lab.base_run(*ONLY, "--shard", f"{part}/2", "--output-dir", f"parts/{part}", upload=False)
-    merge = ("--mode", "merge", "--shards", "parts")
+        lab.base_run(*ONLY, "--shard", f"{part}/2", "--output-dir", f"shards/{part}", upload=False)
+    merge = ("--mode", "merge")
     merged = {entry.agent: entry for entry in lab.base_run(*ONLY, *merge).report.opened}
     assert set(merged["agents/plain"].paths) >= PATHS
     assert "programs" in merged["agents/starts"].unseen
 
-    lab.base_run("--shard", "2/2", "--output-dir", "parts/2", upload=False)
+    lab.base_run("--shard", "2/2", "--output-dir", "shards/2", upload=False)
     merged = {entry.agent: entry for entry in lab.base_run(*ONLY, *merge, upload=False).report.opened}
     assert merged["agents/plain"].unseen == "a part of the run does not say which files it opened"
 

@@ -311,7 +311,8 @@ def test_link__adds_the_report_to_the_comment_of_this_run_only(lab: Lab, github:
     for wrong, message in (
         ("https://evil.example/octo/shop/actions/runs/1/artifacts/5", "which is not an address of"),
         (f"{github.server_url}/octo/other/actions/runs/1/artifacts/5", "which is not an address of"),
-        ("javascript:alert(1)", "must be an https:// address"),
+        ("javascript:alert(1)", "which is not an address of"),
+        ("", "needs the variable AGENT_EVAL_REPORT_URL"),
     ):
         invalid = lab.link(wrong)
         assert (invalid.code, message in invalid.err) == (2, True), invalid.err

@@ -70,7 +70,9 @@ def stopped_part(root: Path, text: str, folder: str, **changes: Any) -> Outcome:
 
 
 def merged(root: Path, *folders: str, **changes: Any) -> Outcome:
-    return execute(configured(root, mode="merge", shards=folders or ("shards",), output_dir=Path("merged"), **changes))
+    return execute(
+        configured(root, **{"mode": "merge", "output_dir": Path("merged"), "shards": folders or ("shards",), **changes})
+    )
 
 
 def comparable(outcome: Outcome) -> dict[str, Any]:
@@ -240,7 +242,7 @@ def test_merge__stopped_before_it_compared_is_never_green(tmp_path: Path, change
 
 
 def test_merge__runs_missing_cases_if_asked(four_parts: Path) -> None:
-    report = merged(four_parts, "all/2", "all/3", run_missing=True).report
+    report = merged(four_parts, "all/2", "all/3", mode="merge-and-run").report
 
     assert (report.verdict, report.exit_code) == ("passed", 0)
     assert any("ran in the merge" in notice for notice in report.notices)

@@ -183,11 +183,13 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
         assert text in message
 
     # With `warn` a notice says which tools changed, also if parts are merged.
-    one = ("home/home.evalset.json:t_depends", "--tools", "replay", "--tools-stale", "warn")
+    (mutants.root / "agent-eval.toml").write_text(f'{SETTINGS}\n[[tool]]\nname = "*"\nstale = "warn"\n')
+    one = ("home/home.evalset.json:t_depends", "--tools", "replay")
     assert mutants.gate("run", *one, "--shard", "1/1", "--output-dir", "shards/1").code == 0
     merged = mutants.gate("merge", "--paths", *one)
     assert merged.code == 0
     assert "The answers of `look_up` were recorded before it changed: a file that it depends on" in merged.out
+    (mutants.root / "agent-eval.toml").write_text(SETTINGS)
 
     # Where the trajectory is compared exactly, a wrong call is the agent's failure.
     path = mutants.root / "home" / "home.evalset.json"
@@ -556,9 +558,10 @@ def test_replay__needs_no_mcp_server(tmp_path: Path) -> None:
         # The server would not start, and its tool is another one.
         (folder / "server.py").write_text("import sys\nsys.exit(1)\n")
         assert "stale: forecast has changed (weather/server.py)" in repository.gate("tapes").out
-        done = repository.gate(
-            *("run", "--tools", "replay", "--tools-stale", "warn", "--agent-python", python), python=False
-        )
+        settings = repository.root / "agent-eval.toml"
+        settings.write_text('[[tool]]\nname = "*"\nstale = "warn"\n')
+        done = gate("replay")
+        settings.unlink()
         assert (done.code, done.statuses) == (0, {"oslo": "passed"}), done.out
         assert "The answers of `forecast` were recorded before it changed: the file that defines it" in done.out
 

@@ -193,6 +193,13 @@ def test_veadk_evaluator__a_test_without_an_assertion_fails_with_its_agent(
         asyncio.run(as_in_the_documentation_of_veadk())
 
 
+def test_run__initial_session_reaches_the_engine(tmp_path: Path) -> None:
+    write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})
+    (tmp_path / "session.json").write_text('{"state": []}', "utf-8")
+    with pytest.raises(agent_eval.EvalInvalid, match=r"session\.json"):
+        agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, initial_session_file="session.json")
+
+
 def test_run__stays_out_of_the_job_of_github_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It adds nothing to the job's summary and annotations, and never uses the results of an earlier run."""
     write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})

@@ -103,7 +103,8 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     answered = {"name": "roll_die", "response": {"result": 8, "fair": True, "share": 0.5}}
     assert events[1]["content"]["parts"] == [{"function_response": answered}]
 
-    green = repository.gate("run", "evals", "--tools", "replay", "--tools-miss", "live")
+    (repository.root / "agent-eval.toml").write_text('[[tool]]\nname = "*"\nmiss = "live"\n', "utf-8")
+    green = repository.gate("run", "evals", "--tools", "replay")
     assert (green.code, green.statuses) == (0, {"roll": "passed", "second: one": "passed"}), green.out
     uses = [case.runs[0].tools for case in green.report.cases]
     assert [(use.replayed, use.live) for use in uses if use] == [(1, 0), (0, 1)]

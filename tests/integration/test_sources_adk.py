@@ -141,8 +141,8 @@ def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path
     )
     python = shlex.join(host_forks.command(adk_python()))
     for name in (str(agent), "recorded:evals/home.evalset.json"):
-        options = ("--agent", name, "--agent-python", python, "--include", "home.evalset.json")
-        run = agent_eval("run", *options, "evals", cwd=tmp_path)
+        options = ("--agent", name, "--agent-python", python)
+        run = agent_eval("run", *options, "**/home.evalset.json", cwd=tmp_path)
         assert run.returncode == 0, run.stdout + run.stderr
         cases = json.loads((tmp_path / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))["cases"]
         scores = [metric["score"] for case in cases for metric in case["metrics"] if metric["threshold"] is not None]

@@ -104,7 +104,7 @@ def test_option_text__of_python_values() -> None:
     assert option_text(setting_named("num_runs"), 3) == "3"
     assert option_text(setting_named("fail-fast"), False) == "false"
     assert option_text(setting_named("config"), Path("a/b")) == "a/b"
-    assert option_text(setting_named("include"), "*.json") == ("*.json",)
+    assert option_text(setting_named("exclude"), "*.json") == ("*.json",)
     assert option_text(setting_named("exclude"), ["a", Path("b")]) == ("a", "b")
 
 

@@ -59,7 +59,6 @@ def test_action__has_every_setting_as_an_input() -> None:
 ROOT_ACTION = ROOT / "action.yml"
 OWN_DEFAULTS = {
     "output-dir": "agent-eval-results",
-    "shards": "shards",
     # Outside the checkout, so that a pull request can't commit replies.
     "judge-cache": "${{ runner.temp }}/agent-eval-judge-cache",
 }
@@ -86,7 +85,7 @@ def root_blocks() -> dict[str, str]:
     return {after: "\n".join(lines) + "\n" for after, lines in blocks.items()}
 
 
-LINKING = {"mode": "link", "report-url": "${{ steps.report.outputs.artifact-url }}"}
+LINKING = {"mode": "link"}
 
 
 @pytest.mark.parametrize("place", root_blocks())

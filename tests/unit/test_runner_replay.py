@@ -294,7 +294,7 @@ def test_write__tools_of_mcp_servers(tmp_path: Path) -> None:
 
 def test_notices(tmp_path: Path) -> None:
     record(tmp_path, ("book", {"room": "a"}, 1))
-    lenient = tapes(tmp_path, stale="warn")
+    lenient = tapes(tmp_path, "replay", ToolRule(name="*", stale="warn"))
     call = ToolAsked(turn=1, call=1, name="book", args={"room": "a"}, declaration="d", source="new")
     assert lenient.session(case(), 0, []).ask(call, list)["response"] == 1
     assert lenient.notices({"agent": "2.13.0"}) == [

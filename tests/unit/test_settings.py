@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import PolicyReader
-from agent_eval.settings import SETTINGS, Settings, read_settings
+from agent_eval.settings import BY_INPUT, FORMER, SETTINGS, Settings, read_settings
 from agent_eval.settings.toml_file import CONFIG_FILE
 
 
@@ -42,6 +42,8 @@ def test_settings__every_row_has_a_field() -> None:
         "root",
         "agents",
         "servers",
+        "initial_session",
+        "shards",
         "tool_rules",
         "prices",
         "policy",
@@ -208,6 +210,15 @@ def test_read_settings__directory_instead_of_a_file(tmp_path: Path) -> None:
     assert problem.code == "settings-file-unreadable"
 
 
+@pytest.mark.parametrize("name", FORMER)
+def test_read_settings__former_name_says_the_new_one(tmp_path: Path, name: str) -> None:
+    assert name not in BY_INPUT
+    given, written = read(tmp_path, environ={f"INPUT_{name.upper()}": "x"}), read(tmp_path, toml=f'{name} = "x"\n')
+    for problem in (*given[1], *written[1]):
+        assert (problem.code, problem.hint) == ("setting-unknown", f"Use {FORMER[name]}.")
+    assert (len(given[1]), len(written[1])) == (1, 1)
+
+
 @pytest.mark.parametrize("name", [setting.input for setting in SETTINGS if not setting.in_file])
 def test_read_settings__refuses_workflow_settings_in_toml(tmp_path: Path, name: str) -> None:
     settings, (problem,) = read(tmp_path, toml=f'num-runs = 2\n{name} = "x"\n')
@@ -219,8 +230,8 @@ def test_read_settings__refuses_workflow_settings_in_toml(tmp_path: Path, name: 
 def test_settings_table__commands_variables_directories_and_addresses_are_workflow_settings() -> None:
     assert {setting.input for setting in SETTINGS if not setting.in_file} == {
         "agent-setup", "agent-env", "agent-headers", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
-        "mode", "report-url", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
-        "comment-author", "name", "shard", "shard-plan", "shards", "run-missing",
+        "mode", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
+        "comment-author", "name", "shard", "shard-plan",
     }  # fmt: skip
 
 

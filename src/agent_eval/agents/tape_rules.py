@@ -9,7 +9,9 @@ from typing import Any, Literal
 Mode = Literal["live", "record", "record-missing", "replay"]
 """The setting `tools`."""
 Miss = Literal["error", "live"]
-"""What happens to a call that is not on the tape."""
+"""What happens to a call that is not on the tape: the run of its case ends, or the tool runs."""
+Stale = Literal["error", "warn"]
+"""What happens to a call of a tool that has changed: the run of its case ends, or the old answer counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class ToolRule:
     replay: bool | None = None
     """False: the tool always runs."""
     miss: Miss | None = None
-    """Instead of the setting `tools-miss`."""
+    stale: Stale | None = None
     depends: tuple[str, ...] | None = None
     """Patterns of further files whose change makes the tool's recorded answers stale."""
     line: int | None = None
@@ -43,6 +45,7 @@ class ToolPolicy:
     mask: tuple[str, ...] = ()
     replay: bool = True
     miss: Miss = "error"
+    stale: Stale = "error"
     depends: tuple[str, ...] = ()
 
 
@@ -51,8 +54,6 @@ class ToolRules:
     """All entries. Of several that match a tool and have a key, the last one counts."""
 
     rules: tuple[ToolRule, ...] = ()
-    miss: Miss = "error"
-    """The setting `tools-miss`."""
     _policies: dict[str, ToolPolicy] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, tool: str) -> ToolPolicy:
@@ -63,14 +64,14 @@ class ToolRules:
         return policy
 
     def _values(self, tool: str) -> dict[str, Any]:
-        values: dict[str, Any] = {"miss": self.miss}
+        values: dict[str, Any] = {}
         for rule in self.rules:
             if fnmatchcase(tool, rule.name):
-                keys = ("match", "ignore", "mask", "replay", "miss", "depends")
+                keys = ("match", "ignore", "mask", "replay", "miss", "stale", "depends")
                 values |= {key: value for key in keys if (value := getattr(rule, key)) is not None}
         return values
 
     def as_json(self) -> object:
         """For a fingerprint: everything that decides which answer a call gets."""
-        keys = ("name", "match", "ignore", "mask", "replay", "miss")
-        return [self.miss, [[getattr(rule, key) for key in keys] for rule in self.rules]]
+        keys = ("name", "match", "ignore", "mask", "replay", "miss", "stale")
+        return [[getattr(rule, key) for key in keys] for rule in self.rules]

@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.api._result import EvalResult
-from agent_eval.api._run import run
+from agent_eval.api._run import run, test_files
 from agent_eval.core.problem import docs_page
-
-_TEST_FILES = "*.test.json"
-"""In a directory, `AgentEvaluator` takes these files only."""
 
 
 def evaluate(
@@ -76,12 +73,11 @@ def evaluate(
     path = Path(eval_dataset_file_path_or_dir)
     with tempfile.TemporaryDirectory(prefix="agent-eval-results-") as temporary:
         result = run(
-            path,
+            test_files(path),
             check=False,
             agent=agent if agent_name is None else f"{agent}#{agent_name}",
             num_runs=num_runs,
-            initial_session=None if initial_session_file is None else os.fspath(initial_session_file),
-            include=[_TEST_FILES] if path.is_dir() else None,
+            initial_session_file=initial_session_file,
             **{"output_dir": temporary, **settings},
         )
         if output_file is not None:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -46,11 +46,13 @@ class EngineRequest:
     """The directory that the engine works in."""
     flags: Mapping[str, str | tuple[str, ...]]
     """Values by input name, as for `read_settings`, checked already."""
+    initial_session: str | None = None
+    """A JSON file with the initial session of legacy test files."""
 
     def with_flags(self, **flags: str | tuple[str, ...]) -> EngineRequest:
         """The same request with other values; names with underscores."""
         named = {name.replace("_", "-"): value for name, value in flags.items()}
-        return EngineRequest(root=self.root, flags={**self.flags, **named})
+        return replace(self, flags={**self.flags, **named})
 
     @property
     def output(self) -> Path:
@@ -113,7 +115,7 @@ def run_engine(request: EngineRequest, on_line: Callable[[str], None] = lambda _
             start_new_session=True,  # Ctrl-C reaches us alone. We pass it on, and wait.
         )
         try:
-            log, interrupted = _follow(process, request.flags, on_line)
+            log, interrupted = _follow(process, request, on_line)
         finally:
             if process.poll() is None:
                 _kill(process)
@@ -149,9 +151,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _follow(
-    process: subprocess.Popen[bytes], flags: Mapping[str, str | tuple[str, ...]], on_line: Callable[[str], None]
+    process: subprocess.Popen[bytes], request: EngineRequest, on_line: Callable[[str], None]
 ) -> tuple[str, bool]:
-    """Passes the flags to the engine and its log on, until it has ended.
+    """Passes the request to the engine and its log on, until it has ended.
 
     Returns:
         The end of the log, and whether Ctrl-C was pressed meanwhile.
@@ -160,8 +162,11 @@ def _follow(
     assert process.stderr is not None
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(process, process.stderr, lines), daemon=True).start()
-    with contextlib.suppress(BrokenPipeError), process.stdin as request:
-        request.write(json.dumps({BY_INPUT[name].field: value for name, value in flags.items()}).encode())
+    values = {BY_INPUT[name].field: value for name, value in request.flags.items()}
+    if request.initial_session is not None:
+        values["initial_session"] = request.initial_session
+    with contextlib.suppress(BrokenPipeError), process.stdin as stream:
+        stream.write(json.dumps(values).encode())
     kept: list[str] = []
     interrupted = False
     while True:

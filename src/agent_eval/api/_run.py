@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import glob
 import os
 import sys
 import tempfile
@@ -16,7 +18,7 @@ from agent_eval.settings import BY_INPUT, Setting, Settings, read_settings
 
 _NOT_HERE = "CI only"
 """The group of settings that concern a job of GitHub Actions."""
-_LISTS = frozenset({"include", "exclude"})
+_LIST = "exclude"
 
 
 class InvalidOptions(ValueError):
@@ -51,7 +53,7 @@ def setting_named(name: str) -> Setting:
 
 def option_text(setting: Setting, value: object) -> str | tuple[str, ...]:
     """The value of a setting as a flag's text, or as texts for a list of patterns."""
-    if setting.input in _LISTS:
+    if setting.input == _LIST:
         values = [value] if isinstance(value, str | Path) or not isinstance(value, Sequence) else value
         return tuple(map(str, values))
     if isinstance(value, bool):
@@ -85,6 +87,11 @@ def engine_request(
     return EngineRequest(root=root, flags={**missing, **flags}), settings
 
 
+def test_files(path: Path) -> str:
+    """What the evaluators of ADK and VeADK run: a file, or the `*.test.json` of a directory."""
+    return os.path.join(glob.escape(str(path)), "**", "*.test.json") if path.is_dir() else str(path)  # noqa: PTH118
+
+
 def default_options() -> dict[str, str]:
     """Defaults that differ from the command line's: the agent runs with the interpreter that the caller runs with."""
     return {"agent-python": sys.executable}
@@ -95,6 +102,7 @@ def run(
     *,
     root: str | os.PathLike[str] | None = None,
     check: bool = True,
+    initial_session_file: str | os.PathLike[str] | None = None,
     **settings: object,
 ) -> EvalResult:
     """Runs eval files against an agent, as `agent-eval run` does, and waits for the result.
@@ -107,6 +115,7 @@ def run(
             below the root.
         root: The directory with agent-eval.toml, which paths are relative to. Default: the current directory.
         check: Whether to raise if the verdict is not green. False: look at `verdict` and `cases`.
+        initial_session_file: JSON file with the initial session of legacy test files (lists of turns).
         **settings: Settings of a run by name with underscores (docs/configuration.md), e.g. `agent="agents/weather"`,
             `num_runs=3`. None means not set. Two defaults differ from the command line's: `agent_python` is the
             interpreter that this runs with, and without `output_dir` the result files are removed.
@@ -132,6 +141,8 @@ def run(
     request, _ = engine_request(directory, flags, default_options())
     if listed:
         request = request.with_flags(paths=tuple(os.fspath(path) for path in listed))
+    if initial_session_file is not None:
+        request = dataclasses.replace(request, initial_session=os.fspath(initial_session_file))
     if "output-dir" in flags:
         result = result_of(run_engine(request), output=request.output)
     else:

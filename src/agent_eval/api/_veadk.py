@@ -15,9 +15,8 @@ from pathlib import Path
 
 from agent_eval.api._agent_evaluator import agent_location
 from agent_eval.api._result import EvalResult, Finished
-from agent_eval.api._run import run
+from agent_eval.api._run import run, test_files
 
-_TEST_FILES = "*.test.json"
 _ADK_SETTLED = ("passed", "failed")
 
 
@@ -108,12 +107,11 @@ class ADKEvaluator:
                 path = Path(folder, "eval_set.evalset.json")
                 path.write_text(_as_json(eval_set), "utf-8")
             result = run(
-                path,
+                test_files(path),
                 check=False,
                 agent=self._agent,
                 config=config,
                 num_runs=num_runs,
-                include=[_TEST_FILES] if path.is_dir() else None,
             )
         if print_detailed_results:
             print(result.text)  # noqa: T201 - as in VeADK

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from agent_eval.results import RunReport
     from agent_eval.settings import Settings
 
+REPORT_URL = "AGENT_EVAL_REPORT_URL"
+"""The variable with the address."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Linked:
@@ -38,39 +41,40 @@ class Linked:
     """Markdown for the job summary."""
 
 
-def link_problems(settings: Settings, ci: CIContext) -> list[Problem]:
+def link_problems(url: str, settings: Settings, ci: CIContext) -> list[Problem]:
     """What forbids `mode: link`: no address, or one that is not the repository's."""
-    if settings.report_url is None:
-        return [_error("`mode: link` needs `report-url`.", "Pass the artifact-url of actions/upload-artifact.")]
-    if ci.event.name and _links(settings, ci).own(settings.report_url) is None:
+    if not url:
+        return [_error(f"`mode: link` needs the variable {REPORT_URL}.")]
+    if ci.event.name and _links(url, settings, ci).own(url) is None:
         where = f"{ci.event.server_url}/{ci.event.repository or ''}"
-        message = f"`report-url` is {settings.report_url}, which is not an address of {where}."
-        return [_error(message, "Pass the artifact-url of actions/upload-artifact.")]
+        return [_error(f"{REPORT_URL} is {url}, which is not an address of {where}.")]
     return []
 
 
-def _error(message: str, hint: str) -> Problem:
+def _error(message: str) -> Problem:
+    hint = "Pass the artifact-url of actions/upload-artifact."
     return Problem(code="setting-invalid", message=message, hint=hint)
 
 
-def _links(settings: Settings, ci: CIContext) -> Links:
-    return replace(links_of(ci, settings, ci.source_url), report_url=settings.report_url)
+def _links(url: str, settings: Settings, ci: CIContext) -> Links:
+    return replace(links_of(ci, settings, ci.source_url), report_url=url)
 
 
-def link(settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Linked:
+def link(url: str, settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Linked:
     """Adds the report's address to the comment of this run and attempt. Errors of GitHub are returned.
 
     A comment of a newer run is left alone, and none is created. The comment on a fork's pull request never leads to the
     page: the author of the pull request decides what it contains.
 
     Args:
-        settings: The same as those of the gate, and `report-url`.
+        url: The address of the page.
+        settings: The same as those of the gate.
         ci: The event and the pull request.
         warnings: Texts at the top of the comment.
     """
     from agent_eval.report.renderers import report_link
 
-    links = _links(settings, ci)
+    links = _links(url, settings, ci)
     try:
         report = read_file(settings.output)
     except UnreadableError as error:
@@ -84,7 +88,7 @@ def link(settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Linked:
     if pull_request.is_fork:
         message = "The comment does not link the report: the pull request is from a fork."
         return Linked(message=message, ok=True, summary=summary)
-    posted = comment(report, settings, ci, warnings, report_url=settings.report_url)
+    posted = comment(report, settings, ci, warnings, report_url=url)
     if posted is None:
         return Linked(message="The job summary links the report.", ok=True, summary=summary)
     ok = posted.is_posted or posted.kind in {"skipped", "superseded", "forbidden"}

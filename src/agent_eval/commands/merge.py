@@ -10,6 +10,6 @@ from agent_eval.commands._io import CliIO
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code: the pipeline of `run`, with results of parts instead of runs."""
-    arguments.mode = "merge"
+    arguments.mode = "merge-and-run" if arguments.run_missing else "merge"
     arguments.from_inputs = False
     return run.execute(arguments, io)

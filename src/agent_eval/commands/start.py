@@ -40,6 +40,10 @@ def settings_of(
         if (value := getattr(arguments, setting.field, None)) is not None and value != []
     }
     settings, problems = read_settings(Path.cwd(), flags=flags, environ=inputs, secrets=io.environ, text=text)
+    if session := getattr(arguments, "initial_session", None):
+        settings = dataclasses.replace(settings, initial_session=Path(session))
+    if directories := getattr(arguments, "directories", None):
+        settings = dataclasses.replace(settings, shards=tuple(directories))
     if len(settings.paths) < 2:
         return settings, problems
     from agent_eval.pipeline import with_agent_of_paths

@@ -78,30 +78,27 @@ def nearby(value: str, candidates: Iterable[str], count: int = 3, cutoff: float 
     return [name for _, _, name in sorted(ranked)[:count]]
 
 
-def covers(
-    targets: Sequence[tuple[str, Sequence[str]]], include: Sequence[str], exclude: Sequence[str]
-) -> Callable[[str], bool]:
+def covers(targets: Sequence[tuple[str, Sequence[str]]], exclude: Sequence[str]) -> Callable[[str], bool]:
     """Makes a function that says whether a selection takes a case, whether or not the case's file exists.
 
     Args:
         targets: Files, directories and globs, relative to the root, each with eval ids or globs of them (none: all
             cases). Without any target: the root.
-        include: Patterns of files.
         exclude: Patterns of files.
 
     Returns:
         A function of a case id, FILE:EVAL_ID.
     """
-    included, excluded = PathPatterns(include), PathPatterns(exclude)
+    excluded = PathPatterns(exclude)
     paths = [(path, glob(path) if GLOB & set(path) else None, tuple(ids)) for path, ids in targets or [(".", ())]]
 
     def takes(file: str, eval_id: str) -> bool:
-        filtered = excluded.match(file) or (bool(include) and not included.match(file))
+        filtered = excluded.match(file)
         # As discovery does it: where one target takes all cases of a file and another some, these are taken.
         named, globs = False, list[str]()
         for path, expression, ids in paths:
-            is_below = path == "." or file.startswith(f"{path}/")
-            if file == path or (expression and expression.fullmatch(file)) or (is_below and not filtered):
+            is_found = path == "." or file.startswith(f"{path}/") or (expression and expression.fullmatch(file))
+            if file == path or (is_found and not filtered):
                 named = True
                 globs += ids
         return named and (not globs or any(matches(glob, eval_id) for glob in globs))

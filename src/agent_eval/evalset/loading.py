@@ -21,7 +21,6 @@ def load_suite(
     root: Path,
     targets: Sequence[str] = (),
     *,
-    include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     config: Path | None = None,
     initial_session: Path | None = None,
@@ -32,7 +31,6 @@ def load_suite(
     Args:
         root: The repository.
         targets: Files, directories and globs relative to the root, optionally with `:id1,id2`. Empty: the root.
-        include: .gitignore patterns that files in directories must match.
         exclude: .gitignore patterns of files and directories to skip.
         config: The config of all files, instead of the nearest one to each.
         initial_session: A JSON file with the initial session of legacy test files (lists of turns).
@@ -41,7 +39,7 @@ def load_suite(
     with collector_paused():
         return _load_suite(
             absolute(root),
-            discover(absolute(root), targets, include=include, exclude=exclude, skip=skip),
+            discover(absolute(root), targets, exclude=exclude, skip=skip),
             config=config,
             initial_session=initial_session,
         )

@@ -71,7 +71,7 @@ def scope(selection: SelectionReport | None) -> Callable[[str], bool]:
     if selection is None:
         return lambda case_id: True
     targets = [(target.path, tuple(target.ids)) for target in selection.targets]
-    return covers(targets, selection.include, selection.exclude)
+    return covers(targets, selection.exclude)
 
 
 def _renamed(fresh: Sequence[CaseReport], gone: Sequence[B]) -> dict[str, B]:

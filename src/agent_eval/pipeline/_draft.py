@@ -92,17 +92,14 @@ def _selection(settings: Settings) -> SelectionReport | None:
     from agent_eval.evalset.paths import absolute, name_of
     from agent_eval.results import SelectionReport, TargetReport
 
-    if not (settings.paths or settings.include or settings.exclude):
+    if not (settings.paths or settings.exclude):
         return None
     root = absolute(settings.root)
     targets = [
         TargetReport(path=name_of(absolute(root / selector.path), root), ids=list(map(carriable, selector.ids)))
         for selector in selectors_of(root, settings.paths)
     ]
-    include, exclude = (
-        [carriable(pattern) for pattern in patterns] for patterns in (settings.include, settings.exclude)
-    )
-    return SelectionReport(targets=targets, include=include, exclude=exclude)
+    return SelectionReport(targets=targets, exclude=list(map(carriable, settings.exclude)))
 
 
 def _options(settings: Settings) -> dict[str, str]:

@@ -30,7 +30,6 @@ def load(settings: Settings) -> Suite:
     return load_suite(
         settings.root,
         settings.paths,
-        include=settings.include,
         exclude=settings.exclude,
         config=settings.config,
         initial_session=settings.initial_session,
@@ -84,9 +83,9 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
     from agent_eval.gate.policy_checks import check_policy, known_cases
 
     def everything() -> Sequence[KnownCase]:
-        return known_cases(load(dataclasses.replace(settings, paths=(), include=(), exclude=())))
+        return known_cases(load(dataclasses.replace(settings, paths=(), exclude=())))
 
-    chosen = bool(settings.paths or settings.include or settings.exclude)
+    chosen = bool(settings.paths or settings.exclude)
     today = datetime.now(UTC).date()
     return check_policy(settings.policy, known_cases(suite), today=today, everything=everything if chosen else None)
 
@@ -140,7 +139,7 @@ def plan_runs(
     }
     skip = [settings.output, settings.root / settings.judge_cache]
     skip += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
-    if settings.mode == "merge" or settings.shard is not None:
+    if settings.merges or settings.shard is not None:
         skip += [settings.root / name for name in settings.shards]
     root = settings.root
     in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))

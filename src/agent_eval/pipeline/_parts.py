@@ -77,7 +77,7 @@ class Parts:
     """The result (a number in `results`) whose recording counts, by run id."""
 
     async def execute(self, checkout: Checkout, plan: Plan) -> list[CaseReport]:
-        """The cases of all parts in the plan's order; with `run-missing`, those of missing parts are run here.
+        """The cases of all parts in the plan's order; with `mode: merge-and-run`, those of missing parts are run here.
 
         Args:
             checkout: The tested checkout. Its agents start only for missing parts.
@@ -89,7 +89,7 @@ class Parts:
             cases = self._merged(plan, rate)
             # Before an agent starts, which could change the files.
             self.problems += self._adopt_recordings(checkout.journal)
-        if checkout.settings.run_missing and self.missing:
+        if checkout.settings.mode == "merge-and-run" and self.missing:
             absent = [planned.case_id for planned in plan.cases if planned.case_id not in cases]
             checkout.context.log(f"agent-eval: {self._names()} left no results: {plural(len(absent), 'case')} run here")
             ran = await checkout.execute(plan.more(frozenset(absent), plan.num_runs, first_run=plan.first_run))
@@ -156,7 +156,7 @@ class Parts:
             kind=SHARD_MISSING,
             owner="gate",
             message=f"{name} left no results: {why}",
-            hint="Re-run the failed jobs, or set `run-missing` to run these cases in the merge.",
+            hint="Re-run the failed jobs, or merge with `mode: merge-and-run` (`merge --run-missing`).",
         )
         return [report_not_run(planned, number, error) for number in numbers]
 

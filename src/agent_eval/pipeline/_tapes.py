@@ -38,8 +38,7 @@ def open_tapes(settings: Settings) -> Tapes | None:
     return Tapes(
         root=settings.root.absolute(),
         mode=settings.tools,
-        rules=ToolRules(rules=settings.tool_rules, miss=settings.tools_miss),
-        stale=settings.tools_stale,
+        rules=ToolRules(rules=settings.tool_rules),
         decides=decides,
         skip=(settings.output,),
     )

@@ -123,7 +123,7 @@ def detect_ci_context(
         return LOCAL, [_error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")]
     detected = host.activity(
         event,
-        mode="auto" if settings.mode == "merge" or settings.mode == "link" else settings.mode,
+        mode=settings.mode if settings.mode == "gate" or settings.mode == "publish" else "auto",
         allow_unsafe_pull_request_target=settings.allow_pull_request_target,
         base_branches=settings.base_branches,
     )

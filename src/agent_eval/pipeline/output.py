@@ -148,7 +148,7 @@ def write_if_possible(settings: Settings, context: RunContext, report: RunReport
 
 def output_refused(settings: Settings) -> Problem | None:
     """An error if `mode: merge` would overwrite the results of a part that it has to read."""
-    if settings.mode != "merge":
+    if not settings.merges:
         return None
     from agent_eval.pipeline._parts import overwritten_part
 

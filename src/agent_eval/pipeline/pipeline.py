@@ -171,7 +171,7 @@ def _nothing_affected(settings: Settings, context: RunContext, affected: Affecte
 
 def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | None, list[Problem]]:
     """The results of the parts with `mode: merge`, and why they can't be merged."""
-    if settings.mode != "merge" or has_error(plan.problems) or has_error(draft.problems):
+    if not settings.merges or has_error(plan.problems) or has_error(draft.problems):
         return None, []
     from agent_eval.pipeline._parts import read_parts
     from agent_eval.pipeline._parts_checks import check_parts

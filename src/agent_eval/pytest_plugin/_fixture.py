@@ -47,7 +47,7 @@ class AdkEvals:
         """As `agent_eval.evaluate`, with the settings of the session. Runs at once, with or without `await`."""
         __tracebackhide__ = True
         options = {**self._of_session(), **settings}
-        for name in ("agent", "num_runs", "initial_session"):  # They are parameters of `evaluate`.
+        for name in ("agent", "num_runs"):  # They are parameters of `evaluate`.
             if name not in settings:
                 options.pop(name, None)
         return evaluate(agent_module, eval_dataset_file_path_or_dir, *arguments, **options)

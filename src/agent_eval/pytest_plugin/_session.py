@@ -69,10 +69,10 @@ class EvalSession:
         targets = self.config.getini("adk_evals_paths") or self.settings.paths
         settings = self.settings
         skip = [settings.output]
-        discovery = discover(self.root, targets, include=settings.include, exclude=settings.exclude, skip=skip)
+        discovery = discover(self.root, targets, exclude=settings.exclude, skip=skip)
         problems = list(discovery.problems)
         if any(selector.ids for selector, _ in discovery.groups):  # A misspelt id would select nothing.
-            suite = load_suite(self.root, targets, include=settings.include, exclude=settings.exclude, skip=skip)
+            suite = load_suite(self.root, targets, exclude=settings.exclude, skip=skip)
             problems += [problem for problem in suite.problems if problem.code == "unknown-eval-id"]
         errors = [problem for problem in problems if problem.severity is Severity.ERROR]
         if errors := [problem for problem in errors if problem.code != "no-eval-files"]:
@@ -98,7 +98,7 @@ class EvalSession:
     def load(self, path: Path) -> Suite:
         """Reads one eval file with the session's settings."""
         settings = self.settings
-        suite = load_suite(self.root, [str(path)], config=settings.config, initial_session=settings.initial_session)
+        suite = load_suite(self.root, [str(path)], config=settings.config)
         self.files -= any(problem.code == NO_CASES for problem in suite.problems)
         return suite
 

@@ -167,7 +167,6 @@ class SelectionReport(ReportModel):
 
     targets: list[TargetReport] = Field(default_factory=list)
     """Empty: the whole repository."""
-    include: list[str] = Field(default_factory=list)
     exclude: list[str] = Field(default_factory=list)
     """Patterns as in a .gitignore."""
 

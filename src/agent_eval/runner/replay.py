@@ -19,7 +19,6 @@ from agent_eval.agents.tapes import (
     InvalidTape,
     Mode,
     Obstacle,
-    Stale,
     Tape,
     TapeIndex,
     TapeSession,
@@ -130,7 +129,8 @@ class Tapes:
     root: Path
     mode: Mode
     rules: ToolRules
-    stale: Stale = "error"
+    of_base: bool = False
+    """Whether the agent is the base branch's, whose tools may be older than the answers."""
     decides: Decides = lambda file, eval_id, metric: True
     skip: Sequence[Path] = ()
     """Directories that `depends` never covers, e.g. the output directory."""
@@ -142,8 +142,8 @@ class Tapes:
     """Runs of each case."""
 
     def for_base(self) -> Tapes | None:
-        """The same tapes for the base branch's agent, whose own tools may be older; None if its tools run."""
-        return dataclasses.replace(self, stale="ignore") if self.mode == "replay" else None
+        """The same tapes for the base branch's agent; None if its tools run."""
+        return dataclasses.replace(self, of_base=True) if self.mode == "replay" else None
 
     def in_plan(self, plan: Plan) -> tuple[Plan, list[Problem]]:
         """The plan with each case's tape in its fingerprints, and the problems of the tapes and of `depends`.
@@ -151,7 +151,7 @@ class Tapes:
         Only `replay` changes what a case is compared with: then head and base see the same answers.
         """
         self._num_runs = plan.num_runs
-        problems = self._unreadable() if self.stale != "ignore" else []
+        problems = [] if self.of_base else self._unreadable()
         cases = []
         for case in plan.cases:
             try:
@@ -160,7 +160,7 @@ class Tapes:
                 problems += invalid.problems
                 index = None
             tape = index.tape.content_hash if index is not None else ""
-            fingerprint = _hash([case.fingerprint, self.mode, self.stale, self.rules.as_json(), tape])
+            fingerprint = _hash([case.fingerprint, self.mode, self.of_base, self.rules.as_json(), tape])
             content = _hash([case.content, tape]) if self.mode == "replay" and tape else case.content
             cases.append(dataclasses.replace(case, fingerprint=fingerprint, content=content))
         return dataclasses.replace(plan, cases=tuple(cases)), problems
@@ -198,7 +198,7 @@ class Tapes:
                 mode=self.mode,
                 rules=self.rules,
                 index=index,
-                stale=self.stale,
+                of_base=self.of_base,
                 depends=self._files.of_patterns,
                 changed=self._changed if self.mode == "replay" else {},
             ),
@@ -224,18 +224,17 @@ class Tapes:
         return ToolFiles(self.root, self.skip)
 
     def notices(self, adk: Mapping[str, str] = _UNKNOWN) -> list[str]:
-        """What a reader of the report should know about recorded tools: changed ones (`tools-stale: warn`), `depends`
+        """What a reader of the report should know about recorded tools: changed ones (`stale = "warn"`), `depends`
         without files, and versions of google-adk whose tools this version of agent-eval was not tested with.
 
         Args:
             adk: The version of each agent, by the agent's key.
         """
-        lines = []
-        if self.mode == "replay" and self.stale == "warn":
-            lines = [
-                f"The answers of `{tool}` were recorded before it changed: {what}"
-                for tool, what in sorted(self._changed.items())
-            ]
+        lines = [
+            f"The answers of `{tool}` were recorded before it changed: {what}"
+            for tool, what in sorted(self._changed.items())
+            if self.rules.of(tool).stale == "warn"
+        ]
         lines += [
             f"`depends` of the [[tool]] `{rule.name}` matches no file, so no change can make its recorded answers stale"
             for rule in self.rules.rules

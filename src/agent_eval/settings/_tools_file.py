@@ -53,5 +53,6 @@ _FIELDS: Fields = {
     "mask": _arguments,
     "replay": flag,
     "miss": one_of("error", "live"),
+    "stale": one_of("error", "warn"),
     "depends": file_patterns,
 }

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from agent_eval.settings.baseline_sources import parse_order
 
@@ -144,21 +143,6 @@ def part(value: str) -> Any:
     from agent_eval.runner import parse_part  # imports what only runs need
 
     return parse_part(value)
-
-
-def web_address(value: str) -> str | None:
-    """An https address, or an http one, without credentials; None for an empty text."""
-    address = value.strip()
-    if not address:
-        return None
-    try:
-        parts = urlsplit(address)
-        valid = parts.scheme in {"https", "http"} and bool(parts.hostname) and "@" not in parts.netloc
-    except ValueError:
-        valid = False
-    if not valid or not address.isascii() or not address.isprintable() or " " in address:
-        raise ExpectedError("an https:// address without a user name")
-    return address
 
 
 def judge(value: str) -> str:

@@ -148,7 +148,7 @@ def _part_conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
     conflicts = {
         "fail-fast": values["fail_fast"]
         and "the other parts would not end with it, and the results depend on the split",
-        "mode": values["mode"] in {"merge", "publish"} and "a part is run before the parts are merged",
+        "mode": values["mode"] in {"merge", "merge-and-run", "publish"} and "a part is run before the parts are merged",
     }
     return [
         Problem(

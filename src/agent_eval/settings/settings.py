@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_eval.agents.driver import ServerSpec
-from agent_eval.agents.tape_rules import Miss, Mode, ToolRule
+from agent_eval.agents.tape_rules import Mode, ToolRule
 from agent_eval.gate.policy import Policy
 from agent_eval.settings import parsers
 from agent_eval.settings.options import (
@@ -42,12 +42,6 @@ class Settings:
         metavar="PATH",
         basic=True,
     )
-    include: tuple[str, ...] = option(
-        FILES,
-        "Only eval files that match one of these patterns (.gitignore syntax). Separate patterns with spaces "
-        "in the input; repeat the flag.",
-        metavar="PATTERN",
-    )
     exclude: tuple[str, ...] = option(
         FILES,
         "Skip files and directories that match one of these patterns (.gitignore syntax). Separate patterns "
@@ -56,9 +50,6 @@ class Settings:
     )
     config: Path | None = option(
         FILES, "A test_config.json for all eval files, instead of the nearest one to each file.", metavar="FILE"
-    )
-    initial_session: Path | None = option(
-        FILES, "A JSON file with the initial session for legacy test files (lists of turns).", metavar="FILE"
     )
     agent: str | None = option(
         AGENT,
@@ -179,17 +170,6 @@ class Settings:
         "is missing).",
         default="live",
     )
-    tools_miss: Miss = option(
-        RUNS,
-        "With `tools: replay`, a call that is not on the tape: error (the run says nothing), or live (the tool runs).",
-        default="error",
-    )
-    tools_stale: Literal["error", "warn"] = option(
-        RUNS,
-        "With `tools: replay`, a tool that was changed after its answers were recorded: error (the run says "
-        "nothing), or warn.",
-        default="error",
-    )
     shard: "Part | None" = option(
         RUNS,
         "Run only part I of N of the cases, e.g. 2/5. `agent-eval merge` (`mode: merge`) makes one verdict of all "
@@ -203,19 +183,6 @@ class Settings:
         "The output of `agent-eval validate --plan --durations RESULTS --format json`: parts are balanced by the "
         "recorded durations of the cases instead of their turns. Every part needs the same file.",
         metavar="FILE",
-        in_file=False,
-    )
-    shards: tuple[str, ...] = option(
-        RUNS,
-        "With `mode: merge`, the directories that contain the results of the parts, separated by spaces. They are "
-        "searched two levels deep.",
-        default="shards",
-        metavar="DIR",
-        in_file=False,
-    )
-    run_missing: bool = option(
-        RUNS,
-        "With `mode: merge`, run the cases of parts without results here, instead of reporting them as not run.",
         in_file=False,
     )
     judge_model: str | None = option(
@@ -360,12 +327,13 @@ class Settings:
         metavar="LOGIN",
         in_file=False,
     )
-    mode: Literal["auto", "gate", "publish", "merge", "link"] = option(
+    mode: Literal["auto", "gate", "publish", "merge", "merge-and-run", "link"] = option(
         CI,
         "gate runs the evals; publish writes the comment for the finished run of a fork's pull request, in a "
         "workflow_run job; auto selects one of them by the event; merge makes one verdict of the parts of a run "
-        "(`shard`); link runs nothing, but adds the address of the uploaded report.html (`report-url`) to the comment "
-        "of the gate that ran before in the same job.",
+        "(`shard`), whose results are in `shards`; merge-and-run also runs the cases of parts that left no results; "
+        "link runs nothing, but adds the address of the uploaded report.html to the comment of the gate that ran "
+        "before in the same job.",
         default="auto",
         in_file=False,
     )
@@ -399,13 +367,6 @@ class Settings:
         "pass or changed), scores (no conversation and no text of agents or users) or off (no page).",
         default="full",
     )
-    report_url: str | None = option(
-        CI,
-        "Web address of the uploaded report.html, for `mode: link`.",
-        parse=parsers.web_address,
-        metavar="URL",
-        in_file=False,
-    )
     output_dir: Path = option(
         RESULTS,
         "Directory for results.json, recordings.jsonl.gz, report.html, junit.xml, summary.md and logs.",
@@ -422,6 +383,11 @@ class Settings:
         in_file=False,
     )
     resume: bool = option(RUNS, "Continue a killed run that had the same output-dir; recorded runs are not repeated.")
+    initial_session: Path | None = None
+    """A JSON file with the initial session of legacy test files (lists of turns); from Python only."""
+    shards: tuple[str, ...] = ("shards",)
+    """What `agent-eval merge` reads the results of the parts from, relative to the root: directories, which are
+    searched two levels deep, or files."""
     agents: Mapping[str, str] = field(default_factory=dict)
     """`[agents]` of agent-eval.toml: patterns of eval files to agents."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict)
@@ -439,6 +405,11 @@ class Settings:
     def artifact(self) -> str:
         """Name of the artifact that the workflow uploads the output directory as; baselines are downloaded from it."""
         return "-".join(filter(None, ("agent-eval-results", self.name)))
+
+    @property
+    def merges(self) -> bool:
+        """Whether the results of parts are read, instead of running the cases."""
+        return self.mode in {"merge", "merge-and-run"}
 
     @property
     def output(self) -> Path:

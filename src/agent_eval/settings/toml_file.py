@@ -121,11 +121,18 @@ FORMER: Mapping[str, str] = {
     "artifact-name": "`name`: the artifact is `agent-eval-results-NAME`",
     "baseline-evals": "nothing: the base branch's agent runs the eval files of this checkout",
     "comment-key": "`name`",
+    "include": "a glob in `paths`, e.g. `evals/**/smoke_*.json`",
     "details": "the flag `-v`",
     "a2a-ignore-state": "`remote-sessions: ignore-state`",
+    "initial-session": "`agent-eval migrate --initial-session FILE`, which writes it into the eval file",
     "keep-sessions": "`remote-sessions: keep`",
     "remote-user-id": "`remote-sessions: as-given`",
     "removed-cases": "`rule-changes: block-removals`",
+    "report-url": "the variable AGENT_EVAL_REPORT_URL, which the action sets for `mode: link`",
+    "run-missing": "`mode: merge-and-run`, or `agent-eval merge --run-missing`",
+    "shards": "`agent-eval merge DIR ...`; the action reads `shards`",
+    "tools-miss": "`miss` of a [[tool]] in agent-eval.toml; its `name` may be `*`",
+    "tools-stale": "`stale` of a [[tool]] in agent-eval.toml; its `name` may be `*`",
     "report-size": "`agent-eval view --size MB`",
 }
 """Settings of versions before 1.0, with what replaces them."""

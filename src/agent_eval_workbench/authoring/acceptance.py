@@ -37,7 +37,6 @@ class WorkingTree:
     """Where the eval files are, and how they are found: settings as for `agent-eval run`."""
 
     root: Path
-    include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     config: Path | None = None
     skip: Sequence[Path] = ()
@@ -176,7 +175,7 @@ def _open_files(
 ) -> tuple[Mapping[str, OpenFile], set[str]]:
     """The valid files, and the names of the invalid ones. Others are in neither."""
     requested = set(files)
-    discovery = discover(tree.root, include=tree.include, exclude=tree.exclude, skip=tree.skip)
+    discovery = discover(tree.root, exclude=tree.exclude, skip=tree.skip)
     allowed = {file.name for file in discovery.files} | set(named)
     targets = [name for name in dict.fromkeys(files) if name in allowed]
     if not targets:

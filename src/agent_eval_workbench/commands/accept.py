@@ -71,7 +71,6 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
                 return 2
             tree = WorkingTree(
                 root=settings.root,
-                include=settings.include,
                 exclude=settings.exclude,
                 config=settings.config,
                 skip=[settings.output],

@@ -37,7 +37,7 @@ def _accept(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _ACCEPT_EXAMPLES
     add_accept(parser)
-    add_settings(parser, [BY_INPUT[name] for name in ("include", "exclude", "config")], paths=False)
+    add_settings(parser, [BY_INPUT[name] for name in ("exclude", "config")], paths=False)
 
 
 def _edit(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +87,12 @@ def _migrate(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="also write state of these scopes to the cases: `app`, `user`, or `app,user`",
     )
-    parser.add_argument("--initial-session", type=Path, metavar="FILE", help=BY_INPUT["initial-session"].help)
+    parser.add_argument(
+        "--initial-session",
+        type=Path,
+        metavar="FILE",
+        help="a JSON file with the initial session of a list of turns, or of every scenario",
+    )
 
 
 def _init(parser: argparse.ArgumentParser) -> None:

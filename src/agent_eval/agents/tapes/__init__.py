@@ -15,7 +15,6 @@ from agent_eval.agents.tapes._files import (
 )
 from agent_eval.agents.tapes._session import (
     Obstacle,
-    Stale,
     Taped,
     TapeIndex,
     TapeSession,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.tape_rules import Mode, ToolRules
@@ -27,8 +27,6 @@ from agent_eval.agents.tapes._tape import (
 )
 from agent_eval.results import ToolUse
 
-Stale = Literal["error", "warn", "ignore"]
-"""What happens if a tool has changed since its answers were recorded; `ignore` on the base branch's side."""
 RUN: Mapping[str, Any] = {"do": "run"}
 
 
@@ -107,7 +105,8 @@ class TapeSession:
     rules: ToolRules
     index: TapeIndex | None
     """The case's tape; None if it has none."""
-    stale: Stale = "error"
+    of_base: bool = False
+    """Whether the agent is the base branch's, whose tools may be older than the answers."""
     depends: Callable[[Sequence[str]], str] = lambda patterns: ""
     """Hash of the files that match patterns."""
     use: ToolUse = field(init=False)
@@ -157,7 +156,7 @@ class TapeSession:
         if self.mode == "record-missing":
             if answer is None or changed or not answer.replayable:
                 return self._run(call, occurrence)
-        elif changed and self.stale == "error":
+        elif changed and policy.stale == "error":
             raise Unanswerable(Obstacle.STALE, call, why=changed)
         elif answer is None:
             return self._missed(call)
@@ -197,7 +196,7 @@ class TapeSession:
         """
         agent = call.agent if answer is None else answer.agent
         before = self.index.tape.hashes_of(call.name, agent) if self.index is not None else None
-        if before is None or self.stale == "ignore":
+        if before is None or self.of_base:
             return ""
         now = self._hashes(call)
         parts = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_eval.core.patterns import PathPatterns
+from agent_eval.core.patterns import PathPatterns, glob
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import GLOB, Selector, nearby, parse_selector
 from agent_eval.core.text import listed, plural
@@ -44,7 +44,6 @@ def discover(
     root: Path,
     targets: Sequence[str] = (),
     *,
-    include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     skip: Sequence[Path] = (),
 ) -> Discovery:
@@ -52,13 +51,13 @@ def discover(
 
     Directories are searched for `*.test.json` and `*.evalset.json`: all tracked files, and the untracked files that git
     does not ignore and that are not in a virtual environment or `node_modules`. Links are followed if they point inside
-    the root. Files that a target names are selected whatever their names, even if git ignores them. Ignore rules don't
-    apply inside a target directory that git ignores.
+    the root. A glob selects among the files that a search of its directory finds. Files that a target names are
+    selected whatever their names, even if git ignores them. Ignore rules don't apply inside a target directory that git
+    ignores.
 
     Args:
         root: The repository; absolute, or relative to the working directory.
         targets: Files, directories and globs relative to the root, optionally with `:id1,id2`. Empty: the root.
-        include: .gitignore patterns that files in directories must match.
         exclude: .gitignore patterns of files and directories to skip.
         skip: Directories not to search, e.g. the output directory.
     """
@@ -66,8 +65,7 @@ def discover(
     discovery = Discovery()
     search = _Search(
         root=root,
-        include=_patterns("include", include, discovery.problems) if include else None,
-        exclude=_patterns("exclude", exclude, discovery.problems),
+        exclude=_exclude(exclude, discovery.problems),
         skip=frozenset(absolute(path) for path in skip),
     )
     ids: dict[Path, list[str]] = {}
@@ -89,7 +87,7 @@ def discover(
     )
     discovery.problems += [*search.problems, *search.notices()]
     if not discovery.files and not any(problem.severity is Severity.ERROR for problem in discovery.problems):
-        discovery.problems.append(_nothing_found(root, targets, bool(include or exclude), search.skip))
+        discovery.problems.append(_nothing_found(root, targets, bool(exclude), search.skip))
     return discovery
 
 
@@ -107,18 +105,16 @@ def selectors_of(root: Path, targets: Sequence[str]) -> list[Selector]:
     return [parse_selector(target, lambda path: (root / path).exists()) for target in targets or (".",)]
 
 
-def _patterns(option: str, lines: Sequence[str], problems: list[Problem]) -> PathPatterns:
+def _exclude(lines: Sequence[str], problems: list[Problem]) -> PathPatterns:
     try:
         return PathPatterns(lines)
     except ValueError as error:
-        problems.append(
-            Problem(
-                code="pattern-invalid",
-                message=f"`{option}` has an invalid pattern: {error}.",
-                hint="Patterns use .gitignore syntax, e.g. `evals/slow/`.",
-            )
-        )
+        problems.append(_invalid_pattern("exclude", error, "Patterns use .gitignore syntax, e.g. `evals/slow/`."))
         return PathPatterns([])
+
+
+def _invalid_pattern(option: str, error: ValueError, hint: str) -> Problem:
+    return Problem(code="pattern-invalid", message=f"`{option}` has an invalid pattern: {error}.", hint=hint)
 
 
 def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: frozenset[Path]) -> Problem:
@@ -130,7 +126,7 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
         *reasons(root, [path for path in paths if path.is_dir()], skip),
         "Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file with "
         "another name, pass its path.",
-        *(["Check the include and exclude patterns too."] if filtered else []),
+        *(["Check the `exclude` patterns too."] if filtered else []),
         "To create one of a conversation with the agent: `agent-eval record evals/NAME.evalset.json`.",
     ]
     return Problem(
@@ -147,26 +143,36 @@ def _resolve(root: Path, selector: Selector, search: _Search, problems: list[Pro
         return list(search.below(path))
     if path.exists():
         return [path]
-    if GLOB & set(selector.path) and not Path(selector.path).is_absolute():
-        matches = sorted(match for match in root.glob(selector.path) if match.is_file())
-        if matches:
-            return [absolute(match) for match in matches]
+    if not path.is_symlink() and GLOB & set(selector.path):
+        segments = Path(selector.path).parts
+        fixed = next(at for at, segment in enumerate(segments) if GLOB & set(segment))
+        directory = absolute(root.joinpath(*segments[:fixed]))
+        try:
+            expression = glob("/".join(segments[fixed:]))
+        except ValueError as error:
+            problems.append(_invalid_pattern("paths", error, "Globs are e.g. `evals/**/smoke_*.json`."))
+            return []
+        files = search.below(directory) if directory.is_dir() else ()
+        if matches := [file for file in files if expression.fullmatch(name_of(file, directory))]:
+            return matches
     problems.append(dangling_link(path, root) if path.is_symlink() else _missing(root, selector))
     return []
 
 
 def _missing(root: Path, selector: Selector) -> Problem:
     path = absolute(root / selector.path)
-    siblings: list[str] = []
-    if path.parent.is_dir():
-        names = sorted(entry.name for entry in path.parent.iterdir())
-        siblings = [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]
-    hint, shown = f"Paths are relative to {root}.", selector.path
-    if siblings:
-        hint = f"Did you mean {' or '.join(f'`{sibling}`' for sibling in siblings)}?"
-    elif "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
+    shown, hint = selector.path, f"Paths are relative to {root}."
+    if "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
         hint = "Only local files are read; download it first."
         shown = ":".join([selector.path, *selector.ids[:1]])
+    elif GLOB & set(selector.path):
+        hint = "A glob selects `*.test.json` and `*.evalset.json` files that neither git ignores nor `exclude` skips. "
+        hint += "Name other files without a glob."
+        return Problem(code="path-not-found", message=f"No eval file matches `{shown}`.", hint=hint)
+    elif path.parent.is_dir():
+        names = sorted(entry.name for entry in path.parent.iterdir())
+        if siblings := [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]:
+            hint = f"Did you mean {' or '.join(f'`{sibling}`' for sibling in siblings)}?"
     return Problem(code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
 
 
@@ -183,7 +189,6 @@ class _Search:
     """Searches directories. Each file and directory is visited once, even if several links point to it."""
 
     root: Path
-    include: PathPatterns | None
     exclude: PathPatterns
     skip: frozenset[Path]
     problems: list[Problem] = field(default_factory=list)
@@ -243,9 +248,7 @@ class _Search:
 
     def _is_selected(self, path: Path) -> bool:
         """Whether the name of a file is selected."""
-        if not path.name.endswith(SUFFIXES) or self._excluded(path):
-            return False
-        return self.include is None or self.include.match(name_of(path, self.root))
+        return path.name.endswith(SUFFIXES) and not self._excluded(path)
 
     def _excluded(self, path: Path, *, folder: bool = False) -> bool:
         return self.exclude.match(name_of(path, self.root), folder=folder)
