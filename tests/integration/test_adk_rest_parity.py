@@ -26,7 +26,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.criteria import Conversation, Scored, build
 from agent_eval.evalset.models import CriterionConfig, EvalCase
 from agent_eval.results import Recording
-from agent_eval.runner.execution import usage_of
+from agent_eval.runner.usage import usage_of
 
 pytestmark = pytest.mark.slow
 

@@ -38,7 +38,7 @@ from agent_eval.results.origin import CaseWord
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
-    ModelUsageReport,
+    CaseUsageReport,
     Origin,
     ProblemReport,
     Reason,
@@ -106,7 +106,9 @@ def pull_request(
         before = report("passed", identified(base))
         if cost is not None:
             for sample, spent in ((run_report, cost[0]), (before, cost[1])):
-                sample.model_usage = [ModelUsageReport(model="gemini-2.5-flash", calls=12, cost=spent)]
+                sample.case_usage = [
+                    CaseUsageReport(case_id="x", purpose="safety_v1", model="gemini-2.5-flash", calls=12, cost=spent)
+                ]
         run_report.comparison = compare(run_report, before)
     return run_report
 

@@ -12,7 +12,7 @@ from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outa
 
 from agent_eval.gate.diff.cases import compare
 from agent_eval.results.comparison import CaseComparison, Change, ComparisonReport
-from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, ModelUsageReport, Reason, RunReport
+from agent_eval.results.report import CaseReport, CaseStatus, CaseUsageReport, MetricReport, Reason, RunReport
 
 
 def known(eval_id: str, status: CaseStatus, *metrics: MetricReport, content: str = "", **more: object) -> CaseReport:
@@ -193,8 +193,11 @@ def test_compare__costs_tokens_and_seconds() -> None:
     head = run_of(scored("a", 0.9, runs=2, duration=3.0), scored("new", 0.9, duration=99.0))
     base = run_of(scored("a", 0.9, duration=1.0))
     head.cases[0].runs[0].usage.output_tokens = 164
-    head.model_usage = [ModelUsageReport(model="m", calls=3, cost=0.25), ModelUsageReport(model="n", calls=1, cost=0.5)]
-    base.model_usage = [ModelUsageReport(model="m", calls=3, cost=None)]
+    head.case_usage = [
+        CaseUsageReport(case_id="a", purpose=purpose, model="m", calls=3, cost=cost)
+        for purpose, cost in (("agent", 0.25), ("safety_v1", 0.5), ("agent-again", 9.0), ("agent-base", 9.0))
+    ]
+    base.case_usage = [CaseUsageReport(case_id="a", purpose="agent", model="m", calls=3, cost=None)]
     comparison = compare(head, base)
     assert (comparison.duration.head, comparison.duration.base) == (3.0, 1.0)
     assert (comparison.tokens.head, comparison.tokens.base) == (926.0, 876.0)

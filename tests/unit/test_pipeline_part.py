@@ -12,7 +12,7 @@ from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, Eva
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.pipeline._part import _share, part_verdict
+from agent_eval.pipeline._part import _shares, part_verdict
 from agent_eval.results import RunError, ShardReport
 from agent_eval.settings import read_settings
 
@@ -39,10 +39,9 @@ def test_share__all_parts_together_never_exceed_the_whole(tmp_path: Path) -> Non
     )
     settings, _ = read_settings(tmp_path)
 
-    shares = [_share([file], {f"x.test.json:{name}"}, settings) for name in ("a", "b", "s")]
-
-    assert {everywhere for _, everywhere in shares} == {sum(here for here, _ in shares)}
-    assert all(here > 0 for here, _ in shares)
+    for shares in zip(*(_shares([file], {f"x.test.json:{name}"}, settings) for name in ("a", "b", "s")), strict=True):
+        assert {share.everywhere for share in shares} == {sum(share.here for share in shares)}
+        assert all(share.here > 0 for share in shares)
 
 
 @pytest.mark.parametrize(("owners", "remedy"), [("gate gate", "tools"), ("gate provider", "again")])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from report_samples import case, metric
+import pytest
+from report_samples import case, metric, report
 
 from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import UsageEntry
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
-from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
-from agent_eval.results.report import CaseReport, MetricReport
+from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
+from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport
 
 
 def test_backends__are_shown_for_the_metrics_that_have_two() -> None:
@@ -94,3 +95,24 @@ def test_conversations_that_their_limit_ended__are_named() -> None:
     assert truncation_notes([led("a", None), led("b", "stop-signal")]) == []
     cases = [led("a", "stop-signal", "turn-limit"), led("b", "turn-limit", "turn-limit"), led("fixed turns", None)]
     assert truncation_notes(cases) == ["3 of 4 simulated conversations ended at max_allowed_invocations (a, b)"]
+
+
+@pytest.mark.parametrize(
+    ("costs", "text"),
+    [
+        ([], ""),
+        ([("agent", 0.31)], "$0.31 (agent)"),
+        (
+            [("agent", 0.31), ("agent-again", 0.03), ("safety_v1", 0.05), ("hallucinations_v1", 0.03)],
+            "$0.42 (agent $0.31, runs again $0.03, judges $0.08)",
+        ),
+        ([("agent", None), ("user-simulator", 1.5)], "$1.50 (simulated users; no price is known for m)"),
+        ([("agent", None)], "no price is known for m"),
+    ],
+)
+def test_bill__sum_and_parts(costs: list[tuple[str, float | None]], text: str) -> None:
+    made = report("passed", [])
+    made.case_usage = [
+        CaseUsageReport(case_id="c", purpose=purpose, model="m", calls=1, cost=cost) for purpose, cost in costs
+    ]
+    assert bill(made) == text

@@ -46,6 +46,7 @@ ONE: Facts = {
     "agents": ["home"],
     "metric": "pass",
     "metrics": ["tool_trajectory_avg_score"],
+    "models": ["gemini-x"],
     "decided": {"greets": [1.0, 0.5]},
     "rate": 1.0,
     "turn": 2,

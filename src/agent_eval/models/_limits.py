@@ -191,6 +191,20 @@ class Meter:
         self.spent.cost += cost
         self._changed.set()
 
+    @property
+    def has_max_cost(self) -> bool:
+        """Whether there is a limit in US dollars."""
+        return self._budget.max_cost is not None
+
+    def pay(self, cost: float) -> ModelFailure | None:
+        """Adds what the agent's own model calls cost, in US dollars. Returns why nothing more may be spent."""
+        self.spent.cost += cost
+        limit = self._budget.max_cost
+        if limit is None or self.spent.cost < limit:
+            return None
+        spent = f"{_dollars(self.spent.cost)} is spent"
+        return ModelFailure("budget", f"The budget of {_dollars(limit)} is used up: {spent}.", "Raise `max-cost`.")
+
     def failed(self, failure: ModelFailure) -> None:
         """Records why an attempt failed. It counts towards the budget, since the provider may bill it."""
         self._failed += 1

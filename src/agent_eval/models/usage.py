@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_eval.models.protocol import ModelRequest, ModelUsage
@@ -58,6 +59,8 @@ promotional price, and those whose price changed in the summer of 2026, are left
 
 The table is not replaced by genai-prices: importing it takes 0.4 s of CPU and 96 MB of memory (0.2.3, measured)."""
 
+_VERSION = re.compile(r"-(?:\d{3}|\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+"""The end of a model's name that is a version of it."""
 _MAX_PRICE = 1e9
 """US dollars per million tokens. Larger values would make sums meaningless."""
 
@@ -82,6 +85,17 @@ def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
                 raise ValueError(f"[prices] {model!r}: `{key}` must be US dollars per million tokens, not {value!r}")
         prices[model] = Price(**{key: float(value) for key, value in entry.items()})
     return prices
+
+
+def price_of_agent(model: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price of a model by the name that an agent or its provider uses; None if it is unknown.
+
+    Args:
+        model: E.g. `gemini-2.5-flash`, `openai/gpt-4o`, `gpt-4o-2024-08-06`.
+        prices: By name. A version has the price of its model, unless it has its own.
+    """
+    last = model.rpartition("/")[2]
+    return next((prices[name] for name in (model, last, _VERSION.sub("", last)) if name in prices), None)
 
 
 def add_usage(left: ModelUsage, right: ModelUsage) -> ModelUsage:
@@ -161,8 +175,12 @@ class Ledger:
 
     def add(self, request: ModelRequest, entry: UsageEntry) -> None:
         """Adds the usage of a request; the labels are taken from the request."""
-        key = (request.case_id, request.purpose, request.model)
-        start = UsageEntry(case_id=request.case_id, purpose=request.purpose, model=request.model)
+        self.book(replace(entry, case_id=request.case_id, purpose=request.purpose, model=request.model))
+
+    def book(self, entry: UsageEntry) -> None:
+        """Adds usage by its own labels."""
+        key = (entry.case_id, entry.purpose, entry.model)
+        start = UsageEntry(case_id=entry.case_id, purpose=entry.purpose, model=entry.model)
         self._entries[key] = _plus(self._entries.get(key, start), entry)
 
     def entries(self) -> list[UsageEntry]:

@@ -151,7 +151,15 @@ class BaseCheckout:
         journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(self._store, journal)
         tapes = None if head.tapes is None else head.tapes.for_base()
-        resources = Resources(journal=journal, limiter=head.limiter, models=head.models, until=head.until, tapes=tapes)
+        resources = Resources(
+            journal=journal,
+            limiter=head.limiter,
+            models=head.models,
+            until=head.until,
+            tapes=tapes,
+            bill=head.bill,
+            purpose="agent-base",
+        )
         self._checkout = await self.stack.enter_async_context(
             open_checkout(settings, context, choices, isolation, resources)
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.core.limiter import Limiter
     from agent_eval.models.pool import ModelPool
+    from agent_eval.pipeline._bill import Bill
     from agent_eval.results import CaseReport
     from agent_eval.runner import Journal, Plan, Tapes
     from agent_eval.settings import Settings
@@ -48,6 +49,10 @@ class Checkout:
     """`time.monotonic()` at which the whole run must have ended."""
     tapes: Tapes | None = None
     """Answers tool calls; None: all tools run."""
+    bill: Bill | None = None
+    """None: the agents' answers come from files."""
+    purpose: str = "agent"
+    """What the bill calls its runs."""
     opened: Mapping[str, OpenedFiles] = field(default_factory=dict)
     """The files that the agents open, by the plan's keys, complete when they have been closed; empty if no one needs
     them."""
@@ -68,7 +73,8 @@ class Checkout:
         """
         from agent_eval.runner import Execution, Limits
 
-        settings = self.settings
+        settings, bill = self.settings, self.bill
+        purpose = f"{self.purpose}-again" if plan.first_run and self.purpose == "agent" else self.purpose
         self.run_ids += [planned.run_id(number) for planned, number in plan.runs()]
         execution = Execution(
             plan=plan,
@@ -85,6 +91,7 @@ class Checkout:
             limiter=self.limiter,
             tools=self.tapes,
             model=self.models,
+            bill=lambda recording: bill.add(recording, purpose) if bill is not None else None,
             on_progress=self.context.progress,
             stop=self.context.stop,
         )
@@ -157,6 +164,9 @@ class Resources:
     until: float
     """`time.monotonic()` at which the whole run must have ended."""
     tapes: Tapes | None = None
+    bill: Bill | None = None
+    purpose: str = "agent"
+    """What the bill calls the runs."""
 
 
 @contextlib.asynccontextmanager
@@ -182,4 +192,6 @@ async def open_checkout(
             models=resources.models,
             until=resources.until,
             tapes=resources.tapes,
+            bill=None if all(choice.driver.reads_file for choice in choices.by_file.values()) else resources.bill,
+            purpose=resources.purpose,
         )

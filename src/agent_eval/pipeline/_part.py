@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models import Budget
     from agent_eval.models.pool import ModelPool
+    from agent_eval.pipeline._bill import Bill
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._parts import Parts
     from agent_eval.pipeline.context import RunContext
@@ -129,21 +130,39 @@ def plan_part(settings: Settings, files: Sequence[LoadedFile], plan: Plan, weigh
         weights_from="recorded" if weights_from_file else "turns",
     )
     limits = (settings.max_judge_calls, settings.max_tokens, settings.max_cost)
-    share = (0, 0) if limits == (None, None, None) else _share(files, mine, settings)
+    shares = (_Share(), _Share()) if limits == (None, None, None) else _shares(files, mine, settings)
     return PartPlan(
         plan=plan.more(mine, plan.num_runs, first_run=plan.first_run),
         shard=shard,
-        budget=_budget(settings, share),
+        budget=_budget(settings, *shares),
     )
 
 
-def _share(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Settings) -> tuple[int, int]:
-    """The expected model calls of some cases, and those of all."""
+@dataclass(kw_only=True)
+class _Share:
+    """Expected calls of some cases, and of all."""
+
+    here: int = 0
+    everywhere: int = 0
+
+    def add(self, calls: int, *, is_here: bool) -> None:
+        self.everywhere += calls
+        self.here += calls if is_here else 0
+
+    def of(self, limit: int | None) -> int | None:
+        """The share of a limit, rounded down: the parts together never exceed the limit."""
+        return limit if limit is None or not self.everywhere else limit * self.here // self.everywhere
+
+
+def _shares(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Settings) -> tuple[_Share, _Share]:
+    """The share of some cases in the calls of judges and simulated users, and in these together with the turns that
+    the agent answers.
+    """
     from agent_eval.pipeline.context import default_model
     from agent_eval.runner.cost_estimate import estimate
 
     model = default_model(settings)
-    here = everywhere = 0
+    judged, paid = _Share(), _Share()
     for file in files:
         for selected in file.cases:
             # Each case by itself: the shares must not depend on the other cases of a part, or their sum exceeds 1.
@@ -153,24 +172,21 @@ def _share(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Set
                 for criterion in estimate([alone], num_runs=settings.num_runs, default_model=model).with_model()
             ]
             calls = sum(max(each.least, 1) if each.most is None else each.most for each in ranges)
-            everywhere += calls
-            here += calls if f"{file.path}:{selected.case.eval_id}" in case_ids else 0
-    return here, everywhere
+            turns = max(len(selected.case.conversation or ()), 1) * settings.num_runs
+            is_here = f"{file.path}:{selected.case.eval_id}" in case_ids
+            judged.add(calls, is_here=is_here)
+            paid.add(calls + turns, is_here=is_here)
+    return judged, paid
 
 
-def _budget(settings: Settings, share: tuple[int, int]) -> Budget:
-    """The part's share of each limit, rounded down: the parts together never exceed the limit."""
+def _budget(settings: Settings, judged: _Share, paid: _Share) -> Budget:
+    """The part's share of each limit."""
     from agent_eval.models import Budget
 
-    here, everywhere = share
-
-    def of(limit: int | None) -> int | None:
-        return limit if limit is None or not everywhere else limit * here // everywhere
-
-    cost = of(None if settings.max_cost is None else int(settings.max_cost * 1e6))
+    cost = paid.of(None if settings.max_cost is None else int(settings.max_cost * 1e6))
     return Budget(
-        max_calls=of(settings.max_judge_calls),
-        max_tokens=of(settings.max_tokens),
+        max_calls=judged.of(settings.max_judge_calls),
+        max_tokens=judged.of(settings.max_tokens),
         max_cost=None if cost is None else cost / 1e6,
     )
 
@@ -226,21 +242,27 @@ def empty_part(settings: Settings, context: RunContext, part: PartPlan, report: 
     return write(settings, context, report, Recorded(runs=(), cases=()))
 
 
-def limit_models(settings: Settings, models: ModelPool | None, part: PartPlan | None, parts: Parts | None) -> None:
-    """Gives a part its share of the budget, and a merge what its parts left of it, together with their replies."""
-    if models is None:
-        return
+def open_bill(settings: Settings, models: ModelPool | None, part: PartPlan | None, parts: Parts | None) -> Bill:
+    """What counts the costs. A part has its share of the budget; a merge has what its parts left of it, together with
+    the replies of their judges.
+    """
+    from agent_eval.models import Meter
+    from agent_eval.pipeline._bill import Bill
+
+    asked = model_settings(settings)
+    meter = Meter(asked.budget) if models is None else models.meter
     if part is not None:
-        models.meter.limit(part.budget)
+        meter.limit(part.budget)
     if parts is not None:
-        models.meter.limit(model_settings(settings).budget, parts.spent)
-        if settings.judge_cache != "off":
+        meter.limit(asked.budget, parts.spent)
+        if models is not None and settings.judge_cache != "off":
             parts.copy_replies(settings.root / settings.judge_cache)
+    return Bill(prices=asked.prices, meter=meter)
 
 
-def spending(models: ModelPool | None, report: RunReport, parts: Parts | None) -> Iterable[str]:
-    """Adds the usage of models to a report, including that of merged parts, and returns notices about it."""
-    from agent_eval.report.phrases import backend_notes, missing_verdict_notes, truncation_notes
+def spending(models: ModelPool | None, bill: Bill, report: RunReport, parts: Parts | None) -> Iterable[str]:
+    """Adds what agents, judges and simulated users used to a report, also in merged parts; returns notices about it."""
+    from agent_eval.report.phrases import backend_notes, missing_verdict_notes, say, truncation_notes
     from agent_eval.report.views import (
         case_usage_report,
         close_vote_notes,
@@ -250,9 +272,18 @@ def spending(models: ModelPool | None, report: RunReport, parts: Parts | None) -
     )
     from agent_eval.results import sum_case_usage, sum_model_usage
 
-    if models is None:
-        return []
     earlier = [result.report for result in parts.results] if parts is not None else []
+    judged = [] if models is None else models.ledger.entries()
+    report.case_usage = sum_case_usage(
+        [
+            *(usage for other in earlier for usage in other.case_usage),
+            *map(case_usage_report, [*bill.ledger.entries(), *judged]),
+        ]
+    )
+    unpriced = {usage.model for usage in report.case_usage if usage.purpose.startswith("agent") and usage.cost is None}
+    notices = [say("unpriced", models=sorted(unpriced))] if unpriced and bill.is_limited else []
+    if models is None:
+        return notices
     saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
     report.model_usage = sum_model_usage(
         [
@@ -262,11 +293,9 @@ def spending(models: ModelPool | None, report: RunReport, parts: Parts | None) -
     )
     for usage in report.model_usage:
         usage.saved_votes = saved[usage.model]
-    report.case_usage = sum_case_usage(
-        [
-            *(usage for other in earlier for usage in other.case_usage),
-            *map(case_usage_report, models.ledger.entries()),
-        ]
-    )
     remarks = [backend_notes, close_vote_notes, missing_verdict_notes, truncation_notes]
-    return [*map(usage_line, report.model_usage), *(line for remark in remarks for line in remark(report.cases))]
+    return [
+        *notices,
+        *map(usage_line, report.model_usage),
+        *(line for remark in remarks for line in remark(report.cases)),
+    ]

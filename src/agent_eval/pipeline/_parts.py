@@ -193,14 +193,14 @@ class Parts:
 
     @property
     def spent(self) -> Spent:
-        """Model usage of all parts and attempts."""
+        """Calls and tokens of judges and simulated users in all parts and attempts, and what all models cost there."""
         from agent_eval.models import Spent
 
         usage = [model for result in self.results for model in result.report.model_usage]
         return Spent(
             calls=sum(model.calls for model in usage),
             tokens=sum(sum(filter(None, (m.input_tokens, m.output_tokens, m.thought_tokens))) for m in usage),
-            cost=sum(model.cost or 0.0 for model in usage),
+            cost=sum(case.cost or 0.0 for result in self.results for case in result.report.case_usage),
         )
 
     def to_report(self) -> MergeReport:

@@ -25,7 +25,7 @@ from agent_eval.pipeline._files import baseline_problems, find, plan_runs, polic
 from agent_eval.pipeline._opened import opened_reports
 from agent_eval.pipeline._part import (
     empty_part,
-    limit_models,
+    open_bill,
     plan_part,
     read_shard_plan,
     run_part,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
+    from agent_eval.pipeline._bill import Bill
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
@@ -67,6 +68,7 @@ class _Planned:
     """With `mode: merge`: the results that take the place of runs."""
     choices: AgentChoices
     models: ModelPool | None
+    bill: Bill
     tapes: Tapes | None
     rules: HeldRules
     base: BaselineOutcome | None
@@ -123,7 +125,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         if part is not None:
             context.log(f"agent-eval: {part.first_line}")
             draft.shard = part.shard
-        limit_models(settings, models, part, parts)
+        bill = open_bill(settings, models, part, parts)
         silent = without.models if without is not None else frozenset()
         if any(use.model not in silent for use in uses):
             _log_plan(settings, context, ruled, silent)
@@ -137,6 +139,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             parts=parts,
             choices=choices,
             models=models,
+            bill=bill,
             tapes=tapes,
             rules=rules,
             base=affected.base,
@@ -245,7 +248,9 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             load_meanwhile(settings, compares=compares, waits=waits, starts=waits and choices.runs_here)
         )
         limiter = Limiter.of(settings.concurrency, remote=choices.remote)
-        resources = Resources(journal=journal, limiter=limiter, models=models, until=until, tapes=planned.tapes)
+        resources = Resources(
+            journal=journal, limiter=limiter, models=models, until=until, tapes=planned.tapes, bill=planned.bill
+        )
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
             open_base_checkout(checkout, plan, choices) as base_checkout,
@@ -273,7 +278,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         report.warnings = [text(note, base) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.notices += [
             *pass_rates_notices(report.pass_rates),
-            *spending(models, report, planned.parts),
+            *spending(models, planned.bill, report, planned.parts),
             *(text(note, base) for note in verdict.notes if note.code != QUARANTINED_BROKEN and note not in said),
         ]
         if planned.tapes is not None:

@@ -59,6 +59,7 @@ class Facts(TypedDict, total=False):
     """1-based."""
     metric: str
     metrics: list[str]
+    models: list[str]
     turn: int
     """1-based; 0 for the whole conversation."""
     expected: int

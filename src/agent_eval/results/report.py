@@ -251,11 +251,12 @@ class ModelUsageReport(WireModel):
 
 
 class CaseUsageReport(ReportModel):
-    """Usage of one model by one criterion, or the simulated user, for one case, including runs of the base branch."""
+    """Usage of one model by the agent, a criterion or the simulated user, for one case, including the base's runs."""
 
     case_id: str
     purpose: str
-    """The metric, or `user-simulator`."""
+    """The metric, or `user-simulator`. The agent's own calls are `agent`, those in extra runs `agent-again`, those in
+    runs of the base branch `agent-base`."""
     model: str
     calls: int
     """Attempts that were sent."""
@@ -343,7 +344,7 @@ class RunReport(_ComputingReport):
     model_usage: list[ModelUsageReport] = Field(default_factory=list)
     """By model, sorted by name; empty if no model was called."""
     case_usage: list[CaseUsageReport] = Field(default_factory=list)
-    """By case, criterion and model, in this sort order."""
+    """By case, purpose and model, in this sort order."""
     warnings: list[str] = Field(default_factory=list)
     """Sentences for the top of every report, e.g. about a quarantined case that is broken now."""
     notices: list[str] = Field(default_factory=list)

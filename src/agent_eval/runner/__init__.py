@@ -33,3 +33,4 @@ from agent_eval.runner.plan import (
     source_fingerprint,
 )
 from agent_eval.runner.replay import Tapes
+from agent_eval.runner.usage import usage_by_model

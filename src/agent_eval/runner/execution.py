@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,11 +12,12 @@ from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricF
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.text import plural, short_name, shorten
-from agent_eval.criteria import CustomMetric, error_of, inference_call_count, token_usage, unlabelled
-from agent_eval.results import Recording, RunError, Usage
+from agent_eval.criteria import CustomMetric, error_of, unlabelled
+from agent_eval.results import Recording, RunError
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
 from agent_eval.runner.replay import CaseTools, Tapes
+from agent_eval.runner.usage import usage_of
 from agent_eval.simulation import CODES as SIMULATOR_CODES
 from agent_eval.simulation import SimulatorFailure, Stop, user_of
 
@@ -74,6 +74,8 @@ class Execution:
     """Answers tool calls from recordings; None: all tools run."""
     model: Model | None = None
     """Simulates the users of scenarios; None if no case has one."""
+    bill: Callable[[Recording], RunError | None] = lambda _: None
+    """Is given each new recording. Returns why no further run may begin."""
     on_progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to stop early: active runs are cancelled, and the rest do not run."""
@@ -84,6 +86,7 @@ class Execution:
     _failures: dict[str, AgentFailure] = field(default_factory=dict)
     _counts: dict[CaseStatus, int] = field(default_factory=dict)
     _halt: RunError | None = None
+    _used_up: bool = False
     _halted: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> list[CaseReport]:
@@ -117,6 +120,13 @@ class Execution:
     async def _watch(self) -> None:
         await self.stop.wait()
         self._halt_runs(_STOPPED, "The gate was stopped before this run ended", "Run it again with --resume.")
+
+    def _pay(self, recording: Recording) -> None:
+        """Begins no further run if the budget is used up. Runs in progress are paid for, so they end."""
+        used_up = self.bill(recording)
+        if used_up is not None:
+            self._used_up = True
+            self._halt = self._halt or used_up
 
     def _halt_runs(self, kind: str, message: str, hint: str) -> None:
         if self._halt is None:
@@ -173,8 +183,11 @@ class Execution:
             unready = await self._unready(planned)
             if unready is None:
                 async with self.limiter.slot() as place:
+                    if self._used_up:
+                        return
                     recording = await self._record(planned, run, place)
                 self.journal.add(recording)
+                self._pay(recording)
             else:  # The agent was not called, so there is nothing to resume from.
                 recording = await self._record(planned, run, error=unready)
             await self._note(planned, await self._score(planned, recording))
@@ -420,19 +433,4 @@ def run_error(failure: AgentFailure, turn: int | None) -> RunError:
         log_tail=shorten(failure.log_tail, _LOG) if failure.log_tail else None,
         turn=turn,
         no_key=failure.no_key,
-    )
-
-
-def usage_of(turns: Iterable[Invocation]) -> Usage:
-    """Model calls and tokens of some turns, counted as by token_usage_v1 (docs/criteria.md)."""
-    calls, tokens = 0, Counter[str]()
-    for turn in turns:
-        calls += int(inference_call_count(turn) or 0)
-        tokens.update({name: int(count) for name, count in token_usage(turn).items()})
-    return Usage(
-        model_calls=calls,
-        input_tokens=tokens.get("input_tokens"),
-        output_tokens=tokens.get("output_tokens"),
-        cached_tokens=tokens.get("cached_tokens"),
-        thought_tokens=tokens.get("reasoning_tokens"),
     )

@@ -236,7 +236,7 @@ class Settings:
     )
     max_cost: float | None = option(
         JUDGES,
-        "Maximum cost of judges and simulated users in US dollars; remaining criteria are reported as not evaluated.",
+        "Maximum cost in US dollars of agent, judges and simulated users together, where tokens and price are known.",
         parse=parsers.optional(parsers.dollars),
         metavar="USD",
         basic=True,

@@ -224,8 +224,9 @@ def _tokens(run: RunResult) -> float | None:
 
 
 def _cost(report: RunReport) -> float | None:
-    """US dollars for all models; None without model calls, or if a price is missing."""
-    costs = [usage.cost for usage in report.model_usage]
+    """US dollars for all models, without the agent's extra runs; None without model calls, or if a price is missing."""
+    used = (usage for usage in report.case_usage if usage.calls and usage.purpose not in {"agent-again", "agent-base"})
+    costs = [usage.cost for usage in used]
     prices = [cost for cost in costs if cost is not None]
     return sum(prices) if costs and len(prices) == len(costs) else None
 

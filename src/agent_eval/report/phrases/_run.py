@@ -24,6 +24,12 @@ def part(part: int, total: int, runs: int, count: int, remedy: str) -> str:
     return f"part {part} of {total}; `agent-eval merge` decides; {state}"
 
 
+def unpriced(models: Sequence[str]) -> str:
+    names = listed([name or "a model without a name" for name in models], _MOST_AGENTS)
+    what = "whose price is unknown: add it" if len(models) == 1 else "whose prices are unknown: add them"
+    return f"`max-cost` does not include {names}, {what} to `[prices]`"
+
+
 def part_throttled(count: int) -> str:
     return (
         "The model provider refused requests of this part (429 or 503). All parts together make up to "

@@ -12,7 +12,7 @@ from agent_eval.report.views._findings import (
     reason_lines,
 )
 from agent_eval.report.views._significance import shown_word
-from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
+from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views._visible import folded, one_line, visible
 from agent_eval.report.views.conversation import LABELS, CaseView, RowKind, TurnView, case_view, rows
 from agent_eval.report.views.detail import Detail, fitting

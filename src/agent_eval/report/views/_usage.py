@@ -1,13 +1,16 @@
-"""What judges and simulated users spent, in a report and in a line."""
+"""What agents, judges and simulated users spent, in a report and in a line."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.models import UsageEntry
-from agent_eval.results import CaseReport, CaseUsageReport, ModelUsageReport
+from agent_eval.report.views._visible import one_line
+from agent_eval.report.views.numbers import cost_text
+from agent_eval.results import CaseReport, CaseUsageReport, ModelUsageReport, RunReport
+from agent_eval.simulation import PURPOSE
 
 
 def usage_report(entry: UsageEntry, saved_votes: int = 0) -> ModelUsageReport:
@@ -53,6 +56,33 @@ def saved_votes(cases: Iterable[CaseReport]) -> Counter[str]:
                     case {"model": str(model), "saved": int(saved)}:
                         saved_by_model[model] += saved
     return saved_by_model
+
+
+_PARTS = {"agent": "agent", "agent-again": "runs again", "agent-base": "the base's runs", PURPOSE: "simulated users"}
+"""What the purposes of usage are called. All others are criteria."""
+_MOST_UNPRICED = 3
+
+
+def bill(report: RunReport) -> str:
+    """What a run cost in all, and its parts: `$0.42 (agent $0.31, judges $0.08, runs again $0.03)`; "" if nothing is
+    known to have been spent.
+
+    Models without a price are named, since the sum lacks them.
+    """
+    costs: dict[str, float] = {}
+    unpriced: dict[str, None] = {}
+    for usage in report.case_usage:
+        if usage.cost is not None:
+            name = _PARTS.get(usage.purpose, "judges")
+            costs[name] = costs.get(name, 0.0) + usage.cost
+        elif usage.calls:
+            unpriced[one_line(usage.model) or "a model without a name"] = None
+    named = [name for name in (*_PARTS.values(), "judges") if name in costs]
+    parts = [f"{name} {cost_text(costs[name])}" for name in named] if len(named) > 1 else named
+    without = [f"no price is known for {listed([*unpriced], _MOST_UNPRICED)}"] if unpriced else []
+    if not costs:
+        return "".join(without)
+    return f"{cost_text(sum(costs.values()))} ({'; '.join([', '.join(parts), *without])})"
 
 
 def usage_line(usage: ModelUsageReport) -> str:

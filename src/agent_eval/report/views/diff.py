@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import plural
 from agent_eval.report.views import digest
+from agent_eval.report.views._usage import bill
 from agent_eval.report.views.grouping import change_counts
 from agent_eval.report.views.numbers import (
     NO_SCORE,
@@ -132,13 +133,9 @@ def _spending(report: RunReport, comparison: ComparisonReport | None, on_base: s
         if usages:
             spent = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages) / len(usages)
             yield f"{count_text(round(spent))} tokens"
-    if report.model_usage:
-        costs = [usage.cost for usage in report.model_usage]
-        known_costs = [cost for cost in costs if cost is not None]
-        now = cost_text(sum(known_costs)) if len(known_costs) == len(costs) else "an unknown sum"
+    if cost := bill(report):
         old = comparison.cost.base if comparison is not None else None
-        beside = "" if old is None else f" ({on_base} {cost_text(old)})"
-        yield f"{now}{beside} for judges and simulated users"
+        yield cost + ("" if old is None else f", {on_base} {cost_text(old)}")
 
 
 LISTED_APART = frozenset({"errored", "not_run", "quarantined"})

@@ -1,0 +1,64 @@
+"""What a run costs: the agent's own model calls, beside those of judges and simulated users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent_eval.models import Ledger, Meter, ModelUsage, Price, UsageEntry, price_of_agent
+from agent_eval.results import Recording, RunError
+from agent_eval.runner import usage_by_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bill:
+    """Counts what agents spend."""
+
+    prices: Mapping[str, Price]
+    meter: Meter
+    """Has the budget, which judges and simulated users share."""
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether `max-cost` is set."""
+        return self.meter.has_max_cost
+
+    def add(self, recording: Recording, purpose: str) -> RunError | None:
+        """Adds a run that has just been made.
+
+        Args:
+            recording: The run.
+            purpose: Why it was made, e.g. `agent`.
+
+        Returns:
+            Why no further run may begin.
+        """
+        cost = 0.0
+        for model, usage in usage_by_model(recording.invocations).items():
+            price = price_of_agent(model, self.prices)
+            tokens = ModelUsage(
+                input_tokens=usage.input_tokens,
+                output_tokens=None
+                if usage.output_tokens is None
+                else usage.output_tokens - (usage.thought_tokens or 0),
+                cached_tokens=usage.cached_tokens,
+                thought_tokens=usage.thought_tokens,
+            )
+            known = price is not None and tokens.input_tokens is not None
+            entry = UsageEntry(
+                case_id=recording.case_id,
+                purpose=purpose,
+                model=model,
+                calls=usage.model_calls,
+                replies=usage.model_calls,
+                usage=tokens,
+                cost=price.of(tokens) if price is not None and known else None,
+                unpriced_calls=0 if known else usage.model_calls,
+            )
+            self.ledger.book(entry)
+            cost += entry.cost or 0.0
+        spent = self.meter.pay(cost)
+        if spent is None:
+            return None
+        return RunError(kind=spent.kind, owner="gate", message=spent.message, hint=spent.hint)

@@ -1,0 +1,74 @@
+"""What a run costs: the agent's own model calls count, and `max-cost` limits the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gate_runs import Repository, repository_in
+
+PRICES = "[prices]\nscripted = { input = 100_000, output = 200_000 }\n"
+"""One dollar for ten tokens in, two for ten out: a run has two calls of 10 and 5 tokens: four dollars."""
+CASES = {f"case_{number}": "roll" for number in range(6)}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repo") as made:
+        made.agent("dice")
+        made.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8."))
+        (made.root / "agent-eval.toml").write_text(PRICES, encoding="utf-8")
+        yield made
+
+
+def test_bill__the_agents_calls_by_case(repository: Repository) -> None:
+    done = repository.gate("run", "--num-runs", "2")
+
+    assert done.code == 0, done.err
+    rows = [(usage.case_id, usage.purpose, usage.calls, usage.cost) for usage in done.report.case_usage]
+    assert rows == [(f"dice/evals/dice.test.json:{name}", "agent", 4, 8.0) for name in CASES]
+    assert all((usage.model, usage.input_tokens) == ("scripted", 40) for usage in done.report.case_usage)
+
+
+def test_bill__a_model_without_a_price_is_named(repository: Repository) -> None:
+    (repository.root / "agent-eval.toml").unlink()
+    done = repository.gate("run", "--max-cost", "1")
+
+    assert done.code == 0, "what is not known limits nothing"
+    assert {usage.cost for usage in done.report.case_usage} == {None}
+    assert "`max-cost` does not include scripted, whose price is unknown" in " ".join(done.report.notices)
+
+
+def test_bill__max_cost_ends_the_run(repository: Repository) -> None:
+    done = repository.gate("run", "--max-cost", "5", "--concurrency", "1")
+
+    assert done.code == 3, "some cases were not evaluated"
+    assert list(done.statuses.values()) == ["passed"] * 2 + ["not_run"] * 4
+    case = done.report.cases[-1]
+    assert case.reason is not None
+    assert (case.reason.code, done.report.verdict) == ("budget", "inconclusive")
+    assert "The budget of $5 is used up: $8 is spent" in case.reason.message
+    again = repository.gate("run", "--max-cost", "17", "--concurrency", "1", "--resume")
+    assert again.code == 0, "runs that were made before are not paid for again"
+
+
+def test_bill__answers_from_a_file_cost_nothing(repository: Repository) -> None:
+    first = repository.gate("run", output=repository.root / "first")
+    again = repository.gate("run", "--agent", "recorded:first", "--max-cost", "1", python=False)
+
+    assert (first.code, again.code) == (0, 0)
+    assert len(first.report.case_usage) == len(CASES)
+    assert again.report.case_usage == []
+
+
+def test_bill__parts_share_the_budget_and_the_merge_adds_up(repository: Repository) -> None:
+    for number in (1, 2):
+        folder = repository.root / "parts" / str(number)
+        part = repository.gate("run", "--shard", f"{number}/2", "--max-cost", "24", output=folder)
+        assert part.code == 0, part.err
+        assert "with 12 US dollars of the budget" in part.err
+    done = repository.gate("merge", "parts", "--max-cost", "24")
+
+    assert done.code == 0, done.err
+    assert sum(usage.cost or 0 for usage in done.report.case_usage) == 24.0
