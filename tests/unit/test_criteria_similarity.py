@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq, Levenshtein
-from rouge_score.rouge_scorer import RougeScorer
 
 from agent_eval.core.content import Content, Part, model_message, user_message
 from agent_eval.core.invocation import Invocation
@@ -315,6 +314,8 @@ class _Tokenizer:
 
 @given(st.text(st.sampled_from("abc ."), max_size=40), st.text(st.sampled_from("abc ."), max_size=40))
 def test_rouge__like_rouge_score(left: str, right: str) -> None:
+    from rouge_score.rouge_scorer import RougeScorer  # takes half a second, in each worker
+
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=_Tokenizer())
     reference = scorer.score(left, right)
     if min(len(tokenize(left)), len(tokenize(right))) < 2:

@@ -115,6 +115,7 @@ def test_statistics_docs__runs_paid_at_the_defaults() -> None:
     assert max(paid) <= 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [bench.NOTHING[0], bench.BROKEN[0], bench.ALL[0]])
 def test_statistics_docs__the_numbers_are_the_gates(name: str) -> None:
     """Some trials of the same seeds: as far from the table as chance allows, and no farther."""
@@ -126,6 +127,7 @@ def test_statistics_docs__the_numbers_are_the_gates(name: str) -> None:
     assert count == bench.run_chunk(cell, 0, 60)
 
 
+@pytest.mark.slow
 def test_statistics_docs__the_same_seed_gives_the_same_numbers_in_every_process() -> None:
     """Sets of strings have another order in each: runs must not be drawn in it."""
     code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15))"

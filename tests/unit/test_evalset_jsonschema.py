@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import re
 from pathlib import Path
@@ -30,10 +31,12 @@ from agent_eval.evalset.models.schema import EvalSet
 from agent_eval.evalset.parse.config import parse_config
 
 ROOT = Path(__file__).parents[2]
-EVAL_SET_SCHEMA = SCHEMAS["eval-set.schema.json"]()
-CONFIG_SCHEMA = SCHEMAS["test-config.schema.json"]()
-EVAL_SET = Draft202012Validator(EVAL_SET_SCHEMA)
-CONFIG = Draft202012Validator(CONFIG_SCHEMA)
+
+
+@functools.cache
+def validator(name: str) -> Any:
+    """Of `eval-set` or `test-config`."""
+    return Draft202012Validator(SCHEMAS[f"{name}.schema.json"]())
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -54,11 +57,12 @@ def test_schemas__are_valid(name: str) -> None:
 
 
 def test_schemas__descriptions() -> None:
-    definitions = EVAL_SET_SCHEMA["$defs"]
+    eval_set, config = validator("eval-set").schema, validator("test-config").schema
+    definitions = eval_set["$defs"]
     assert definitions["EvalCase"]["properties"]["rubrics"]["description"] == "Apply to every turn of the case."
     assert "sessionInput" in definitions["EvalCase"]["properties"]
-    assert "evalSetId" not in EVAL_SET_SCHEMA["properties"]
-    assert "tool_trajectory_avg_score" in CONFIG_SCHEMA["properties"]["criteria"]["properties"]
+    assert "evalSetId" not in eval_set["properties"]
+    assert "tool_trajectory_avg_score" in config["properties"]["criteria"]["properties"]
 
 
 def test_main__writes_all_schemas(tmp_path: Path) -> None:
@@ -84,16 +88,16 @@ def has_errors(problems: list[Problem]) -> bool:
 @pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS, *BAD_EVAL_SETS], ids=lambda sample: sample.name)
 def test_eval_set_schema__agrees_with_the_models(sample: Sample, tmp_path: Path) -> None:
     wrong = sample not in GOOD_SCENARIOS and has_errors(problems_of(sample, tmp_path))
-    assert EVAL_SET.is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
-        EVAL_SET.iter_errors(sample.value)
+    assert validator("eval-set").is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
+        validator("eval-set").iter_errors(sample.value)
     )
 
 
 @pytest.mark.parametrize("sample", [*GOOD_CONFIGS, *BAD_CONFIGS], ids=lambda sample: sample.name)
 def test_config_schema__agrees_with_the_models(sample: Sample) -> None:
     wrong = has_errors(config_problems(sample.value))
-    assert CONFIG.is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
-        CONFIG.iter_errors(sample.value)
+    assert validator("test-config").is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
+        validator("test-config").iter_errors(sample.value)
     )
 
 
@@ -149,4 +153,4 @@ def test_schemas__agree_on_mutated_files(data: st.DataObject) -> None:
         accepted = True
     except ValidationError:
         accepted = False
-    assert EVAL_SET.is_valid(value) == accepted, value
+    assert validator("eval-set").is_valid(value) == accepted, value
