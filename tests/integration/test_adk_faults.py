@@ -167,6 +167,7 @@ async def test_faults__cancelling_a_send_stops_the_turn_and_leaves_the_host(faul
     assert await pid(faulty) == before
 
 
+@pytest.mark.slow
 async def test_faults__a_hundred_megabytes_on_stdout(faulty: AdkAgent, logs: Path) -> None:
     started = time.monotonic()
     invocation = await say(faulty, "flood:100000000")
@@ -233,6 +234,7 @@ async def test_faults__odd_values_arrive_as_json(faulty: AdkAgent) -> None:
     assert not isinstance(response["nan"], float)
 
 
+@pytest.mark.slow
 async def test_faults__what_the_agent_left_behind_dies_with_its_host(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "logs") as agent:
         response = tool_responses((await say(agent, "stray")).intermediate_data)[0].response
@@ -240,6 +242,7 @@ async def test_faults__what_the_agent_left_behind_dies_with_its_host(tmp_path: P
     assert is_gone(response["pid"])
 
 
+@pytest.mark.slow
 async def test_faults__many_sessions_share_the_hosts(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "logs", workers=2) as agent:
         started = time.monotonic()
@@ -251,6 +254,7 @@ async def test_faults__many_sessions_share_the_hosts(tmp_path: Path) -> None:
         await asyncio.gather(*(session.close() for session in first))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen_from", ["idle", "loop"])
 async def test_faults__a_host_ends_when_the_gate_is_gone(tmp_path: Path, seen_from: str) -> None:
     script = tmp_path / "gate.py"
@@ -283,6 +287,7 @@ async def test_faults__a_host_ends_when_the_gate_is_gone(tmp_path: Path, seen_fr
     raise AssertionError("the host went on without its gate")
 
 
+@pytest.mark.slow
 async def test_faults__close_ends_sessions_in_flight_and_may_be_repeated(tmp_path: Path) -> None:
     agent = make("faults", tmp_path / "logs")
     await agent.start()
@@ -307,6 +312,7 @@ async def pid(agent: AdkAgent) -> int:
     return int(response["pid"])
 
 
+@pytest.mark.slow
 async def test_a_hanging_agent__the_message_has_its_own_line(logs: Path) -> None:
     async with running("waits", logs) as agent:
         await say(agent, "warm up")
@@ -320,6 +326,7 @@ async def test_a_hanging_agent__the_message_has_its_own_line(logs: Path) -> None
     assert all("asyncio/" not in (error.traceback or "") for error in errors.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blocked", "time_of_the_guilty"),
     [
@@ -345,6 +352,7 @@ async def test_a_blocked_loop__whatever_the_timing_the_neighbours_are_run_again_
     assert text_of(alone.final_response) == "done"
 
 
+@pytest.mark.slow
 async def test_a_blocked_loop__alone_is_the_agents(logs: Path) -> None:
     async with running("waits", logs) as agent:
         error = await failure(agent, "block:1.5", timeout=1)

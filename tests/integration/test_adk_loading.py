@@ -129,6 +129,7 @@ async def test_loading__an_agent_that_cannot_be_loaded(tmp_path: Path, name: str
     assert again.value.message == error.message
 
 
+@pytest.mark.slow
 async def test_start__an_import_that_hangs(tmp_path: Path) -> None:
     for seconds in (4, 12, 40):  # On a busy machine, importing ADK alone may take longer than the first.
         agent = make("hangs_at_import", tmp_path / "logs", start_timeout=seconds)
@@ -145,7 +146,7 @@ async def test_start__an_import_that_hangs(tmp_path: Path) -> None:
 async def test_loading__a_syntax_error_shows_the_line(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "agent.py").write_text("root_agent = (\n", encoding="utf-8")
-    agent = make("bad", tmp_path / "logs", root=tmp_path)
+    agent = make("bad", tmp_path / "logs", root=tmp_path, python=host_forks.command(adk_python()))
     with pytest.raises(AgentFailure, match="SyntaxError") as caught:
         await agent.start()
     await agent.close()

@@ -63,6 +63,7 @@ def _greeting(interpreter: AgentInterpreter, root: Path) -> str:
     return done.stdout.strip() or done.stderr
 
 
+@pytest.mark.slow
 async def test_versions__the_same_eval_files_with_each_agent_in_its_own_environment(
     made: TwoVersions, tmp_path: Path
 ) -> None:

@@ -154,6 +154,7 @@ async def test_adapter__scores_turns_and_refuses_what_it_can_not_use(tmp_path: P
     assert "must be a class of deepeval.metrics" in errors[3].message
 
 
+@pytest.mark.slow
 async def test_adapter__without_a_judge_or_without_deepeval(tmp_path: Path) -> None:
     async with hosts(tmp_path) as runner:
         shows = await evaluate(runner, "Shows")

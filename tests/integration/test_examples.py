@@ -161,6 +161,7 @@ def the_first_failed_case_shows_what_the_tool_returned(output: Path) -> None:
     assert shown.index("Turn off the lamp") < shown.index(result[1]) < shown.index("The bedroom lamp is now off.")
 
 
+@pytest.mark.slow
 def test_examples__the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Path) -> None:
     with served("--latency", "0.05", "--first", "503") as url:
         variables = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "secret-of-the-test"}

@@ -266,6 +266,7 @@ def test_only_affected__parts_are_merged_and_an_unknown_part_gives_no_list(lab: 
     assert merged["agents/plain"].unseen == "a part of the run does not say which files it opened"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [(("--tools", "replay"), "its tools did not run"), (("--agent-setup", "true"), "`agent-setup` runs programs")],

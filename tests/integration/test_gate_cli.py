@@ -344,6 +344,7 @@ def test_run__standard_output_is_a_closed_pipe(repository: Repository) -> None:
     assert (repository.root / "agent-eval-results" / "results.json").exists()
 
 
+@pytest.mark.slow
 def test_run__standard_error_is_a_closed_pipe(repository: Repository) -> None:
     read, write = os.pipe()
     os.close(read)
@@ -354,6 +355,7 @@ def test_run__standard_error_is_a_closed_pipe(repository: Repository) -> None:
     assert "Passed" in out
 
 
+@pytest.mark.slow
 def test_validate__standard_output_is_a_closed_pipe(repository: Repository) -> None:
     (repository.root / "evals" / "broken.test.json").write_text("{", encoding="utf-8")
     read, write = os.pipe()
@@ -382,6 +384,7 @@ def test_output_dir__is_a_file(repository: Repository) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_run__in_a_c_locale(repository: Repository) -> None:
     repository.evals("evals/cjk.test.json", {"关灯": "关灯 💡"})
     record(repository, "good.json", {"good": "turned on", "long": "a b c d e f g h"})

@@ -146,6 +146,7 @@ def recorded(repository: Repository, answers: Mapping[str, str]) -> None:
     (repository.root / "answers.json").write_text(json.dumps(listed), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_custom_metrics__a_package_brings_a_criterion(repository: Repository, tmp_path: Path) -> None:
     points = {"asks_back": "asks_back:make", "response_match_score": "asks_back:takes_over", "gone": "asks_back:gone"}
     install(tmp_path / "site", "asks_back", points, PACKAGE)

@@ -19,6 +19,7 @@ from gate_runs import AGENT_EVAL, MARK, Repository, repository_in
 
 from agent_eval.results.folder import InUse, locked
 
+SLOW = pytest.mark.slow
 RUN = ("run", "evals", "--agent", "recorded:recordings/good.json")
 
 
@@ -50,7 +51,9 @@ def verdict(repository: Repository) -> str:
     return str(json.loads(output.read_text("utf-8"))["verdict"])
 
 
-@pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
+@pytest.mark.parametrize(
+    "streams", [">/dev/full 2>/dev/full", *(pytest.param(each, marks=SLOW) for each in (">&-", "<&- >&- 2>&-"))]
+)
 def test_run__standard_streams_that_are_closed_or_full_change_nothing(repository: Repository, streams: str) -> None:
     if "full" in streams and not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
@@ -60,12 +63,14 @@ def test_run__standard_streams_that_are_closed_or_full_change_nothing(repository
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_run__an_error_with_closed_streams_is_an_error_still(repository: Repository) -> None:
     (repository.root / "evals" / "test_config.json").write_text('{"criteria": {"no_such_metric": 1}}', "utf-8")
     assert in_shell(repository, 'exec "$@" >&- 2>&-', *RUN).returncode == 2
     assert verdict(repository) == "invalid"
 
 
+@pytest.mark.slow
 def test_validate__a_closed_standard_output_changes_nothing(repository: Repository) -> None:
     assert in_shell(repository, 'exec "$@" >&-', "validate").returncode == 0
 
@@ -147,7 +152,7 @@ def test_dropped_capabilities__are_no_traceback_and_say_what_is_missing(tmp_path
 
 
 @as_root
-@pytest.mark.parametrize("closed", ["results", "."])
+@pytest.mark.parametrize("closed", ["results", pytest.param(".", marks=SLOW)])
 def test_output_directory__that_cannot_be_written_names_its_owner(repository: Repository, closed: str) -> None:
     folder = repository.root / closed
     folder.mkdir(exist_ok=True)

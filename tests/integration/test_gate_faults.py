@@ -166,6 +166,7 @@ def test_faults__an_agent_that_kills_its_hosts_and_their_template_in_each_run(ne
     assert new_hosts.left_behind() == []
 
 
+@pytest.mark.slow
 def test_faults__only_the_guilty_one_of_many_in_flight_fails(repository: Repository) -> None:
     waiting = {f"in flight {number}": "sleep:1.5" for number in range(3)}
     repository.evals("evals/many.test.json", {**waiting, "guilty": ["sleep:0.3", "os._exit"]})

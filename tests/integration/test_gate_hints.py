@@ -232,6 +232,7 @@ def test_agent_cwd__that_the_base_does_not_have(repository: Repository) -> None:
     assert "The base has no directory data, which `agent-cwd` names." in baseline.message
 
 
+@pytest.mark.slow
 def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
     repository = suite(tmp_path / "repo")  # `bot` repeats what it is asked.
     shutil.copytree(repository.root / "bot", repository.root / "broken")

@@ -150,6 +150,7 @@ def test_swapping_the_ids_of_two_cases__does_not_swap_their_policy(lab: Lab) -> 
     assert done.report.blocking == ["evals/bot.evalset.json:flaky_x"]
 
 
+@pytest.mark.slow
 def test_a_quarantined_case_that_is_broken_now__is_at_the_top_of_every_report(lab: Lab) -> None:
     lab.commit({}, **{"agent-eval.toml": RULES.format(expires=SOON)})
     assert lab.base_run().code == 0

@@ -102,6 +102,7 @@ def test_pull_request__fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_
     assert any(notice.startswith("`fail-fast` had no effect") for notice in done.report.notices)
 
 
+@pytest.mark.slow
 def test_pushing_until_it_is_green__is_noticed(lab: Lab, github: FakeGitHub) -> None:
     """The second push is lucky in its screening: its first answer is right and all others are wrong."""
     lab.base_run()
@@ -162,6 +163,7 @@ def test_the_first_pull_request__has_no_baseline_and_says_so(lab: Lab) -> None:
     assert report.baseline.message.split(".")[0][:40] in (job / "summary").read_text("utf-8").replace("&#8203;", "")
 
 
+@pytest.mark.slow
 def test_pull_request__history_grows_with_every_push(lab: Lab) -> None:
     first = lab.base_run().report
     lab.commit({}, README__md="two")
@@ -319,6 +321,7 @@ def test_link__adds_the_report_to_the_comment_of_this_run_only(lab: Lab, github:
     assert ours(lab) == newer
 
 
+@pytest.mark.slow
 def test_link__makes_no_comment_and_links_no_fork(lab: Lab, github: FakeGitHub) -> None:
     url = f"{github.server_url}/octo/shop/actions/runs/71/artifacts/5"
     lab.pull_request(7, {}, "--comment", "never")

@@ -44,7 +44,7 @@ def interrupted(repository: Repository, runs: Path, number: signal.Signals) -> N
     repository.finish(process, begun=time.monotonic(), timeout=30, output=None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_resume__it_finishes_without_running_again_what_is_done(
     repository: Repository, runs: Path, number: signal.Signals
 ) -> None:
@@ -65,6 +65,7 @@ def test_resume__it_finishes_without_running_again_what_is_done(
         assert len(paid(runs)) == 6 + 5, "a run that is complete leaves nothing to resume"
 
 
+@pytest.mark.slow
 def test_resume__a_changed_agent_or_case_runs_again(repository: Repository, runs: Path, tmp_path: Path) -> None:
     cases = {**CASES, "slow": "wait:1.5"}
     repository.evals("counted/evals/some.test.json", cases)
@@ -86,6 +87,7 @@ def test_resume__a_changed_agent_or_case_runs_again(repository: Repository, runs
         assert len(paid(runs)) - before == len(cases)
 
 
+@pytest.mark.slow
 def test_resume__an_agent_beside_the_results_can_be_resumed_too(repository: Repository, runs: Path) -> None:
     # The agent's directory is the repository itself, so what we write lies inside it.
     for path in (repository.root / "counted").iterdir():

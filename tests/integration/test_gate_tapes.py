@@ -392,6 +392,7 @@ OBJECT_MUTATIONS: Mapping[str, tuple[str, str, str]] = {
 """Other objects of an unchanged file: the tool before and after, and what the message says."""
 
 
+@pytest.mark.slow
 def test_replay__another_object_of_an_unchanged_file_is_not_green(tmp_path: Path) -> None:
     with repository_in(tmp_path / "repo") as repository:
         shutil.copy(FIXTURES / "scripted_model.py", repository.root)
@@ -453,6 +454,7 @@ root_agent = LlmAgent(name="shop", model=scripted(script), tools=[price])
 '''
 
 
+@pytest.mark.slow
 def test_replay__the_base_branch_gets_the_tapes_of_the_head(tmp_path: Path) -> None:
     runs = tmp_path / "runs.txt"
     runs.touch()
@@ -533,6 +535,7 @@ root_agent = LlmAgent(name="weather", model=scripted(script), tools=[toolset])
 """
 
 
+@pytest.mark.slow
 def test_replay__needs_no_mcp_server(tmp_path: Path) -> None:
     packages = packages_python(f"adk-{REFERENCE}-mcp", f"google-adk=={REFERENCE}", "mcp<2")
     python = shlex.join(host_forks.command(packages))

@@ -130,6 +130,7 @@ async def test_faults__a_proxy_with_an_invalid_address(monkeypatch: pytest.Monke
     assert "a proxy that the job's variables name is invalid" in failure.message and "secret" not in str(failure)
 
 
+@pytest.mark.slow
 async def test_faults__a_storm_loses_no_request() -> None:
     """30% of 429 with Retry-After, 10% of 503, dropped connections, hangs, cut and prosaic replies."""
     chance = random.Random(3)
