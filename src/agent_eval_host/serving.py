@@ -22,6 +22,7 @@ from typing import Any
 from agent_eval_host import mcp_outages
 from agent_eval_host.channel import VERSION, Channel
 from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics
+from agent_eval_host.described import describe
 from agent_eval_host.errors import UnusableEnvironment, error_data
 from agent_eval_host.forks import IsTemplate, can_fork, fork_orphan
 from agent_eval_host.frames import where_it_hangs
@@ -166,6 +167,7 @@ class Host:
         number, method, params = message.get("id", 0), message.get("method"), message.get("params") or {}
         handler = {
             "load": self._load,
+            "agents": self._agents,
             "send": self._send,
             "evaluate": self._evaluate,
             "cancel": self._cancel,
@@ -231,6 +233,12 @@ class Host:
         finally:
             gc.freeze()
             gc.enable()
+
+    def _agents(self, number: int, params: dict[str, Any]) -> None:
+        try:
+            self._channel.answer(number, {"agents": describe(root_of(self._app))})
+        except Exception as error:  # It must not disturb what the agent does.
+            self._channel.refuse(number, "agents", text_of(error))
 
     def _import_adk(self) -> dict[str, str]:
         needed = METRIC_MODULES.values() if self._role == "metrics" else _AGENT_MODULES

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import importlib
 import itertools
-import json
 import sys
 import time
 import weakref
@@ -19,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval_host.channel import Channel
+from agent_eval_host.described import declaration_hash
 from agent_eval_host.frames import agent_places, is_own
 from agent_eval_host.mcp_listings import declared_tools, observe_listings, place_of, server_answers
 from agent_eval_host.tool_objects import ToolObjects
 from agent_eval_host.tool_outcomes import effects, recorded, replay
 from agent_eval_host.tool_sources import files_of_server
 from agent_eval_host.turns import Turn, running_turn
-from agent_eval_host.values import LONGEST_MESSAGE, cut, dump, text_of
+from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
 
 _CONTROL_TOOLS = {
     *("transfer_to_agent", "exit_loop", "set_model_response", "get_user_choice", "finish_task"),
@@ -173,15 +173,10 @@ class ToolWatch:
 
     def _identity(self, tool: Any) -> dict[str, Any]:
         """What a tool is: hashes of its declaration and of the agent's own files that define it, what is behind it."""
-        try:
-            declaration = tool._get_declaration()
-            shown = json.dumps(None if declaration is None else dump(declaration), sort_keys=True)
-        except Exception as error:  # the agent's own code
-            shown = f"{type(error).__name__}: {text_of(error)}"
         implementation, own_files = self._objects.of(tool)
         files, root = sorted({*own_files, *files_of_server(tool)}), agent_places[-1]
         source = _hash([self._content(file) for file in files]) if files else ""
-        hashes: dict[str, Any] = {"declaration": _hash([shown.encode()]), "source": source}
+        hashes: dict[str, Any] = {"declaration": declaration_hash(tool), "source": source}
         hashes["implementation"] = implementation
         # An installed file is somewhere else on another machine.
         if all(file.startswith(root) and is_own(file) for file in files):

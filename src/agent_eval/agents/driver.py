@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from agent_eval.agents.messages import FilesOpened
+    from agent_eval.agents.messages import AgentDescribed, FilesOpened
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Sandbox
     from agent_eval.agents.venv import AgentInterpreter
@@ -121,6 +121,8 @@ class AgentSpec:
     """The agent in its tree that is evaluated as the root; empty for the root agent."""
     opened: OpenedFiles | None = None
     """Receives the files that its processes open; None if no one needs them."""
+    described: list[AgentDescribed] = field(default_factory=list)
+    """Receives the agents of its tree, the root first; stays empty if its code does not run here."""
 
 
 @dataclass(frozen=True, kw_only=True)

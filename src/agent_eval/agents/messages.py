@@ -49,6 +49,48 @@ class FilesOpened(_Message):
     """Why there may be others, as a clause; "" if there are none."""
 
 
+class CodePlace(_Message):
+    """Where a function, a class or a variable of the repository is."""
+
+    file: str
+    """Relative to the root."""
+    line: int | None = None
+    """The first line of a function, with its decorators; None: look for the symbol."""
+    symbol: str = ""
+    """The qualified name; "" for the whole file."""
+
+
+class ToolDescribed(_Message):
+    """A tool of an agent."""
+
+    name: str
+    code: CodePlace | None = None
+    declaration: str = ""
+    """Hash of its declaration; "" if its own class makes that."""
+
+
+class AgentDescribed(_Message):
+    """An agent of the tree."""
+
+    name: str
+    model: str = ""
+    instruction: str = ""
+    description: str = ""
+    sub_agents: list[str] = Field(default_factory=list)
+    functions: dict[str, list[CodePlace | None]] = Field(default_factory=dict)
+    """Callbacks, and functions that make instructions, by the attribute that has them."""
+    tools: list[ToolDescribed] = Field(default_factory=list)
+    code: CodePlace | None = None
+    """The variable that has it, or its class."""
+
+
+class AgentsDescribed(_Message):
+    """Result of `agents`."""
+
+    agents: list[AgentDescribed] = Field(default_factory=list)
+    """The root first; at most 100, with 500 tools."""
+
+
 class Attempt(_Message):
     """A failed attempt of a model call."""
 

@@ -15,6 +15,7 @@ from agent_eval.baseline import Git, GitError
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base
 from agent_eval.core.process import Begun
 from agent_eval.core.text import first_line
+from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline.context import RunContext
 from agent_eval.results import BASE, BASE_RECORDINGS
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.baseline import Remote
-    from agent_eval.results import CaseReport, FileReport, RunReport
+    from agent_eval.results import AgentTree, CaseReport, FileReport, RunReport
     from agent_eval.runner import Journal, Plan
     from agent_eval.settings import Settings
 
@@ -113,7 +114,13 @@ class BaseCheckout:
             origin=Origin(commit=self.commit),
             files=self._files(),
             cases=cases,
+            agents=self.agents,
         )
+
+    @property
+    def agents(self) -> list[AgentTree]:
+        """What its agents are; empty until one has started."""
+        return agent_trees(self._checkout) if self._checkout is not None else []
 
     def _files(self) -> list[FileReport]:
         """Which agent each file belongs to."""

@@ -15,6 +15,7 @@ from agent_eval.pipeline.context import Preparation, RunContext, files_to_record
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.driver import OpenedFiles
+    from agent_eval.agents.messages import AgentDescribed
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.core.limiter import Limiter
@@ -56,6 +57,8 @@ class Checkout:
     opened: Mapping[str, OpenedFiles] = field(default_factory=dict)
     """The files that the agents open, by the plan's keys, complete when they have been closed; empty if no one needs
     them."""
+    described: Mapping[str, Sequence[AgentDescribed]] = field(default_factory=dict)
+    """What each agent is, by the plan's keys; empty until it has started."""
     reused: int = 0
     """Runs taken from the journal."""
     run_ids: list[str] = field(default_factory=list)
@@ -180,9 +183,12 @@ async def open_checkout(
 ) -> AsyncIterator[Checkout]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
     opened = files_to_record(settings, context, choices)
-    async with open_agents(settings, context, choices, isolation, resources.limiter, prepared, opened) as agents:
+    described: dict[str, list[AgentDescribed]] = {}
+    limiter = resources.limiter
+    async with open_agents(settings, context, choices, isolation, limiter, prepared, opened, described) as agents:
         yield Checkout(
             opened=opened,
+            described=described,
             settings=settings,
             context=context,
             agents=agents,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import plural
+from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline.context import model_settings
 from agent_eval.pipeline.output import Outcome, Recorded, write
 from agent_eval.results import remove_logs
@@ -225,6 +226,7 @@ async def run_part(part: PartPlan, drafted: Callable[[], RunReport], checkout: C
     cases = await checkout.execute(part.plan)
     report = drafted()
     report.cases = cases
+    report.agents = agent_trees(checkout)
     verdict = part_verdict(part.shard, report)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     if checkout.limiter.refusals:

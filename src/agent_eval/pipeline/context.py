@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.driver import OpenedFiles
+    from agent_eval.agents.messages import AgentDescribed
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.agents.venv import AgentInterpreter
@@ -82,6 +83,7 @@ async def open_agents(
     limiter: Limiter,
     prepared: Preparation | None = None,
     opened: Mapping[str, OpenedFiles] | None = None,
+    described: dict[str, list[AgentDescribed]] | None = None,
 ) -> AsyncIterator[Mapping[str, Agent]]:
     """Makes every agent and closes all at the end. An agent starts when its first run needs it.
 
@@ -93,6 +95,7 @@ async def open_agents(
         limiter: Is notified of throttling and answers of their models.
         prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
         opened: Receives the files that each agent opens, by its name.
+        described: Receives what each agent is, by its name.
     """
     from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
     from agent_eval.agents.sandbox import installer_environment, secrets_in
@@ -147,6 +150,7 @@ async def open_agents(
                 working_directory=choice.working_directory(root, settings.agent_cwd),
                 context=shared,
                 opened=(opened or {}).get(choice.path),
+                described=(described if described is not None else {}).setdefault(choice.path, []),
             )
         )
         for choice in {choice.path: choice for choice in choices.by_file.values()}.values()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.core.process import FULL, Begun
 from agent_eval.pipeline._affected import Affected, limit_to_affected
+from agent_eval.pipeline._agents import add_changes, agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes
 from agent_eval.pipeline._decision import decide_on, failure_blocks
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
-    from agent_eval.results import RunReport
+    from agent_eval.results import AgentTree, RunReport
     from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
 
@@ -256,10 +257,15 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             open_base_checkout(checkout, plan, choices) as base_checkout,
         ):
             base_outcome = None
+            base_agents: Sequence[AgentTree] = ()
             if planned.part is not None:
                 verdict = await run_part(planned.part, drafted, checkout)
             else:
                 verdict, base_outcome = await _judged(planned, drafted, checkout, base_checkout)
+                if base_outcome is not None and base_outcome.report is not None:
+                    base_agents = base_outcome.report.agents
+                if not base_agents and base_checkout is not None:  # those of its runs of today
+                    base_agents = base_checkout.agents
             await loading
         report = drafted()
         from agent_eval.gate.evaluation import QUARANTINED_BROKEN
@@ -299,6 +305,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         if kept and not context.ci.event.name and settings.tools in {"live", "replay"}:
             report.notices.append(say("journal-kept", file=JOURNAL))
         add_causes(report, plan, journal.recording, base_outcome, settings.output)
+        add_changes(report, base_agents, context.ci, settings.root.resolve(), journal.recording)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
@@ -340,6 +347,8 @@ async def _judged(
 
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
+        earlier = planned.parts.results if planned.parts is not None else ()
+        report.agents = agent_trees(checkout, [result.report for result in earlier])
         compared, outcome = None, None
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.

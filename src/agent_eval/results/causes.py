@@ -147,7 +147,7 @@ class AgentChange(ReportModel):
     """Lines."""
     removed: NonNegativeInt = 0
     places: list[Place] = Field(default_factory=list)
-    """In the head's files; those of the base branch for what was removed."""
+    """In the head's files; none for what is gone."""
 
 
 class ToolFacts(WireModel):

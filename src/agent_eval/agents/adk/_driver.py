@@ -448,7 +448,7 @@ class ManagedAdkAgent:
         return AdkAgent(spec, outages, workers=self._context.workers)
 
     async def _metrics_spec(self) -> HostSpec:
-        return dataclasses.replace(self._host_spec(await self._get_interpreter()), role="metrics")
+        return dataclasses.replace(self._host_spec(await self._get_interpreter()), role="metrics", described=None)
 
     def _host_spec(self, interpreter: AgentInterpreter) -> HostSpec:
         directory, source = self._spec.directory, self._spec.source
@@ -469,6 +469,7 @@ class ManagedAdkAgent:
             log_dir=log_dir,
             asks_for_tools=self._context.asks_for_tools,
             opened=self._spec.opened,
+            described=self._spec.described,
         )
 
     async def _get_interpreter(self) -> AgentInterpreter:

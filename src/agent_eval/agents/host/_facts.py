@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agent_eval.agents.driver import OpenedFiles
 from agent_eval.agents.host.outage import ModelOutages
-from agent_eval.agents.messages import Waiting
+from agent_eval.agents.messages import AgentDescribed, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind, ToolDecider
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.core.content import FunctionCall
@@ -48,6 +48,8 @@ class HostSpec:
     """Whether the hosts ask before ADK runs the body of a tool."""
     opened: OpenedFiles | None = None
     """Receives the files that the hosts open; None if no one needs them."""
+    described: list[AgentDescribed] | None = None
+    """Receives the agents of the tree, from one of the hosts; None if no one needs them."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -26,6 +26,8 @@ from agent_eval.agents.host.connection import (
     RemoteError,
 )
 from agent_eval.agents.messages import (
+    AgentDescribed,
+    AgentsDescribed,
     FilesOpened,
     Hello,
     Loaded,
@@ -215,6 +217,14 @@ class HostProcess:
         except ValidationError as error:
             await self.end("sent an invalid response to `load`")
             raise ConnectionLost("the host was ended") from error
+        if spec.described is not None and not spec.described:
+            self._in_background(self._describe(spec.described, self._connection.ask("agents", {})[1]))
+
+    @staticmethod
+    async def _describe(described: list[AgentDescribed], answer: asyncio.Future[Any]) -> None:
+        """Notes what the agents are. Nothing depends on it: a host that can't say it goes on."""
+        with contextlib.suppress(RemoteError, ConnectionLost, ProtocolError, ValidationError):
+            described[:] = AgentsDescribed.model_validate(await answer).agents
 
     @property
     def withheld(self) -> frozenset[str]:

@@ -30,6 +30,8 @@ def agent_change(change: AgentChange) -> str:
         )
     if change.base is None and change.head is None:
         return change.code  # a function that makes it
+    if change.base == change.head:
+        return f"{change.code} {shorten(change.head or '', _NAME)} (source)"
     base, head = (shorten(value or "none", _NAME) for value in (change.base, change.head))
     return f"{change.code} {base} to {head}"
 

@@ -1,0 +1,190 @@
+"""What a pull request changes in the agent: from its processes and its code to results.json, also in parts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from adk_envs import FIXTURES
+from base_repos import Repo, new_repo
+from gate_runs import Repository, repository_in
+
+TOOLS = '''import functools
+
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+
+from .rooms import ROOMS
+
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args, **options):
+        return function(*args, **options)
+
+    return wrapper
+
+
+@logged
+def find(room: str) -> dict:
+    """Finds a room."""
+    return {"size": ROOMS.get(room)}
+
+
+def heat(room: str) -> str:
+    """Heats a room."""
+    return "ok"
+
+
+class Clock(BaseTool):
+    def __init__(self):
+        super().__init__(name="clock", description="The time.")
+
+
+class Shelf(BaseToolset):
+    async def get_tools(self, readonly_context=None):
+        return []
+
+
+class Greeter:
+    def greet(self) -> str:
+        """Greets."""
+        return "hello"
+'''
+AGENT = """from google.adk.agents.llm_agent import LlmAgent
+from google.adk.tools.agent_tool import AgentTool
+from scripted_model import reply, scripted, text
+
+from .tools import Clock, Greeter, Shelf, find, heat
+
+SECRET = "sk-1234567890"
+INSTRUCTION = "You run a home.\\nBe brief.\\n"
+
+
+def script(said, count, request):
+    return reply(text(said))
+
+
+def check(tool, args, tool_context):
+    return None
+
+
+def describe(context):
+    return "You plan."
+
+
+planner = LlmAgent(name="planner", model="gemini-2.5-pro", instruction=describe)
+cook = LlmAgent(name="cook", model="gemini-2.5-flash", description="Cooks.")
+root_agent = LlmAgent(
+    name="bot",
+    model=scripted(script),
+    instruction=INSTRUCTION,
+    before_tool_callback=[check],
+    sub_agents=[planner],
+    tools=[find, heat, Clock(), Shelf(), Greeter().greet, AgentTool(cook)],
+)
+"""
+FILES = {
+    "bot/__init__.py": "from . import agent\n",
+    "bot/agent.py": AGENT,
+    "bot/tools.py": TOOLS,
+    "bot/rooms.py": 'ROOMS = {"kitchen": 12}\n',
+    ".gitignore": "__pycache__/\nagent-eval-results/\nparts/\n",
+}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    made = new_repo(tmp_path / "repo")
+    shutil.copy(FIXTURES / "scripted_model.py", made.root)
+    made.write(FILES)
+    with repository_in(made.root) as repository:
+        repository.evals("evals/talk.test.json", {"one": "Hello", "two": "Bye"})
+    made.commit({})
+    return made
+
+
+def test_agent_changes__from_the_host_to_results_json(repo: Repo) -> None:
+    with repository_in(repo.root) as repository:
+        recorded = repository.gate("run", "--output-dir", "parts/base")
+        assert recorded.code == 0, recorded.err
+        base = (repo.root / "parts/base/results.json").read_text(encoding="utf-8")
+        _check_facts(repository, base)
+
+        changed = {
+            "bot/rooms.py": 'ROOMS = {"kitchen": 14}\n',
+            "bot/tools.py": TOOLS.replace("def heat(room: str)", "def heat(room: str, degrees: int = 20)"),
+            "bot/agent.py": AGENT.replace("Be brief.\\n", "Be brief.\\nBe kind.\\n")
+            .replace("gemini-2.5-pro", "gemini-2.5-flash")
+            .replace("return None", "return {}")
+            .replace('return "You plan."', 'return "You plan well."')
+            .replace("Clock(), ", ""),
+        }
+        repo.branch("feature")
+        repo.commit({**changed, "unrelated.txt": "x"})
+        expected = [
+            ("instruction", "bot", "", ["bot/agent.py:8 INSTRUCTION"]),
+            ("callbacks", "bot", "", ["bot/agent.py:16 check"]),
+            ("tool-source", "bot", "find", ["bot/rooms.py:1 ROOMS"]),
+            ("tool-declaration", "bot", "heat", ["bot/tools.py:23 heat"]),
+            ("tool-removed", "bot", "clock", ["bot/agent.py:31 tools"]),
+            ("model", "planner", "", ["bot/agent.py:23 model"]),
+            ("instruction", "planner", "", ["bot/agent.py:23 instruction", "bot/agent.py:20 describe"]),
+        ]
+        compared = ("--baseline", "rerun", "--base-ref", "main")
+        done = repository.gate("run", *compared)
+        assert done.code == 0, done.err
+        assert _changes(repository) == expected
+        assert [each.message for each in done.report.agent_changes[:1]] == ["instruction +1 line"]
+
+        # The same from parts, of which the merge starts no agent, and from a file, whose commit names the base's lines.
+        for part in ("1", "2"):
+            assert repository.gate("run", "--shard", f"{part}/2", "--output-dir", f"parts/{part}").code == 0
+        merged = repository.gate("merge", "parts/1", "parts/2", *compared)
+        assert merged.code == 0, merged.err
+        assert _changes(repository) == expected
+        (repo.root / "base.json").write_text(base, encoding="utf-8")
+        stored = repository.gate("run", "--baseline", "file:base.json")
+        assert stored.code == 0, stored.err
+        assert _changes(repository) == expected
+
+
+def _changes(repository: Repository) -> list[tuple[str, str, str, list[str]]]:
+    from agent_eval.results import RunReport
+
+    report = RunReport.model_validate_json((repository.root / "agent-eval-results/results.json").read_bytes())
+    return [
+        (each.code, each.agent, each.tool, [f"{place.file}:{place.first} {place.symbol}" for place in each.places])
+        for each in report.agent_changes
+    ]
+
+
+def _check_facts(repository: Repository, base: str) -> None:
+    from agent_eval.results import RunReport
+
+    assert "sk-1234567890" not in base
+    [tree] = RunReport.model_validate_json(base).agents
+    assert (tree.agent, bool(tree.adk)) == ("bot", True)
+    bot, planner, cook = tree.agents
+    assert (bot.name, planner.name, cook.name) == ("bot", "planner", "cook")
+    assert (planner.model, cook.model, cook.description) == ("gemini-2.5-pro", "gemini-2.5-flash", "Cooks.")
+    assert bot.instruction == "You run a home.\nBe brief.\n"
+    assert planner.instruction == "bot.agent.describe"
+    assert bot.sub_agents == ["planner"]
+    assert list(bot.callbacks) == ["before_tool_callback"]
+    assert all([*bot.callbacks.values(), planner.callbacks["instruction"]])
+    places = {tool.name: f"{tool.place.file}:{tool.place.first}" if tool.place else "" for tool in bot.tools}
+    assert places == {
+        "find": "bot/tools.py:17",
+        "heat": "bot/tools.py:23",
+        "clock": "bot/tools.py:28",
+        "Shelf": "bot/tools.py:33",
+        "greet": "bot/tools.py:39",
+        "cook": "",
+    }
+    assert all(tool.declaration for tool in bot.tools if tool.name in {"find", "heat", "greet"})
+    assert [f"{place.file}:{place.first} {place.symbol}" for place in bot.places] == [
+        "bot/agent.py:25 root_agent",
+        "bot/agent.py:15 check",
+    ]

@@ -1,0 +1,235 @@
+"""The code behind a tool, found by parsing: what it uses, in which lines, and which of them a pull request changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.gate.agent_sources import MAX_FILE, Sources, changed_lines, source_hash, within
+from agent_eval.results import Place
+
+TOOLS = '''import json
+from pathlib import Path
+
+from . import data, more as others
+from .data import LIMIT, Rooms
+from home.helpers import *
+
+LAMPS: dict[str, int] = {"a": 1}
+LOW, (HIGH, *REST) = 5, (30, 40)
+if LOW:
+    COLOURS = ["red"]
+else:
+    COLOURS = []
+COLOURS.append("blue")
+ROOMS = Rooms()
+
+
+def logged(function):
+    return function
+
+
+class Lamp:
+    url = "x"
+
+    def __init__(self):
+        self.address = LOW
+
+    def switch(self, status):
+        return self._send(status)
+
+    def _send(self, status):
+        return HIGH
+
+
+@logged
+@others.counted
+def find(room=LIMIT, LAMPS=None):
+    """Finds."""
+    return data.deep(room), ROOMS, helper(), Path(__file__).parent / "lamps.json"
+
+
+def colours():
+    from .late import LATE
+
+    return [COLOURS, LATE]
+
+
+def shadowing(HIGH):
+    LOW = 1
+    return HIGH, LOW
+'''
+FILES = {
+    "home/__init__.py": "",
+    "home/tools.py": TOOLS,
+    "home/data.py": """LIMIT = 3
+
+class Rooms:
+    size = LIMIT
+
+def deep(room):
+    return deeper(room)
+
+def deeper(room):
+    return 1
+""",
+    "home/more.py": "def counted(function):\n    return function\n",
+    "home/helpers.py": "def helper():\n    return 1\n",
+    "home/late.py": "LATE = 1\n",
+    "home/agent.py": """from google.adk.agents import Agent
+from .tools import find
+TEXT = "Be kind."
+MODEL: str = "a-large"
+NAME = "home"
+inner = Agent(name="inner", model=MODEL, instruction="x")
+root_agent = Agent(
+    name=NAME,
+    model=MODEL,
+    instruction=TEXT,
+    sub_agents=[inner, Agent(name="nested", description="Nested.")],
+    tools=[find],
+)
+""",
+}
+
+
+def sources(files: Mapping[str, str] = FILES) -> Sources:
+    return Sources(files.get, folder="home")
+
+
+def used(symbol: str, file: str = "home/tools.py", line: int | None = None) -> set[str]:
+    made = sources()
+    return {
+        f"{each.place.file.removeprefix('home/')}:{each.symbol}" for each in made.used(made.locate(file, symbol, line))
+    }
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        (
+            # Decorators, defaults, modules, names of other modules, star imports; its own parameter hides LAMPS.
+            "find",
+            {
+                *("tools.py:find", "tools.py:logged", "more.py:counted", "data.py:LIMIT", "data.py:deep"),
+                *("data.py:deeper", "tools.py:ROOMS", "data.py:Rooms", "helpers.py:helper"),
+            },
+        ),
+        ("colours", {"tools.py:colours", "tools.py:COLOURS", "late.py:LATE"}),  # its own import
+        ("Lamp.switch", {"tools.py:Lamp.switch", "tools.py:Lamp._send", "tools.py:HIGH"}),
+        ("Lamp", {"tools.py:Lamp", "tools.py:LOW"}),  # HIGH is in the statement of LOW
+        ("shadowing", {"tools.py:shadowing"}),
+        ("unknown", set()),
+    ],
+)
+def test_used__names(symbol: str, expected: set[str]) -> None:
+    assert used(symbol) == expected
+
+
+def test_locate__lines() -> None:
+    lines = TOOLS.splitlines()
+    [find] = sources().locate("home/tools.py", "find", lines.index("@logged") + 1)
+    assert (find.place.first, find.place.symbol) == (lines.index("@logged") + 1, "find")
+    assert lines[(find.place.last or 0) - 1].startswith("    return data.deep")
+    places = [each.place for each in sources().locate("home/tools.py", "COLOURS")]
+    assert [lines[(place.first or 0) - 1].strip() for place in places] == [
+        'COLOURS = ["red"]',
+        "COLOURS = []",
+        'COLOURS.append("blue")',
+    ]
+    for name in ("LOW", "HIGH", "REST", "LAMPS"):  # tuple assignments, annotated constants
+        assert [each.place.symbol for each in sources().locate("home/tools.py", name)] == [name]
+    [lambda_] = sources({"a.py": "x = 1\ntools = [lambda: x]\n"}).locate("a.py", "<lambda>", 2)
+    assert lambda_.place.first == 2
+
+
+def test_keywords__of_an_agent() -> None:
+    made = sources()
+    start = made.locate("home/agent.py", "root_agent")
+
+    def lines(name: str, keyword: str) -> list[int | None]:
+        return [each.place.first for each in made.used(made.keywords(start, name, [keyword]))]
+
+    assert lines("home", "instruction") == [10, 3]
+    assert lines("home", "model") == [9, 4]
+    assert lines("inner", "model") == [6, 4]
+    assert lines("nested", "description") == [11]
+    assert lines("other", "description") == []
+    assert [(place.first, place.last) for place in made.agent(start, "home")] == [(7, 13)]
+
+
+def test_source_hash__follows_what_the_code_uses() -> None:
+    def of(files: Mapping[str, str]) -> str:
+        made = sources(files)
+        return source_hash(made.used(made.locate("home/tools.py", "find")))
+
+    before = of(FILES)
+    assert before == of({**FILES, "home/tools.py": TOOLS.replace("find(room=LIMIT", "find(room=LIMIT") + "\nX = 1\n"})
+    assert before == of({**FILES, "home/tools.py": TOOLS.replace("\n", "  \n")})
+    assert before != of({**FILES, "home/data.py": FILES["home/data.py"].replace("LIMIT = 3", "LIMIT = 4")})
+    assert before != of({**FILES, "home/more.py": FILES["home/more.py"].replace("return function", "return None")})
+    assert source_hash([]) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def find(:",
+        "\0",
+        "x = " + "(" * 5_000,
+        "x = " + "-" * 50_000 + "1",
+        "9" * 10_000,
+        "#" * (MAX_FILE + 1),
+        "'\\d'",
+    ],
+    ids=["syntax", "null", "parentheses", "signs", "digits", "long", "escape"],
+)
+def test_sources__what_can_not_be_parsed_has_no_place(text: str) -> None:
+    assert sources({"home/tools.py": text}).locate("home/tools.py", "find") == []
+
+
+def test_sources__modules_that_import_each_other() -> None:
+    files = {
+        "home/a.py": "from .b import x\nfrom .b import *\ndef f():\n    return x, y, z.q.r\n",
+        "home/b.py": "from .a import x\nfrom .a import *\nfrom . import a as z\nfrom ..... import up\n",
+    }
+    made = sources(files)
+    assert [each.symbol for each in made.used(made.locate("home/a.py", "f"))] == ["f"]
+
+
+def test_changed_lines() -> None:
+    base = "a\nb\nc\nd\n"
+    assert changed_lines(base, base) == []
+    assert changed_lines(None, base) == [(1, 4)]
+    assert changed_lines(base, "a\nB\nc\nd\ne\n") == [(2, 2), (5, 5)]
+    assert changed_lines(base, "a\nd\n") == [(1, 1)]  # the line before what was removed
+    assert changed_lines(base, "b\nc\nd\n") == [(1, 1)]
+    assert changed_lines(base, "a\r\nb\r\nc\r\nd\r\n") == []
+    many = "".join(f"{number}\n" for number in range(5_000))
+    assert changed_lines(many, many.replace("1", "x")) == [(2, 4_992)]
+
+
+_TEXT = st.lists(st.sampled_from("abc"), max_size=8).map(lambda lines: "".join(f"{line}\n" for line in lines))
+
+
+@given(base=_TEXT, head=_TEXT)
+def test_changed_lines__the_others_are_as_before(base: str, head: str) -> None:
+    changed = {line for first, last in changed_lines(base, head) for line in range(first, last + 1)}
+    rest = [line for number, line in enumerate(head.splitlines(), 1) if number not in changed]
+    before = iter(base.splitlines())
+    assert all(line in before for line in rest)  # in this order
+    assert changed or base == head or not head
+
+
+def test_within__only_changed_lines() -> None:
+    changed = {"a.py": [(3, 4), (9, 9), (20, 30)]}
+    places = [
+        Place(file="a.py", first=1, last=10, symbol="f"),
+        Place(file="a.py", first=11, last=19, symbol="g"),
+        Place(file="b.json"),
+        Place(file="a.py"),
+    ]
+    assert within(places, changed.get) == [Place(file="a.py", first=3, last=9, symbol="f"), Place(file="a.py")]
