@@ -294,7 +294,7 @@ def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]
 def _is_group(key: Key, group: Sequence[_Case]) -> bool:
     """Whether enough cases share it to be no coincidence."""
     code = key[0]
-    if code == "answer" and len({case.starts[key][1].expects for case in group}) < 2:
+    if code in {"answer", "answer-change"} and len({case.starts[key][1].expects for case in group}) < 2:
         return False
     strong = code in _STRONG or (code == "call-argument" and any(key[3:]))
     least = 2 if _repeated(group) else 3 if strong else 4
