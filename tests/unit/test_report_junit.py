@@ -28,6 +28,7 @@ from report_samples import (
 )
 
 from agent_eval.report.renderers.junit import junit_xml
+from agent_eval.results import CauseCounts, CauseData, CauseExample, CauseReport
 from agent_eval.results.report import Reason, RunReport, TurnEvidence, VerdictValue
 
 SCHEMA = etree.XMLSchema(etree.parse(str(Path(__file__).parents[1] / "data" / "jenkins-junit.xsd")))
@@ -220,3 +221,24 @@ def test_junit_xml__hostile_text_stays_text() -> None:
     }  # fmt: skip
     assert "\x1b" in EVIL
     assert "\u202e" not in junit_xml(SAMPLES["hostile"]())
+
+
+def test_junit_xml__a_cause_is_a_property_of_its_suite_and_in_the_text_of_its_cases() -> None:
+    report = SAMPLES["failed"]()
+    failing = [case for case in report.cases if case.status == "failed"][:1]
+    report.causes = [
+        CauseReport(
+            code="tool-empty",
+            data=CauseData(tool="find", actual="{}"),
+            message="find returned {}",
+            cases=[case.case_id for case in failing],
+            failing=CauseCounts(total=2, having=1),
+            passing=CauseCounts(total=3, having=0),
+            example=CauseExample(case_id=failing[0].case_id, run=0, turn=0),
+        )
+    ]
+    root = parsed(report)
+    [cause] = root.findall(".//property[@name='cause.1']")
+    assert cause.get("value") == f"find returned {{}}: {failing[0].eval_id}"
+    texts = [failure.text or "" for failure in root.iter("failure")]
+    assert sum("Cause: find returned {}, in 1 of 2 failing cases" in text for text in texts) == 1

@@ -141,6 +141,10 @@ def test_show__the_cases_of_a_cause(show: Show, tmp_path: Path) -> None:
     write(tmp_path / "agent-eval-results", run)
 
     assert "turn 1 of run 2" in show("cause:1")[1]
+    shown = json.loads(show("--format", "json", "cause:1")[1])
+    assert [cause["message"] for cause in shown["causes"]] == ["find_devices returned nothing"]
+    assert [case["case_id"] for case in shown["cases"]] == [f"{FILE}:lamp"]
+    assert shown["cases"][0]["conversation"]["run"] == 1
     code, out, error = show("cause:2")
     assert (code, out) == (2, "")
     assert "has no 'cause:2'." in error

@@ -14,7 +14,7 @@ from agent_eval.core.selectors import nearby
 from agent_eval.core.text import shorten
 
 if TYPE_CHECKING:
-    from agent_eval.results import CaseReport, CaseStatus, RunReport, VerdictValue
+    from agent_eval.results import CaseReport, CaseStatus, CauseReport, RunReport, VerdictValue
 
 _LONGEST_TEXT = 30_000
 _T = TypeVar("_T")
@@ -181,6 +181,11 @@ class EvalResult(Finished["EvalResult"]):
     def cases(self) -> Cases:
         """The cases by case id or eval id."""
         return Cases(self.report.cases)
+
+    @property
+    def causes(self) -> list[CauseReport]:
+        """What failing cases have in common, the largest group first; each has a `message`, data and `cases`."""
+        return self.report.causes
 
     def score(self, metric: str) -> float | None:
         """The mean score of a metric over all cases that have one; None if no case has.

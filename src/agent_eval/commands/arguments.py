@@ -74,6 +74,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
         "cases that did not pass",
     )
     parser.add_argument("--run", type=natural, metavar="N", help="number of the run. Default: the first failed run")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
 def add_view(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,11 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     root = Path.cwd()
     try:
         results, cases = split_words(arguments.words, root)
-        text = show(Request(results=results, cases=cases), root, run=arguments.run, width=io.width, color=io.color)
+        request = Request(results=results, cases=cases)
+        if arguments.format == "json":
+            text = _as_json(request, root, arguments.run)
+        else:
+            text = show(request, root, run=arguments.run, width=io.width, color=io.color)
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
@@ -59,6 +64,44 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         return _shown(stored, request, root, run=run, width=width, color=color)
 
 
+def _as_json(request: Request, root: Path, run: int | None) -> str:
+    """The cases with whole conversations, as in results.json, and what the report says of several cases."""
+    from agent_eval.report.renderers.results_json import results_json
+
+    with open_results(request.results) as stored:
+        cases = _selected(stored.report, request.cases, harmless(str(request.results)))
+        for read in _read(stored, cases, root, run):
+            read.case.conversation = read.conversation
+        whole = json.loads(results_json(stored.report.changed(cases=cases)))
+    shown = {name: whole.get(name, []) for name in ("verdict", "causes", "agent_changes", "cases")}
+    return json.dumps(shown, indent=1, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A case with a run of it."""
+
+    case: CaseReport
+    result: RunResult | None
+    conversation: ConversationReport | None
+    is_whole: bool
+
+
+def _read(stored: StoredResults, cases: Sequence[CaseReport], root: Path, run: int | None) -> Iterator[_Read]:
+    runs = {case.case_id: _run_of(case, stored.report, run) for case in cases}
+    recordings = read_recordings(stored.folder, {result.run_id for result in runs.values() if result is not None})
+    expected = expected_cases(cases, stored.folder, root)
+    for case in cases:
+        result = runs[case.case_id]
+        recording = recordings.get(result.run_id) if result is not None else None
+        yield _Read(
+            case=case,
+            result=result,
+            conversation=_conversation(case, result, recording, expected.get(case.case_id)),
+            is_whole=recording is not None,
+        )
+
+
 def _shown(stored: StoredResults, request: Request, root: Path, *, run: int | None, width: int, color: bool) -> str:
     report = stored.report
     source = harmless(str(request.results))
@@ -68,14 +111,8 @@ def _shown(stored: StoredResults, request: Request, root: Path, *, run: int | No
     if not cases:
         passed = plural(report.totals.passed, "case")
         return f"No case of {source} failed or could not be evaluated; {passed} passed. Name the cases to show.\n"
-    runs = {case.case_id: _run_of(case, report, run) for case in cases}
-    recordings = read_recordings(stored.folder, {result.run_id for result in runs.values() if result is not None})
-    expected = expected_cases(cases, stored.folder, root)
     texts = [f"{source} is {report.shard.note}.\n"] if report.shard is not None and not request.every else []
-    for case in cases:
-        result = runs[case.case_id]
-        recording = recordings.get(result.run_id) if result is not None else None
-        texts.append(_text(case, report, result, recording, expected.get(case.case_id), width=width, color=color))
+    texts += [_text(read, report, width=width, color=color) for read in _read(stored, cases, root, run)]
     return "\n".join(texts)
 
 
@@ -97,23 +134,14 @@ def _run_of(case: CaseReport, report: RunReport, number: int | None) -> RunResul
     return result
 
 
-def _text(
-    case: CaseReport,
-    report: RunReport,
-    result: RunResult | None,
-    recording: Recording | None,
-    expected: EvalCase | None,
-    *,
-    width: int,
-    color: bool,
-) -> str:
+def _text(read: _Read, report: RunReport, *, width: int, color: bool) -> str:
     view = RunView(
-        case=case,
-        runs=report.runs_of(case),
-        shown=result,
-        conversation=_conversation(case, result, recording, expected),
-        is_whole=recording is not None,
-        added=[part for part in report.confirmations if part.case_id == case.case_id],
+        case=read.case,
+        runs=report.runs_of(read.case),
+        shown=read.result,
+        conversation=read.conversation,
+        is_whole=read.is_whole,
+        added=[part for part in report.confirmations if part.case_id == read.case.case_id],
     )
     return case_text(view, width=width, color=color)
 

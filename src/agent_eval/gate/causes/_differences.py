@@ -367,10 +367,10 @@ def _error(run: Side, error: RunError) -> Difference:
     if not frames or not kind or not seen:
         return Difference(at=at, keys=(), ends=True)
     frame = frames[-1]
-    keys: tuple[Key, ...] = (
-        ("exception", kind, frame.file, frame.function),
-        ("exception", kind, frame.file),
-    )
+    general: Key = ("exception", kind, frame.file)
+    special: Key = (*general, frame.function)
     place = Place(file=frame.file, first=frame.line, last=frame.line, symbol=frame.function)
-    data = CauseData(agent=agent, tool=tool, exception=kind, place=place, actual=values.cut(error.message))
-    return Difference(at=at, keys=keys, data=dict.fromkeys(keys, data), ends=True)
+    data = CauseData(agent=agent, exception=kind, place=place, actual=values.cut(error.message))
+    named = {(*special, tool): data.model_copy(update={"tool": tool})} if tool else {}
+    found: dict[Key, CauseData] = {**named, special: data, general: data}
+    return Difference(at=at, keys=tuple(found), data=found, ends=True)

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report.phrases import headline
+from agent_eval.report.phrases import cause_evidence, headline
 from agent_eval.report.views import (
     LABELS,
     BaseComparison,
@@ -129,15 +129,31 @@ def _file_suite(
     excused = {case.case_id: case.eval_id for case in cases if grouping.is_excused(case, report, blocking)}
     if excused:
         properties["not-blocking"] = shorten(", ".join(excused.values()), _LONGEST_MESSAGE)
+    causes: dict[str, str] = {}
+    for number, cause in enumerate(report.causes, start=1):
+        here = set(cause.cases).intersection(case.case_id for case in cases)
+        names = [case.eval_id for case in cases if case.case_id in here]
+        if names:  # Jenkins' schema has no properties for a test case.
+            properties[f"cause.{number}"] = shorten(f"{cause.message}: {', '.join(names)}", _LONGEST_MESSAGE)
+            causes |= dict.fromkeys(here, f"Cause: {cause.message}, {cause_evidence(cause, base.branch)}")
     class_name = _class_name(file)
     tests = [
-        _test_case(case, class_name, base, excused=case.case_id in excused, blocks=case.case_id in blocking)
+        _test_case(
+            case,
+            class_name,
+            base,
+            excused=case.case_id in excused,
+            blocks=case.case_id in blocking,
+            cause=causes.get(case.case_id, ""),
+        )
         for case in cases
     ]
     return _suite(report, file, tests, properties)
 
 
-def _test_case(case: CaseReport, class_name: str, base: BaseComparison, *, excused: bool, blocks: bool) -> Any:
+def _test_case(
+    case: CaseReport, class_name: str, base: BaseComparison, *, excused: bool, blocks: bool, cause: str
+) -> Any:
     from junit_xml import TestCase
 
     explain = case.status == "quarantined" or excused
@@ -150,6 +166,7 @@ def _test_case(case: CaseReport, class_name: str, base: BaseComparison, *, excus
     )
     if case.status == "passed" and not blocks:
         return test
+    explanation = _bounded(chain(explanation_lines(case), ("", cause) if cause else ()))
     word, evidence = grouping.change_label(case, base)
     listed = findings(case)
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in listed))
@@ -159,13 +176,13 @@ def _test_case(case: CaseReport, class_name: str, base: BaseComparison, *, excus
         since = ", ".join(part for part in (word, evidence) if part) or "it does not gate"
         test.add_skipped_info(shorten(one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
     elif case.status == "errored" or (case.status == "failed" and has_crashed(case)):
-        test.add_error_info(message, _bounded(explanation_lines(case)), kind)
+        test.add_error_info(message, explanation, kind)
     elif case.status == "failed":
-        test.add_failure_info(message, _bounded(explanation_lines(case)), kind)
+        test.add_failure_info(message, explanation, kind)
     elif case.status == "passed":
         worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
         message = shorten(one_line(worse), _LONGEST_MESSAGE)
-        test.add_failure_info(message, _bounded(explanation_lines(case)), "regression")
+        test.add_failure_info(message, explanation, "regression")
     else:
         reason = one_line(case.reason.message) if case.reason else ""
         test.add_skipped_info(shorten(reason or case.status.replace("_", " "), _LONGEST_MESSAGE))
