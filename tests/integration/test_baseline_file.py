@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from baseline_samples import case, results, wire
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError, Remote
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, Incompatible, NoneYet
+from agent_eval.baseline.recordings import recorded_lines
 from agent_eval.results.report import Origin
 
 PATH = "evals/baseline.json"
@@ -218,3 +220,21 @@ def test_file__a_named_file_that_is_missing_is_an_error_if_the_gate_depends_on_i
     repo.branch("moves")
     repo.commit({PATH: None})
     assert run("--gate", "both", "--baseline", f"file:{PATH}", "--base-ref", "main")[0] == 0
+
+
+@pytest.mark.parametrize("is_pull_request", [True, False])
+async def test_file__recordings_beside_results_are_its_conversations(repo: Repo, is_pull_request: bool) -> None:
+    line = b'{"case_id": "one"}\n'
+    base = repo.commit({"evals/results.json": wire(GOOD), PATH: wire(GOOD)})
+    (repo.root / "evals/recordings.jsonl.gz").write_bytes(gzip.compress(line))
+    base = repo.commit({"evals/notes.txt": "the recordings, too"})
+
+    beside = await ask(repo, base, path="evals/results.json", is_pull_request=is_pull_request)
+    renamed = await ask(repo, base, is_pull_request=is_pull_request)
+
+    assert isinstance(beside, Found)
+    assert beside.recordings is not None
+    assert list(recorded_lines(beside.recordings)) == [line]
+    assert isinstance(renamed, Found)
+    assert renamed.recordings is not None
+    assert list(recorded_lines(renamed.recordings)) == []
