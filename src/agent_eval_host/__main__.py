@@ -29,8 +29,10 @@ def main() -> None:
     _import_from(place)
     from agent_eval_host.channel import Channel
     from agent_eval_host.forks import IsTemplate, serve_forks
+    from agent_eval_host.loading import compile_sources
     from agent_eval_host.serving import Host
 
+    compile_sources()
     if str(place.parent) == "/dev/fd":  # an open archive, which is not needed any more
         os.close(int(place.name))
     descriptor = int(sys.argv.pop())

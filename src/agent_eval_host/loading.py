@@ -50,6 +50,23 @@ class _Same:
         module.__spec__ = self._spec  # the import system has just overwritten it
 
 
+def compile_sources() -> None:
+    """Has every import from now on compile its file, except those of the standard library and installed packages.
+
+    Python takes bytecode for current if the file still has its size and its time in seconds. An edit that keeps both
+    would not be tested.
+    """
+    loader = importlib.machinery.SourceFileLoader
+    facts, standard = loader.path_stats, f"{Path(os.__file__).parent}/"
+
+    def path_stats(self: importlib.machinery.SourceFileLoader, path: str) -> Any:
+        if path.startswith(standard) or "/site-packages/" in path or "/dist-packages/" in path:
+            return facts(self, path)
+        raise OSError  # Python then neither reads nor writes bytecode.
+
+    loader.path_stats = path_stats  # type: ignore[method-assign]
+
+
 def _load_dotenv(directory: Path, root: Path) -> None:
     """Loads the nearest `.env` between the agent's directory and the repository's root, overriding nothing."""
     if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,9 +154,6 @@ class Lab:
         self, event: str, payload: Mapping[str, Any], sha: str, ref: str, run: Run, *arguments: str, **options: Any
     ) -> Done:
         self.runs.append(run)
-        # Python takes a file for unchanged that was written again within a second and has as many bytes.
-        for cache in self.repository.root.rglob("__pycache__"):
-            shutil.rmtree(cache)
         job = self.repository.root.parent / f"job-{run.id}"
         job.mkdir()
         (job / "event.json").write_text(json.dumps(payload), "utf-8")

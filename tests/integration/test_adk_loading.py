@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import resource
 import sys
 from pathlib import Path
@@ -43,6 +44,44 @@ async def test_sub_agent__becomes_the_root_and_an_unknown_one_lists_the_tree(tmp
     await unknown.close()
     assert caught.value.kind is FailureKind.IMPORT and "router/front/specialist" in caught.value.message
     assert "after `#`" in (caught.value.hint or "")
+
+
+_SAYS = """
+import deep.word, installed, shared
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+
+
+class Words(BaseAgent):
+    async def _run_async_impl(self, context):
+        said = f"{deep.word.WORD} {shared.WORD} {installed.WORD}"
+        yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text=said)]))
+
+
+root_agent = Words(name="words")
+"""
+
+
+async def test_loading__an_edit_that_keeps_size_and_second_is_tested(tmp_path: Path) -> None:
+    """Of installed packages bytecode is used: the third word is that of a stale one. Of the repository none is made."""
+    words = [
+        tmp_path / "words" / "deep" / "word.py",
+        tmp_path / "shared.py",
+        tmp_path / "site-packages" / "installed.py",
+    ]
+    for path in words:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("WORD = 'old'\n", encoding="utf-8")
+        py_compile.compile(str(path))
+        time = path.stat().st_mtime
+        path.write_text("WORD = 'new'\n", encoding="utf-8")
+        os.utime(path, (time, time))
+    (tmp_path / "words" / "agent.py").write_text(_SAYS, encoding="utf-8")
+    paths = {"PYTHONPATH": f"{tmp_path / 'words'}:{tmp_path / 'site-packages'}"}
+    async with running("words", tmp_path / "logs", root=tmp_path, environment=paths, python=adk_python()) as agent:
+        assert await heard(agent, "?") == "new new old"
+    assert not (tmp_path / "words" / "__pycache__").exists()
 
 
 @pytest.mark.parametrize("version", MATRIX)
