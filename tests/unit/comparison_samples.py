@@ -209,7 +209,6 @@ def regression() -> Situation:
                 metric="pass",
                 cases=9,
                 drop=0.111,
-                interval=(-0.02, 0.24),
                 p_value=0.061,
                 p_confirm=0.0004,
                 p_adjusted=0.0008,

@@ -31,12 +31,12 @@ def test_reading__what_we_write_is_read() -> None:
 
 
 def test_reading__results_that_were_compared_are_read() -> None:
-    suite = {"metric": "pass", "cases": 2, "drop": 0.5, "interval": [0.1, 0.9]}
+    suite = {"metric": "pass", "cases": 2, "drop": 0.5}
     report = read_report(_changed(decision={"outcome": "passed", "alpha": 0.05, "suites": [suite]}), WHERE)
 
     assert isinstance(report, RunReport)
     assert report.decision is not None
-    assert report.decision.suites[0].interval == (0.1, 0.9)
+    assert report.decision.suites[0].drop == 0.5
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_reading__results_that_were_compared_are_read() -> None:
                 decision={
                     "outcome": "passed",
                     "alpha": 0.05,
-                    "suites": [{"metric": "pass", "cases": 1, "interval": [math.nan, 1.0]}],
+                    "suites": [{"metric": "pass", "cases": 1, "drop": math.nan}],
                 }
             ),
             "it has a score that is not a number",

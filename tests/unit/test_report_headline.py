@@ -96,7 +96,10 @@ def test_headline__cases_that_are_worse_only_together() -> None:
     reason = DecisionReasonReport(code="cases-worse-together", message="x")
     decision = DecisionReport.model_validate({"outcome": "failed", "alpha": 0.05, "cases": [word], "reasons": [reason]})
     run_report = pull_request("failed", head, fine_cases(), decision=decision)
-    assert said(run_report) == "Blocks the merge: 1 suspected regression (thermostat_in_bedroom), significant together"
+    assert (
+        said(run_report)
+        == "Blocks the merge: 1 suspected regression (thermostat_in_bedroom), significant with the other cases"
+    )
 
 
 def test_headline__an_advisory_gate_says_what_it_would_have_done() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agent_eval.report.views._significance import ChangeKind, case_significance, suite_lines
@@ -41,6 +43,29 @@ def test_case_words__what_fresh_runs_show_of_one_case_is_no_suspicion(
 def test_case_words__what_the_screening_alone_shows_is_a_suspicion(head: tuple[int, int]) -> None:
     """A case that failed at a bad moment and was not run again has no p-value, whatever the verdict."""
     assert kind_of("suspicious", head, (10, 10)) == ("suspected regression", "always fails, suspected regression")
+
+
+def test_case_words__a_case_that_passes_whenever_it_runs_again_is_not_named() -> None:
+    """The verdict rests on what fresh runs show: it can't be about a case that none of them shows."""
+    case = CaseDecisionReport(
+        case_id="a",
+        metric="pass",
+        word="suspicious",
+        head_mean=1.0,
+        head_runs=3,
+        base_mean=1.0,
+        base_runs=22,
+        again=True,
+    )
+    runs = CaseRunsReport(case_id="a", head_passed=3, head_runs=4, base_passed=22, base_runs=22)
+
+    def kind(**more: Any) -> str:
+        cases = [case.model_copy(update=more)]
+        decision = DecisionReport(outcome="failed", alpha=0.05, cases=cases, runs=[runs])
+        return case_significance(decision, "main")["a"].kind
+
+    assert kind() == "passed again"
+    assert kind(head_mean=2 / 3) == kind(lacks="budget") == kind(again=False) == "suspected regression"
 
 
 def test_case_words__a_case_that_never_failed_on_main_is_not_flaky_there() -> None:

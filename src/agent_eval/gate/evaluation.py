@@ -232,11 +232,12 @@ def _why_not(word: CaseDecisionReport, alpha: float) -> str:
     """Why a failed case doesn't block. A case that never failed on the base branch is never called flaky."""
     if (word.base_mean == 1.0 and word.head_mean == 0.0) or (word.p_value is not None and word.p_value <= alpha):
         return "likely-regression"
-    if word.word == "suspicious" or (word.base_mean == 1.0 and (word.head_mean or 0.0) < 1.0):
+    suspected = word.word == "suspicious" and not word.passed_again
+    if suspected or (word.base_mean == 1.0 and (word.head_mean or 0.0) < 1.0):
         return "suspicious"
     if word.base_mean == 1.0:
         return "failed-at-first"
-    return "flaky-as-before" if word.word == "flaky as before" else "red-on-base"
+    return "red-on-base" if word.word == "unchanged" else "flaky-as-before"
 
 
 _NOT_HELD_AGAINST = ("likely-regression", "suspicious", "failed-at-first", "flaky-as-before", "red-on-base")

@@ -61,6 +61,11 @@ class CaseDecisionReport(WireModel):
     """For the metric `pass`, if the case both passed and failed on the base branch."""
 
     @property
+    def passed_again(self) -> bool:
+        """Whether no run that was made to confirm a regression failed, and no more are needed."""
+        return self.metric == "pass" and self.again and self.head_mean == 1.0 and self.lacks is None
+
+    @property
     def numbers(self) -> Numbers:
         """The numbers of both sides."""
         return {
@@ -100,8 +105,6 @@ class SuiteTestReport(WireModel):
     cases: int
     drop: float | None = None
     """Mean drop over the cases: base minus head, or head minus base if lower is better."""
-    interval: tuple[float, float] | None = None
-    """95% confidence interval of the mean drop."""
     p_value: float | None = None
     """p-value of the screening runs against the base branch."""
     p_again: float | None = None

@@ -28,7 +28,6 @@ from agent_eval.gate.stats import (
     holm,
     is_red,
     joint_e,
-    mean_interval,
     p_of,
 )
 from agent_eval.results import CaseDecisionReport, DecisionReasonReport, Facts, NoMoreRuns, SuiteTestReport
@@ -295,7 +294,6 @@ def _suite(result: FamilyResult) -> SuiteTestReport:
         metric=family.metric,
         cases=len(pairs),
         drop=fsum(drops) / len(drops) if drops else None,
-        interval=mean_interval(drops),
         p_value=family.screening_p,
         p_again=family.fresh_p,
         p_confirm=family.confirm_p,

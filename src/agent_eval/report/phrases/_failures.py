@@ -75,7 +75,8 @@ def _failure_groups(
     names = _in_brackets(regressions) or f" in {plural(report.totals.cases, 'case')}"
     yield _FailureGroup(cases=regressions, phrase=f"{plural(len(regressions), 'regression')} vs. {base.branch}{names}")
     yield _FailureGroup(cases=silent, singular="no longer answers", several="no longer answer")
-    together = ", significant together" * (not worse and report.verdict == "failed" and base.together)
+    with_whom = "together" if len(suspected) > 1 else "with the other cases"
+    together = f", significant {with_whom}" * (not worse and report.verdict == "failed" and base.together)
     yield _FailureGroup(cases=suspected, phrase=suspected_text(suspected) + together)
     if base.comparison is None:
         silent = [case for case in failed if is_unanswered(case)]

@@ -90,7 +90,10 @@ def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord
 
     A suspected regression is a regression for them if the comparison fails the run and the case's fresh runs alone say
     so, although the comparison names others. What else fails the run, such as an error of the agent, does not count.
+    It is none if its fresh runs pass: what fails the run is not seen in it.
     """
+    if metric.word == "suspicious" and metric.passed_again:
+        return "flaky as before"
     shows_it = metric.p_value is not None and metric.p_value <= decision.alpha
     if metric.word != "suspicious" or not shows_it or decision.outcome != "failed":
         return metric.word
