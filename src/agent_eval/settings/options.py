@@ -73,12 +73,16 @@ class Setting:
         return self.parse is parsers.switch
 
 
-_PARSERS: Mapping[type | types.UnionType | types.GenericAlias, Callable[[str], Any]] = {
-    bool: parsers.switch,
-    str | None: parsers.text,
-    Path | None: parsers.path,
-    tuple[str, ...]: parsers.words,
+_OF_TYPE: Mapping[type | types.UnionType | types.GenericAlias, Mapping[str, Any]] = {
+    bool: {"parse": parsers.switch, "default": "false", "metavar": "BOOL"},
+    int: {"parse": parsers.count(1), "metavar": "N"},
+    int | None: {"parse": parsers.optional(parsers.count(1)), "metavar": "N"},
+    float: {"parse": parsers.seconds, "metavar": "SECONDS"},
+    str | None: {"parse": parsers.text},
+    Path | None: {"parse": parsers.path, "metavar": "FILE"},
+    tuple[str, ...]: {"parse": parsers.words, "metavar": "PATTERN"},
 }
+"""How a field of a type is written, if its declaration doesn't say something else."""
 
 
 def option(group: str, help: str, **more: Any) -> Any:
@@ -103,4 +107,4 @@ def _from_type(type: Any) -> dict[str, Any]:
     if typing.get_origin(type) is Literal:
         choices = typing.get_args(type)
         return {"parse": partial(parsers.choice, choices), "choices": choices}
-    return {"parse": _PARSERS.get(type)} | ({"default": "false", "metavar": "BOOL"} if type is bool else {})
+    return dict(_OF_TYPE.get(type, {}))

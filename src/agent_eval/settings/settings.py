@@ -46,10 +46,9 @@ class Settings:
         FILES,
         "Skip files and directories that match one of these patterns (.gitignore syntax). Separate patterns "
         "with spaces in the input; repeat the flag.",
-        metavar="PATTERN",
     )
     config: Path | None = option(
-        FILES, "A test_config.json for all eval files, instead of the nearest one to each file.", metavar="FILE"
+        FILES, "A test_config.json for all eval files, instead of the nearest one to each file."
     )
     agent: str | None = option(
         AGENT,
@@ -67,7 +66,6 @@ class Settings:
         AGENT,
         "The requirements.txt, pyproject.toml or uv.lock to create the agent's environment from. Default: the "
         "one nearest to the agent.",
-        metavar="FILE",
     )
     agent_cwd: str = option(
         AGENT,
@@ -117,11 +115,8 @@ class Settings:
         "further ones up to the number of cores while it keeps them busy. Each serves many sessions concurrently.",
         default="auto",
         parse=parsers.auto,
-        metavar="N",
     )
-    num_runs: int = option(
-        RUNS, "Number of runs of each case.", default="1", parse=parsers.count(1), metavar="N", basic=True
-    )
+    num_runs: int = option(RUNS, "Number of runs of each case.", default="1", basic=True)
     min_pass_rate: float = option(
         RUNS,
         "Minimum share of a case's runs that must pass, from 0 to 1, in addition to its mean scores.",
@@ -137,25 +132,12 @@ class Settings:
         "503.",
         default="auto",
         parse=parsers.auto,
-        metavar="N",
     )
     """None: `auto`; also for `workers`."""
-    turn_timeout: float = option(
-        RUNS, "Maximum time for one turn, in seconds.", default="180", parse=parsers.seconds, metavar="SECONDS"
-    )
-    case_timeout: float = option(
-        RUNS,
-        "Maximum time for all turns of one run of a case, in seconds.",
-        default="900",
-        parse=parsers.seconds,
-        metavar="SECONDS",
-    )
+    turn_timeout: float = option(RUNS, "Maximum time for one turn, in seconds.", default="180")
+    case_timeout: float = option(RUNS, "Maximum time for all turns of one run of a case, in seconds.", default="900")
     run_timeout: float = option(
-        RUNS,
-        "Maximum time for the whole run, in seconds; the remaining cases are reported as not run.",
-        default="3600",
-        parse=parsers.seconds,
-        metavar="SECONDS",
+        RUNS, "Maximum time for the whole run, in seconds; the remaining cases are reported as not run.", default="3600"
     )
     fail_fast: bool = option(RUNS, "Stop at the first failed case.")
     only_affected: bool = option(
@@ -182,7 +164,6 @@ class Settings:
         RUNS,
         "The output of `agent-eval validate --plan --durations RESULTS --format json`: parts are balanced by the "
         "recorded durations of the cases instead of their turns. Every part needs the same file.",
-        metavar="FILE",
         in_file=False,
     )
     judge_model: str | None = option(
@@ -223,16 +204,11 @@ class Settings:
         in_file=False,
     )
     max_judge_calls: int | None = option(
-        JUDGES,
-        "Maximum number of judge and simulator calls; remaining criteria are reported as not evaluated.",
-        parse=parsers.optional(parsers.count(1)),
-        metavar="N",
+        JUDGES, "Maximum number of judge and simulator calls; remaining criteria are reported as not evaluated."
     )
     max_tokens: int | None = option(
         JUDGES,
         "Maximum number of tokens for judge and simulator calls; remaining criteria are reported as not evaluated.",
-        parse=parsers.optional(parsers.count(1)),
-        metavar="N",
     )
     max_cost: float | None = option(
         JUDGES,
@@ -253,8 +229,6 @@ class Settings:
         "Number of jobs that each gate the same pull request, e.g. one per agent of a matrix. The error rate "
         "`alpha` is divided by it, so that it holds for all jobs together.",
         default="1",
-        parse=parsers.count(1),
-        metavar="N",
     )
     baseline: str = option(
         BASELINE,
@@ -282,7 +256,6 @@ class Settings:
     base_branches: tuple[str, ...] = option(
         CI,
         "Names or globs of branches, besides the default branch, whose runs record baselines, e.g. release/*.",
-        metavar="PATTERN",
         in_file=False,
     )
     name: str = option(
@@ -299,7 +272,6 @@ class Settings:
         "regressions. Default: up to eight times the suite, at least 100; few pull requests need more than "
         "half a suite.",
         parse=parsers.optional(parsers.count(0)),
-        metavar="N",
     )
     confirm_on_base: Literal["auto", "always", "never"] = option(
         BASELINE,
@@ -312,8 +284,6 @@ class Settings:
         "Number of recorded runs of the base branch that a baseline keeps of each case, to tell flaky cases "
         "from regressions. With `num-runs: 3` each recorded run has three runs of the case.",
         default="20",
-        parse=parsers.count(1),
-        metavar="N",
     )
     comment: Literal["always", "on-change", "on-failure", "never"] = option(
         CI,
