@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from agent_eval.agents.adk._driver import CpuShare, cpu_seconds
+from agent_eval.agents.adk._slots import CpuShare, cpu_seconds
 
 
 class Process:

@@ -8,15 +8,15 @@ import asyncio
 import dataclasses
 import itertools
 import os
-import pathlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from agent_eval.agents.adk._slots import QUICK_LOAD, Slot
 from agent_eval.agents.adk.events import MalformedEvent, calls_of, to_invocation
 from agent_eval.agents.driver import AgentSpec
 from agent_eval.agents.host import (
@@ -52,13 +52,8 @@ _STALLED = 0.5
 """Seconds, and as a share of the turn's time. If the host's event loop was blocked for longer than both, a turn that
 timed out is run again in its own process, because any of the host's sessions may have blocked the loop."""
 _STALLED_SHARE = 0.02
-_SESSIONS_OF_A_BUSY_HOST = 2
-"""One session can't use a second process."""
 _SESSIONS_OF_ONE_HOST = 4
 """Sessions that a process has before there is a second one, if that costs next to nothing."""
-_QUICK_LOAD = 0.5
-"""Seconds to import the agent itself below which a fork of the template costs next to nothing; new sessions wait for
-another host at most that long after its start."""
 _LOAD_ATTEMPTS = 2
 """Failed replacements of a dead host after which no more are started."""
 
@@ -87,7 +82,7 @@ class AdkAgent:
         self._log_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "agent"
         self._numbers = itertools.count(1)
         self._keys = itertools.count(1)
-        self._slots = [_Slot() for _ in range(workers or 1)]
+        self._slots = [Slot() for _ in range(workers or 1)]
         user = spec.sandbox.user
         self._template = HostTemplate(None if user is None else user.uid)
         self._most_slots = workers or os.cpu_count() or 1
@@ -136,7 +131,7 @@ class AdkAgent:
                 self._growing = asyncio.create_task(self._add_slot())
                 self._grows_since = time.monotonic()
             if self._growing is not None:
-                left = self._grows_since + _QUICK_LOAD - time.monotonic()
+                left = self._grows_since + QUICK_LOAD - time.monotonic()
                 await asyncio.wait({self._growing}, timeout=max(left, 0))
             slot = min(self._slots, key=lambda slot: slot.load)
             slot.reserved += 1
@@ -160,7 +155,7 @@ class AdkAgent:
 
     async def _add_slot(self) -> None:
         try:
-            slot = _Slot()
+            slot = Slot()
             slot.host = await self._new_host()
             self._slots.append(slot)
         except (AgentFailure, OSError):
@@ -169,7 +164,7 @@ class AdkAgent:
         finally:
             self._growing = None
 
-    async def _host_of(self, slot: _Slot) -> HostProcess:
+    async def _host_of(self, slot: Slot) -> HostProcess:
         async with slot.lock:
             while slot.host is None or slot.host.exit is not None or slot.host.ending:
                 if self._failure is not None:
@@ -218,35 +213,6 @@ class AdkAgent:
         self._alone.clear()
         await asyncio.gather(*(host.close() for host in hosts), return_exceptions=True)
         await self._template.close()
-
-
-class _Slot:
-    """One of the agent's host processes, which is started again after it died."""
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.host: HostProcess | None = None
-        self.reserved = 0
-        self._cpu: CpuShare | None = None
-
-    @property
-    def load(self) -> int:
-        """Open sessions, and those about to be opened."""
-        return self.reserved + (self.host.sessions if self.host is not None and self.host.exit is None else 0)
-
-    def loads_quickly(self) -> bool:
-        """Whether the agent itself, without google-adk, was imported in a moment."""
-        return self.host is not None and self.host.loaded.seconds.get("agent", _QUICK_LOAD) < _QUICK_LOAD
-
-    def is_busy(self) -> bool:
-        """Whether the host has several sessions and has computed nearly all the time for some seconds."""
-        host = self.host
-        if host is None or host.exit is not None or host.sessions < _SESSIONS_OF_A_BUSY_HOST:
-            self._cpu = None
-            return False
-        if self._cpu is None or self._cpu.pid != host.pid:
-            self._cpu = CpuShare(host.pid)
-        return self._cpu.has_been_high()
 
 
 class AdkSession:
@@ -345,57 +311,6 @@ class AdkSession:
         if not self._closed:
             self._closed = True
             await self._agent.release(self)
-
-
-_HIGH = 0.8
-"""Share of one core. An agent that only waits for models uses a few percent for each session."""
-_SPAN = 2.0
-"""Seconds over which the share is measured: starting another process costs an agent one or two."""
-_SPANS = 2
-"""Consecutive spans that must be high. The first turns import a lot, which is no load that remains."""
-
-
-def cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process; None if it is unknown, as outside of Linux."""
-    try:
-        with pathlib.Path(f"/proc/{pid}/stat").open(encoding="utf-8", errors="replace") as file:
-            # The name of the program is in parentheses and may contain spaces: fields 14 and 15 count from after it.
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-class CpuShare:
-    """Follows how much of a core one process uses. Asks nothing of it, and measures only when it is called."""
-
-    def __init__(
-        self,
-        pid: int,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        used: Callable[[int], float | None] = cpu_seconds,
-    ) -> None:
-        self.pid = pid
-        self._clock = clock
-        self._used = used
-        self._since, self._cpu = clock(), used(pid)
-        self._high_spans = 0
-
-    def has_been_high(self) -> bool:
-        """Whether the process has used nearly a whole core for the last seconds; then the measurement begins again."""
-        now = self._clock()
-        elapsed = now - self._since
-        if elapsed < _SPAN:
-            return False
-        cpu = self._used(self.pid)
-        is_high = cpu is not None and self._cpu is not None and (cpu - self._cpu) / elapsed >= _HIGH
-        self._since, self._cpu = now, cpu
-        self._high_spans = self._high_spans + 1 if is_high else 0
-        if self._high_spans < _SPANS:
-            return False
-        self._high_spans = 0
-        return True
 
 
 class ManagedAdkAgent:

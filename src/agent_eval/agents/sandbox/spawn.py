@@ -51,6 +51,11 @@ class Sandbox:
     withheld: frozenset[str] = frozenset()
     """Names of variables that are set for us but not in `environment`, for hints on errors."""
 
+    @property
+    def who(self) -> str:
+        """The user, for messages."""
+        return "this user" if self.user is None else f"the agent's user `{self.user.name}` (uid {self.user.uid})"
+
     async def start(
         self,
         argv: Sequence[str],

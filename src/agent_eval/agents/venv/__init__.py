@@ -3,12 +3,10 @@
 from agent_eval.agents.venv._dependencies import declaring_files, dependencies_of
 from agent_eval.agents.venv.environment import (
     AgentInterpreter,
-    AgentPlace,
     EnvironmentRequest,
-    checked_interpreter,
     default_cache_dir,
     discard_damaged,
     ensure_environment,
     run_setup,
-    unreachable,
 )
+from agent_eval.agents.venv.startable import AgentPlace, checked_interpreter, unreachable
