@@ -313,19 +313,14 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     cases = json.loads(intact)["cases"]
     assert "number of parts is 3 in" in refused(shard={**shard, "total": 3})
     assert "shard-unreadable" in refused(shard={**shard, "index": 3})
-    assert "plan is 0000" in refused(shard={**shard, "plan": "0" * 64})
+    assert "in this run; 000000000000 in" in refused(shard={**shard, "plan": "0" * 64})
     assert "version of agent-eval is" in refused(tool_version="0.0.1")
     assert "min-pass-rate is 1.0 in this run; 0.25 in" in refused(min_pass_rate=0.25)
     assert "commit is" in refused(origin={"commit": "f" * 40})
-    assert "are listed, but have no results" in refused(cases=cases[1:])
-    assert "do not have 1 run each" in refused(cases=[{**cases[0], "runs": []}, *cases[1:]])
-    files = json.loads(intact)["files"]
-    assert "is agents/other, and in this run" in refused(files=[{**files[0], "agent": "agents/other"}, *files[1:]])
-    assert "have another content" in refused(cases=[{**cases[0], "fingerprint": "0"}, *cases[1:]])
-    metric, *others = cases[0]["metrics"]
-    for change, why in (({"threshold": 0.4}, "the threshold of"), ({"fingerprint": "0"}, "other options")):
-        changed = {**cases[0], "metrics": [{**metric, **change}, *others]}
-        assert why in refused(cases=[changed, *cases[1:]])
+    for wrong in (cases[1:], [{**cases[0], "runs": []}, *cases[1:]], [*cases, {**cases[0], "case_id": "other"}]):
+        assert "the results are not those of the part's cases" in refused(cases=wrong)
+    for what in ("cases", "criteria", "agents"):
+        assert f"hash of the {what} is" in refused(shard={**shard, "suite": {**shard["suite"], what: "0"}})
     first.write_text("{", "utf-8")
     assert "shard-unreadable" in messages(merged(tmp_path))
     first.write_bytes(intact)
@@ -337,13 +332,15 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     assert merged(tmp_path).report.notices.count("The answers of `book` were recorded before it changed") == 1
     first.write_bytes(intact)
     narrower = ("evals/a.test.json",)
-    assert "cases do not exist in this run: evals/b.test.json:d" in messages(merged(tmp_path, paths=narrower))
-    for index in (1, 2):
-        part(tmp_path, f"{index}/2", f"narrow/{index}", paths=narrower)
-    assert "is about 7 cases, this run about 8" in messages(merged(tmp_path, "narrow"))
+    assert "hash of the cases is" in messages(merged(tmp_path, paths=narrower))
     assert "num-runs" in messages(merged(tmp_path, num_runs=2))
+    config = tmp_path / "evals/test_config.json"
+    config.write_text(config.read_text("utf-8").replace("1.0", "0.9"), "utf-8")
+    [criteria] = merged(tmp_path).report.problems
+    assert "hash of the criteria is" in criteria.message
+    config.write_text(config.read_text("utf-8").replace("0.9", "1.0"), "utf-8")
     (tmp_path / "evals/a.test.json").rename(tmp_path / "evals/z.test.json")
-    assert "do not exist in this run" in messages(merged(tmp_path))
+    assert "hash of the cases is" in messages(merged(tmp_path))
 
 
 def test_merge__says_once_what_differs_and_what_to_do(tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def plan_part(settings: Settings, files: Sequence[LoadedFile], plan: Plan, weigh
         index=part.index,
         total=part.total,
         plan=split_hash(assignment, plan.units(), total=part.total, num_runs=plan.num_runs),
+        suite=plan.hashes(),
         cases=[case.case_id for case in plan.cases if case.case_id in mine],
         suite_cases=len(plan.cases),
         weights_from="recorded" if weights_from_file else "turns",

@@ -20,6 +20,8 @@ class ShardReport(WireModel):
     total: int = Field(ge=1)
     plan: str
     """Hash of the split. Parts of one run have the same."""
+    suite: dict[str, str] = Field(default_factory=dict)
+    """Hashes of the cases, the criteria and the agents of all parts together. Parts of one run have the same."""
     cases: list[str] = Field(default_factory=list)
     """Ids of the part's cases."""
     suite_cases: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,6 +121,21 @@ class Plan:
     def units(self) -> list[Unit]:
         """The cases as `partition` needs them."""
         return [Unit(case_id=case.case_id, fingerprint=case.content, turns=case.turns) for case in self.cases]
+
+    def hashes(self) -> dict[str, str]:
+        """Hashes of the cases, their criteria and their agents: equal in all parts of a run."""
+        facts: dict[str, object] = {
+            "cases": [(case.case_id, case.content) for case in self.cases],
+            "criteria": [
+                (
+                    [(criterion.name, criterion.threshold) for criterion in case.criteria],
+                    [(name, identity.fingerprint) for name, identity in case.identities.items()],
+                )
+                for case in self.cases
+            ],
+            "agents": [case.agent for case in self.cases],
+        }
+        return {name: hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12] for name, value in facts.items()}
 
 
 def make_plan(

@@ -1,4 +1,4 @@
-"""Checks before a run whether the agents can be started: what their user can't access, which `agent-python` is named."""
+"""Checks before a run whether the agents can be started, and with the interpreter that `agent-python` names."""
 
 from __future__ import annotations
 
