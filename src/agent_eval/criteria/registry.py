@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from agent_eval.criteria._intermediate_similarity import IntermediateSimilarity
-from agent_eval.criteria._responses import ResponseMatch, ResponseSimilarity
+from agent_eval.criteria._responses import IntermediateSimilarity, ResponseMatch, ResponseSimilarity
 from agent_eval.criteria._similarity import similarity_rules
 from agent_eval.criteria._trajectory import (
     PRECISION,

@@ -13,10 +13,9 @@ from agent_eval.core.problem import MAX_PROBLEMS, Problem, capped
 from agent_eval.core.toml_lines import Path as KeyPath
 from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 from agent_eval.gate.policy import Policy
+from agent_eval.settings._agents_file import read_servers, read_tool_rules
 from agent_eval.settings._policy_file import POLICY_KEYS, read_policy
-from agent_eval.settings._servers_file import read_servers
 from agent_eval.settings._tables import OTHER_KEYS
-from agent_eval.settings._tools_file import read_tool_rules
 from agent_eval.settings.parsers import words
 from agent_eval.settings.settings import BY_INPUT
 
