@@ -137,6 +137,28 @@ def case(case_id: str, runs: Sequence[Mapping[str, Any]], **more: Any) -> dict[s
         "base_note": None,
         "metrics": [],
         "history": None,
+        "command": "agent-eval run evals/home.test.json",
+        **more,
+    }
+
+
+def cause(count: int, example: str, **more: Any) -> dict[str, Any]:
+    """A cause of failing cases, as the index has it."""
+    return {
+        "title": 'find_devices returned {"devices": []}',
+        "line": "find_devices returns nothing",
+        "evidence": f"In {count} of {count} failing cases and 0 of 1 passing one; on main in none of 10 runs.",
+        "hint": "",
+        "count": count,
+        "command": "agent-eval run evals/home.test.json:lamp",
+        "places": [{"file": "home/tools.py", "first": 42, "last": 47, "symbol": "find_devices"}],
+        "before": False,
+        "call": 'find_devices(room="Living Room")',
+        "now": '{"devices": []}',
+        "base": '{"devices": [{"id": "lamp"}]}',
+        "base_name": "main",
+        "example": {"case": example, "run": "head:0", "turn": 2},
+        "agent": True,
         **more,
     }
 
@@ -364,7 +386,11 @@ _COLUMNS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "cost": lambda item: None,
     "runs_passed": lambda item: sum(one["status"] == "passed" for one in item["runs"]),
     "runs": lambda item: len(item["runs"]),
+    "base_passed": lambda item: 10 if item["decision"] else 0,
+    "base_runs": lambda item: 10 if item["decision"] else 0,
+    "group": lambda item: 1 if all(one["status"] == "passed" for one in item["runs"]) else 0,
     "history": lambda item: item["history"]["outcomes"] if item["history"] else "",
+    "records_s": lambda item: 2 if item["history"] else 3,
     "user": lambda item: "Switch on the lamp.",
     "tools": lambda item: [],
     "block": lambda item: 0,
@@ -381,6 +407,7 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
         "ref": "refs/heads/main",
         "event": "push",
         "pull_request": None,
+        "pull_url": None,
     }
     origin |= {
         "run_id": 1,
@@ -416,6 +443,9 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
             "sentence": "1 regression vs. main",
             "decided": "",
             "reasons": [],
+            "next": {"places": [], "text": "If the new behaviour is right: `agent-eval accept`"},
+            "spent": {"tokens": 1280, "runs": 1, "base_tokens": None, "cost": None, "is_whole": True, "models": []},
+            "warnings": [],
             "problems": [],
             "notices": [],
             "baseline": None,
@@ -433,10 +463,14 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
                 "threshold": 1.0,
                 "direction": "higher",
                 "gates": True,
+                "needs": None,
             }
             | {"passed": 0, "failed": 1, "not_evaluated": 0, "cost": None, "judge": None, "note": "", "history": []}
         ],
-        "strings": ["evals/home.test.json", "agents/home"],
+        "causes": [],
+        "agent_changes": [],
+        "recorded": [1_795_000_000 + number * 86_400 for number in range(6)],
+        "strings": ["evals/home.test.json", "agents/home", "0 1 2 3 4 5", ""],
         "cases": columns | {"rank": list(range(len(cases)))},
         "blocks": 1,
         "trend": trend,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from case_samples import agents_case, errored_case, index_of, lamp_case, older_case
+from case_samples import agents_case, cause, errored_case, index_of, lamp_case, older_case
 from report_pages_of_data import page_of_data
 
 CORPUS = (
@@ -66,8 +66,14 @@ def page_of_text(path: Path, text: str) -> list[str]:
         "problems": [{"severity": "error", "code": "x", "message": "x", "hint": "x", "file": "x", "line": 3}],
         "notices": ["x"],
         "reasons": ["x"],
-        "baseline": {"sentence": "x", "url": "x"},
+        "baseline": {"sentence": "x", "url": "x", "name": "x", "commit": "x", "commit_url": "x"},
+        "warnings": ["x"],
+        "next": {"places": [{"file": "x", "first": 1, "last": 2, "symbol": "x"}], "text": "x"},
+        "spent": {"tokens": 1, "runs": 1, "base_tokens": 1, "cost": 0.5, "is_whole": True, "models": ["x"]},
     }
+    index["header"]["origin"] |= {"pull_request": "x", "pull_url": "x"}
+    index["causes"] = [cause(1, "x")]
+    index["agent_changes"] = [{"text": "x", "places": [{"file": "x", "first": 1, "last": None, "symbol": "x"}]}]
     ids = [f"{text} {place}" for place in range(len(cases))]
     address = {"source_url": index["header"]["source_url"]}
     server = {"run_url": index["header"]["origin"]["run_url"]}
@@ -75,6 +81,7 @@ def page_of_text(path: Path, text: str) -> list[str]:
     index["header"] |= address  # The run's own addresses are not from elsewhere.
     index["header"]["origin"] |= server
     index["cases"]["id"] = ids
+    index["causes"][0]["example"]["case"] = ids[0]
     blocks = [{"cases": [poisoned(item, text) | {"id": name} for item, name in zip(cases, ids, strict=True)]}]
     page_of_data(path, index, blocks)
     return ids

@@ -39,7 +39,11 @@ def row(position: int, choice: random.Random) -> dict[str, Any]:
         "cost": pick((None, 0, 0.01, 0.25)),
         "runs_passed": 1,
         "runs": pick((0, 1, 3)),
+        "base_passed": 4,
+        "base_runs": 4,
+        "group": 0,
         "history": pick(("", "1101", "x?01")),
+        "records_s": 0,
         "user": pick(TEXTS),
         "tools": choice.sample(TOOLS, choice.randrange(3)),
         "block": -1,
@@ -49,7 +53,7 @@ def row(position: int, choice: random.Random) -> dict[str, Any]:
 
 def index_of_rows(index: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """An index with these cases and the rest of another one."""
-    strings: list[str] = []
+    strings: list[str] = ["0 1 2 3"]
 
     def place(text: str) -> int:
         if text not in strings:
@@ -61,6 +65,7 @@ def index_of_rows(index: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     columns["file_s"] = [place(text) for text in columns.pop("file", [])]
     columns["agent_s"] = [place(text) for text in columns.pop("agent", [])]
     columns["tools"] = [[place(text) for text in texts] for texts in columns.get("tools", [])]
+    columns["group"] = [int(status == "passed") for status in columns.get("status", [])]
     order = sorted(range(len(rows)), key=lambda i: (rows[i]["status"] == "passed", i))
     columns["rank"] = [order.index(i) for i in range(len(rows))]
     counts = {status: columns.get("status", []).count(status) for status in STATUSES}
@@ -72,4 +77,5 @@ def index_of_rows(index: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
         for name in METRICS
     ]
     header = index["header"] | {"counts": counts}
-    return dict(index) | {"header": header, "strings": strings, "cases": columns, "metrics": metrics, "blocks": 0}
+    index = dict(index) | {"recorded": [1_795_000_000 + number * 86_400 for number in range(4)]}
+    return index | {"header": header, "strings": strings, "cases": columns, "metrics": metrics, "blocks": 0}

@@ -53,7 +53,7 @@ async (fragment) => {
     }
     const [line] = element.getClientRects();
     const [x, y] = [(line.left + line.right) / 2, (line.top + line.bottom) / 2];
-    if (x < 0 || y < 0 || x >= innerWidth || y >= innerHeight || some(element.parentElement, scrolls)) return;
+    if (x < 0 || y < 0 || x >= innerWidth - 1 || y >= innerHeight - 1 || some(element.parentElement, scrolls)) return;
     const top = document.elementFromPoint(x, y);
     if (!element.contains(top) && !top?.contains(element)) note(`covered by ${top && named(top)}`, element);
   });

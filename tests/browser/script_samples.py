@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from case_samples import agents_case, case, errored_case, index_of, lamp_case, metric, run, trend_of, turn
+from case_samples import agents_case, case, cause, errored_case, index_of, lamp_case, metric, run, trend_of, turn
 from report_pages_of_data import page_of_data
 
 _ENGLISH = (
@@ -139,7 +139,9 @@ def page_of_script(path: Path, script: str) -> str:
     columns["deltas"] = [[-0.5, -0.5], *([None, None] for _ in cases[1:])]
     columns["ok"] = [[0, 0], [None, None], *([1, 1] for _ in cases[2:])]
     index["header"]["counts"] |= {"passed": PASSED + 1, "failed": 1, "errored": 1, "blocking": 1, "newly_failing": 1}
-    index["header"]["notices"] = [_translated("Lamp on. I could not find a lamp in the living room.", script)]
+    index["causes"] = [cause(1, failing["id"], title=columns["why"][0])]
+    columns["group"] = [0, 1, 1, *(2 for _ in cases[3:])]
+    index["header"]["warnings"] = [_translated("Lamp on. I could not find a lamp in the living room.", script)]
     page_of_data(path, index, [{"cases": cases}])
     return str(failing["id"])
 

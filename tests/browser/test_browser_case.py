@@ -143,7 +143,7 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
     trajectory, judged = page.locator("details.score").all()
     assert "✗ failed tool_trajectory_avg_score 0.50 needs at least 1.00 ▼ worse, base 1.00" in texts(trajectory)[0]
     scale = trajectory.get_by_role("img").get_attribute("aria-label")
-    assert scale == "Scale from 0.00 to 1.00: threshold 1.00, base 1.00, by run 0.50"
+    assert scale == "tool_trajectory_avg_score 0.50 now, 1.00 on base, needs ≥ 1.00"
     judged.locator("summary").first.click()
     words = texts(judged)[0]
     for part in (
@@ -285,9 +285,10 @@ def test_changes__a_number_without_a_threshold_is_neither_better_nor_worse(visit
         {**index["metrics"][0], **row, "name": "invocation_duration_v1", "threshold": None, "gates": False},
     ]
     page = visit(
-        page_of_data(tmp_path / "report.html", index, [{"cases": [samples.agents_case()]}]), ready="details.metrics"
+        page_of_data(tmp_path / "report.html", index, [{"cases": [samples.agents_case()]}]), ready="section.metrics"
     )
+    page.get_by_text("All metrics (2)").click()
 
-    gating, seconds = page.locator("details.metrics tbody tr").all_text_contents()
+    gating, seconds = page.locator(".metrics .plain tbody tr").all_text_contents()
     assert "better by 0.25" in gating
     assert "up by 0.25" in seconds and "better" not in seconds and "worse" not in seconds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from case_samples import agents_case, errored_case, index_of, lamp_case
+from case_samples import agents_case, cause, errored_case, index_of, lamp_case
 from chromium import until
 from list_samples import index_of_rows, row
 from report_pages import samples
@@ -143,7 +143,7 @@ def test_list__cuts_a_name_at_its_end_in_every_script(visit: Visit, tmp_path: Pa
         })"""
     )
     assert sorted(shown) == [[rows[0]["eval_id"], "ltr", True], [rows[1]["eval_id"], "rtl", True]]
-    assert page.locator(".case-place .foreign").first.evaluate("path => getComputedStyle(path).direction") == "ltr"
+    assert page.locator(".c-case .sub .foreign").first.evaluate("path => getComputedStyle(path).direction") == "ltr"
 
 
 def test_list__deep_links(visit: Visit, tmp_path: Path) -> None:
@@ -291,3 +291,72 @@ def test_print__has_at_most_fifty_cases(visit: Visit, many: Path) -> None:
     assert not page.locator(".cases").is_visible()
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator(".print-only").count() == 0
+
+
+def few(path: Path, **more: Any) -> Path:
+    """Four cases, two of which have a cause."""
+    template = data_of_page(page_of_report(path / "template.html", samples()["failed"]))
+    rows = [row(position, random.Random(position)) for position in range(4)]
+    for position, item in enumerate(rows):
+        item |= {"eval_id": f"case_{position}", "status": "passed" if position == 3 else "failed", "tags": []}
+        item |= {"user": "Lamp on", "change": None, "word": None, "tools": ["find"], "file": f"evals/x/{position}.json"}
+    index = index_of_rows(template, rows)
+    index["cases"]["group"] = [0, 0, 1, 2]
+    return page_of_data(path / "report.html", index | {"causes": [cause(2, index["cases"]["id"][1])]} | more)
+
+
+def test_causes__are_filters_of_a_list_in_groups(visit: Visit, tmp_path: Path) -> None:
+    page = visit(few(tmp_path))
+    texts = [" ".join(text.split()) for text in page.locator("tr.group").all_inner_texts()]
+    assert texts == [
+        'Cause 1: find_devices returned {"devices": []} 2 cases',
+        "No shared cause 1 case",
+        "Passed 1 case",
+    ]
+    shown = page.locator(".causes").inner_text()
+    for words in ('find_devices(room="Living Room")', '{"devices": []}', "home/tools.py:42-47", "case_1, turn 2"):
+        assert words in shown
+    button = page.get_by_role("button", name="Show these 2")
+    button.click()
+    until_result(page, "2 of 4 cases")
+    assert page.evaluate("location.hash") == "#q=cause%3A1"
+    assert button.get_attribute("aria-pressed") == "true"
+    page.locator("#search").fill("cause:none")
+    until_result(page, "1 of 4 cases")
+    page.get_by_role("link", name="Example: case_1, turn 2").click()
+    until(page, "location.hash.endsWith('1.json%3Acase_1&run=head%3A0&turn=2')")
+
+
+def test_list__has_every_row_where_the_browser_can_find_it(visit: Visit, tmp_path: Path) -> None:
+    template = data_of_page(page_of_report(tmp_path / "template.html", samples()["failed"]))
+    choice = random.Random(3)
+    rows = [row(position, choice) | {"eval_id": f"case_{position}_"} for position in range(500)]
+    page = visit(page_of_data(tmp_path / "report.html", index_of_rows(template, rows)))
+    assert page.locator("tr.row").count() == 500
+    text = page.locator("body").inner_text()
+    assert all(f"case_{position}_" in text for position in range(500))
+    page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.getBoundingClientRect().bottom <= innerHeight")
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("statuz:failed", "There is no field “statuz”. Fields are status, change"),
+        ("tool:nope", "No case calls a tool “nope”. Tools are find."),
+        ("lamp zzz", "No case has “zzz” in its id, file, reason or messages of users."),
+        ("cause:7", "No case has cause:7."),
+        ("status:passed cause:1", "but no case has all of them."),
+    ],
+)
+def test_search__says_what_it_does_not_find(visit: Visit, tmp_path: Path, query: str, reason: str) -> None:
+    page = visit(few(tmp_path))
+    page.locator("#search").fill(query)
+    assert reason in page.locator(".notices").inner_text()
+    offers = page.locator(".notices button")
+    assert offers.count() == (":" not in query or "statuz" in query)
+
+
+def test_address__a_short_id_is_enough_if_one_case_has_it(visit: Visit, tmp_path: Path) -> None:
+    page = visit(page_of_report(tmp_path / "report.html", samples()["failed"]), "#case=garage_door")
+    page.locator(".case-view h2", has_text="garage_door").wait_for()

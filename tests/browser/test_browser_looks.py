@@ -105,15 +105,14 @@ def test_golden__no_file_is_left_over() -> None:
 BREAK = """() => {
   const break_ = (selector, style) => Object.assign(document.querySelector(selector).style, style);
   break_('html', { scrollPaddingTop: '0' });
-  break_('.bar h1', { color: 'white' });
+  break_('.bar h1', { color: '#eee' });
   break_('.bar nav a', { width: '9rem', marginInlineEnd: '-6rem' });
   break_('tr.row .c-why', { display: 'block', overflow: 'visible', whiteSpace: 'nowrap', width: '2rem' });
-  break_('.notice', { direction: 'ltr' });
+  break_('.c-why .sub', { direction: 'ltr' });
   break_('.search .button', { width: '2rem', overflow: 'hidden' });
-  break_('.cases-table', { '--row': '' });
-  document.querySelector('.cases-table').style.setProperty('--row', '1.5rem');
+  break_('tr.row', { height: '1.5rem' });
   break_('.metrics', { width: '120rem' });
-  const name = document.querySelector('.metrics tr:last-child .foreign');
+  const name = document.querySelector('.metrics tbody tr:last-child .foreign');
   name.className = '';
   name.removeAttribute('dir');
 }"""

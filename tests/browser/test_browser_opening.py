@@ -19,7 +19,7 @@ def test_page__from_a_file(visit: Visit, tmp_path: Path) -> None:
     )
     page = visit(page_of_report(tmp_path / "report.html", samples()["failed"]), script=watched)
     assert page.locator("tr.row").count() == 6
-    assert page.locator("h1").all_text_contents() == ["3 of 6 cases fail (1 crashes)"]
+    assert page.locator("h1").all_text_contents() == ["✗ Failed: 3 of 6 cases fail (1 crashes)"]
     assert page.locator("template").count() == 1, "the index has left the document, the block has not"
     page.locator(".case-link").first.click()
     page.locator(".case-view h2", has_text="thermostat_in_bedroom").wait_for()
@@ -89,6 +89,6 @@ def test_page__without_cases_or_details(visit: Visit, tmp_path: Path) -> None:
     blocks = [-1] * len(index["cases"]["id"])
     less = index | {"level": 5, "left_out": [sentence], "cases": index["cases"] | {"block": blocks}, "blocks": 0}
     page = visit(page_of_data(tmp_path / "less.html", less))
-    assert sentence in page.locator(".notice").all_inner_texts()
+    assert sentence in page.locator(".summary p").all_inner_texts()
     page.locator(".case-link").first.click()
     page.locator(".case-view h2").wait_for()

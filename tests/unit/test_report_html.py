@@ -39,12 +39,17 @@ from agent_eval.report.html._packing import bounded_value, dumped, json_value, n
 from agent_eval.report.html._turns import alignment
 from agent_eval.report.views import Links, visible
 from agent_eval.results import (
+    AgentChange,
     BaselineReport,
     CaseComparison,
     CaseDecisionReport,
     CaseHistory,
     CaseReport,
     CaseRunsReport,
+    CauseCounts,
+    CauseData,
+    CauseExample,
+    CauseReport,
     ComparisonReport,
     ConversationReport,
     DecisionReport,
@@ -53,6 +58,7 @@ from agent_eval.results import (
     HistoryReport,
     ModelUsageReport,
     Origin,
+    Place,
     ProblemReport,
     Reason,
     RunError,
@@ -656,3 +662,60 @@ def test_write_page__is_a_stream(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
+
+
+def _with_cause() -> RunReport:
+    low = metric(TRAJECTORY, 0.0, threshold=1.0)
+    cases = [case(name, "failed", low) for name in ("lamp", "fan", "song")]
+    made = report("failed", [*cases, case("other", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))])
+    ids = [item.case_id for item in made.cases]
+    found = CauseReport(
+        code="tool-empty",
+        data=CauseData(tool="find_devices", actual='{"devices": []}', expected='{"devices": ["lamp"]}'),
+        cases=ids[:2],
+        failing=CauseCounts(total=3, having=2),
+        passing=CauseCounts(total=1, having=0),
+        example=CauseExample(case_id=ids[0], run=0, turn=0, call=0),
+        changed_here=[Place(file="home/tools.py", first=42, last=47, symbol="find_devices")],
+    )
+    change = AgentChange(code="tool-source", agent="home", message="find_devices: source", places=found.changed_here)
+    return made.model_copy(update={"causes": [found], "agent_changes": [change]})
+
+
+def test_causes__group_the_cases_and_show_the_call(tmp_path: Path) -> None:
+    made = _with_cause()
+    recorded = recording(made.cases[0], 0, turn("Which?", "None.", *called("find_devices", {"devices": []}, room="x")))
+    page = page_of(tmp_path, source_of(made, [recorded]))
+
+    [cause] = page.index["causes"]
+    assert (cause["title"], cause["count"]) == ('find_devices returned {"devices": []}', 2)
+    assert cause["evidence"] == "In 2 of 3 failing cases and 0 of 1 passing one."
+    assert (cause["call"], cause["now"], cause["base"]) == (
+        'find_devices(room="x")',
+        '{"devices": []}',
+        '{"devices": ["lamp"]}',
+    )
+    assert cause["example"] == {"case": made.cases[0].case_id, "run": "head:0", "turn": 1}
+    assert cause["places"] == [{"file": "home/tools.py", "first": 42, "last": 47, "symbol": "find_devices"}]
+    assert cause["command"].startswith("agent-eval run ") and "lamp,fan" in cause["command"]
+    assert page.column("group") == [0, 0, 1, 2]
+    assert page.index["agent_changes"][0]["text"] == "find_devices: source"
+    assert page.index["header"]["next"]["places"] == cause["places"]
+
+
+def test_causes__without_words_have_no_value_of_a_tool(tmp_path: Path) -> None:
+    page = page_of(tmp_path, _with_cause(), detail="scores")
+
+    assert page.index["causes"][0]["title"] == "find_devices returns nothing"
+    assert not [text for text in strings(page.index["causes"]) if "devices" in text and "find_devices" not in text]
+
+
+def test_causes__cases_that_got_no_score_for_one_reason_are_one_cause(tmp_path: Path) -> None:
+    error = RunError(kind="provider-unavailable", owner="provider", message="503 UNAVAILABLE")
+    cases = [case(name, "errored", errors={0: error}) for name in ("a", "b")]
+    page = page_of(tmp_path, report("inconclusive", [*cases, case("c", "passed")]))
+
+    [cause] = page.index["causes"]
+    assert (cause["title"], cause["count"], cause["agent"]) == ("503 UNAVAILABLE", 2, False)
+    assert cause["evidence"] == "In 2 of 3 cases; 1 has a result."
+    assert page.column("group") == [0, 0, 2]

@@ -15,7 +15,7 @@ from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
-from agent_eval.report.views import Links, findings, low_turns, shown_word
+from agent_eval.report.views import Links, findings, low_turns, reproduce, shown_word
 from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 
 _NAME, _LINE, _LOG = 500, 2_000, 20_000
@@ -56,6 +56,7 @@ class PageCase:
             "base_note": self._base_note(detail),
             "metrics": case_metrics(self.facts, self.case, detail),
             "history": self._history(),
+            "command": shown(reproduce([self.case], self.facts.report.options).command, _LINE),
         }
 
     def tools(self) -> list[str]:
@@ -194,6 +195,7 @@ class RemovedCase:
             "base_note": None,
             "metrics": [],
             "history": None,
+            "command": "",
         }
 
 

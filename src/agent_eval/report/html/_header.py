@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from agent_eval.core.text import plural
+from agent_eval.report.html._causes import places
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.phrases import is_for_merge, other_reasons
-from agent_eval.report.views import grouping
+from agent_eval.report.views import Links, grouping, location
 from agent_eval.report.views.diff import no_baseline_reason
+from agent_eval.report.views.links import known_commit
 from agent_eval.results import Origin, ProblemReport, RunReport
 
 _NAME, _LINE = 500, 2_000
@@ -24,7 +26,8 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         ignored: Recordings that belong to no run of the report.
     """
     report = facts.report
-    notices = [*report.warnings, *report.notices, *facts.source.notices()]
+    notices = [*report.notices, *facts.source.notices()]
+    notices += [_note(problem) for problem in report.problems if problem.severity == "notice"][:_MOST_PROBLEMS]
     if ignored:
         verb = "belongs" if ignored == 1 else "belong"
         notices.append(
@@ -36,11 +39,14 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         "sentence": shown(facts.headline, _LINE),
         "decided": decided_by(facts),
         "reasons": [shown(line, _LINE) for line in other_reasons(report, facts.base, _LINE)],
-        "problems": [_problem(problem) for problem in report.problems[:_MOST_PROBLEMS]],
+        "next": next_step(facts),
+        "problems": [_problem(problem) for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS],
+        "warnings": [shown(warning, _LINE) for warning in report.warnings],
         "notices": [shown(notice, _LINE) for notice in notices],
         "baseline": _baseline(facts),
         "origin": _origin(facts),
         "counts": counts(facts),
+        "spent": _spent(facts),
         "source_url": _source_url(facts),
     }
 
@@ -70,28 +76,71 @@ def _problem(problem: ProblemReport) -> dict[str, Any]:
     }
 
 
+def _note(problem: ProblemReport) -> str:
+    place = location(problem.file, problem.line)
+    return f"{f'{place}: ' if place else ''}{problem.message} {problem.hint}".strip()
+
+
+def next_step(facts: Facts) -> dict[str, Any]:
+    """What a reader does next: lines to look at, and a sentence in which commands stand in backticks."""
+    report = facts.report
+    changed = next((cause.changed_here for cause in report.causes if cause.changed_here), [])
+    text = ""
+    if report.verdict == "invalid":
+        text = "Fix the errors below."
+    elif report.verdict == "inconclusive":
+        remedy = facts.headline.partition("; ")[2].partition("; ")[0]
+        text = f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""
+    elif report.verdict == "failed" and report.totals.failed:
+        text = "If the new behaviour is right: `agent-eval accept`"
+    return {"places": places(changed), "text": shown(text, _LINE)}
+
+
+def _spent(facts: Facts) -> dict[str, Any]:
+    """Tokens of the agent, and of the base branch's in a run; dollars for judges and simulated users."""
+    report = facts.report
+    usages = _agent_usage(report)
+    costs = [usage.cost for usage in report.model_usage if usage.calls]
+    rows = facts.history.trend if facts.history is not None and facts.base.comparison is not None else []
+    return {
+        "tokens": sum(usage["input_tokens"] + usage["output_tokens"] for usage in usages) or None,
+        "runs": sum(len(case.runs) for case in [*report.cases, *report.confirmations]),
+        "base_tokens": number(rows[-1].tokens, 0) if rows else None,
+        "cost": number(sum(cost for cost in costs if cost is not None), 6) if costs else None,
+        "is_whole": None not in costs,
+        "models": [shown(usage.model, _NAME) for usage in report.model_usage if usage.calls],
+    }
+
+
 def _baseline(facts: Facts) -> dict[str, Any] | None:
-    baseline = facts.report.baseline
+    baseline, links = facts.report.baseline, facts.source.links
     if baseline is None:
         return None
     if baseline.status != "found":
-        return {"sentence": shown(no_baseline_reason(baseline), _LINE), "url": None}
-    url = facts.source.links.own(baseline.run_url)
-    return {"sentence": shown(baseline.message, _LINE), "url": url}
+        return {"sentence": shown(no_baseline_reason(baseline), _LINE), "url": None, "name": ""}
+    commit = known_commit(baseline.commit)
+    return {
+        "sentence": shown(baseline.message, _LINE),
+        "url": links.own(baseline.run_url),
+        "name": "" if facts.base.branch == grouping.NO_NAME else shown(facts.base.branch, _NAME),
+        "commit": commit[:8],
+        "commit_url": links.commit_url(commit) if commit else None,
+    }
 
 
 def _origin(facts: Facts) -> dict[str, Any]:
     report = facts.report
-    origin = report.origin or Origin()
+    origin, links = report.origin or Origin(), facts.source.links
     return {
         "repository": shown(origin.repository, _NAME),
         "commit": shown(origin.head_commit or origin.commit or report.provenance.get("commit"), 100),
         "ref": shown(origin.ref, _NAME),
         "event": shown(origin.event, _NAME),
         "pull_request": origin.pull_request,
+        "pull_url": _pull_url(origin, links),
         "run_id": origin.run_id,
         "run_attempt": origin.run_attempt,
-        "run_url": facts.source.links.own(origin.run_url),
+        "run_url": links.own(origin.run_url),
         "started_at": number(report.started_at, 3),
         "duration": number(report.duration, 3),
         "num_runs": report.num_runs,
@@ -100,6 +149,12 @@ def _origin(facts: Facts) -> dict[str, Any]:
         "gate": report.gate,
         "for_merge": is_for_merge(report),
     }
+
+
+def _pull_url(origin: Origin, links: Links) -> str | None:
+    if origin.pull_request is None:
+        return None
+    return links.own(f"{links.server_url.rstrip('/')}/{links.repository}/pull/{origin.pull_request}")
 
 
 def counts(facts: Facts) -> dict[str, int]:

@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from agent_eval.report.html._case import PageCase
+from agent_eval.report.html._causes import Causes, agent_changes
 from agent_eval.report.html._header import about, header
 from agent_eval.report.html._metrics import base_scores
 from agent_eval.report.html._packing import number, shown
@@ -46,14 +47,16 @@ class Index:
         self.ignored = 0
         """Recordings that belong to no run."""
         self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        self._order: list[tuple[int, int]] = []
+        self._order: list[tuple[int, int, int]] = []
         self._metrics = [row.name for row in facts.metric_rows]
+        self._causes = Causes(facts)
         self._agents = {file.file: file.agent for file in facts.report.files}
 
     def add(self, page_case: PageCase, block: int) -> None:
         """Adds the row of a case."""
         case, detail, facts = page_case.case, page_case.detail, self.facts
         self.ignored += page_case.runs.ignored
+        self._causes.see(page_case)
         change = facts.change(case.case_id)
         metrics = {metric.name: metric for metric in case.metrics}
         bases = base_scores(facts, case)
@@ -75,7 +78,10 @@ class Index:
                 "cost": number(facts.costs[0].get(case.case_id), 6),
                 "runs_passed": passed,
                 "runs": runs,
+                **self._base_counts(case),
+                "group": self._group(case),
                 "history": history.outcomes if history is not None else "",
+                "records_s": self.strings.place(history.records if history is not None else ""),
                 "user": page_case.user() if detail.words else "",
                 "tools": [self.strings.place(tool) for tool in page_case.tools()] if detail.words else [],
                 "block": block,
@@ -97,6 +103,7 @@ class Index:
                 "why": f"The case exists on {self.facts.base.branch} only.",
                 **{"scores": none, "deltas": none, "ok": none},
                 **{"seconds": 0, "tokens": None, "cost": None, "runs_passed": 0, "runs": 0},
+                **{**_NO_BASE, "group": self._causes.count + 2, "records_s": self.strings.place("")},
                 **{"history": "", "user": "", "tools": [], "block": block, "removed": 1},
             },
             _REMOVED,
@@ -112,10 +119,13 @@ class Index:
             "title": f"agent-eval: {shown(facts.headline, _LINE)}",
             "header": header(facts, self.ignored),
             "about": about(facts),
+            "causes": self._causes.data(plan.others),
+            "agent_changes": agent_changes(facts),
             "metrics": metric_table(facts),
             "cases": rows["cases"],
             "blocks": blocks,
             "trend": trend(facts),
+            "recorded": [record.recorded_at for record in facts.history.records] if facts.history is not None else [],
             "strings": rows["strings"],
         }
 
@@ -127,8 +137,16 @@ class Index:
             ranks[at] = rank
         return {"cases": {**self._columns, "rank": ranks}, "strings": self.strings.all()}
 
-    def _append(self, row: dict[str, Any], group: int) -> None:
-        self._order.append((group, len(self._order)))
+    def _group(self, case: CaseReport) -> int:
+        """The part of the list: the number of its cause; then, without one, what needs attention and what doesn't."""
+        number = self._causes.number(case.case_id)
+        calm = (
+            case.status == "passed" and attention(self.facts, case) > _CALM and "flaky" not in tags_of(self.facts, case)
+        )
+        return number if number is not None else self._causes.count + calm
+
+    def _append(self, row: dict[str, Any], attention: int) -> None:
+        self._order.append((row["group"], attention, len(self._order)))
         for name, column in self._columns.items():
             column.append(row[name])
 
@@ -157,14 +175,20 @@ class Index:
         judged = [run.status == "passed" for part in parts for run in part.runs if run.status in {"passed", "failed"}]
         return sum(judged), len(judged)
 
+    def _base_counts(self, case: CaseReport) -> dict[str, int]:
+        counts = self.facts.base.runs.get(case.case_id)
+        return {"base_passed": counts.base_passed, "base_runs": counts.base_runs} if counts else _NO_BASE
+
 
 COLUMNS = (
     *("id", "file_s", "eval_id", "line", "agent_s", "status", "change", "word", "tags", "why", "scores", "deltas"),
-    *("ok", "seconds", "tokens", "cost", "runs_passed", "runs", "history", "user", "tools", "block", "removed"),
+    *("ok", "seconds", "tokens", "cost", "runs_passed", "runs", "base_passed", "base_runs", "group", "history"),
+    *("records_s", "user", "tools", "block", "removed"),
 )
 """The columns of `cases`; `rank` follows when all cases are known."""
 
-_REMOVED = 12
+_CALM, _REMOVED = 7, 12
+_NO_BASE: dict[str, int] = {"base_passed": 0, "base_runs": 0}
 
 
 def attention(facts: Facts, case: CaseReport) -> int:
@@ -228,14 +252,14 @@ def metric_table(facts: Facts) -> list[dict[str, Any]]:
 
 def _metric_row(facts: Facts, row: MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:
     score = compared.score if compared is not None and compared.cases else None
-    notes = [f"thresholds {row.threshold}"] if len(row.thresholds) > 1 else []
-    notes += [compared.note] if compared is not None and compared.note else []
+    note = compared.note if compared is not None else ""
     return {
         "name": shown(row.name, _NAME),
         "now": number(row.mean if score is None else score.head),
         "base": number(score.base) if score is not None else None,
         "delta": number(score.delta) if score is not None else None,
-        "threshold": number(row.thresholds[0]) if row.thresholds else None,
+        "threshold": number((min if row.at_most else max)(row.thresholds)) if row.thresholds else None,
+        "needs": row.threshold if len(row.thresholds) > 1 else None,
         "direction": "lower" if row.at_most else "higher",
         "gates": row.gates,
         "passed": row.passed,
@@ -243,7 +267,7 @@ def _metric_row(facts: Facts, row: MetricRow, compared: Any, judge: str | None) 
         "not_evaluated": row.not_evaluated,
         "cost": number(facts.costs[1].get(row.name), 6),
         "judge": shown(judge, _NAME) or None,
-        "note": shown("; ".join(notes), 1_000),
+        "note": shown(note, 1_000),
         "history": _metric_history(facts, row.name),
     }
 

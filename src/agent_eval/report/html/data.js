@@ -8,14 +8,15 @@ const KEPT_BLOCKS = 8;
  * @typedef {{index: number, id: string, file: string, evalId: string, line: number | null, agent: string, status: string,
  *   change: string | null, word: string | null, tags: string[], rank: number, why: string, scores: (number | string | null)[],
  *   deltas: (number | string | null)[], ok: (0 | 1 | null)[], seconds: number, tokens: number | null, cost: number | null,
- *   runsPassed: number, runs: number, history: string, user: string, tools: string[], block: number, removed: boolean}} Row
+ *   runsPassed: number, runs: number, basePassed: number, baseRuns: number, group: number, history: string, recorded: number[], user: string,
+ *   tools: string[], block: number, removed: boolean}} Row `group`: the number of its cause; then what no cause explains, what passed, what was removed.
  */
 
 /** Compressed blocks whose template was removed. @type {Map<string, Uint8Array>} */
 const packedBlocks = new Map();
 /** Decoded blocks, the most recently used one last. @type {Map<number, Promise<Map<string, CaseData>>>} */
 const decodedBlocks = new Map();
-/** Positions of the cases by id. @type {WeakMap<Index, Map<string, number>>} */
+/** Positions of the cases by id, and by every short id that only one case has. @type {WeakMap<Index, Map<string, number>>} */
 const positionsById = new WeakMap();
 
 /** Whether this browser can unpack the data (Chrome and Edge 80, Firefox 113, Safari 16.4). */
@@ -27,7 +28,10 @@ function canReadData() {
 async function loadIndex() {
   const index = JSON.parse(await unpacked(takeTemplate("index")));
   if (index.report_data_version !== 1) throw new Error(`unknown version of the data: ${index.report_data_version}`);
-  positionsById.set(index, new Map(index.cases.id.map((/** @type {string} */ id, /** @type {number} */ i) => [id, i])));
+  const positions = new Map();
+  index.cases.eval_id.forEach((/** @type {string} */ name, /** @type {number} */ i) => positions.set(name, positions.has(name) ? -1 : i));
+  index.cases.id.forEach((/** @type {string} */ name, /** @type {number} */ i) => positions.set(name, i));
+  positionsById.set(index, positions);
   return index;
 }
 
@@ -139,7 +143,11 @@ function caseRow(index, i) {
     cost: cases.cost[i],
     runsPassed: cases.runs_passed[i],
     runs: cases.runs[i],
+    basePassed: cases.base_passed[i],
+    baseRuns: cases.base_runs[i],
+    group: cases.group[i],
     history: cases.history[i],
+    recorded: strings[cases.records_s[i]].split(" ").map((/** @type {string} */ at) => index.recorded[Number(at)]),
     user: cases.user[i],
     tools: cases.tools[i].map((/** @type {number} */ s) => strings[s]),
     block: cases.block[i],

@@ -18,6 +18,7 @@ const SEARCH_HELP = [
   ["-lamp", "without it; works for all of these"],
   ["status:failed", "passed, failed, errored or not_run"],
   ["change:newly_failing", "compared with the base branch: fixed, added, …"],
+  ["cause:1", "cases that a cause explains; cause:none for those without one"],
   ["word:suspicious", "what the statistics say: broken, worse, …"],
   ["file:evals/home", "part of the path; agent: likewise"],
   ["tool:set_status", "a tool that was called"],

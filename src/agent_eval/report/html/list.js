@@ -1,18 +1,18 @@
 // The list of cases: filtered, sorted, and only the rows near the visible part are in the document.
 
 /**
- * @typedef {{element: HTMLElement, show: (state: State) => void, order: () => number[], focusCase: (id: string) => void,
+ * @typedef {{element: HTMLElement, causes: HTMLElement, show: (state: State) => void, order: () => number[], focusCase: (id: string) => void,
  *   focusSearch: () => void, move: (step: number, onlyAttention: boolean) => void}} CaseList
  */
 
-/** Rows kept in the document above and below the visible ones. */
+/** So many cases are all in the document, so that the browser's own search finds them. */
+const REAL_ROWS = 500;
+/** Rows kept in the document above and below the visible ones, where there are more. */
 const SPARE_ROWS = 8;
-/** Gating metrics with a column of their own. */
-const METRICS_OF_A_ROW = 3;
-/** @type {Record<string, string[]>} */
-const TAG_MARKS = { blocking: ["blocks", "fail"], flaky: ["≈ flaky", "warn"], quarantined: ["⏸ quarantined", "muted"], suspicious: ["? suspected", "warn"] };
-/** @type {Record<string, string[]>} */
-const CHANGE_MARKS = { newly_failing: ["↘ newly failing", "fail"], fixed: ["↗ newly passing", "pass"], added: ["+ added", "info"], removed: ["− removed", "muted"], renamed: ["renamed", "muted"] };
+/** Tags because of which someone should look at a case, with the word for it. @type {Record<string, string>} */
+const TAG_MARKS = { quarantined: "quarantined", flaky: "flaky", suspicious: "suspected regression", blocking: "blocks" };
+/** @type {Record<string, string>} */
+const CHANGE_MARKS = { newly_failing: "newly failing", still_failing: "fails on the base too", fixed: "newly passing", added: "new", changed: "changed", removed: "removed", renamed: "renamed" };
 
 /** The rows of an index, made once. @type {WeakMap<Index, Row[]>} */
 const rowsOfIndex = new WeakMap();
@@ -96,6 +96,7 @@ function createList(index, ctx) {
   let order = [];
   const search = createSearch(index, ctx, (text) => update({ ...state, q: text }, true));
   const counts = countButtons(index, (term) => ctx.go({ q: toggled(search.text(), term) }));
+  const causes = findingsSection(index, (term) => ctx.go({ q: toggled(search.text(), term) }));
   const table = createTable(index, ctx, () => state);
   const notice = h("div", { class: "notices" });
   const element = h(
@@ -121,12 +122,19 @@ function createList(index, ctx) {
     if (!isTyping) search.setText(text);
     search.setResult(order.length, query);
     counts.show(text);
-    notice.replaceChildren(...query.notes.map((note) => foreign(note, "p", { class: "notice" })));
+    causes.show(text);
+    const misses = order.length || !allRows(index).length ? null : missing(index, text, allRows(index));
+    notice.replaceChildren(
+      ...query.notes.map((note) => foreign(note, "p", { class: "notice", dir: "ltr" })),
+      ...(misses?.reasons ?? []).map((reason) => foreign(reason, "p", { class: "miss", dir: "ltr" })),
+      ...(misses?.words.length ? [pushButton(`Search the conversations for ${misses.words.map((word) => `“${word}”`).join(", ")}`, search.everywhere)] : []),
+    );
     table.show(order, sort, state.metric);
   }
 
   return {
     element,
+    causes: causes.element,
     show: (next) => update(next, false),
     order: () => order,
     focusCase: (id) => table.focusCase(positionOf(index, id)),
@@ -189,6 +197,7 @@ function createSearch(index, ctx, changed) {
   return {
     element: h("div", null, index.cases.id.length ? form : null, result),
     text: () => field.value,
+    everywhere: () => (commit(), void everywhere()),
     setText: (/** @type {string} */ text) => void (timer || (field.value = text)), // a text that is being typed is newer
     focus: () => (field.focus(), field.select()),
     /** @type {(count: number, query: Query) => void} */
@@ -207,7 +216,7 @@ function createSearch(index, ctx, changed) {
  * @param {Pick<Context, "go">} ctx
  */
 function sortMenu(index, ctx) {
-  const choices = [["", "attention first"], ["-seconds", "slowest first"], ["-tokens", "most tokens first"], ["-cost", "most expensive first"], ["case", "by id"], ["runs", "fewest passed runs first"], ...index.metrics.map((/** @type {any} */ metric) => [`metric:${metric.name}`, `${metric.name}, lowest first`])];
+  const choices = [["", "by cause"], ["-seconds", "slowest first"], ["-tokens", "most tokens first"], ["-cost", "most expensive first"], ["case", "by id"], ["runs", "fewest passed runs first"], ...index.metrics.map((/** @type {any} */ metric) => [`metric:${metric.name}`, `${metric.name}, lowest first`])];
   const menu = /** @type {HTMLSelectElement} */ (
     h("select", { "aria-label": "Order", on: { change: () => ctx.go({ sort: menu.value || null }) } }, choices.map(([value, label]) => h("option", { value, text: label })))
   );

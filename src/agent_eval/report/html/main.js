@@ -73,7 +73,7 @@ class Page {
     this.status = h("p", { role: "status", class: "visually-hidden" });
     this.dialog = keysDialog();
     this.list = createList(index, this.context(new AbortController().signal));
-    this.overview = h("div", { class: "overview" }, renderSummary(index), renderMetrics(index, index.metrics.length <= 6 && innerWidth >= 640), this.list.element);
+    this.overview = h("div", { class: "overview" }, renderSummary(index), this.list.causes, this.list.element);
     this.leave = new AbortController();
     /** @type {State | null} */
     this.shown = null;
@@ -262,13 +262,19 @@ function pageHeader(index, help) {
     document.documentElement.setAttribute("data-theme", themes[theme]);
     button.textContent = `Theme: ${themes[theme]}`;
   });
+  const { header } = index;
+  const [, , tone] = VERDICT_MARKS[header.verdict] ?? ["", "", "warn"];
   return h(
     "header",
-    { class: "bar" },
-    verdictBadge(index.header),
-    foreign(verdictSentence(index.header), "h1"),
-    h("nav", { class: "views no-print", "aria-label": "Views" }, link("list", "Cases"), link("trend", "Trend"), link("about", "About"), link("print", "Print view")),
-    h("div", { class: "tools no-print" }, button, h("button", { type: "button", class: "button", text: "Help", "aria-haspopup": "dialog", on: { click: help } })),
+    { class: `bar ${tone}-line` },
+    h(
+      "div",
+      { class: "top" },
+      h("p", { class: "brand" }, header.origin.repository ? [foreign(header.origin.repository, "strong"), " "] : null, muted("agent-eval report")),
+      h("nav", { class: "views no-print", "aria-label": "Views" }, link("list", "Cases"), link("trend", "Trend"), link("about", "About"), link("print", "Print view")),
+      h("div", { class: "tools no-print" }, button, h("button", { type: "button", class: "button", text: "Help", "aria-haspopup": "dialog", on: { click: help } })),
+    ),
+    verdictHead(index),
   );
 }
 

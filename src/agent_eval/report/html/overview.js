@@ -1,4 +1,4 @@
-// What stands above the list: the verdict and its reasons, counts, metrics; and the view "about" with files, versions and spending.
+// What stands above the list: the verdict and its facts, causes, changes in the agent, metrics; and the view "about".
 
 /** Counts of the header with the search term that selects the same cases, in the order of their buttons. */
 const COUNTS = [
@@ -6,15 +6,17 @@ const COUNTS = [
   ["newly_failing", "newly failing", "change:newly_failing", "fail", "↘"],
   ["failed", "failed", "status:failed", "fail", "✗"],
   ["errored", "errored", "status:errored", "fail", "!"],
-  ["suspicious", "suspected", "word:suspicious", "warn", "?"],
-  ["flaky", "flaky", "flaky", "warn", "≈"],
+  ["suspicious", "suspected", "word:suspicious", "muted", "?"],
+  ["flaky", "flaky", "flaky", "muted", "≈"],
   ["quarantined", "quarantined", "quarantined", "muted", "‖"],
   ["not_run", "not run", "status:not_run", "muted", "○"],
   ["fixed", "newly passing", "change:fixed", "pass", "↗"],
   ["passed", "passed", "status:passed", "pass", "✓"],
 ];
 /** @type {Record<string, string[]>} */
-const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["?", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
+const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["!", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
+/** The longest beginning of a headline that is its verdict. */
+const LONGEST_VERDICT = 30;
 
 /**
  * Columns of the table of metrics: title, cell, and whether a metric has something to show in it.
@@ -24,7 +26,7 @@ const METRIC_COLUMNS = [
   ["Now", (metric) => metricScore(metric), () => true],
   ["Base", (metric) => scoreText(metric.base, metric.threshold), (metric) => metric.base !== null],
   ["Change", (metric) => changeMark(metric.delta, metric), (metric) => metric.delta !== null],
-  ["Needs", (metric) => (metric.threshold === null ? "–" : `${metric.direction === "lower" ? "≤" : "≥"} ${scoreText(metric.threshold)}`), (metric) => metric.threshold !== null],
+  ["Needs", (metric) => neededText(metric), (metric) => metric.threshold !== null],
   ["Passed", (metric) => (metric.gates ? countCell(metric.passed) : "–"), () => true],
   ["Failed", (metric) => (metric.gates ? h("span", { class: metric.failed ? "fail" : null, text: countCell(metric.failed) }) : "–"), () => true],
   ["No score", (metric) => countCell(metric.not_evaluated), (metric) => metric.not_evaluated > 0],
@@ -33,54 +35,102 @@ const METRIC_COLUMNS = [
 ];
 
 /**
- * The verdict as icon and word.
- * @param {any} header
- */
-function verdictBadge(header) {
-  const [icon, word, tone] = VERDICT_MARKS[header.verdict] ?? ["?", header.verdict, "warn"];
-  return h("span", { class: `badge ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), word);
-}
-
-/**
- * The verdict's sentence without the word that the badge shows already.
- * @param {any} header
- */
-function verdictSentence(header) {
-  const [, word] = VERDICT_MARKS[header.verdict] ?? [];
-  const rest = header.sentence.startsWith(`${word}: `) ? header.sentence.slice(word.length + 2) : header.sentence;
-  return rest.charAt(0).toUpperCase() + rest.slice(1);
-}
-
-/**
- * What was decided and why, problems and notices.
+ * The verdict on the left, facts on the right. Other views than the list show the verdict only.
  * @param {Index} index
  */
-function renderSummary(index) {
+function verdictHead(index) {
   const { header } = index;
-  const sentences = new Set([header.decided, ...header.reasons]);
+  const [icon, word, tone] = VERDICT_MARKS[header.verdict] ?? ["?", header.verdict, "warn"];
+  const at = header.sentence.indexOf(": ");
+  const hasLead = at > 0 && at <= LONGEST_VERDICT;
+  const [lead, rest] = hasLead ? [header.sentence.slice(0, at), header.sentence.slice(at + 2)] : [word, header.sentence];
+  const title = header.verdict === "inconclusive" ? rest.split("; ")[0] : rest;
+  const said = index.causes.length === 1 ? [index.causes[0].title] : [];
   return h(
     "div",
-    { class: "summary" },
-    [...sentences].map((text) => foreign(text, "p")),
-    header.baseline ? h("p", null, foreign(header.baseline.sentence), header.baseline.url ? [" ", serverLink(index, header.baseline.url, "Base run")] : null) : null,
-    originLine(header.origin),
-    problemList(index),
-    [...header.notices, ...index.left_out].map((text) => foreign(text, "p", { class: "notice" })),
+    { class: "head" },
+    h(
+      "div",
+      { class: "verdict" },
+      h("h1", null, h("span", { class: `state ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), foreign(lead), labelled("visually-hidden", ": ")), foreign(title.charAt(0).toUpperCase() + title.slice(1))),
+      [...header.reasons, ...said].map((text, i) => withCode(text, "p", { class: i ? "more" : "lead" })),
+      nextStep(index),
+    ),
+    factList(index),
   );
 }
 
-/** @param {any} origin */
-function originLine(origin) {
-  if (!origin) return null;
-  const facts = [
-    origin.repository,
-    origin.pull_request ? `pull request #${origin.pull_request}` : origin.ref,
-    origin.commit?.slice(0, 8),
-    origin.duration === null || origin.duration === undefined ? null : secondsText(origin.duration),
-    origin.num_runs > 1 ? `${origin.num_runs} runs per case` : null,
-    origin.started_at ? `${dateText(origin.started_at)} UTC` : null,
-  ].filter(Boolean);
-  return h("p", { class: "muted origin" }, facts.flatMap((fact, i) => [i ? " · " : null, foreign(fact)]), origin.run_url ? [" · ", runAddress(origin.run_url)] : null);
+/** @param {Index} index */
+function baseName(index) {
+  return index.header.baseline?.name || "base";
+}
+
+/**
+ * What to do next: places to look at, then a command.
+ * @param {Index} index
+ */
+function nextStep(index) {
+  const { places, text } = index.header.next;
+  if (!places.length && !text) return null;
+  return h("p", { class: "next" }, h("strong", { text: "Next: " }), places.length ? ["see what changed in ", ...placeLinks(index, places.slice(0, 2)), ". "] : null, text ? withCode(text) : null);
+}
+
+/**
+ * Lines of files, with links.
+ * @param {Index} index
+ * @param {any[]} places
+ * @returns {Child[]}
+ */
+function placeLinks(index, places) {
+  return places.flatMap((place, i) => {
+    const lines = place.first ? `:${place.first}${place.last ? `-${place.last}` : ""}` : "";
+    const link = serverLink(index, sourceAddress(index, place.file, place.first), foreign(`${place.file}${lines}`, "span", { dir: "ltr" }));
+    return [i ? ", " : null, link, place.symbol ? [" (", foreign(place.symbol, "code"), ")"] : null].flat();
+  });
+}
+
+/**
+ * The facts of a run: what matters beside the verdict, each with a remark.
+ * @param {Index} index
+ */
+function factList(index) {
+  const { header } = index;
+  const { counts, origin, baseline, spent } = header;
+  const total = index.cases.removed.filter((/** @type {number} */ removed) => !removed).length;
+  const [label, count] = counts.failed || !counts.errored ? ["Failed", counts.failed] : ["Not evaluated", counts.errored];
+  const also = [["errored", "not evaluated"], ["not_run", "not run"], ["suspicious", "suspected"], ["flaky", "flaky"], ["quarantined", "quarantined"]];
+  const others = also.filter(([key, word]) => counts[key] && word !== label.toLowerCase()).map(([key, word]) => `${counts[key].toLocaleString("en")} ${word}`);
+  const share = (/** @type {number} */ part) => [part.toLocaleString("en"), muted(` of ${total.toLocaleString("en")}`)];
+  /** @type {[string, Child[], Child[]][]} */
+  const facts = total ? [[label, share(count), [others.join(", ")]], ["Passed", share(counts.passed), [origin.num_runs > 1 ? `${origin.num_runs} runs a case` : null]]] : [];
+  if (baseline) facts.push("commit" in baseline ? ["Compared with", [foreign(baseline.name || "the base branch")], [baseline.commit ? serverLink(index, baseline.commit_url, foreign(baseline.commit, "code")) : null]] : ["Compared with", ["nothing"], []]);
+  if (origin.duration !== null) facts.push(["Duration", [secondsText(origin.duration)], [origin.started_at ? `${dateText(origin.started_at)} UTC` : null]]);
+  if (spent.tokens) {
+    const now = spent.runs ? `${Math.round(spent.tokens / spent.runs).toLocaleString("en")} a run` : "";
+    facts.push(["Agent's tokens", [spent.tokens.toLocaleString("en")], [now, spent.base_tokens ? [", ", foreign(baseName(index)), ` ${spent.base_tokens.toLocaleString("en")}`] : null].flat()]);
+  }
+  if (spent.models.length) facts.push(["Cost of judges", [spent.cost === null ? "no price known" : `${spent.is_whole ? "" : "≥ "}${dollars(spent.cost)}`], [foreign(spent.models.join(", "))]]);
+  const links = [origin.pull_url ? serverLink(index, origin.pull_url, `Pull request #${origin.pull_request}`) : null, origin.run_url ? runAddress(origin.run_url) : null, baseline?.url ? serverLink(index, baseline.url, "Base run") : null, origin.commit ? foreign(origin.commit.slice(0, 8), "code", { title: "the tested commit" }) : null].filter(Boolean);
+  const fact = (/** @type {[string, Child[], Child[]]} */ [name, value, remark]) => h("div", null, h("dt", { text: name }), h("dd", null, ...value), remark.some(Boolean) ? h("dd", { class: "remark" }, ...remark) : null);
+  return h("dl", { class: "facts" }, facts.map(fact), links.length ? h("div", { class: "all" }, h("dt", { text: "Links" }), h("dd", { class: "links" }, links)) : null);
+}
+
+/**
+ * A button that copies a text. Where that is not possible, the text appears, to be copied by hand.
+ * @param {string} label
+ * @param {string} text
+ * @param {string} name
+ */
+function copyButton(label, text, name) {
+  const field = /** @type {HTMLInputElement} */ (h("input", { class: "address", readonly: true, value: text, "aria-label": name, hidden: true }));
+  const button = h("button", { type: "button", class: "link no-print", text: label });
+  button.addEventListener("click", async () => {
+    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    button.textContent = isCopied ? "copied" : "copy this:";
+    field.hidden = Boolean(isCopied);
+    if (!isCopied) field.select();
+  });
+  return h("span", null, button, " ", field);
 }
 
 /**
@@ -88,15 +138,74 @@ function originLine(origin) {
  * @param {string} url
  */
 function runAddress(url) {
-  const field = /** @type {HTMLInputElement} */ (h("input", { class: "address", readonly: true, value: url, "aria-label": "Address of the run", hidden: true }));
-  const button = h("button", { type: "button", class: "link no-print", text: "copy address" });
-  button.addEventListener("click", async () => {
-    const isCopied = await navigator.clipboard?.writeText(url).then(() => true, () => false);
-    button.textContent = isCopied ? "copied" : "copy this:";
-    field.hidden = Boolean(isCopied);
-    if (!isCopied) field.select();
-  });
-  return h("span", null, outwardLink(url, "Run"), " ", button, " ", field);
+  return h("span", null, outwardLink(url, "Run"), " ", copyButton("copy address", url, "Address of the run"));
+}
+
+/**
+ * What failing cases have in common, each with a button that selects its cases; beside it the agent's changes and the scores.
+ * @param {Index} index
+ * @param {(term: string) => void} toggle Adds a term to the query, or removes it.
+ * @returns {{element: HTMLElement, show: (query: string) => void}}
+ */
+function findingsSection(index, toggle) {
+  const buttons = index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => pushButton(`Show ${cause.count === 1 ? "it" : `these ${cause.count.toLocaleString("en")}`}`, () => toggle(`cause:${i + 1}`), { "data-focus": `cause ${i + 1}` }));
+  const show = (/** @type {string} */ query) => buttons.forEach((/** @type {HTMLElement} */ button, /** @type {number} */ i) => button.setAttribute("aria-pressed", String(tokensOf(query).includes(`cause:${i + 1}`))));
+  const causes = index.causes.length ? h("section", { "aria-labelledby": "causes-title" }, h("h2", { id: "causes-title", text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: "causes" }, index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => causeElement(index, cause, buttons[i])))) : null;
+  const changes = index.agent_changes.length ? h("section", { "aria-labelledby": "changes-title" }, h("h2", { id: "changes-title", text: "Changed in the agent" }), h("ul", { class: "agent-changes" }, index.agent_changes.map((/** @type {any} */ change) => h("li", null, withCode(change.text), change.places.length ? [" ", ...placeLinks(index, change.places)] : null)))) : null;
+  const beside = [changes, renderMetrics(index), runNotes(index)].filter(Boolean);
+  return { element: h("div", { class: causes && beside.length ? "findings-section two" : "findings-section" }, causes, beside.length ? h("div", { class: "beside" }, beside) : null), show };
+}
+
+/**
+ * @param {Index} index
+ * @param {any} cause
+ * @param {Node} button
+ */
+function causeElement(index, cause, button) {
+  const { example } = cause;
+  const evidence = /** @type {[string, string, string][]} */ ([["call", cause.call, ""], ["now", cause.now, cause.agent ? "fail" : "warn"], [cause.base_name, cause.base, ""]]).filter(([, text]) => text);
+  const i = positionOf(index, example.case);
+  const name = i < 0 ? example.case : index.cases.eval_id[i];
+  return h(
+    "li",
+    { class: "cause" },
+    h("p", { class: cause.agent ? "count-of fail" : "count-of warn" }, cause.count.toLocaleString("en"), h("small", { text: cause.count === 1 ? " case" : " cases" })),
+    h(
+      "div",
+      null,
+      foreign(cause.title, "h3", { dir: "ltr" }),
+      foreign(cause.evidence, "p", { dir: "ltr" }),
+      cause.hint ? withCode(cause.hint, "p") : null,
+      cause.places.length ? h("p", null, h("strong", { text: cause.before ? "Changed, and called before: " : "Changed here: " }), ...placeLinks(index, cause.places)) : null,
+      evidence.length ? h("dl", { class: "evidence-of" }, evidence.flatMap(([label, text, tone]) => [h("dt", null, foreign(label)), h("dd", { class: tone }, foreign(text, "code", { dir: "ltr" }))])) : null,
+      h("p", { class: "acts no-print" }, button, h("a", { href: fragmentOf(example) }, h("span", null, "Example: ", foreign(name)), example.turn ? `, turn ${example.turn}` : null), cause.command ? copyButton("Copy the command", cause.command, "Command that runs these cases") : null),
+    ),
+  );
+}
+
+/**
+ * What is good to know, and nobody must act on.
+ * @param {Index} index
+ */
+function runNotes(index) {
+  const { decided, baseline, notices } = index.header;
+  const notes = [...new Set([decided, baseline?.sentence, ...notices])].filter(Boolean);
+  return notes.length ? aside(false, countText(notes.length, "note"), () => [h("ul", { class: "run-notes" }, notes.map((text) => withCode(text, "li")))]) : null;
+}
+
+/**
+ * What somebody must act on: warnings and problems; and what the page leaves out.
+ * @param {Index} index
+ */
+function renderSummary(index) {
+  const { header } = index;
+  return h(
+    "div",
+    { class: "summary" },
+    header.warnings.map((/** @type {string} */ text) => withCode(text, "p", { class: "notice" })),
+    problemList(index),
+    index.left_out.map((/** @type {string} */ text) => withCode(text, "p", { class: "muted" })),
+  );
 }
 
 /** @param {Index} index */
@@ -112,8 +221,8 @@ function problemList(index) {
       null,
       h("span", { class: `mark ${tone}`, text: `${problem.severity === "error" ? "✗ error" : "! warning"} ` }),
       place ? [outwardLink(url, foreign(place, "code")), " "] : null,
-      foreign(problem.message),
-      problem.hint ? foreign(problem.hint, "span", { class: "muted hint" }) : null,
+      withCode(problem.message),
+      problem.hint ? withCode(problem.hint, "span", { class: "muted hint" }) : null,
     );
   };
   const isWarning = (/** @type {any} */ problem) => (problem.severity === "error" ? 0 : 1);
@@ -128,7 +237,15 @@ function problemList(index) {
  * @returns {{element: HTMLElement, show: (query: string) => void}}
  */
 function countButtons(index, toggle) {
-  const shown = COUNTS.filter(([key]) => index.header.counts[key] > 0);
+  const selections = new Set();
+  const shown = COUNTS.filter(([key, , term]) => {
+    if (!index.header.counts[key]) return false;
+    const query = parseQuery(term, index);
+    const selected = allRows(index).filter((row) => matches(query, row)).map((row) => row.index).join();
+    const isNew = !selected || !selections.has(selected); // a second button for the same cases says nothing
+    selections.add(selected);
+    return isNew;
+  });
   const buttons = shown.map(([key, label, term, tone, icon]) =>
     h(
       "button",
@@ -146,28 +263,38 @@ function countButtons(index, toggle) {
 }
 
 /**
- * All metrics of the run.
+ * Scores that gate, aligned, and behind a click everything about all metrics.
  * @param {Index} index
- * @param {boolean} isOpen
+ * @param {boolean} isWhole
  */
-function renderMetrics(index, isOpen) {
-  if (!index.metrics.length) return null;
-  const columns = METRIC_COLUMNS.filter(([, , isShown]) => index.metrics.some(isShown));
+function renderMetrics(index, isWhole = false) {
+  const { metrics } = index;
+  if (!metrics.length) return null;
+  const gating = metrics.filter((/** @type {any} */ metric) => metric.gates);
+  const columns = METRIC_COLUMNS.filter(([, , isShown]) => metrics.some(isShown));
   return h(
-    "details",
-    { class: "metrics", open: isOpen },
-    h("summary", null, h("h2", { text: `Metrics (${index.metrics.length})` })),
-    h(
-      "div",
-      { class: "scroller", role: "region", tabindex: "0", "aria-label": "Metrics" },
+    "section",
+    { class: "metrics", "aria-labelledby": "metrics-title" },
+    h("h2", { id: "metrics-title", text: "Scores" }),
+    gating.length ? scoreTable(gating.map((/** @type {any} */ metric) => ({ ...metric, scores: [metric.now] })), baseName(index)) : null,
+    aside(isWhole, `All metrics (${metrics.length})`, () => [
       h(
-        "table",
-        { class: "plain" },
-        h("thead", null, h("tr", null, h("th", { scope: "col", text: "Metric" }), columns.map(([title]) => h("th", { scope: "col", class: "number", text: title })))),
-        h("tbody", null, index.metrics.map((/** @type {any} */ metric) => h("tr", null, metricName(metric), columns.map(([, cell]) => h("td", { class: "number" }, cell(metric)))))),
+        "div",
+        { class: "scroller", ...region("Metrics") },
+        h(
+          "table",
+          { class: "plain" },
+          h("thead", null, h("tr", null, h("th", { scope: "col", text: "Metric" }), columns.map(([title]) => h("th", { scope: "col", class: "number", text: title })))),
+          h("tbody", null, metrics.map((/** @type {any} */ metric) => h("tr", null, metricName(metric), columns.map(([, cell]) => h("td", { class: "number" }, cell(metric)))))),
+        ),
       ),
-    ),
+    ]),
   );
+}
+
+/** @param {any} metric */
+function neededText(metric) {
+  return metric.threshold === null ? "–" : metric.needs ?? `${metric.direction === "lower" ? "≤" : "≥"} ${scoreText(metric.threshold)}`;
 }
 
 /** @param {any} metric */

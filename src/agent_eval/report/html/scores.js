@@ -31,7 +31,7 @@ function scoreDetails(metric, selected, options) {
     labelled("score-value", scoreText(metric.score, metric.threshold)),
     muted(`needs ${metric.direction === "lower" ? "at most" : "at least"} ${scoreText(metric.threshold)}`),
     deltaText(metric),
-    scoreScale(metric),
+    scoreScale({ ...metric, scores: metric.runs.map((/** @type {any} */ run) => run.score) }, "base"),
     metric.blocking === false ? labelled("tag", "does not block") : null,
     metric.runs.some((/** @type {any} */ run) => run.close) ? labelled("tag warn", "≈ close to the threshold") : null,
   ];
@@ -58,25 +58,54 @@ function deltaText(metric) {
 }
 
 /**
- * A scale with the threshold, the score of each run and the base's mean.
- * @param {any} metric
+ * Scores aligned below each other: bar, number, base, what is needed.
+ * @param {any[]} metrics Each with `scores`: of its runs, or their mean.
+ * @param {string} baseName
  */
-function scoreScale(metric) {
-  const scores = metric.runs.map((/** @type {any} */ run) => run.score).filter(Number.isFinite);
+function scoreTable(metrics, baseName) {
+  const hasBase = metrics.some((metric) => Number.isFinite(metric.base));
+  const number = (/** @type {Child} */ text, /** @type {string} */ tone = "muted") => h("td", { class: `number ${tone}` }, text);
+  const row = (/** @type {any} */ metric) => {
+    const score = "score" in metric ? metric.score : metric.now;
+    const isLow = typeof score === "number" && !meets(metric, score);
+    return h("tr", null, h("th", { scope: "row" }, breakable(metric.name)), h("td", null, scoreScale(metric, baseName)), number(scoreText(score, metric.threshold), isLow || metric.status === "failed" ? "now fail" : "now"), hasBase ? number(scoreText(metric.base, metric.threshold)) : null, number(neededText(metric), "muted needs"));
+  };
+  const title = (/** @type {string} */ text) => h("th", { scope: "col", class: `number ${text}` }, foreign(text));
+  return h("table", { class: "score-table" }, h("caption", null, legend(hasBase ? baseName : null)), h("thead", null, h("tr", null, h("th", { scope: "col", text: "Metric" }), h("th", { scope: "col" }, labelled("visually-hidden", "Scale")), title("now"), hasBase ? h("th", { scope: "col", class: "number" }, foreign(baseName)) : null, title("needs"))), h("tbody", null, metrics.map(row)));
+}
+
+/**
+ * What the marks of a scale mean.
+ * @param {string | null} baseName
+ */
+function legend(baseName) {
+  const key = (/** @type {string} */ text, /** @type {string} */ shape, /** @type {Props} */ props) => h("span", { class: "key" }, svg("svg", { class: "scale", "aria-hidden": "true", width: 10, height: 14 }, svg(shape, props)), foreign(text));
+  return h("span", { class: "legend", title: "the dot is the score now, the ring the base, the tick what is needed" }, key("now", "circle", { class: "muted-dot", cx: 5, cy: 7, r: 3.5 }), baseName === null ? null : key(baseName, "circle", { class: "base", cx: 5, cy: 7, r: 3.5 }), key("needed", "line", { class: "threshold", x1: 5, x2: 5, y1: 0, y2: 14 }));
+}
+
+/**
+ * A scale from 0 to 1, or as far as the scores go: the tick is what is needed, the dots are the runs, the ring is the base's mean.
+ * @param {any} metric With `scores`; `ok` says whether they are good, if the threshold does not.
+ * @param {string} baseName
+ */
+function scoreScale(metric, baseName) {
+  const scores = metric.scores.filter(Number.isFinite);
   const numbers = [...scores, metric.threshold, metric.base].filter(Number.isFinite);
   const low = Math.min(0, ...numbers);
   const high = Math.max(1, ...numbers);
-  const x = (/** @type {number} */ value) => `${(3 + (94 * (value - low)) / (high - low)).toFixed(2)}%`;
-  const list = scores.map((/** @type {number} */ score) => scoreText(score)).join(", ");
-  const label = `Scale from ${scoreText(low)} to ${scoreText(high)}: threshold ${scoreText(metric.threshold)}, base ${scoreText(metric.base)}, by run ${list}`;
+  const x = (/** @type {number} */ value) => (5 + (66 * (value - low)) / (high - low)).toFixed(1);
+  const isGood = (/** @type {number} */ score) => metric.ok ?? meets(metric, score);
+  const list = scores.map((/** @type {number} */ score) => scoreText(score, metric.threshold)).join(", ") || "no score";
+  const label = `${metric.name} ${list} now${Number.isFinite(metric.base) ? `, ${scoreText(metric.base)} on ${baseName}` : ""}${Number.isFinite(metric.threshold) ? `, needs ${neededText(metric)}` : ""}`;
   return svg(
     "svg",
-    { class: "scale", role: "img", "aria-label": label },
-    svg("title", null, label),
-    svg("line", { class: "axis", x1: "3%", x2: "97%", y1: "12", y2: "12" }),
-    Number.isFinite(metric.threshold) ? svg("line", { class: "threshold", x1: x(metric.threshold), x2: x(metric.threshold), y1: "3", y2: "21" }) : null,
-    Number.isFinite(metric.base) ? svg("circle", { class: "base", cx: x(metric.base), cy: "12", r: "5" }) : null,
-    scores.map((/** @type {number} */ score) => svg("circle", { class: meets(metric, score) ? "pass" : "fail", cx: x(score), cy: "12", r: "3.5" })),
+    { class: "scale", role: "img", "aria-label": label, width: 76, height: 16 },
+    svg("title", { class: "foreign" }, label),
+    svg("line", { class: "axis", x1: 5, x2: 71, y1: 8, y2: 8 }),
+    scores.length === 1 ? svg("line", { class: isGood(scores[0]) ? "bar-of pass" : "bar-of fail", x1: x(Math.max(low, 0)), x2: x(scores[0]), y1: 8, y2: 8 }) : null,
+    Number.isFinite(metric.threshold) ? svg("line", { class: "threshold", x1: x(metric.threshold), x2: x(metric.threshold), y1: 2, y2: 14 }) : null,
+    Number.isFinite(metric.base) ? svg("circle", { class: "base", cx: x(metric.base), cy: 8, r: 3.5 }) : null,
+    scores.map((/** @type {number} */ score) => svg("circle", { class: isGood(score) ? "pass" : "fail", cx: x(score), cy: 8, r: 4 })),
   );
 }
 

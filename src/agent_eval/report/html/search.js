@@ -8,6 +8,7 @@
 const QUERY_TOKEN = /(?:"[^"]*"?|[^\s"])+/g;
 const FILTER = /^([a-z_]+)(:|[<>]=?|=)(.*)$/i;
 const NUMBER_FILTERS = ["seconds", "tokens", "cost"];
+const FIELDS = ["status", "change", "word", "cause", "file", "agent", "tool", "metric", "seconds", "tokens", "cost"];
 const TAG_WORDS = ["flaky", "quarantined", "blocking"];
 const QUERY_VALUES = {
   status: ["passed", "failed", "errored", "not_run"],
@@ -77,6 +78,29 @@ function termOf(token, index, notes) {
   return word ? { word, test: (row) => searchedText(row).includes(word) || conversationHits.get(word)?.has(row.index) === true } : null;
 }
 
+/**
+ * Why a query selects nothing: a sentence for each of its terms that no case has, and the words that conversations may have.
+ * @param {Index} index
+ * @param {string} text
+ * @param {Row[]} rows All cases.
+ * @returns {{reasons: string[], words: string[]}}
+ */
+function missing(index, text, rows) {
+  /** @type {string[]} */
+  const words = [];
+  const reasons = tokensOf(text).flatMap((token) => {
+    const [term] = parseQuery(token, index).terms;
+    if (!term || rows.some((row) => term.test(row) !== term.negated)) return [];
+    const [, key = "", , value = ""] = FILTER.exec(token.replace(/^-/, "")) ?? [];
+    const isSearched = term.word !== null && conversationHits.has(term.word);
+    if (term.word !== null && !isSearched) words.push(term.word);
+    if (term.word !== null && key && value && !/^https?$/i.test(key)) return [`There is no field “${key}”. Fields are ${FIELDS.join(", ")}.`];
+    if (key.toLowerCase() === "tool") return [`No case calls a tool “${value}”. Tools are ${[...new Set(rows.flatMap((row) => row.tools))].slice(0, 20).join(", ") || "not known"}.`];
+    return [term.word === null ? `No case has ${token}.` : `No case has “${term.word}” in its id, file, reason or messages of users${isSearched ? ", nor in its conversations" : ""}.`];
+  });
+  return { reasons: reasons.length ? reasons : ["Each of these terms selects cases, but no case has all of them."], words };
+}
+
 /** @param {string} text */
 function unquoted(text) {
   return text.replaceAll('"', "");
@@ -105,6 +129,7 @@ function textFilter(key, value, index, notes) {
   if (key === "agent") return (row) => row.agent.toLowerCase().includes(lower);
   if (key === "tool") return (row) => row.tools.some((tool) => tool.toLowerCase() === lower);
   if (key === "metric") return metricFilter(value, index, notes);
+  if (key === "cause") return (row) => (lower === "none" ? row.group === index.causes.length : row.group < index.causes.length && String(row.group + 1) === lower);
   if (!Object.hasOwn(QUERY_VALUES, key)) {
     if (NUMBER_FILTERS.includes(key)) notes.push(`Write ${key} with a comparison: ${key}>30`);
     return null;

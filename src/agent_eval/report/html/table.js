@@ -1,119 +1,157 @@
-// The table of the list. Rows have a fixed height, so the part to draw follows from the scroll position.
+// The table of the list. Up to `REAL_ROWS` rows are all in the document; of more, those near the visible part, with a fixed height.
 
 /**
- * @typedef {{key: string, title: string, class: string, width: number, sort: string | null, cell: (row: Row) => Child | Child[]}} Column
- *   `width`: at least, in rem. `sort`: the order that a click on the header gives; null: cases that need attention first.
+ * @typedef {{key: string, title: string, class: string, width: string, sort: string | null, cell: (row: Row) => Child | Child[]}} Column
+ *   `sort`: the order that a click on the header gives; null: by cause.
  */
-
-const COLUMN_GAP = 0.75;
-/** Columns that take what the others leave. */
-const WIDE_COLUMNS = ["case", "why"];
-/** Columns that go where the window is too narrow, the first one first. */
-const DISPENSABLE = ["cost", "tokens", "metric", "history", "seconds", "metric"];
 
 /**
  * @param {Index} index
- * @param {string | null} metric The metric that gets the first column.
- * @param {number} width Of the table, in rem.
+ * @param {string | null} metric The metric that has a column of its own.
+ * @param {string | null} sort
  * @returns {Column[]}
  */
-function columnsOf(index, metric, width) {
-  const places = index.metrics.map((/** @type {any} */ _, /** @type {number} */ i) => i);
-  const isFirst = (/** @type {number} */ i) => (index.metrics[i].name === metric ? 0 : 1);
-  const wanted = places
-    .filter((/** @type {number} */ i) => !isFirst(i) || (index.metrics[i].gates && index.metrics[i].now !== null))
-    .sort((/** @type {number} */ a, /** @type {number} */ b) => isFirst(a) - isFirst(b) || index.metrics[b].failed - index.metrics[a].failed || a - b)
-    .slice(0, METRICS_OF_A_ROW);
-  const isUsed = (/** @type {"tokens" | "cost" | "history"} */ key) => index.cases[key].some((/** @type {any} */ value) => value !== null && value !== "");
-  const { blocking, failed, errored } = index.header.counts;
-  const blocksSome = blocking > 0 && blocking < failed + errored;
+function columnsOf(index, metric, sort) {
+  const at = index.metrics.findIndex((/** @type {any} */ item) => item.name === metric || `metric:${item.name}` === sort?.replace(/^-/, ""));
+  const isSorted = (/** @type {string} */ key) => sort?.replace(/^-/, "") === key;
+  const isGrouped = sort === null && allRows(index).length <= REAL_ROWS;
+  const hasHistory = index.cases.history.some(Boolean);
+  const name = baseName(index);
   /** @type {(Column | null)[]} */
   const columns = [
-    { key: "status", title: "Status", class: "c-status", width: 7.5, sort: null, cell: (row) => statusCell(row, blocksSome) },
-    { key: "case", title: "Case", class: "c-case", width: 13, sort: "case", cell: caseCell },
-    { key: "why", title: "Why", class: "c-why", width: 20, sort: null, cell: (row) => foreign(row.why) },
-    ...wanted.map((/** @type {number} */ i) => metricColumn(index.metrics[i], i)),
-    { key: "seconds", title: "Time", class: "c-number", width: 4.5, sort: "-seconds", cell: (row) => secondsText(row.seconds) },
-    isUsed("tokens") ? { key: "tokens", title: "Tokens", class: "c-number", width: 4.25, sort: "-tokens", cell: (row) => countCell(row.tokens) } : null,
-    isUsed("cost") ? { key: "cost", title: "Cost", class: "c-number", width: 4.25, sort: "-cost", cell: (row) => dollars(row.cost) } : null,
-    { key: "runs", title: "Runs", class: "c-number c-runs", width: 3, sort: "runs", cell: (row) => (row.runs ? `${row.runsPassed}/${row.runs}` : "–") },
-    isUsed("history") ? { key: "history", title: "History", class: "c-history", width: 4.75, sort: null, cell: (row) => historyStrip(row.history) } : null,
+    { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row, isGrouped ? groupWord(index, row.group) : "") },
+    { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", sort: null, cell: whyCell },
+    index.metrics.length ? { key: at < 0 ? "lowest" : `metric:${index.metrics[at].name}`, title: at < 0 ? "Lowest score" : index.metrics[at].name, class: "c-score", width: "11.5rem", sort: at < 0 ? null : `${index.metrics[at].direction === "lower" ? "-" : ""}metric:${index.metrics[at].name}`, cell: (row) => scoreCell(index, row, at) } : null,
+    { key: "runs", title: "Runs passed", class: "c-number c-runs", width: "5.5rem", sort: "runs", cell: (row) => runsCell(row, name) },
+    hasHistory ? { key: "history", title: name, class: "c-history", width: "5.5rem", sort: null, cell: (row) => historyStrip(row.history, row.recorded) } : null,
+    isSorted("tokens") ? { key: "tokens", title: "Tokens", class: "c-number", width: "4.5rem", sort: "-tokens", cell: (row) => countCell(row.tokens) } : null,
+    isSorted("cost") ? { key: "cost", title: "Cost", class: "c-number", width: "4.5rem", sort: "-cost", cell: (row) => dollars(row.cost) } : null,
+    { key: "seconds", title: "Time", class: "c-number c-time", width: "4.5rem", sort: "-seconds", cell: (row) => secondsText(row.seconds) },
   ];
-  return fittingColumns(/** @type {Column[]} */ (columns.filter(Boolean)), width);
+  return /** @type {Column[]} */ (columns.filter(Boolean));
 }
 
 /**
- * @param {Column[]} columns
- * @param {number} width
+ * The name, and below it the place and one word about it.
+ * @param {Index} index
+ * @param {Row} row
+ * @param {string} said The word that the heading has already.
  */
-function fittingColumns(columns, width) {
-  const kept = [...columns];
-  for (const key of DISPENSABLE) {
-    if (kept.reduce((sum, column) => sum + column.width + COLUMN_GAP, -COLUMN_GAP) <= width) break;
-    const at = kept.findLastIndex((column) => column.key.startsWith(key));
-    if (at >= 0) kept.splice(at, 1);
+function caseCell(index, row, said) {
+  const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (row.status)] ?? ["○", "muted"];
+  const place = shortPath(index, row.file) + (row.line ? `:${row.line}` : "");
+  const word = rowWord(row) === said ? "" : rowWord(row);
+  const name = row.evalId === row.file ? shortPath(index, row.file) : row.evalId;
+  return [
+    h("span", { class: `mark ${tone}`, "aria-hidden": "true", text: icon }),
+    labelled("visually-hidden", `${row.status.replaceAll("_", " ")} `),
+    h("a", { class: "case-link" }, foreign(name, "span", { title: row.evalId })),
+    h("span", { class: "sub" }, word ? labelled("word", word) : null, word ? " · " : null, foreign(place, "span", { title: row.file, dir: "ltr" })),
+  ];
+}
+
+/**
+ * The one word that says most about a case, if its status does not.
+ * @param {Row} row
+ */
+function rowWord(row) {
+  const tag = Object.keys(TAG_MARKS).find((name) => name !== "blocking" && (row.tags.includes(name) || row.word === name));
+  if (tag) return TAG_MARKS[tag];
+  if (row.tags.includes("regression")) return "regression";
+  const change = row.change ? CHANGE_MARKS[row.change] : "";
+  return change || (["passed", "failed"].includes(row.status) ? "" : row.status.replaceAll("_", " "));
+}
+
+/**
+ * The word that all cases of a group have; "" if they differ.
+ * @param {Index} index
+ * @param {number} group
+ */
+function groupWord(index, group) {
+  let words = groupWords.get(index);
+  if (!words) groupWords.set(index, (words = new Map()));
+  if (!words.has(group)) {
+    const all = new Set(allRows(index).filter((row) => row.group === group).map(rowWord));
+    words.set(group, all.size === 1 ? [...all][0] : "");
   }
-  return kept;
+  return words.get(group) ?? "";
+}
+/** @type {WeakMap<Index, Map<number, string>>} */
+const groupWords = new WeakMap();
+
+/** @param {Row} row */
+function whyCell(row) {
+  const first = row.user.split("\n", 1)[0];
+  return [first ? foreign(first, "span", { class: "said" }) : null, row.why ? foreign(row.why, "span", { class: first ? "sub" : "said" }) : null];
 }
 
 /**
- * @param {any} metric
- * @param {number} i
- * @returns {Column}
+ * The score that is furthest below what it needs, or that of the chosen metric.
+ * @param {Index} index
+ * @param {Row} row
+ * @param {number} chosen -1: none.
+ * @returns {Child[]}
  */
-function metricColumn(metric, i) {
-  const sort = metric.direction === "lower" ? `-metric:${metric.name}` : `metric:${metric.name}`;
-  const cell = (/** @type {Row} */ row) => [
-    h("span", { class: row.ok[i] === 0 ? "fail" : null }, row.ok[i] === 0 ? labelled("visually-hidden", "failed ") : null, scoreText(row.scores[i], metric.threshold)),
-    row.deltas[i] === null || row.deltas[i] === 0 ? null : h("small", null, changeMark(row.deltas[i], metric)),
+function scoreCell(index, row, chosen) {
+  const margin = (/** @type {number} */ i) => (numberOf(row.scores[i]) - index.metrics[i].threshold) * (index.metrics[i].direction === "lower" ? -1 : 1);
+  const candidates = row.scores.map((_, i) => i).filter((i) => index.metrics[i].threshold !== null && Number.isFinite(margin(i)));
+  const low = candidates.sort((a, b) => Number(row.ok[a] !== 0) - Number(row.ok[b] !== 0) || margin(a) - margin(b))[0];
+  const at = chosen < 0 ? low : chosen;
+  if (at === undefined || row.scores[at] === null) return [labelled("muted", "–")];
+  const [metric, score, delta] = [index.metrics[at], row.scores[at], numberOf(row.deltas[at])];
+  const base = Number.isFinite(delta) ? numberOf(score) - delta : null;
+  return [
+    scoreScale({ ...metric, scores: [score], base, ok: row.ok[at] !== 0, threshold: metric.needs ? null : metric.threshold }, baseName(index)),
+    " ",
+    h("strong", { class: row.ok[at] === 0 ? "fail" : null }, row.ok[at] === 0 ? labelled("visually-hidden", "failed ") : null, scoreText(score, metric.threshold)),
+    chosen < 0 ? foreign(metric.name, "span", { class: "sub", title: metric.name }) : h("span", { class: "sub" }, changeMark(row.deltas[at], metric)),
   ];
-  return { key: `metric:${metric.name}`, title: metric.name, class: "c-number c-score", width: 6, sort, cell };
 }
 
 /**
  * @param {Row} row
- * @param {boolean} blocksSome Whether some of the cases that did not pass block and others don't.
+ * @param {string} name The base branch's.
  */
-function statusCell(row, blocksSome) {
-  return [statusMark(row.status), blocksSome && row.tags.includes("blocking") ? labelled("tag fail", "blocks") : null];
-}
-
-/** @param {Row} row */
-function caseCell(row) {
-  const marks = row.tags.filter((tag) => tag !== "blocking" && tag in TAG_MARKS).map((tag) => TAG_MARKS[tag]);
-  if (row.word === "suspicious" && !row.tags.includes("suspicious")) marks.push(TAG_MARKS.suspicious);
-  if (row.change !== null && row.change in CHANGE_MARKS) marks.unshift(CHANGE_MARKS[row.change]);
-  return [
-    h("a", { class: "case-link" }, foreign(row.evalId, "span", { title: row.evalId })),
-    h("span", { class: "case-place" }, marks.map(([text, tone]) => h("span", { class: `tag ${tone}`, text })), foreign(shortPath(row.file), "span", { title: row.file, dir: "ltr" })),
-  ];
+function runsCell(row, name) {
+  if (!row.runs) return "–";
+  return [h(row.runsPassed < row.runs ? "strong" : "span", { class: row.status === "failed" ? "fail" : null, text: `${row.runsPassed}/${row.runs}` }), row.baseRuns ? h("span", { class: "sub" }, foreign(name), ` ${row.basePassed}/${row.baseRuns}`) : null];
 }
 
 /**
- * The end of a path, which says more than its beginning.
+ * A path without the folders that all files of the report are in.
+ * @param {Index} index
  * @param {string} path
  */
-function shortPath(path) {
-  const names = path.split("/");
-  return names.length > 2 ? `…/${names.slice(-2).join("/")}` : path;
+function shortPath(index, path) {
+  const kept = sharedFolders.get(index);
+  if (kept !== undefined) return path.slice(kept.length);
+  const paths = [...new Set(/** @type {number[]} */ (index.cases.file_s))].map((s) => index.strings[s].split("/").slice(0, -1));
+  const [first = []] = paths;
+  const end = first.findIndex((/** @type {string} */ folder, /** @type {number} */ i) => paths.some((other) => other[i] !== folder));
+  sharedFolders.set(index, first.slice(0, end < 0 ? undefined : end).map((/** @type {string} */ folder) => `${folder}/`).join(""));
+  return shortPath(index, path);
 }
+/** @type {WeakMap<Index, string>} */
+const sharedFolders = new WeakMap();
 
-const OUTCOME_WORDS = /** @type {const} */ ({ 1: "passed", 0: "failed", x: "broke off", "?": "unknown" });
+/** By outcome: word, class, height of its bar. @type {Record<string, [string, string, number]>} */
+const OUTCOME_BARS = { 1: ["passed", "pass", 6], 0: ["failed", "fail", 14], x: ["broke off", "broke", 14], "?": ["unknown", "unknown", 2] };
 
 /**
- * The last runs, oldest first: low bars passed, high ones failed, hollow ones broke off.
+ * The last runs of the base branch, oldest first: low bars passed, high ones failed, hollow ones broke off.
  * @param {string} outcomes
+ * @param {number[]} times Of the runs; Unix time in seconds.
  */
-function historyStrip(outcomes) {
+function historyStrip(outcomes, times) {
   if (!outcomes) return null;
-  const counts = Object.entries(OUTCOME_WORDS).map(([mark, word]) => [outcomes.split(mark).length - 1, word]).filter(([count]) => count);
-  const label = `Last ${countText(outcomes.length, "run")}: ${counts.map(([count, word]) => `${count} ${word}`).join(", ")}`;
+  const day = (/** @type {number} */ i) => dateText(times[i]).slice(0, 10);
+  const counts = Object.entries(OUTCOME_BARS).map(([mark, [word]]) => [outcomes.split(mark).length - 1, word]).filter(([count]) => count);
+  const label = `Last ${countText(outcomes.length, "run")}, ${day(0)} to ${day(outcomes.length - 1)}: ${counts.map(([count, word]) => `${count} ${word}`).join(", ")}`;
   const bar = (/** @type {string} */ mark, /** @type {number} */ i) => {
-    const height = mark === "1" ? 6 : mark === "?" ? 2 : 14;
-    const tone = mark === "1" ? "pass" : mark === "0" ? "fail" : mark === "x" ? "broke" : "unknown";
-    return svg("rect", { class: tone, x: String(i * 7 + 1), y: String(15 - height), width: "5", height: String(height) });
+    const [word, tone, height] = OUTCOME_BARS[mark] ?? OUTCOME_BARS["?"];
+    return svg("rect", { class: tone, x: String(i * 7 + 1), y: String(15 - height), width: "5", height: String(height) }, svg("title", null, `${day(i)}: ${word}`));
   };
-  return svg("svg", { class: "strip", role: "img", "aria-label": label, viewBox: `0 0 ${outcomes.length * 7 + 1} 16`, width: String(outcomes.length * 7 + 1), height: "16" }, svg("title", null, label), [...outcomes].map(bar));
+  return svg("svg", { class: "strip", role: "img", "aria-label": label, viewBox: `0 0 ${outcomes.length * 7 + 1} 16`, width: String(outcomes.length * 7 + 1), height: "16" }, [...outcomes].map(bar));
 }
 
 /**
@@ -125,7 +163,7 @@ function createTable(index, ctx, currentState) {
   const rows = allRows(index);
   const head = h("thead", { role: "rowgroup" });
   const body = h("tbody", { role: "rowgroup" });
-  const table = h("table", { class: "cases-table", role: "table" }, h("caption", { class: "visually-hidden", text: "Cases" }), head, body);
+  const table = h("table", { class: rows.length <= REAL_ROWS ? "cases-table whole" : "cases-table", role: "table" }, h("caption", { class: "visually-hidden", text: "Cases" }), head, body);
   /** @type {Map<number, HTMLElement>} */
   const drawn = new Map();
   /** @type {number[]} */
@@ -133,18 +171,18 @@ function createTable(index, ctx, currentState) {
   /** @type {Column[]} */
   let columns = [];
   let current = -1;
-  let height = 48;
+  let height = 56;
+  const isWhole = rows.length <= REAL_ROWS;
   /** @type {{sort: string | null, metric: string | null}} */
   let shown = { sort: null, metric: null };
 
   function layOut() {
     drawn.forEach((element) => element.remove()); // first of all: what goes needs no layout
     drawn.clear();
-    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-    columns = columnsOf(index, shown.metric, table.clientWidth / rem);
-    const widths = columns.map((column) => (WIDE_COLUMNS.includes(column.key) ? `minmax(${column.width}rem, ${column.key === "why" ? 3 : 2}fr)` : `${column.width}rem`));
-    table.style.setProperty("--columns", widths.join(" "));
+    columns = columnsOf(index, shown.metric, shown.sort);
+    table.style.setProperty("--columns", columns.map((column) => column.width).join(" "));
     head.replaceChildren(headerRow(columns, shown.sort, ctx));
+    if (isWhole) return drawAll();
     draw();
     const real = body.querySelector("tr")?.getBoundingClientRect().height;
     if (real && Math.abs(real - height) > 0.1) {
@@ -153,8 +191,21 @@ function createTable(index, ctx, currentState) {
     }
   }
 
+  /** Every row, with a heading where another cause begins. */
+  function drawAll() {
+    let group = -1;
+    const elements = order.flatMap((i, position) => {
+      const element = rowElement(position);
+      drawn.set(position, element);
+      if (shown.sort !== null || rows[i].group === group) return [element];
+      group = rows[i].group;
+      return [groupRow(index, group, order.filter((other) => rows[other].group === group).length, columns.length), element];
+    });
+    body.replaceChildren(...elements);
+  }
+
   function draw() {
-    if (!table.isConnected || !order.length) return;
+    if (isWhole || !table.isConnected || !order.length) return;
     body.style.setProperty("height", `${order.length * height}px`);
     const { top } = body.getBoundingClientRect();
     const first = Math.max(0, Math.min(Math.floor(-top / height) - SPARE_ROWS, order.length - 1));
@@ -176,7 +227,7 @@ function createTable(index, ctx, currentState) {
     const row = rows[order[position]];
     const element = h(
       "tr",
-      { role: "row", class: `row ${row.status}`, "aria-rowindex": String(position + 2) },
+      { role: "row", class: `row ${row.status}`, "aria-rowindex": isWhole ? null : position + 2 },
       columns.map((column) => h("td", { role: "cell", class: column.class }, column.cell(row))),
     );
     const link = /** @type {HTMLElement} */ (element.querySelector(".case-link"));
@@ -190,7 +241,7 @@ function createTable(index, ctx, currentState) {
   function focusPosition(position) {
     if (position < 0 || position >= order.length) return;
     current = position;
-    const top = body.getBoundingClientRect().top + position * height;
+    const top = (isWhole ? drawn.get(position) : null)?.getBoundingClientRect().top ?? body.getBoundingClientRect().top + position * height;
     const room = head.getBoundingClientRect().height;
     if (top < room || top + height > innerHeight) scrollTo({ top: scrollY + top - innerHeight / 3, behavior: "instant" });
     draw();
@@ -198,7 +249,7 @@ function createTable(index, ctx, currentState) {
   }
 
   addEventListener("scroll", draw, { passive: true });
-  addEventListener("resize", () => table.isConnected && layOut());
+  addEventListener("resize", () => !isWhole && table.isConnected && layOut());
 
   return {
     element: table,
@@ -207,7 +258,7 @@ function createTable(index, ctx, currentState) {
       order = next;
       current = -1;
       shown = { sort, metric };
-      table.setAttribute("aria-rowcount", String(order.length + 1));
+      if (!isWhole) table.setAttribute("aria-rowcount", String(order.length + 1));
       table.hidden = !order.length;
       layOut();
     },
@@ -231,8 +282,8 @@ function createTable(index, ctx, currentState) {
 function headerRow(columns, sort, ctx) {
   const key = sort?.replace(/^-/, "") ?? null;
   const cells = columns.map((column) => {
-    const isSortable = column.sort !== null || column.key === "status";
-    const isSorted = column.key === "status" ? key === null : key === column.key;
+    const isSortable = column.sort !== null || column.key === "why";
+    const isSorted = column.key === "why" ? key === null : key === column.key;
     const direction = sort?.startsWith("-") ? "descending" : "ascending";
     const next = isSorted && sort === column.sort && sort !== null ? (sort.startsWith("-") ? sort.slice(1) : `-${sort}`) : column.sort;
     const title = isSortable
@@ -241,4 +292,19 @@ function headerRow(columns, sort, ctx) {
     return h("th", { role: "columnheader", scope: "col", class: column.class, "aria-sort": isSorted && key !== null ? direction : null }, title);
   });
   return h("tr", { role: "row", "aria-rowindex": "1" }, cells);
+}
+
+/**
+ * The heading of the cases of a cause, or of those without one.
+ * @param {Index} index
+ * @param {number} group
+ * @param {number} count
+ * @param {number} columns
+ */
+function groupRow(index, group, count, columns) {
+  const { causes } = index;
+  const word = groupWord(index, group);
+  const others = [causes.length ? "No shared cause" : "To look at", "Passed", "Only on the base branch"];
+  const title = group < causes.length ? [`Cause ${group + 1}: `, foreign(causes[group].title, "span", { dir: "ltr" })] : [others[group - causes.length]];
+  return h("tr", { role: "row", class: "group" }, h("th", { role: "rowheader", scope: "rowgroup", colspan: columns }, ...title, labelled("muted", ` ${countText(count, "case")}${word ? `, ${word}` : ""}`)));
 }

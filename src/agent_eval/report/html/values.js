@@ -186,6 +186,18 @@ function muted(text) {
 }
 
 /**
+ * A sentence of ours in which names and commands stand in backticks.
+ * @param {string} text
+ * @param {string} [tag]
+ * @param {Props} [props]
+ */
+function withCode(text, tag = "span", props = {}) {
+  const element = foreign("", tag, { dir: "ltr", ...props });
+  element.append(...text.split("`").map((piece, i, pieces) => (i % 2 && i < pieces.length - 1 ? foreign(piece, "code", { dir: "ltr" }) : piece)));
+  return element;
+}
+
+/**
  * Attributes of an element that scrolls, so that the keyboard reaches it.
  * @param {string} name
  */
