@@ -69,11 +69,13 @@ def page_of_text(path: Path, text: str) -> list[str]:
         "baseline": {"sentence": "x", "url": "x", "name": "x", "commit": "x", "commit_url": "x"},
         "warnings": ["x"],
         "next": {"places": [{"file": "x", "first": 1, "last": 2, "symbol": "x"}], "text": "x"},
-        "spent": {"tokens": 1, "runs": 1, "base_tokens": 1, "cost": 0.5, "is_whole": True, "models": ["x"]},
+        "spent": {"tokens": 1, "runs": 1, "base_tokens": 1, "bill": "x", "base_cost": "x"},
     }
     index["header"]["origin"] |= {"pull_request": "x", "pull_url": "x"}
     index["causes"] = [cause(1, "x")]
-    index["agent_changes"] = [{"text": "x", "places": [{"file": "x", "first": 1, "last": None, "symbol": "x"}]}]
+    index["agent_changes"] = [
+        {"agent": "x", "text": "x", "places": [{"file": "x", "first": 1, "last": None, "symbol": "x"}]}
+    ]
     ids = [f"{text} {place}" for place in range(len(cases))]
     address = {"source_url": index["header"]["source_url"]}
     server = {"run_url": index["header"]["origin"]["run_url"]}

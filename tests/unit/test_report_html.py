@@ -678,7 +678,7 @@ def _with_cause() -> RunReport:
         example=CauseExample(case_id=ids[0], run=0, turn=0, call=0),
         changed_here=[Place(file="home/tools.py", first=42, last=47, symbol="find_devices")],
     )
-    change = AgentChange(code="tool-source", agent="home", message="find_devices: source", places=found.changed_here)
+    change = AgentChange(code="tool-source", path="home", agent="home", tool="find_devices", places=found.changed_here)
     return made.model_copy(update={"causes": [found], "agent_changes": [change]})
 
 
@@ -699,7 +699,7 @@ def test_causes__group_the_cases_and_show_the_call(tmp_path: Path) -> None:
     assert cause["places"] == [{"file": "home/tools.py", "first": 42, "last": 47, "symbol": "find_devices"}]
     assert cause["command"].startswith("agent-eval run ") and "lamp,fan" in cause["command"]
     assert page.column("group") == [0, 0, 1, 2]
-    assert page.index["agent_changes"][0]["text"] == "find_devices: source"
+    assert page.index["agent_changes"][0]["text"] == "tool find_devices (source)"
     assert page.index["header"]["next"]["places"] == cause["places"]
 
 

@@ -10,7 +10,7 @@ from agent_eval.core.text import plural
 from agent_eval.report.html._case import PageCase
 from agent_eval.report.html._packing import dumped, shown
 from agent_eval.report.html._source import CaseDetail, Facts
-from agent_eval.report.phrases import cause_evidence, cause_line, cause_sentence
+from agent_eval.report.phrases import agent_change, agent_unchanged, cause_evidence, cause_line, cause_sentence
 from agent_eval.report.views import causes as errors
 from agent_eval.report.views import reproduce
 from agent_eval.report.views.digest import with_status
@@ -70,7 +70,8 @@ class Causes:
         total = len(self._facts.report.cases)
         scored = sum(case.status in {"passed", "failed"} for case in self._facts.report.cases)
         for group in self._errors:
-            without = f"In {len(group.cases):,} of {plural(total, 'case')}; {scored:,} {'has' if scored == 1 else 'have'} a result."
+            others = f"{scored:,} {'has' if scored == 1 else 'have'} a result"
+            without = f"In {len(group.cases):,} of {plural(total, 'case')}; {others}."
             data.append(
                 {
                     **{"title": shown(group.message if detail.words else group.kind, _LINE), "line": ""},
@@ -109,10 +110,18 @@ class Causes:
 
 def agent_changes(facts: Facts) -> list[dict[str, Any]]:
     """The differences between the base branch's agent and this one."""
-    changes = facts.report.agent_changes[: 2 * _MOST]
-    return [
-        {"text": shown(change.message or change.code, _LINE), "places": places(change.places)} for change in changes
+    report = facts.report
+    several = len({agent.name for tree in report.agents for agent in tree.agents}) > 1
+    changes = [
+        {
+            "agent": shown(change.agent, _NAME) if several and not change.code.startswith("agent-") else "",
+            "text": shown(agent_change(change), _LINE),
+            "places": places(change.places),
+        }
+        for change in report.agent_changes[: 2 * _MOST]
     ]
+    same = agent_unchanged(report, facts.base.branch)
+    return [*changes, {"agent": "", "text": shown(same, _LINE), "places": []}] if same else changes
 
 
 def places(found: Sequence[Place]) -> list[dict[str, Any]]:

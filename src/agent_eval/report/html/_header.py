@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.core.text import plural
@@ -9,10 +10,12 @@ from agent_eval.report.html._causes import places
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.phrases import is_for_merge, other_reasons
-from agent_eval.report.views import Links, grouping, location
+from agent_eval.report.views import Links, bill, grouping, location
 from agent_eval.report.views.diff import no_baseline_reason
 from agent_eval.report.views.links import known_commit
+from agent_eval.report.views.numbers import cost_text
 from agent_eval.results import Origin, ProblemReport, RunReport
+from agent_eval.simulation import PURPOSE
 
 _NAME, _LINE = 500, 2_000
 _MOST_PROBLEMS = 1_000
@@ -97,18 +100,16 @@ def next_step(facts: Facts) -> dict[str, Any]:
 
 
 def _spent(facts: Facts) -> dict[str, Any]:
-    """Tokens of the agent, and of the base branch's in a run; dollars for judges and simulated users."""
-    report = facts.report
-    usages = _agent_usage(report)
-    costs = [usage.cost for usage in report.model_usage if usage.calls]
-    rows = facts.history.trend if facts.history is not None and facts.base.comparison is not None else []
+    """Tokens of the agent, those of a run on the base branch, and dollars in all."""
+    report, comparison = facts.report, facts.base.comparison
+    rows = facts.history.trend if facts.history is not None and comparison is not None else []
+    cost = None if comparison is None else comparison.cost.base
     return {
-        "tokens": sum(usage["input_tokens"] + usage["output_tokens"] for usage in usages) or None,
+        "tokens": sum(usage["input_tokens"] + usage["output_tokens"] for usage in _agent_usage(report)) or None,
         "runs": sum(len(case.runs) for case in [*report.cases, *report.confirmations]),
         "base_tokens": number(rows[-1].tokens, 0) if rows else None,
-        "cost": number(sum(cost for cost in costs if cost is not None), 6) if costs else None,
-        "is_whole": None not in costs,
-        "models": [shown(usage.model, _NAME) for usage in report.model_usage if usage.calls],
+        "bill": shown(bill(report), _LINE),
+        "base_cost": None if cost is None else cost_text(cost),
     }
 
 
@@ -184,6 +185,7 @@ def _source_url(facts: Facts) -> str | None:
 def about(facts: Facts) -> dict[str, Any]:
     """Files, provenance and spending."""
     report = facts.report
+    is_priced = any(_AGENT in names for names in _roles(report).values())
     return {
         "files": [
             {
@@ -197,7 +199,7 @@ def about(facts: Facts) -> dict[str, Any]:
             for file in report.files
         ],
         "provenance": {shown(name, _NAME): shown(value, _LINE) for name, value in report.provenance.items()},
-        "usage": [*_agent_usage(report), *_model_usage(report)],
+        "usage": [*([] if is_priced else _agent_usage(report)), *_model_usage(report)],
     }
 
 
@@ -221,10 +223,23 @@ def _agent_usage(report: RunReport) -> list[dict[str, Any]]:
     ]
 
 
+_AGENT = "agent"
+
+
+def _roles(report: RunReport) -> Mapping[str, str]:
+    """By model, who called it."""
+    roles: dict[str, set[str]] = {}
+    for usage in report.case_usage:
+        name = _AGENT if usage.purpose.startswith(_AGENT) else "user" if usage.purpose == PURPOSE else "judge"
+        roles.setdefault(usage.model, set()).add(name)
+    return {model: ", ".join(sorted(names)) for model, names in roles.items()}
+
+
 def _model_usage(report: RunReport) -> list[dict[str, Any]]:
+    roles = _roles(report)
     return [
         {
-            "who": "judge",
+            "who": roles.get(usage.model, "judge"),
             "model": shown(usage.model, _NAME),
             "calls": usage.calls,
             "input_tokens": usage.input_tokens,

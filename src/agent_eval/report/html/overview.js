@@ -109,7 +109,10 @@ function factList(index) {
     const now = spent.runs ? `${Math.round(spent.tokens / spent.runs).toLocaleString("en")} a run` : "";
     facts.push(["Agent's tokens", [spent.tokens.toLocaleString("en")], [now, spent.base_tokens ? [", ", foreign(baseName(index)), ` ${spent.base_tokens.toLocaleString("en")}`] : null].flat()]);
   }
-  if (spent.models.length) facts.push(["Cost of judges", [spent.cost === null ? "no price known" : `${spent.is_whole ? "" : "≥ "}${dollars(spent.cost)}`], [foreign(spent.models.join(", "))]]);
+  if (spent.bill) {
+    const [, sum, parts = ""] = /^(\S+)(?: \((.*)\))?$/.exec(spent.bill) ?? [null, "–", spent.bill];
+    facts.push(["Cost", [sum], [foreign(parts), spent.base_cost ? [parts ? "; " : null, foreign(baseName(index)), ` ${spent.base_cost}`] : null].flat()]);
+  }
   const links = [origin.pull_url ? serverLink(index, origin.pull_url, `Pull request #${origin.pull_request}`) : null, origin.run_url ? runAddress(origin.run_url) : null, baseline?.url ? serverLink(index, baseline.url, "Base run") : null, origin.commit ? foreign(origin.commit.slice(0, 8), "code", { title: "the tested commit" }) : null].filter(Boolean);
   const fact = (/** @type {[string, Child[], Child[]]} */ [name, value, remark]) => h("div", null, h("dt", { text: name }), h("dd", null, ...value), remark.some(Boolean) ? h("dd", { class: "remark" }, ...remark) : null);
   return h("dl", { class: "facts" }, facts.map(fact), links.length ? h("div", { class: "all" }, h("dt", { text: "Links" }), h("dd", { class: "links" }, links)) : null);
@@ -151,7 +154,7 @@ function findingsSection(index, toggle) {
   const buttons = index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => pushButton(`Show ${cause.count === 1 ? "it" : `these ${cause.count.toLocaleString("en")}`}`, () => toggle(`cause:${i + 1}`), { "data-focus": `cause ${i + 1}` }));
   const show = (/** @type {string} */ query) => buttons.forEach((/** @type {HTMLElement} */ button, /** @type {number} */ i) => button.setAttribute("aria-pressed", String(tokensOf(query).includes(`cause:${i + 1}`))));
   const causes = index.causes.length ? h("section", { "aria-labelledby": "causes-title" }, h("h2", { id: "causes-title", text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: "causes" }, index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => causeElement(index, cause, buttons[i])))) : null;
-  const changes = index.agent_changes.length ? h("section", { "aria-labelledby": "changes-title" }, h("h2", { id: "changes-title", text: "Changed in the agent" }), h("ul", { class: "agent-changes" }, index.agent_changes.map((/** @type {any} */ change) => h("li", null, withCode(change.text), change.places.length ? [" ", ...placeLinks(index, change.places)] : null)))) : null;
+  const changes = index.agent_changes.length ? h("section", { "aria-labelledby": "changes-title" }, h("h2", { id: "changes-title", text: "Changed in the agent" }), h("ul", { class: "agent-changes" }, index.agent_changes.map((/** @type {any} */ change) => h("li", { class: change.places.length ? null : "muted" }, change.agent ? [foreign(change.agent), ": "] : null, withCode(change.text), change.places.length ? [" ", ...placeLinks(index, change.places)] : null)))) : null;
   const beside = [changes, renderMetrics(index), runNotes(index)].filter(Boolean);
   return { element: h("div", { class: causes && beside.length ? "findings-section two" : "findings-section" }, causes, beside.length ? h("div", { class: "beside" }, beside) : null), show };
 }
