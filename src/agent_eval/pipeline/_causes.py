@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import BaselineOutcome, Found
+from agent_eval.core.process import collector_paused
 
 if TYPE_CHECKING:
     from agent_eval.gate.causes import CaseRuns
@@ -40,7 +41,7 @@ def add_causes(
     from agent_eval.report.phrases import say
 
     try:
-        with contextlib.ExitStack() as stack:
+        with collector_paused(), contextlib.ExitStack() as stack:
             report.causes = find_causes(report, _runs_of(report, plan, recording_of, base, output, stack))
     except Exception as error:
         _LOG.debug("The causes could not be found", exc_info=True)

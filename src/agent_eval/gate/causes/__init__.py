@@ -40,6 +40,7 @@ _AT_END = 1_000_000
 """In place of a turn: after all of them."""
 _MOST_RUNS = 10
 """Runs of a case on each side that are compared."""
+_MOST_CAUSES = 20
 _NOISE = 0.2
 """Share of the cases in which two runs of the base branch may differ by a key."""
 _PRECISION, _LEAST_PRECISION, _P = 0.8, 0.4, 0.05
@@ -157,10 +158,11 @@ def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns]) -> list[C
         _look_at(spectrum, case, runs_of(case.case_id), tools)
     _mark_starts(spectrum)
     left = {case.case_id: case for case in spectrum.failing if case.starts}
-    causes = []
-    while (best := _best(spectrum, list(left.values()))) is not None:
+    causes: list[CauseReport] = []
+    while len(causes) < _MOST_CAUSES and (best := _best(spectrum, list(left.values()))) is not None:
         key, group = best
-        left = {case_id: case for case_id, case in left.items() if case not in group}
+        for explained in group:
+            del left[explained.case_id]
         run, difference = group[0].starts[key]
         data = _data(key, run, difference, runs_of(group[0].case_id), cases[group[0].case_id].agent, tools)
         causes.append(_cause(spectrum, key, group, data))
