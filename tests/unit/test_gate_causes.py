@@ -85,6 +85,7 @@ class Case:
     """By run; None: as the case."""
     errors: dict[int, RunError] = field(default_factory=dict)
     metrics: dict[str, bool] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def case_id(self) -> str:
@@ -106,7 +107,10 @@ class Case:
                 MetricReport(
                     name=name,
                     status="passed" if passed else "failed",
-                    runs=[RunScore(run=n, score=0.0, status="passed" if passed else "failed") for n in runs],
+                    runs=[
+                        RunScore(run=n, score=0.0, status="passed" if passed else "failed", details=self.details)
+                        for n in runs
+                    ],
                 )
                 for name, passed in self.metrics.items()
             ],
@@ -416,6 +420,17 @@ def test_find_causes__a_criterion_that_says_no_to_the_same_behaviour() -> None:
     [cause] = causes_of(cases)
     assert (cause.code, cause.data.metric) == ("criterion", "tone")
     assert cause.example.call is None
+
+
+@pytest.mark.parametrize("rubrics", [("friendly", "friendly"), ("friendly", "short")])
+def test_find_causes__rubrics_of_a_criterion(rubrics: tuple[str, str]) -> None:
+    cases = broken(4, lamp, lamp, metrics=lambda n: {"rubric_based_final_response_quality_v1": False})
+    said = [{"subject": rubrics[n % 2], "score": 0.0, "verdict": "no"} for n in range(4)]
+    for case, judgement in zip(cases, said, strict=False):
+        case.details = {"judgements": [{"subject": "polite", "score": 1.0, "verdict": "yes"}, judgement]}
+    [cause] = causes_of(cases)
+    assert cause.data.metric == "rubric_based_final_response_quality_v1"
+    assert cause.data.rubric == ("friendly" if len(set(rubrics)) == 1 else "")
 
 
 def test_find_causes__an_answer_needs_two_expected_ones() -> None:

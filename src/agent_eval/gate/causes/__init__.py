@@ -34,6 +34,7 @@ from agent_eval.results import (
     CauseReport,
     Recording,
     RunReport,
+    RunScore,
 )
 
 _AT_END = 1_000_000
@@ -135,8 +136,8 @@ class _Judged:
     """The agent's path."""
     statuses: Mapping[int, str]
     """Of its judged runs, extra ones included."""
-    criteria: Mapping[int, Sequence[str]]
-    """The criteria that say no, by run."""
+    criteria: Mapping[int, Sequence[tuple[Key, ...]]]
+    """The keys of the criteria that say no, and of their rubrics, by run."""
 
 
 def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns]) -> list[CauseReport]:
@@ -182,14 +183,14 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
         if case.status not in {"passed", "failed"}:
             continue
         pieces = [case, *parts.get(case.case_id, ())]
-        criteria: dict[int, list[str]] = {}
+        criteria: dict[int, list[tuple[Key, ...]]] = {}
         for metric in (metric for piece in pieces for metric in piece.metrics):
             got_worse = worse is None or metric.name in worse.get(case.case_id, ())
             if not got_worse or not _is_subjective(metric.name):
                 continue
             for score in metric.runs:
                 if score.status == "failed":
-                    criteria.setdefault(score.run, []).append(metric.name)
+                    criteria.setdefault(score.run, []).extend(_criterion_keys(metric.name, score))
         runs = [run for piece in pieces for run in piece.runs if run.status in {"passed", "failed"}]
         yield _Judged(
             case_id=case.case_id,
@@ -198,6 +199,17 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
             statuses={run.run: run.status for run in runs},
             criteria=criteria,
         )
+
+
+def _criterion_keys(name: str, score: RunScore) -> list[tuple[Key, ...]]:
+    """The keys of a criterion: for each rubric that it says no to, else once."""
+    judgements = score.details.get("judgements")
+    rubrics = {
+        str(judgement.get("subject")): None
+        for judgement in (judgements if isinstance(judgements, list) and name.startswith(_SUBJECTIVE) else ())
+        if isinstance(judgement, dict) and judgement.get("subject") and judgement.get("score") == 0
+    }
+    return [(("criterion", name, rubric), ("criterion", name)) for rubric in rubrics] or [(("criterion", name),)]
 
 
 def _is_subjective(name: str) -> bool:
@@ -222,8 +234,8 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
         compared = nearest(side_of_run(recording, case.agent, tools), there)
         found[recording.run] = [difference.bare() for difference in compared]
         found[recording.run] += [
-            Difference(at=(_AT_END, float(number)), keys=(("criterion", name),))
-            for number, name in enumerate(case.criteria.get(recording.run, ()))
+            Difference(at=(_AT_END, float(number)), keys=keys)
+            for number, keys in enumerate(case.criteria.get(recording.run, ()))
         ]
     having = {key for run in found.values() for difference in run for key in difference.keys}
     if case.passed:
@@ -310,7 +322,7 @@ def _repeated(group: Sequence[_Case]) -> bool:
 def _data(key: Key, run: int, difference: Difference, recorded: CaseRuns, agent: str, tools: set[str]) -> CauseData:
     """The data of a cause, from its example, which is compared again."""
     if key[0] == "criterion":
-        return CauseData(metric=key[1])
+        return CauseData(metric=key[1], rubric=key[2] if len(key) > 2 else "")
     there = _sides(recorded.base, agent, tools) or _expected(recorded)
     recording = next(each for each in recorded.head if each.run == run)
     found = nearest(side_of_run(recording, agent, tools), there)

@@ -23,6 +23,8 @@ HAND_OVER = "transfer_to_agent"
 _MOST_CALLS = 400
 """Calls of a turn that are compared."""
 _MOST_NAMES = 8
+_BETWEEN = 0.5
+"""The fraction of a place between two calls."""
 _NOTHING = object()
 """In place of the response of a call that has none."""
 _EXPECTED = object()
@@ -48,8 +50,9 @@ class Difference:
 
     @property
     def call(self) -> int | None:
-        """The number of the call in its turn; None for the answer or the whole turn."""
-        return int(self.at[1]) if 0 <= self.at[1] < math.inf else None
+        """The number of the call in its turn; None for the answer, the whole turn, or a call that was not made."""
+        place = self.at[1]
+        return int(place) if 0 <= place < math.inf and place % 1 < _BETWEEN else None
 
     def bare(self) -> Difference:
         """The same without data, which takes most of the memory."""
@@ -191,7 +194,7 @@ def _in_turn(number: int, turn: _Turn, there: _Turn, other: Side, error: RunErro
         for difference in _missing(number, turn, there, alignment, late=not other.is_run):
             gaps.setdefault(difference.at[1], difference)  # Of several missing calls the first one counts.
         for j in alignment.extra:
-            extra, before = _extra(number, j, turn.calls[j], first=other.is_run), gaps.pop(j - 0.5, None)
+            extra, before = _extra(number, j, turn.calls[j], first=other.is_run), gaps.pop(j - _BETWEEN, None)
             yield extra if before is None else _together(before, extra, at=extra.at)
         for i, j in sorted([*alignment.matched, *alignment.moved, *alignment.changed], key=lambda pair: pair[1]):
             yield from _pair(number, j, turn, there.calls[i], there, other, broken=error is not None)
@@ -222,9 +225,9 @@ def _missing(number: int, turn: _Turn, there: _Turn, alignment: Alignment, *, la
     pairs = dict([*alignment.matched, *alignment.moved, *alignment.changed])
     for i in sorted(alignment.missing):
         if late:
-            place = min((j for at, j in pairs.items() if at > i), default=len(turn.calls)) - 0.5
+            place = min((j for at, j in pairs.items() if at > i), default=len(turn.calls)) - _BETWEEN
         else:
-            place = max((j for at, j in pairs.items() if at < i), default=-1) + 0.5
+            place = max((j for at, j in pairs.items() if at < i), default=-1) + _BETWEEN
         yield _unpaired(number, place, there.calls[i], extra=False)
 
 
