@@ -94,6 +94,8 @@ class _Spectrum:
     """Passing cases."""
     varied: Counter[Key] = field(default_factory=Counter)
     """Cases in which two runs of the base branch differ by it."""
+    late: set[Key] = field(default_factory=set)
+    """All keys of deadlines. Several tools that don't return, or a model, are a slow machine."""
     repeated_on_base: int = 0
     base_runs: dict[str, list[set[Key]]] = field(default_factory=dict)
     """What each run of the base branch has that its other runs have not, by failing case."""
@@ -103,7 +105,7 @@ class _Spectrum:
 
     def counts(self, key: Key, having: int | None = None) -> bool:
         """Whether a key tells failing from passing cases; `having`: how many failing cases have it."""
-        if self.is_noise(key):
+        if self.is_noise(key) or (key[0] == "deadline" and self.late != {key}):
             return False
         having, passing = self.anywhere[key] if having is None else having, self.passing[key]
         precision = having / max(having + passing, 1)
@@ -248,6 +250,7 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
     if found and 2 * passed < runs:
         spectrum.failing.append(_Case(case_id=case.case_id, runs=runs, failing=found))
         spectrum.anywhere.update(having)
+        spectrum.late.update(key for key in having if key[0] == "deadline")
         spectrum.base_runs[case.case_id] = varied
 
 
