@@ -62,6 +62,14 @@ def test_discovery__nothing_found_is_an_error(tmp_path: Path) -> None:
     assert "exclude" in str(result.problems[0].hint)
 
 
+def test_discovery__a_directory_that_adds_nothing_is_a_warning(tmp_path: Path) -> None:
+    make(tmp_path, ["a/x.test.json", "b/y.txt"])
+    [problem] = discover(tmp_path, ["a", "b"]).problems
+    assert (problem.code, problem.severity) == ("no-eval-files", Severity.WARNING)
+    assert "`b`" in problem.message
+    assert discover(tmp_path, ["a", "b"], exclude=["b"]).problems == []
+
+
 def test_discovery__nothing_found_names_what_was_missed(tmp_path: Path) -> None:
     git(tmp_path, "init")
     make(tmp_path, [".gitignore"], "# local\nevals/\n")

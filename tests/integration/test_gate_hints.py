@@ -256,6 +256,8 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
 
     assert (done.code, agent_of(done), len(done.report.cases)) == (1, "broken", 1), done.out + done.err
     assert listed.out.startswith("broken\n  evals/bot.evalset.json"), listed.out
+    folder = repository.gate("validate", "--plan", "broken", "evals", python=False)
+    assert folder.out.startswith("broken\n  evals/bot.evalset.json"), folder.out
     assert from_python.stdout.splitlines()[-1:] == ["broken"], from_python.stdout + from_python.stderr
     # An agent with eval files may be meant as a place to search: it is, with a notice.
     repository.evals("broken/own.test.json", {"own": "Hello."}, expect={"own": "No."})

@@ -332,10 +332,20 @@ def test_agent_as_path__notice(tmp_path: Path) -> None:
         assert (notice.code, notice.severity) == ("agent-as-path", Severity.NOTICE)
         assert notice.hint is not None
         assert "`agent-eval run --agent 'my bot' evals/a.test.json:one,two evals/b.test.json`" in notice.hint
-    for other in ([], ["my bot"], ["evals", files[1]], [files[1], "my bot"], ["my bot", "evals"], ["gone", files[1]]):
+    make(tmp_path, "other bot/agent.py")
+    for other in (
+        [],
+        ["my bot"],
+        ["evals", files[1]],
+        [files[1], "my bot"],
+        ["my bot", "other bot"],
+        ["my bot", "evals/*.test.json"],
+        ["gone", files[1]],
+    ):
         assert agent_as_path(tmp_path, other) == []
         assert in_adk_order(tmp_path, other) is None
-    assert in_adk_order(tmp_path, ["my bot/agent.py", *files]) == ("my bot", files)
+    assert in_adk_order(tmp_path, ["my bot/agent.py", *files, "evals"]) == ("my bot", [*files, "evals"])
+    assert agent_as_path(tmp_path, ["my bot", "evals"]) == []
 
 
 @pytest.mark.parametrize("agent", ["a2a:http://h", "server:dice"])

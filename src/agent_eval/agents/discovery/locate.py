@@ -90,14 +90,14 @@ def choose_agents(
 
 
 def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The agent's directory and the eval files of arguments in the order of `adk eval AGENT FILE ...`.
+    """The agent's directory and the other paths of arguments in the order of `adk eval AGENT FILE ...`.
 
     Args:
         root: The repository's root.
         targets: The paths from the command line.
 
     Returns:
-        None unless the first path is an agent and all others are files.
+        None unless the first path is an agent, and all others are files or directories that are no agents.
     """
     if len(targets) < 2:
         return None
@@ -105,8 +105,10 @@ def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | 
     directory = root / agent
     if directory.name in {"agent.py", "__init__.py"}:
         directory = directory.parent
-    selected = (parse_selector(file, lambda path: (root / path).exists()).path for file in files)
-    if not directory.is_dir() or not is_agent(directory) or not all((root / file).is_file() for file in selected):
+    selected = (root / parse_selector(file, lambda path: (root / path).exists()).path for file in files)
+    if not directory.is_dir() or not is_agent(directory):
+        return None
+    if not all(path.is_file() or (path.is_dir() and not is_agent(path)) for path in selected):
         return None
     return os.path.relpath(directory, root), files
 
@@ -114,7 +116,7 @@ def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | 
 def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
     """A notice if the paths look like the arguments of `adk eval AGENT FILE ...`, where the first is the agent."""
     in_order = in_adk_order(root, targets)
-    if in_order is None:
+    if in_order is None or any((root / path).is_dir() for path in in_order[1]):
         return []
     agent, files = in_order
     command = shlex.join(["agent-eval", "run", "--agent", agent, *files])

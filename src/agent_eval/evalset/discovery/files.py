@@ -69,10 +69,13 @@ def discover(
         skip=frozenset(absolute(path) for path in skip),
     )
     ids: dict[Path, list[str]] = {}
+    empty: list[str] = []
     for selector in selectors_of(root, targets):
         files = _resolve(root, selector, search, discovery.problems)
         for path in files:
             ids.setdefault(path, []).extend(selector.ids)
+        if not files and (root / selector.path).is_dir():
+            empty.append(selector.path)
         if selector.ids and files:
             discovery.groups.append((selector, [name_of(path, root) for path in files]))
     invalid = [path for path in ids if not is_utf8(str(path.relative_to(root) if path.is_relative_to(root) else path))]
@@ -86,6 +89,8 @@ def discover(
         key=lambda file: file.name,
     )
     discovery.problems += [*search.problems, *search.notices()]
+    if discovery.files and not exclude:
+        discovery.problems += [_nothing_in(path) for path in empty]
     if not discovery.files and not any(problem.severity is Severity.ERROR for problem in discovery.problems):
         discovery.problems.append(_nothing_found(root, targets, bool(exclude), search.skip))
     return discovery
@@ -115,6 +120,15 @@ def _exclude(lines: Sequence[str], problems: list[Problem]) -> PathPatterns:
 
 def _invalid_pattern(option: str, error: ValueError, hint: str) -> Problem:
     return Problem(code="pattern-invalid", message=f"`{option}` has an invalid pattern: {error}.", hint=hint)
+
+
+def _nothing_in(path: str) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="no-eval-files",
+        message=f"No eval file was found in `{path}`, only in other paths.",
+        hint="If it is the agent of these, name it with `--agent`.",
+    )
 
 
 def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: frozenset[Path]) -> Problem:
