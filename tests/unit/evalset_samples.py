@@ -29,6 +29,22 @@ class Sample:
         return json.dumps(self.value, indent=2, ensure_ascii=False)
 
 
+def good(name: str, value: Any) -> Sample:
+    return Sample(name=name, value=value)
+
+
+def bad(name: str, codes: str, value: Any, says: str = "", *, at: str = "", schema_agrees: bool = True) -> Sample:
+    """With codes parted by spaces; in `at`, CASE is the first case, TURN its first turn, METRIC the only criterion."""
+    path = at.replace("TURN", "CASE.conversation[0]").replace("CASE", "eval_cases[0]") or None
+    if path and "METRIC" in path:
+        path = path.replace("METRIC", f"criteria.{next(iter(value['criteria']))}")
+    return Sample(name=name, value=value, codes=tuple(codes.split()), path=path, says=says, schema_agrees=schema_agrees)
+
+
+def criterion(metric: str, **fields: Any) -> dict[str, Any]:
+    return {"criteria": {metric: {"threshold": 1, **fields}}}
+
+
 def eval_set(*cases: Any, **extra: Any) -> dict[str, Any]:
     return {"eval_set_id": "s", "eval_cases": list(cases), **extra}
 
@@ -86,335 +102,276 @@ EVENTS = {
 }
 
 GOOD_EVAL_SETS = [
-    Sample(name="minimal", value=eval_set(case())),
-    Sample(name="unknown top key", value=eval_set(case(), **{"$schema": "x", "color": 1})),
-    Sample(name="camelCase case", value=eval_set(CAMEL)),
-    Sample(name="unknown case key", value=eval_set(case(tags=["a"], priority=1))),
-    Sample(name="null role", value=with_turn(user_content={"role": None, "parts": [{"text": "x"}]})),
-    Sample(name="web ui part", value=with_turn(final_response={"role": "model", "parts": [WEB_UI_PART]})),
-    Sample(name="events", value=with_turn(intermediate_data=EVENTS)),
-    Sample(name="empty intermediate data", value=with_turn(intermediate_data={})),
-    Sample(name="null intermediate data", value=with_turn(intermediate_data=None)),
-    Sample(name="numbers as strings", value=eval_set(case(creation_timestamp="1.5e3"), creation_timestamp=True)),
-    Sample(
-        name="bytes", value=with_turn(user_content={"parts": [{"inline_data": {"data": "aGk=", "mime_type": "x/y"}}]})
-    ),
-    Sample(name="url-safe bytes", value=with_turn(user_content={"parts": [{"inline_data": {"data": "a_-A"}}]})),
-    Sample(name="rubrics", value=eval_set(case(rubrics=[rubric("a")], conversation=[turn(rubrics=[rubric("b")])]))),
-    Sample(
-        name="app details",
-        value=with_turn(app_details={"agent_details": {"a": {"name": "a", "tool_declarations": [{}]}}}),
-    ),
+    good("minimal", eval_set(case())),
+    good("unknown top key", eval_set(case(), **{"$schema": "x", "color": 1})),
+    good("camelCase case", eval_set(CAMEL)),
+    good("unknown case key", eval_set(case(tags=["a"], priority=1))),
+    good("null role", with_turn(user_content={"role": None, "parts": [{"text": "x"}]})),
+    good("web ui part", with_turn(final_response={"role": "model", "parts": [WEB_UI_PART]})),
+    good("events", with_turn(intermediate_data=EVENTS)),
+    good("empty intermediate data", with_turn(intermediate_data={})),
+    good("null intermediate data", with_turn(intermediate_data=None)),
+    good("numbers as strings", eval_set(case(creation_timestamp="1.5e3"), creation_timestamp=True)),
+    good("bytes", with_turn(user_content={"parts": [{"inline_data": {"data": "aGk=", "mime_type": "x/y"}}]})),
+    good("url-safe bytes", with_turn(user_content={"parts": [{"inline_data": {"data": "a_-A"}}]})),
+    good("rubrics", eval_set(case(rubrics=[rubric("a")], conversation=[turn(rubrics=[rubric("b")])]))),
+    good("app details", with_turn(app_details={"agent_details": {"a": {"name": "a", "tool_declarations": [{}]}}})),
 ]
 GOOD_SCENARIOS = [
-    Sample(name="scenario", value=eval_set(scenario())),
-    Sample(name="scenario and null conversation", value=eval_set({**scenario(), "conversation": None})),
-    Sample(name="persona by name", value=eval_set(scenario(user_persona="NOVICE"))),
-    Sample(name="persona inline", value=eval_set(scenario(user_persona=PERSONA))),
+    good("scenario", eval_set(scenario())),
+    good("scenario and null conversation", eval_set({**scenario(), "conversation": None})),
+    good("persona by name", eval_set(scenario(user_persona="NOVICE"))),
+    good("persona inline", eval_set(scenario(user_persona=PERSONA))),
 ]
 
 BAD_EVAL_SETS = [
-    Sample(name="no object", value="hi", codes=("not-an-eval-set",)),
-    Sample(name="empty list", value=[], codes=("not-an-eval-set",), says="empty list"),
-    Sample(name="list of cases", value=[case()], codes=("not-an-eval-set",), says="list of cases"),
-    Sample(name="a case", value=case(), codes=("not-an-eval-set",), says="single case"),
-    Sample(name="a config", value={"criteria": {}}, codes=("not-an-eval-set",), says="config file"),
-    Sample(name="a session", value={"events": []}, codes=("not-an-eval-set",), says="adk test"),
-    Sample(name="scenarios", value={"scenarios": []}, codes=("not-an-eval-set",), says="scenarios"),
-    Sample(
-        name="camelCase set",
-        value={"evalSetId": "s", "evalCases": [case()]},
-        codes=("camel-case-eval-set", "camel-case-eval-set"),
-        path="evalSetId",
-        says="eval_set_id",
+    bad("no object", "not-an-eval-set", "hi"),
+    bad("empty list", "not-an-eval-set", [], "empty list"),
+    bad("list of cases", "not-an-eval-set", [case()], "list of cases"),
+    bad("a case", "not-an-eval-set", case(), "single case"),
+    bad("a config", "not-an-eval-set", {"criteria": {}}, "config file"),
+    bad("a session", "not-an-eval-set", {"events": []}, "adk test"),
+    bad("scenarios", "not-an-eval-set", {"scenarios": []}, "scenarios"),
+    bad(
+        "camelCase set",
+        "camel-case-eval-set camel-case-eval-set",
+        {"evalSetId": "s", "evalCases": [case()]},
+        "eval_set_id",
+        at="evalSetId",
     ),
-    Sample(name="no set id", value={"eval_cases": []}, codes=("missing-field",), says="eval_set_id"),
-    Sample(
-        name="misspelt set id",
-        value={"eval_setid": "x", "eval_cases": [case()]},
-        codes=("missing-field",),
-        says="Rename `eval_setid` to `eval_set_id`",
+    bad("no set id", "missing-field", {"eval_cases": []}, "eval_set_id"),
+    bad(
+        "misspelt set id",
+        "missing-field",
+        {"eval_setid": "x", "eval_cases": [case()]},
+        "Rename `eval_setid` to `eval_set_id`",
     ),
-    Sample(name="no cases", value={"eval_set_id": "x"}, codes=("missing-field",), says="`eval_cases`"),
-    Sample(
-        name="cases an object", value={"eval_set_id": "x", "eval_cases": {}}, codes=("wrong-type",), path="eval_cases"
+    bad("no cases", "missing-field", {"eval_set_id": "x"}, "`eval_cases`"),
+    bad("cases an object", "wrong-type", {"eval_set_id": "x", "eval_cases": {}}, at="eval_cases"),
+    bad("set id null", "wrong-type", {**eval_set(case()), "eval_set_id": None}, "null"),
+    bad("eval id a number", "wrong-type", eval_set(case(eval_id=7)), "the number 7", at="CASE.eval_id"),
+    bad("no eval id", "missing-field", eval_set(case(eval_id=...)), "eval_id", at="CASE"),
+    bad("neither", "no-conversation", eval_set(case(conversation=...)), "exactly one", at="CASE"),
+    bad(
+        "misspelt conversation",
+        "no-conversation",
+        eval_set(case(conversation=..., converstion=[])),
+        "`converstion` looks like a misspelling of `conversation`",
     ),
-    Sample(name="set id null", value={**eval_set(case()), "eval_set_id": None}, codes=("wrong-type",), says="null"),
-    Sample(
-        name="eval id a number",
-        value=eval_set(case(eval_id=7)),
-        codes=("wrong-type",),
-        path="eval_cases[0].eval_id",
-        says="the number 7",
+    bad("both null", "no-conversation", eval_set(case(conversation=None)), "exactly one"),
+    bad("both", "conversation-and-scenario", eval_set({**scenario(), "conversation": []}), at="CASE"),
+    bad(
+        "text as content",
+        "wrong-type",
+        with_turn(user_content="hi"),
+        '{"parts": [{"text": "..."}]}',
+        at="TURN.user_content",
     ),
-    Sample(
-        name="no eval id",
-        value=eval_set(case(eval_id=...)),
-        codes=("missing-field",),
-        path="eval_cases[0]",
-        says="eval_id",
+    bad("parts a string", "wrong-type", with_turn(final_response={"parts": "x"}), at="TURN.final_response.parts"),
+    bad(
+        "no user content",
+        "missing-field",
+        eval_set(case(conversation=[{"final_response": {"parts": [{"text": "x"}]}}])),
+        "`user_content` of an invocation",
     ),
-    Sample(
-        name="neither",
-        value=eval_set(case(conversation=...)),
-        codes=("no-conversation",),
-        path="eval_cases[0]",
-        says="exactly one",
+    bad(
+        "unknown invocation key",
+        "unknown-key",
+        with_turn(final_respones={}),
+        "Did you mean `final_response`",
+        at="TURN.final_respones",
     ),
-    Sample(
-        name="misspelt conversation",
-        value=eval_set(case(conversation=..., converstion=[])),
-        codes=("no-conversation",),
-        says="`converstion` looks like a misspelling of `conversation`",
+    bad(
+        "key of a recording in an invocation",
+        "unknown-key",
+        with_turn(spans=[{"kind": "model", "start": 0, "end": 1}]),
+        "Remove it",
+        at="TURN.spans",
     ),
-    Sample(name="both null", value=eval_set(case(conversation=None)), codes=("no-conversation",), says="exactly one"),
-    Sample(
-        name="both",
-        value=eval_set({**scenario(), "conversation": []}),
-        codes=("conversation-and-scenario",),
-        path="eval_cases[0]",
+    bad(
+        "older name in an invocation",
+        "unknown-key",
+        with_turn(expected_tool_use=[]),
+        "legacy format; write `intermediate_data`",
     ),
-    Sample(
-        name="text as content",
-        value=with_turn(user_content="hi"),
-        codes=("wrong-type",),
-        path="eval_cases[0].conversation[0].user_content",
-        says='{"parts": [{"text": "..."}]}',
+    bad(
+        "older names in a call",
+        "unknown-key unknown-key",
+        with_turn(intermediate_data={"tool_uses": [{"tool_name": "x", "tool_input": {}}]}),
+        "write `name`",
+        at="TURN.intermediate_data.tool_uses[0].tool_name",
     ),
-    Sample(
-        name="parts a string",
-        value=with_turn(final_response={"parts": "x"}),
-        codes=("wrong-type",),
-        path="eval_cases[0].conversation[0].final_response.parts",
+    bad("unknown content key", "unknown-key", with_turn(user_content={"part": []}), "Did you mean `parts`"),
+    bad(
+        "unknown event key is fine, its content's is not",
+        "unknown-key",
+        with_turn(intermediate_data={"invocation_events": [{"author": "a", "x": 1, "content": {"rol": "m"}}]}),
+        "Did you mean `role`",
+        at="TURN.intermediate_data.invocation_events[0].content.rol",
     ),
-    Sample(
-        name="no user content",
-        value=eval_set(case(conversation=[{"final_response": {"parts": [{"text": "x"}]}}])),
-        codes=("missing-field",),
-        says="`user_content` of an invocation",
+    bad(
+        "event without author",
+        "missing-field",
+        with_turn(intermediate_data={"invocation_events": [{}]}),
+        "`author` of an invocation event",
+        at="TURN.intermediate_data.invocation_events[0]",
     ),
-    Sample(
-        name="unknown invocation key",
-        value=with_turn(final_respones={}),
-        codes=("unknown-key",),
-        path="eval_cases[0].conversation[0].final_respones",
-        says="Did you mean `final_response`",
+    bad(
+        "both kinds of intermediate data",
+        "unknown-key",
+        with_turn(intermediate_data={"invocation_events": [], "tool_uses": []}),
+        "can't be combined with `invocation_events`",
+        at="TURN.intermediate_data.tool_uses",
     ),
-    Sample(
-        name="key of a recording in an invocation",
-        value=with_turn(spans=[{"kind": "model", "start": 0, "end": 1}]),
-        codes=("unknown-key",),
-        path="eval_cases[0].conversation[0].spans",
-        says="Remove it",
+    bad(
+        "intermediate data a list",
+        "wrong-type",
+        with_turn(intermediate_data=[]),
+        "must be an object, not a list",
+        at="TURN.intermediate_data",
     ),
-    Sample(
-        name="older name in an invocation",
-        value=with_turn(expected_tool_use=[]),
-        codes=("unknown-key",),
-        says="legacy format; write `intermediate_data`",
+    bad(
+        "intermediate response an object",
+        "wrong-type",
+        with_turn(intermediate_data={"intermediate_responses": [{"author": "a"}]}),
+        '["author", [{"text": "..."}]]',
     ),
-    Sample(
-        name="older names in a call",
-        value=with_turn(intermediate_data={"tool_uses": [{"tool_name": "x", "tool_input": {}}]}),
-        codes=("unknown-key", "unknown-key"),
-        path="eval_cases[0].conversation[0].intermediate_data.tool_uses[0].tool_name",
-        says="write `name`",
+    bad(
+        "intermediate response too short",
+        "missing-field",
+        with_turn(intermediate_data={"intermediate_responses": [["a"]]}),
+        "Item 2 of `intermediate_responses[0]` is missing",
+        at="TURN.intermediate_data.intermediate_responses[0]",
     ),
-    Sample(
-        name="unknown content key",
-        value=with_turn(user_content={"part": []}),
-        codes=("unknown-key",),
-        says="Did you mean `parts`",
+    bad(
+        "intermediate response too long",
+        "invalid-value",
+        with_turn(intermediate_data={"intermediate_responses": [["a", [], 1]]}),
+        "must have 2 items, not 3",
     ),
-    Sample(
-        name="unknown event key is fine, its content's is not",
-        value=with_turn(intermediate_data={"invocation_events": [{"author": "a", "x": 1, "content": {"rol": "m"}}]}),
-        codes=("unknown-key",),
-        path="eval_cases[0].conversation[0].intermediate_data.invocation_events[0].content.rol",
-        says="Did you mean `role`",
+    bad(
+        "args a list",
+        "wrong-type",
+        with_turn(intermediate_data={"tool_uses": [{"name": "f", "args": [1]}]}),
+        at="TURN.intermediate_data.tool_uses[0].args",
     ),
-    Sample(
-        name="event without author",
-        value=with_turn(intermediate_data={"invocation_events": [{}]}),
-        codes=("missing-field",),
-        path="eval_cases[0].conversation[0].intermediate_data.invocation_events[0]",
-        says="`author` of an invocation event",
+    bad("duration a word", "wrong-type", with_turn(duration="long"), 'must be a number, not the string "long"'),
+    bad("bad base64", "invalid-value", with_turn(user_content={"parts": [{"inline_data": {"data": "a$b"}}]}), "base64"),
+    bad(
+        "base64 of a bad length",
+        "invalid-value",
+        with_turn(user_content={"parts": [{"inline_data": {"data": "abcde"}}]}),
     ),
-    Sample(
-        name="both kinds of intermediate data",
-        value=with_turn(intermediate_data={"invocation_events": [], "tool_uses": []}),
-        codes=("unknown-key",),
-        path="eval_cases[0].conversation[0].intermediate_data.tool_uses",
-        says="can't be combined with `invocation_events`",
+    bad(
+        "session without app",
+        "missing-field",
+        eval_set(case(session_input={"user_id": "u"})),
+        "app_name",
+        at="CASE.session_input",
     ),
-    Sample(
-        name="intermediate data a list",
-        value=with_turn(intermediate_data=[]),
-        codes=("wrong-type",),
-        path="eval_cases[0].conversation[0].intermediate_data",
-        says="must be an object, not a list",
+    bad("state null", "wrong-type", eval_set(case(session_input={"app_name": "a", "user_id": "u", "state": None}))),
+    bad(
+        "rubric weight",
+        "unknown-key",
+        eval_set(case(rubrics=[rubric("a", weight=2)])),
+        "a rubric",
+        at="CASE.rubrics[0].weight",
     ),
-    Sample(
-        name="intermediate response an object",
-        value=with_turn(intermediate_data={"intermediate_responses": [{"author": "a"}]}),
-        codes=("wrong-type",),
-        says='["author", [{"text": "..."}]]',
+    bad(
+        "rubric content a string",
+        "wrong-type",
+        eval_set(case(rubrics=[{"rubric_id": "a", "rubric_content": "x"}])),
+        "text_property",
     ),
-    Sample(
-        name="intermediate response too short",
-        value=with_turn(intermediate_data={"intermediate_responses": [["a"]]}),
-        codes=("missing-field",),
-        path="eval_cases[0].conversation[0].intermediate_data.intermediate_responses[0]",
-        says="Item 2 of `intermediate_responses[0]` is missing",
-    ),
-    Sample(
-        name="intermediate response too long",
-        value=with_turn(intermediate_data={"intermediate_responses": [["a", [], 1]]}),
-        codes=("invalid-value",),
-        says="must have 2 items, not 3",
-    ),
-    Sample(
-        name="args a list",
-        value=with_turn(intermediate_data={"tool_uses": [{"name": "f", "args": [1]}]}),
-        codes=("wrong-type",),
-        path="eval_cases[0].conversation[0].intermediate_data.tool_uses[0].args",
-    ),
-    Sample(
-        name="duration a word",
-        value=with_turn(duration="long"),
-        codes=("wrong-type",),
-        says='must be a number, not the string "long"',
-    ),
-    Sample(
-        name="bad base64",
-        value=with_turn(user_content={"parts": [{"inline_data": {"data": "a$b"}}]}),
-        codes=("invalid-value",),
-        says="base64",
-    ),
-    Sample(
-        name="base64 of a bad length",
-        value=with_turn(user_content={"parts": [{"inline_data": {"data": "abcde"}}]}),
-        codes=("invalid-value",),
-    ),
-    Sample(
-        name="session without app",
-        value=eval_set(case(session_input={"user_id": "u"})),
-        codes=("missing-field",),
-        path="eval_cases[0].session_input",
-        says="app_name",
-    ),
-    Sample(
-        name="state null",
-        value=eval_set(case(session_input={"app_name": "a", "user_id": "u", "state": None})),
-        codes=("wrong-type",),
-    ),
-    Sample(
-        name="rubric weight",
-        value=eval_set(case(rubrics=[rubric("a", weight=2)])),
-        codes=("unknown-key",),
-        path="eval_cases[0].rubrics[0].weight",
-        says="a rubric",
-    ),
-    Sample(
-        name="rubric content a string",
-        value=eval_set(case(rubrics=[{"rubric_id": "a", "rubric_content": "x"}])),
-        codes=("wrong-type",),
-        says="text_property",
-    ),
-    Sample(
-        name="rubric twice in a case",
-        value=eval_set(case(rubrics=[rubric("a"), rubric("a")])),
-        codes=("duplicate-rubric-id",),
-        path="eval_cases[0].rubrics[1].rubric_id",
+    bad(
+        "rubric twice in a case",
+        "duplicate-rubric-id",
+        eval_set(case(rubrics=[rubric("a"), rubric("a")])),
+        at="CASE.rubrics[1].rubric_id",
         schema_agrees=False,
     ),
-    Sample(
-        name="rubric of case and turn",
-        value=eval_set(case(rubrics=[rubric("a", type="X")], conversation=[turn(rubrics=[rubric("a", type="Y")])])),
-        codes=("duplicate-rubric-id",),
-        path="eval_cases[0].conversation[0].rubrics[0].rubric_id",
+    bad(
+        "rubric of case and turn",
+        "duplicate-rubric-id",
+        eval_set(case(rubrics=[rubric("a", type="X")], conversation=[turn(rubrics=[rubric("a", type="Y")])])),
+        at="TURN.rubrics[0].rubric_id",
         schema_agrees=False,
     ),
-    Sample(
-        name="duplicate eval id",
-        value=eval_set(case(), case()),
-        codes=("duplicate-eval-id",),
-        path="eval_cases[1].eval_id",
-        says="first on line 4",
+    bad(
+        "duplicate eval id",
+        "duplicate-eval-id",
+        eval_set(case(), case()),
+        "first on line 4",
+        at="eval_cases[1].eval_id",
         schema_agrees=False,
     ),
-    Sample(
-        name="empty conversation",
-        value=eval_set(case(conversation=[])),
-        codes=("empty-conversation",),
-        path="eval_cases[0].conversation",
+    bad(
+        "empty conversation",
+        "empty-conversation",
+        eval_set(case(conversation=[])),
+        at="CASE.conversation",
         schema_agrees=False,
     ),
-    Sample(
-        name="unknown part key is a warning",
-        value=with_turn(user_content={"parts": [{"txt": "x", "text": "y"}]}),
-        codes=("unknown-part-key",),
-        path="eval_cases[0].conversation[0].user_content.parts[0].txt",
-        says="Did you mean `text`",
+    bad(
+        "unknown part key is a warning",
+        "unknown-part-key",
+        with_turn(user_content={"parts": [{"txt": "x", "text": "y"}]}),
+        "Did you mean `text`",
+        at="TURN.user_content.parts[0].txt",
     ),
-    Sample(
-        name="misspelt optional keys are warnings",
-        value=eval_set(case(sesion_input={}), descripton="x"),
-        codes=("misspelt-key", "misspelt-key"),
-        path="eval_cases[0].sesion_input",
-        says="Did you mean `session_input`",
+    bad(
+        "misspelt optional keys are warnings",
+        "misspelt-key misspelt-key",
+        eval_set(case(sesion_input={}), descripton="x"),
+        "Did you mean `session_input`",
+        at="CASE.sesion_input",
     ),
-    Sample(
-        name="both spellings",
-        value=eval_set(case(evalId="d")),
-        codes=("duplicate-key",),
-        path="eval_cases[0].eval_id",
-        says="only the latter is read",
+    bad("both spellings", "duplicate-key", eval_set(case(evalId="d")), "only the latter is read", at="CASE.eval_id"),
+    bad(
+        "both spellings in an invocation",
+        "unknown-key",
+        with_turn(finalResponse={"parts": []}),
+        "in snake_case and in camelCase",
+        at="TURN.final_response",
     ),
-    Sample(
-        name="both spellings in an invocation",
-        value=with_turn(finalResponse={"parts": []}),
-        codes=("unknown-key",),
-        path="eval_cases[0].conversation[0].final_response",
-        says="in snake_case and in camelCase",
+    bad("no cases at all", "empty-eval-set no-eval-cases", eval_set(), schema_agrees=False),
+    bad(
+        "a mistake hides no other",
+        "wrong-type duplicate-eval-id duplicate-eval-id empty-conversation",
+        eval_set(case(eval_id=1), case(), case(), case(conversation=[])),
     ),
-    Sample(name="no cases at all", value=eval_set(), codes=("empty-eval-set", "no-eval-cases"), schema_agrees=False),
-    Sample(
-        name="a mistake hides no other",
-        value=eval_set(case(eval_id=1), case(), case(), case(conversation=[])),
-        codes=("wrong-type", "duplicate-eval-id", "duplicate-eval-id", "empty-conversation"),
+    bad(
+        "turn without reference",
+        "turn-without-reference",
+        eval_set(case(conversation=[TURN, {"user_content": {"parts": [{"text": "x"}]}}])),
+        at="CASE.conversation[1]",
     ),
-    Sample(
-        name="turn without reference",
-        value=eval_set(case(conversation=[TURN, {"user_content": {"parts": [{"text": "x"}]}}])),
-        codes=("turn-without-reference",),
-        path="eval_cases[0].conversation[1]",
-    ),
-    Sample(
-        name="case without reference",
-        value=eval_set(case(conversation=[{"user_content": {"parts": [{"text": "x"}]}, "final_response": {}}])),
-        codes=("needs-reference",),
-        path="eval_cases[0]",
-        says="ADK's default criteria",
+    bad(
+        "case without reference",
+        "needs-reference",
+        eval_set(case(conversation=[{"user_content": {"parts": [{"text": "x"}]}, "final_response": {}}])),
+        "ADK's default criteria",
+        at="CASE",
         schema_agrees=False,
     ),
-    Sample(
-        name="scenario with default criteria",
-        value=eval_set(scenario()),
-        codes=("needs-reference",),
-        path="eval_cases[0].conversation_scenario",
-        says="`tool_trajectory_avg_score` and `response_match_score`",
+    bad(
+        "scenario with default criteria",
+        "needs-reference",
+        eval_set(scenario()),
+        "`tool_trajectory_avg_score` and `response_match_score`",
+        at="CASE.conversation_scenario",
         schema_agrees=False,
     ),
-    Sample(
-        name="scenario without plan",
-        value=eval_set({"eval_id": "c", "conversation_scenario": {"starting_prompt": "x", "plan": "y"}}),
-        codes=("missing-field", "unknown-key"),
-        says="conversation_plan",
+    bad(
+        "scenario without plan",
+        "missing-field unknown-key",
+        eval_set({"eval_id": "c", "conversation_scenario": {"starting_prompt": "x", "plan": "y"}}),
+        "conversation_plan",
     ),
-    Sample(
-        name="persona with camelCase",
-        value=eval_set(
+    bad(
+        "persona with camelCase",
+        "missing-field",
+        eval_set(
             scenario(
                 user_persona={
                     "id": "p",
@@ -425,20 +382,20 @@ BAD_EVAL_SETS = [
                 }
             )
         ),
-        codes=("missing-field",),
-        path="eval_cases[0].conversation_scenario.user_persona.behaviors[0]",
-        says="Rename `behaviorInstructions` to `behavior_instructions`",
+        "Rename `behaviorInstructions` to `behavior_instructions`",
+        at="CASE.conversation_scenario.user_persona.behaviors[0]",
     ),
-    Sample(
-        name="scenario that ends at once",
-        value=eval_set(scenario(starting_prompt="Hello </Finished>")),
-        codes=("needs-reference", "scenario-without-turns"),
-        says="scenario",
+    bad(
+        "scenario that ends at once",
+        "needs-reference scenario-without-turns",
+        eval_set(scenario(starting_prompt="Hello </Finished>")),
+        "scenario",
         schema_agrees=False,
     ),
-    Sample(
-        name="persona with a broken template",
-        value=eval_set(
+    bad(
+        "persona with a broken template",
+        "needs-reference persona-template-invalid",
+        eval_set(
             scenario(
                 user_persona={
                     "id": "p",
@@ -449,15 +406,14 @@ BAD_EVAL_SETS = [
                 }
             )
         ),
-        codes=("needs-reference", "persona-template-invalid"),
-        says="scenario",
+        "scenario",
         schema_agrees=False,
     ),
-    Sample(
-        name="persona in small letters",
-        value=eval_set(scenario(user_persona="novice")),
-        codes=("needs-reference", "unknown-persona"),
-        says="scenario",
+    bad(
+        "persona in small letters",
+        "needs-reference unknown-persona",
+        eval_set(scenario(user_persona="novice")),
+        "scenario",
         schema_agrees=False,
     ),
 ]
@@ -474,84 +430,66 @@ def simulator(**fields: Any) -> dict[str, Any]:
 
 
 GOOD_CONFIGS = [
-    Sample(name="number", value={"criteria": {"response_match_score": 0.5}}),
-    Sample(name="numeric string", value={"criteria": {"response_match_score": "0.5"}}),
-    Sample(name="bool", value={"criteria": {"response_match_score": True}}),
-    Sample(name="object", value={"criteria": {"response_match_score": {"threshold": 1}}}),
-    Sample(
-        name="camelCase",
-        value={
-            "criteria": {"tool_trajectory_avg_score": {"threshold": 1, "matchType": "in order", "ignoreArgs": True}}
-        },
+    good("number", {"criteria": {"response_match_score": 0.5}}),
+    good("numeric string", {"criteria": {"response_match_score": "0.5"}}),
+    good("bool", {"criteria": {"response_match_score": True}}),
+    good("object", criterion("response_match_score")),
+    good(
+        "camelCase",
+        criterion("tool_trajectory_avg_score", matchType="in order", ignoreArgs=True),
     ),
-    Sample(
-        name="match type number", value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": 2.0}}}
-    ),
-    Sample(name="ours", value={"criteria": {"trajectory_single_tool_use": {"threshold": 1, "tool_name": "f"}}}),
+    good("match type number", criterion("tool_trajectory_avg_score", match_type=2.0)),
+    good("ours", criterion("trajectory_single_tool_use", tool_name="f")),
     *(
-        Sample(
-            name=f"algorithm {name}", value={"criteria": {"response_similarity": {"threshold": 1, "algorithm": name}}}
-        )
+        good(f"algorithm {name}", criterion("response_similarity", algorithm=name))
         for name in ("exact", "JACCARD", "rougeL", "rouge_l", "Rouge-1", "ROUGEL")
     ),
-    Sample(name="similarity as a number", value={"criteria": {"response_similarity": 0.8}}),
-    Sample(
-        name="similarity as in adk-rust",
-        value={"criteria": {"response_similarity": {"threshold": 1, "compat": "adk-rust"}}},
+    good("similarity as a number", {"criteria": {"response_similarity": 0.8}}),
+    good("similarity as in adk-rust", criterion("response_similarity", compat="adk-rust")),
+    good(
+        "partial trajectory",
+        criterion("tool_trajectory_partial", strictOrder=False, strict_args=True),
     ),
-    Sample(
-        name="partial trajectory",
-        value={"criteria": {"tool_trajectory_partial": {"threshold": 1, "strictOrder": False, "strict_args": True}}},
-    ),
-    Sample(
-        name="args may be a subset",
-        value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "args_match": "subset"}}},
-    ),
-    Sample(name="recall", value={"criteria": {"trajectory_recall": {"threshold": 0.5, "ignore_args": "yes"}}}),
-    Sample(name="schema key", value={"$schema": "x", "criteria": {"response_match_score": 0}}),
-    Sample(
-        name="simulator",
-        value={
+    good("args may be a subset", criterion("tool_trajectory_avg_score", args_match="subset")),
+    good("recall", {"criteria": {"trajectory_recall": {"threshold": 0.5, "ignore_args": "yes"}}}),
+    good("schema key", {"$schema": "x", "criteria": {"response_match_score": 0}}),
+    good(
+        "simulator",
+        {
             "criteria": {"response_match_score": 0},
             "user_simulator_config": {"type": None, "model": "m", "maxAllowedInvocations": 3},
         },
     ),
-    Sample(
-        name="custom instructions",
-        value={
+    good(
+        "custom instructions",
+        {
             "criteria": {"response_match_score": 0},
             "user_simulator_config": {"customInstructions": INSTRUCTIONS},
         },
     ),
-    Sample(
-        name="custom metric",
-        value={
+    good(
+        "custom metric",
+        {
             "criteria": {"mine": {"threshold": 7, "anything": 1}},
             "custom_metrics": {"mine": {"code_config": {"name": "agent.metrics.mine"}}},
         },
     ),
 ]
 BAD_CONFIGS = [
-    Sample(name="a list", value=[], codes=("wrong-type",)),
-    Sample(name="no criteria", value={}, codes=("no-criteria",)),
-    Sample(name="empty criteria", value={"criteria": {}}, codes=("no-criteria",), path="criteria"),
-    Sample(name="criteria a list", value={"criteria": []}, codes=("wrong-type",), path="criteria"),
-    Sample(
-        name="unknown metric",
-        value={"criteria": {"tool_trajectory_avg_scor": 1}},
-        codes=("unknown-metric",),
-        path="criteria.tool_trajectory_avg_scor",
-        says="Did you mean `tool_trajectory_avg_score`",
+    bad("a list", "wrong-type", []),
+    bad("no criteria", "no-criteria", {}),
+    bad("empty criteria", "no-criteria", {"criteria": {}}, at="criteria"),
+    bad("criteria a list", "wrong-type", {"criteria": []}, at="criteria"),
+    bad(
+        "unknown metric",
+        "unknown-metric",
+        {"criteria": {"tool_trajectory_avg_scor": 1}},
+        "Did you mean `tool_trajectory_avg_score`",
+        at="METRIC",
         schema_agrees=False,
     ),
     *(
-        Sample(
-            name=f"metric of another tool: {metric}",
-            value={"criteria": {metric: 1}},
-            codes=("unknown-metric",),
-            says=says,
-            schema_agrees=False,
-        )
+        bad(f"metric of another tool: {metric}", "unknown-metric", {"criteria": {metric: 1}}, says, schema_agrees=False)
         for metric, says in (
             ("semantic_match", "`final_response_match_v2`"),
             ("semantic_match_score", "`final_response_match_v2`"),
@@ -569,85 +507,76 @@ BAD_CONFIGS = [
             ("rougeL", '"algorithm": "rougeL"'),
         )
     ),
-    Sample(
-        name="informational metric",
-        value={"criteria": {"token_usage_v1": 5}},
-        codes=("informational-metric",),
+    bad("informational metric", "informational-metric", {"criteria": {"token_usage_v1": 5}}, schema_agrees=False),
+    bad("null criterion", "wrong-type", {"criteria": {"response_match_score": None}}),
+    bad("word", "wrong-type", {"criteria": {"response_match_score": "high"}}),
+    bad(
+        "no threshold",
+        "missing-field",
+        {"criteria": {"response_match_score": {}}},
+        "`threshold`",
+        at="METRIC",
+    ),
+    bad(
+        "threshold too high",
+        "threshold-out-of-range",
+        {"criteria": {"response_match_score": 80}},
+        "every agent passes below it. Write 0.8 for 80%.",
         schema_agrees=False,
     ),
-    Sample(name="null criterion", value={"criteria": {"response_match_score": None}}, codes=("wrong-type",)),
-    Sample(name="word", value={"criteria": {"response_match_score": "high"}}, codes=("wrong-type",)),
-    Sample(
-        name="no threshold",
-        value={"criteria": {"response_match_score": {}}},
-        codes=("missing-field",),
-        path="criteria.response_match_score",
-        says="`threshold`",
-    ),
-    Sample(
-        name="threshold too high",
-        value={"criteria": {"response_match_score": 80}},
-        codes=("threshold-out-of-range",),
-        says="every agent passes below it. Write 0.8 for 80%.",
+    bad(
+        "coherence below its range",
+        "threshold-out-of-range",
+        {"criteria": {"response_evaluation_score": {"threshold": 0.5}}},
+        "from 1 to 5",
+        at="METRIC.threshold",
         schema_agrees=False,
     ),
-    Sample(
-        name="coherence below its range",
-        value={"criteria": {"response_evaluation_score": {"threshold": 0.5}}},
-        codes=("threshold-out-of-range",),
-        path="criteria.response_evaluation_score.threshold",
-        says="from 1 to 5",
-        schema_agrees=False,
-    ),
-    Sample(
-        name="nan",
-        value={"criteria": {"response_match_score": "nan"}},
-        codes=("threshold-out-of-range",),
-    ),
-    Sample(
-        name="bad match type",
-        value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "EXACTLY"}}},
-        codes=("invalid-value",),
-        path="criteria.tool_trajectory_avg_score.match_type",
-        says="EXACT, IN_ORDER or ANY_ORDER",
+    bad("nan", "threshold-out-of-range", {"criteria": {"response_match_score": "nan"}}),
+    bad(
+        "bad match type",
+        "invalid-value",
+        criterion("tool_trajectory_avg_score", match_type="EXACTLY"),
+        "EXACT, IN_ORDER or ANY_ORDER",
+        at="METRIC.match_type",
     ),
     *(
-        Sample(
-            name=f"bad algorithm {name!r}",
-            value={"criteria": {"response_similarity": {"threshold": 1, "algorithm": name}}},
-            codes=("invalid-value",),
-            path="criteria.response_similarity.algorithm",
-            says="exact, contains, levenshtein, jaccard, rouge1, rouge2, rougeL",
+        bad(
+            f"bad algorithm {name!r}",
+            "invalid-value",
+            criterion("response_similarity", algorithm=name),
+            "exact, contains, levenshtein, jaccard, rouge1, rouge2, rougeL",
+            at="METRIC.algorithm",
         )
         for name in ("cosine", "rouge3", "rouge", "exact_", 1, None)
     ),
-    Sample(
-        name="bad compat",
-        value={"criteria": {"tool_trajectory_partial": {"threshold": 1, "compat": "adk"}}},
-        codes=("invalid-value",),
-        path="criteria.tool_trajectory_partial.compat",
+    bad(
+        "bad compat",
+        "invalid-value",
+        criterion("tool_trajectory_partial", compat="adk"),
+        at="METRIC.compat",
     ),
-    Sample(
-        name="bad args match",
-        value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "args_match": "superset"}}},
-        codes=("invalid-value",),
-        path="criteria.tool_trajectory_avg_score.args_match",
+    bad(
+        "bad args match",
+        "invalid-value",
+        criterion("tool_trajectory_avg_score", args_match="superset"),
+        at="METRIC.args_match",
     ),
-    Sample(
-        name="misspelt field",
-        value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_typ": "EXACT"}}},
-        codes=("misspelt-criterion-field",),
-        path="criteria.tool_trajectory_avg_score.match_typ",
-        says="Did you mean `match_type`",
+    bad(
+        "misspelt field",
+        "misspelt-criterion-field",
+        criterion("tool_trajectory_avg_score", match_typ="EXACT"),
+        "Did you mean `match_type`",
+        at="METRIC.match_typ",
         schema_agrees=False,
     ),
     *(
-        Sample(
-            name=f"field of another tool: {field}",
-            value={"criteria": {metric: {"threshold": 1, field: value}}},
-            codes=("foreign-criterion-field",),
-            path=f"criteria.{metric}.{field}",
-            says=says,
+        bad(
+            f"field of another tool: {field}",
+            "foreign-criterion-field",
+            {"criteria": {metric: {"threshold": 1, field: value}}},
+            says,
+            at=f"criteria.{metric}.{field}",
             schema_agrees=False,
         )
         for metric, field, value, says in (
@@ -663,57 +592,48 @@ BAD_CONFIGS = [
             ("response_match_score", "weight", 2, "its own threshold"),
         )
     ),
-    Sample(
-        name="field of another criterion",
-        value={"criteria": {"response_match_score": {"threshold": 1, "match_type": "EXACT"}}},
-        codes=("unknown-criterion-field",),
-        says="belongs to `tool_trajectory_avg_score`",
+    bad(
+        "field of another criterion",
+        "unknown-criterion-field",
+        criterion("response_match_score", match_type="EXACT"),
+        "belongs to `tool_trajectory_avg_score`",
     ),
-    Sample(
-        name="misspelt judge option",
-        value={"criteria": {"final_response_match_v2": {"threshold": 1, "judge_model_options": {"num_sample": 1}}}},
-        codes=("unknown-key",),
-        path="criteria.final_response_match_v2.judge_model_options.num_sample",
-        says="Did you mean `num_samples`",
+    bad(
+        "misspelt judge option",
+        "unknown-key",
+        criterion("final_response_match_v2", judge_model_options={"num_sample": 1}),
+        "Did you mean `num_samples`",
+        at="METRIC.judge_model_options.num_sample",
     ),
-    Sample(
-        name="no samples",
-        value={"criteria": {"final_response_match_v2": {"threshold": 1, "judgeModelOptions": {"numSamples": 0}}}},
-        codes=("invalid-value",),
-        path="criteria.final_response_match_v2.judgeModelOptions.numSamples",
+    bad(
+        "no samples",
+        "invalid-value",
+        criterion("final_response_match_v2", judgeModelOptions={"numSamples": 0}),
+        at="METRIC.judgeModelOptions.numSamples",
     ),
-    Sample(
-        name="misspelt rubric field",
-        value={"criteria": {"rubric_based_tool_use_quality_v1": {"threshold": 1, "rubrics": [rubric("a", typ="x")]}}},
-        codes=("unknown-key",),
-        says="Did you mean `type`",
+    bad(
+        "misspelt rubric field",
+        "unknown-key",
+        criterion("rubric_based_tool_use_quality_v1", rubrics=[rubric("a", typ="x")]),
+        "Did you mean `type`",
     ),
-    Sample(
-        name="rubric twice",
-        value={
-            "criteria": {"rubric_based_tool_use_quality_v1": {"threshold": 1, "rubrics": [rubric("a"), rubric("a")]}}
-        },
-        codes=("duplicate-rubric-id",),
+    bad(
+        "rubric twice",
+        "duplicate-rubric-id",
+        criterion("rubric_based_tool_use_quality_v1", rubrics=[rubric("a"), rubric("a")]),
         schema_agrees=False,
     ),
-    Sample(
-        name="negative weight",
-        value={
-            "criteria": {
-                "rubric_based_tool_use_quality_v1": {
-                    "threshold": 1,
-                    "rubrics": [rubric("a")],
-                    "rubric_weights": {"a": -0.5},
-                }
-            }
-        },
-        codes=("invalid-value",),
-        path="criteria.rubric_based_tool_use_quality_v1.rubric_weights.a",
+    bad(
+        "negative weight",
+        "invalid-value",
+        criterion("rubric_based_tool_use_quality_v1", rubrics=[rubric("a")], rubric_weights={"a": -0.5}),
+        at="METRIC.rubric_weights.a",
     ),
     *(
-        Sample(
-            name=f"levels {says}",
-            value={
+        bad(
+            f"levels {says}",
+            "bad-rubric-levels",
+            {
                 "criteria": {
                     "rubric_based_tool_use_quality_v1": {
                         "threshold": 1,
@@ -722,9 +642,8 @@ BAD_CONFIGS = [
                     }
                 }
             },
-            codes=("bad-rubric-levels",),
-            path=f"criteria.rubric_based_tool_use_quality_v1.{key}.a",
-            says=says,
+            says,
+            at=f"criteria.rubric_based_tool_use_quality_v1.{key}.a",
             schema_agrees=False,
         )
         for key, levels, says in (
@@ -738,106 +657,95 @@ BAD_CONFIGS = [
             ("rubric_levels", [(0, "a"), (1, "a ")], "a text of its own"),
         )
     ),
-    Sample(
-        name="level without a text",
-        value={
-            "criteria": {"rubric_based_tool_use_quality_v1": {"threshold": 1, "rubric_levels": {"a": [{"score": 0}]}}}
-        },
-        codes=("missing-field",),
+    bad(
+        "level without a text",
+        "missing-field",
+        criterion("rubric_based_tool_use_quality_v1", rubric_levels={"a": [{"score": 0}]}),
     ),
-    Sample(
-        name="unknown backend",
-        value={"criteria": {"safety_v1": {"threshold": 1, "backend": "openai"}}},
-        codes=("invalid-value",),
+    bad("unknown backend", "invalid-value", criterion("safety_v1", backend="openai")),
+    bad("no tool name", "missing-field", {"criteria": {"trajectory_single_tool_use": 1}}, "tool_name"),
+    bad(
+        "unknown config keys are warnings",
+        "unknown-config-key unknown-config-key",
+        {"criteria": {"response_match_score": 0}, "custom_metric": {}, "user_simulator_config": {"modell": "x"}},
+        "Did you mean `custom_metrics`",
+        at="custom_metric",
     ),
-    Sample(
-        name="no tool name",
-        value={"criteria": {"trajectory_single_tool_use": 1}},
-        codes=("missing-field",),
-        says="tool_name",
+    bad(
+        "criteria beside criteria",
+        "unknown-config-key unknown-config-key no-criteria",
+        {"tool_trajectory_score": 1.0, "response_match_score": 0.8},
+        "Write `tool_trajectory_partial` (a share of the calls)",
+        at="tool_trajectory_score",
     ),
-    Sample(
-        name="unknown config keys are warnings",
-        value={"criteria": {"response_match_score": 0}, "custom_metric": {}, "user_simulator_config": {"modell": "x"}},
-        codes=("unknown-config-key", "unknown-config-key"),
-        path="custom_metric",
-        says="Did you mean `custom_metrics`",
+    bad(
+        "a built-in criterion beside criteria",
+        "unknown-config-key",
+        {"criteria": {"response_match_score": 0}, "safety_v1": 0.8},
+        'Criteria are keys of "criteria": {...}. Write `safety_v1` there.',
+        at="safety_v1",
     ),
-    Sample(
-        name="criteria beside criteria",
-        value={"tool_trajectory_score": 1.0, "response_match_score": 0.8},
-        codes=("unknown-config-key", "unknown-config-key", "no-criteria"),
-        path="tool_trajectory_score",
-        says="Write `tool_trajectory_partial` (a share of the calls)",
+    bad(
+        "live mode is a warning",
+        "live-mode-ignored",
+        {"criteria": {"response_match_score": 0}, "liveModelConfig": {"timeoutSeconds": "30"}},
+        "agents in the ordinary mode only",
+        at="liveModelConfig",
     ),
-    Sample(
-        name="a built-in criterion beside criteria",
-        value={"criteria": {"response_match_score": 0}, "safety_v1": 0.8},
-        codes=("unknown-config-key",),
-        path="safety_v1",
-        says='Criteria are keys of "criteria": {...}. Write `safety_v1` there.',
+    bad(
+        "unknown simulator",
+        "invalid-value",
+        {"criteria": {"response_match_score": 0}, "user_simulator_config": {"type": "human"}},
+        "must have a `type` of 'llm_backed', 'llm_audio'",
+        at="user_simulator_config",
     ),
-    Sample(
-        name="live mode is a warning",
-        value={"criteria": {"response_match_score": 0}, "liveModelConfig": {"timeoutSeconds": "30"}},
-        codes=("live-mode-ignored",),
-        path="liveModelConfig",
-        says="agents in the ordinary mode only",
-    ),
-    Sample(
-        name="unknown simulator",
-        value={"criteria": {"response_match_score": 0}, "user_simulator_config": {"type": "human"}},
-        codes=("invalid-value",),
-        says="must have a `type` of 'llm_backed', 'llm_audio'",
-        path="user_simulator_config",
-    ),
-    Sample(
-        name="instructions in the old style",
-        value=simulator(custom_instructions="{conversation_plan} {conversation_history} {stop_signal}"),
-        codes=("custom-instructions-invalid",),
-        path="user_simulator_config.custom_instructions",
-        says="write `{{ stop_signal }}`",
+    bad(
+        "instructions in the old style",
+        "custom-instructions-invalid",
+        simulator(custom_instructions="{conversation_plan} {conversation_history} {stop_signal}"),
+        "write `{{ stop_signal }}`",
+        at="user_simulator_config.custom_instructions",
         schema_agrees=False,
     ),
-    Sample(
-        name="instructions without plan",
-        value=simulator(custom_instructions="{{ conversation_history }} {{ stop_signal }}"),
-        codes=("custom-instructions-invalid",),
-        says="do not use `conversation_plan`",
+    bad(
+        "instructions without plan",
+        "custom-instructions-invalid",
+        simulator(custom_instructions="{{ conversation_history }} {{ stop_signal }}"),
+        "do not use `conversation_plan`",
         schema_agrees=False,
     ),
-    Sample(
-        name="instructions that are no template",
-        value=simulator(custom_instructions="\n{{ stop_signal }} {% if %}"),
-        codes=("custom-instructions-invalid",),
-        says="line 2 of the template",
+    bad(
+        "instructions that are no template",
+        "custom-instructions-invalid",
+        simulator(custom_instructions="\n{{ stop_signal }} {% if %}"),
+        "line 2 of the template",
         schema_agrees=False,
     ),
-    Sample(
-        name="instructions with an unknown filter",
-        value=simulator(custom_instructions=INSTRUCTIONS + "{{ stop_signal | shout }}"),
-        codes=("custom-instructions-invalid",),
-        says="No filter named 'shout'",
+    bad(
+        "instructions with an unknown filter",
+        "custom-instructions-invalid",
+        simulator(custom_instructions=INSTRUCTIONS + "{{ stop_signal | shout }}"),
+        "No filter named 'shout'",
         schema_agrees=False,
     ),
-    Sample(
-        name="instructions with an unknown variable",
-        value=simulator(custom_instructions=INSTRUCTIONS + "{{ plan }}{% set x = 1 %}{{ x }}"),
-        codes=("custom-instructions-unknown-variable",),
-        says="`plan`, which is always empty",
+    bad(
+        "instructions with an unknown variable",
+        "custom-instructions-unknown-variable",
+        simulator(custom_instructions=INSTRUCTIONS + "{{ plan }}{% set x = 1 %}{{ x }}"),
+        "`plan`, which is always empty",
     ),
-    Sample(
-        name="speaking simulator",
-        value=simulator(type="llm_audio"),
-        codes=("audio-simulator-ignored",),
-        path="user_simulator_config.type",
-        says="only supports text",
+    bad(
+        "speaking simulator",
+        "audio-simulator-ignored",
+        simulator(type="llm_audio"),
+        "only supports text",
+        at="user_simulator_config.type",
     ),
-    Sample(
-        name="code config",
-        value={"criteria": {"mine": 1}, "custom_metrics": {"mine": {"code_config": {"name": "a.b", "args": []}}}},
-        codes=("unknown-key",),
-        path="custom_metrics.mine.code_config.args",
+    bad(
+        "code config",
+        "unknown-key",
+        {"criteria": {"mine": 1}, "custom_metrics": {"mine": {"code_config": {"name": "a.b", "args": []}}}},
+        at="custom_metrics.mine.code_config.args",
     ),
 ]
 
