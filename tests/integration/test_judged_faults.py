@@ -100,6 +100,7 @@ def test_troubles__cost_calls_and_no_verdicts() -> None:
     assert sum(result.details["judge"]["calls"] for result in scored) > 6 * len(scored), "retries are counted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [503, "reset"])
 def test_a_judge_that_refuses_every_call__is_reported_as_unavailable(fault: Any) -> None:
     settings = quick(call_timeout=30.0)

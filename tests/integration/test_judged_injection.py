@@ -184,6 +184,7 @@ def _skeleton(prompt: str) -> str:
     return FENCE.sub("[data]", prompt)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", JUDGED_METRICS)
 def test_without_the_fence__every_attack_wins(server: FakeGemini, metric: str) -> None:
     harmless = _scores(server, metric, {"harmless": "Sure."}, _bare)["harmless"]

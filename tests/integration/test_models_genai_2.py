@@ -25,6 +25,7 @@ TESTS = (
 )
 
 
+@pytest.mark.slow
 def test_gemini__works_with_google_genai_2() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [str(adk_python()), "-c", CODE, "-q", "-p", "no:cacheprovider", *(str(HERE / test) for test in TESTS)]

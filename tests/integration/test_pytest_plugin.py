@@ -86,7 +86,7 @@ def test_outcomes__without_a_judge_key_nothing_is_green(pytester: pytest.Pyteste
     )
     (root / "judged/test_config.json").write_text(f'{{"criteria": {{{judge}}}}}', "utf-8")
 
-    alone = pytester.runpytest_subprocess(*EVALS, "-rs", "judged")
+    alone = pytester.runpytest_inprocess(*EVALS, "-rs", "judged")
 
     assert alone.ret == pytest.ExitCode.TESTS_FAILED, "every item was skipped, and nothing was evaluated"
     alone.assert_outcomes(skipped=1)
@@ -94,13 +94,13 @@ def test_outcomes__without_a_judge_key_nothing_is_green(pytester: pytest.Pyteste
         ["verdict: inconclusive, exit code 3", "SKIPPED [[]1[]] judged/judged.test.json:4: *key*"]
     )
 
-    result = pytester.runpytest_subprocess(*EVALS)
+    result = pytester.runpytest_inprocess(*EVALS)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, skipped=1, errors=1)
     result.stdout.fnmatch_lines(["*ERROR at setup of both*", "*final_response_match_v2*", "*exit code 3"])
 
-    allowed = pytester.runpytest_subprocess(*EVALS, "--adk-evals-set=on-inconclusive=pass", "both", "plain.test.json")
+    allowed = pytester.runpytest_inprocess(*EVALS, "--adk-evals-set=on-inconclusive=pass", "both", "plain.test.json")
 
     assert allowed.ret == pytest.ExitCode.OK
     allowed.assert_outcomes(passed=1, skipped=1)
@@ -111,7 +111,7 @@ def test_advisory_gate__failures_are_expected(pytester: pytest.Pytester, root: P
     write_evals(root, "home.test.json", {"bad": ["heater"]})
     (root / "agent-eval.toml").write_text(f'gate = "advisory"\nagent = "{AGENT}"\n', "utf-8")
 
-    result = pytester.runpytest_subprocess("--adk-evals", "-rx")
+    result = pytester.runpytest_inprocess("--adk-evals", "-rx")
 
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(xfailed=1)
@@ -125,19 +125,19 @@ def test_selection__only_selected_cases_are_run(pytester: pytest.Pytester, root:
     (root / "test_python.py").write_text("def test_python(): pass\n", "utf-8")
     evals = ("--adk-evals", f"--adk-evals-set=agent={AGENT}")
 
-    result = pytester.runpytest_subprocess(*evals, "-k", "bad or python")
+    result = pytester.runpytest_inprocess(*evals, "-k", "bad or python")
 
     result.assert_outcomes(passed=1, failed=1, deselected=2)
     assert "1 case: 1 failed" in result.stdout.str(), "the engine ran the selected case only"
 
-    result = pytester.runpytest_subprocess(*evals, "--lf", "-x")
+    result = pytester.runpytest_inprocess(*evals, "--lf", "-x")
 
     result.assert_outcomes(failed=1)
     write_evals(root, "home.test.json", {"good": ["lamp"], "bad": ["lamp"]})
     answers = (root / "answers.json").read_text("utf-8").replace("heater", "lamp")
     (root / "answers.json").write_text(answers, "utf-8")
 
-    result = pytester.runpytest_subprocess(*evals, "--lf")
+    result = pytester.runpytest_inprocess(*evals, "--lf")
 
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=1)
@@ -214,7 +214,7 @@ def test_no_eval_file__is_not_green_if_evals_were_asked_for(pytester: pytest.Pyt
     empty.assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("mark", ["skip", "xfail(run=False)"])
+@pytest.mark.parametrize("mark", ["skip", pytest.param("xfail(run=False)", marks=pytest.mark.slow)])
 def test_items_that_the_project_skips__are_not_green_if_all_are(
     pytester: pytest.Pytester, root: Path, mark: str
 ) -> None:
@@ -260,13 +260,14 @@ def test_last_failed__runs_a_case_with_any_id_alone(pytester: pytest.Pytester, r
 def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytester, root: Path) -> None:
     write_evals(root, "home.test.json", {"good": ["lamp"], "bad": ["lamp"]})
 
-    result = pytester.runpytest_subprocess("--adk-evals", "--adk-evals-set=agent=nowhere")
+    result = pytester.runpytest_inprocess("--adk-evals", "--adk-evals-set=agent=nowhere")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*agent-not-found*", "verdict: invalid, exit code 2"])
 
 
+@pytest.mark.slow
 def test_xdist__one_run_for_all_workers(pytester: pytest.Pytester, root: Path) -> None:
     write_evals(root, "home.test.json", {f"case{number}": ["lamp"] for number in range(7)} | {"bad": ["heater"]})
 

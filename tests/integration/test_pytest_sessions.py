@@ -77,6 +77,7 @@ def test_xdist__asks_a_real_agent_once_per_run(repository: Repository) -> None:
     assert sorted(asked) == sorted([*cases.values()] * 2)
 
 
+@pytest.mark.slow
 def test_ctrl_c__ends_the_agent_and_reports_the_finished_cases(repository: Repository) -> None:
     repository.evals("evals/cases.test.json", {"quick": "say it", "slow": "wait:600"})
     process = start(repository)

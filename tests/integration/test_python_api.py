@@ -147,6 +147,7 @@ def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pyteste
     assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
 
 
+@pytest.mark.slow
 def test_veadk_evaluator__with_and_without_await(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,6 +201,7 @@ def test_run__initial_session_reaches_the_engine(tmp_path: Path) -> None:
         agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, initial_session_file="session.json")
 
 
+@pytest.mark.slow
 def test_run__stays_out_of_the_job_of_github_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It adds nothing to the job's summary and annotations, and never uses the results of an earlier run."""
     write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})

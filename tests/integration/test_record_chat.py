@@ -111,6 +111,7 @@ def test_chat__failures_interrupts_and_the_end_of_input(repository: Repository) 
     assert case["eval_id"] == "roll"
 
 
+@pytest.mark.slow
 def test_chat__leaves_without_writing(repository: Repository) -> None:
     with chat(repository, "b.evalset.json") as terminal:
         terminal.expect(r"you> $")

@@ -117,6 +117,7 @@ def agent_eval(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return gate_server.run(arguments, cwd=cwd, environment=os.environ, timeout=300)
 
 
+@pytest.mark.slow
 def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
     commands = [line.split("#")[0].split() for line in re.findall(r"^agent-eval migrate .*$", page, re.MULTILINE)]
