@@ -7,6 +7,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import pytest
 from adk_envs import adk_python
 
 HERE = Path(__file__).parent
