@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from json.decoder import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -280,7 +279,6 @@ DRIVER = Driver(
 
 RECORDINGS = FILES["recordings-file"]
 """The name of a run's recordings in its output directory."""
-_WHITESPACE = " \t\n\r"
 
 Key = tuple[str | None, str, int | None]
 """Eval set id, eval id, run. The recordings of an eval set answer every set and every run: both are None. A case id is
@@ -349,54 +347,14 @@ def _cases(path: Path) -> Iterator[tuple[list[Key], bytes]]:
     """The cases of an eval set, each as its JSON text."""
     data = read_regular(path, MAX_RESULTS)
     try:
-        yield from _case_texts(data.decode("utf-8-sig", "surrogatepass"))
-    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
+        cases = json.loads(data.decode("utf-8-sig", "surrogatepass"))["eval_cases"]
+        if not all(isinstance(case["eval_id"], str) for case in cases):
+            raise TypeError("eval_id")
+    except (ValueError, KeyError, TypeError, RecursionError):
         yield from _converted(data, path.name)
-
-
-def _case_texts(text: str) -> Iterator[tuple[list[Key], bytes]]:
-    """Parses the JSON of an eval set one case at a time, to save memory."""
-    decoder = JSONDecoder()
-    position = _expect(text, 0, "{")
-    has_cases = False
-    while True:
-        key, position = decoder.raw_decode(text, _skip(text, position))
-        position = _skip(text, _expect(text, position, ":"))
-        if key == "eval_cases":
-            has_cases = True
-            position = _skip(text, _expect(text, position, "["))
-            while text[position] != "]":
-                case, end = decoder.raw_decode(text, position)
-                eval_id = case["eval_id"]
-                if not isinstance(eval_id, str):
-                    raise TypeError("eval_id")
-                yield [(None, eval_id, None)], text[position:end].encode("utf-8", "surrogatepass")
-                position = _skip(text, end)
-                if text[position] == ",":
-                    position = _skip(text, position + 1)
-            position += 1
-        else:
-            _, position = decoder.raw_decode(text, position)
-        position = _skip(text, position)
-        if text[position] == "}":
-            break
-        position = _expect(text, position, ",")
-    if not has_cases:
-        raise KeyError("eval_cases")
-
-
-def _skip(text: str, position: int) -> int:
-    while text[position] in _WHITESPACE:
-        position += 1
-    return position
-
-
-def _expect(text: str, position: int, char: str) -> int:
-    """Skips whitespace and one expected character; returns the position after it."""
-    position = _skip(text, position)
-    if text[position] != char:
-        raise JSONDecodeError(f"Expecting {char!r}", text, position)
-    return position + 1
+        return
+    for case in cases:
+        yield [(None, case["eval_id"], None)], json.dumps(case).encode()
 
 
 def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
