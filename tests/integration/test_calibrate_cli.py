@@ -99,7 +99,7 @@ def test_calibrate__replay_without_a_key(
     first = calibrate(*arguments, "--judge-cache", "cache")
     monkeypatch.delenv("AGENT_EVAL_JUDGE_API_KEY")
 
-    again = calibrate(*arguments, "--judge", "replay:cache", server=None)
+    again = calibrate(*arguments, "--judge", "replay", "--judge-cache", "cache", server=None)
 
     assert (first[0], again[0]) == (0, 0)
     assert judge.stats.requests == 60

@@ -230,10 +230,9 @@ def test_ci_context__what_decides_about_scores_is_named(repo: Repo, github: Fake
         ({"config": "lenient.json"}, "lenient.json"),
         ({"judge_cache": ".cache/judge"}, ".cache/judge/ab/forged.json"),
         ({"judge_cache": "./.cache/judge/"}, ".cache/judge/ab/forged.json"),
-        ({"judge": "replay:replies"}, "replies/forged.json"),
+        ({"judge": "replay", "judge_cache": "replies"}, "replies/forged.json"),
         ({"resume": "true"}, "agent-eval-results/journal.jsonl"),
         ({"agent": "recorded:good.jsonl"}, "good.jsonl"),
-        ({"initial_session": "session.json"}, "session.json"),
     ],
 )
 def test_ci_context__what_the_settings_name_decides_too(

@@ -44,7 +44,7 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
     findings = _Findings()
     if settings.replay is not None and not settings.replay.is_dir():
         message = f"{settings.replay} is not a directory with recorded replies."
-        hint = "Record one first: run with `--judge-cache DIR`, then name that directory."
+        hint = "Record one first: run with `--judge-cache DIR`, then name it again."
         findings.add(Problem(code="judge-replay-missing", message=message, hint=hint))
     if settings.cache is not None and settings.cache.exists() and not settings.cache.is_dir():
         message = f"{settings.cache} is a file, not a directory."

@@ -57,7 +57,7 @@ class ModelSettings:
     record: Path | None = None
     """A second cache directory, which gets the replies of this run only; None: none."""
     replay: Path | None = None
-    """`--judge replay:DIR`: every reply comes from this cache directory; a missing reply is a failure."""
+    """`--judge replay`: every reply comes from this cache directory; a missing reply is a failure."""
 
 
 @dataclass(frozen=True, kw_only=True)

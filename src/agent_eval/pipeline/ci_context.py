@@ -332,7 +332,7 @@ def change_warnings(changed: Sequence[str] | None) -> list[str]:
 
 def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
     """Changed files that affect scores, as sorted paths: eval files, criteria, the workflow with its inputs, and files
-    that supply answers, verdicts and sessions. `rules` reports a changed agent-eval.toml.
+    that supply answers and verdicts. `rules` reports a changed agent-eval.toml.
 
     Args:
         ci: The run's CI context.
@@ -355,10 +355,9 @@ def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
 
 
 def deciding_files(settings: Settings) -> Iterator[Path]:
-    """Files and directories that supply criteria, answers, verdicts or sessions."""
-    yield from (path for path in (settings.config, settings.initial_session) if path is not None)
-    if settings.judge.startswith("replay:"):
-        yield Path(settings.judge.removeprefix("replay:").strip())
+    """Files and directories that supply criteria, answers or verdicts."""
+    if settings.config is not None:
+        yield settings.config
     if settings.judge_cache != "off":
         yield Path(settings.judge_cache)
     if settings.resume:

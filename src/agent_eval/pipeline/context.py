@@ -258,18 +258,17 @@ def model_settings(settings: Settings) -> ModelSettings:
     """Settings of the model clients."""
     from agent_eval.models import Budget, ModelSettings, read_prices
 
-    replay = settings.judge.removeprefix("replay:").strip() if settings.judge != "live" else None
+    folder = settings.root / settings.judge_cache
+    cache = None if settings.judge_cache == "off" or settings.judge == "replay" else folder
     return ModelSettings(
         judge_model=settings.judge_model,
         api_key=settings.judge_api_key,
         base_url=settings.judge_base_url,
         budget=Budget(max_calls=settings.max_judge_calls, max_tokens=settings.max_tokens, max_cost=settings.max_cost),
         prices=read_prices(settings.prices),
-        cache=None if settings.judge_cache == "off" else settings.root / settings.judge_cache,
-        record=settings.output / JUDGE_REPLIES
-        if settings.shard is not None and settings.judge_cache != "off"
-        else None,
-        replay=None if replay is None else settings.root / replay,
+        cache=cache,
+        record=None if settings.shard is None or cache is None else settings.output / JUDGE_REPLIES,
+        replay=folder if settings.judge == "replay" else None,
     )
 
 

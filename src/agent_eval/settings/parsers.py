@@ -145,13 +145,6 @@ def part(value: str) -> Any:
     return parse_part(value)
 
 
-def judge(value: str) -> str:
-    """`live` or `replay:DIR`."""
-    if not re.fullmatch(r"live|replay:.*\S", value.strip()):
-        raise ExpectedError("live or replay:DIR")
-    return value.strip()
-
-
 def baseline(value: str) -> str:
     """Sources of the base branch's results, see `parse_order`."""
     parse_order(value)

@@ -186,13 +186,11 @@ class Settings:
         metavar="URL",
         in_file=False,
     )
-    judge: str = option(
+    judge: Literal["live", "replay"] = option(
         JUDGES,
-        "live, or replay:DIR to take every judge reply from a cache directory instead of a model; criteria "
-        "whose reply is missing are not evaluated.",
+        "live, or replay to take every judge reply from `judge-cache` instead of a model; criteria whose reply is "
+        "missing are not evaluated.",
         default="live",
-        parse=parsers.judge,
-        metavar="live|replay:DIR",
         in_file=False,
     )
     judge_cache: str = option(
