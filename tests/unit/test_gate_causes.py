@@ -353,6 +353,14 @@ def test_find_causes__least_sizes_of_groups(code: str, count: int, runs: int, fo
     assert bool(causes_of(broken(count, lamp, TABLE[code][0], runs=runs))) is found
 
 
+def test_find_causes__two_cases_need_it_in_every_run() -> None:
+    cases = broken(2, lamp, TABLE["call-missing"][0], runs=3)
+    assert len(causes_of(cases)) == 1
+    for case in cases[:2]:
+        case.head = [*case.head[:2], [turn(*lamp(0).calls, answer=f"Something else, {case.name}.")]]
+    assert causes_of(cases) == []
+
+
 def test_find_causes__a_case_that_passes_half_of_the_time_is_in_no_group() -> None:
     cases = broken(3, lamp, TABLE["tool-empty"][0], runs=2)
     cases[0].passes = [True, False]

@@ -73,6 +73,8 @@ class _Case:
     """By run."""
     starts: dict[Key, tuple[int, Difference]] = field(default_factory=dict)
     """The keys with which at least half of the runs start: one of these runs, and the place there."""
+    steady: set[Key] = field(default_factory=set)
+    """Those with which all runs start."""
 
     def having(self) -> set[Key]:
         """All keys of its failing runs."""
@@ -155,7 +157,8 @@ def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns]) -> list[C
     cases = {case.case_id: case for case in _judged(report)}
     if sum(not case.passed for case in cases.values()) < 2:
         return []
-    spectrum, tools = _Spectrum(), set[str]()
+    spectrum = _Spectrum()
+    tools = {tool.name for tree in report.agents for agent in tree.agents for tool in agent.tools}
     # Passing cases first: their recordings name the tools.
     for case in sorted(cases.values(), key=lambda case: not case.passed):
         _look_at(spectrum, case, runs_of(case.case_id), tools)
@@ -280,7 +283,9 @@ def _mark_starts(spectrum: _Spectrum) -> None:
             runs.update(keys)
             for key in keys:
                 places.setdefault(key, (run, difference))
-        case.starts = {key: place for key, place in places.items() if 2 * runs[key] >= min(case.runs, _MOST_RUNS)}
+        judged = min(case.runs, _MOST_RUNS)
+        case.starts = {key: place for key, place in places.items() if 2 * runs[key] >= judged}
+        case.steady = {key for key in case.starts if runs[key] == judged}
 
 
 def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]] | None:
@@ -313,8 +318,9 @@ def _is_group(key: Key, group: Sequence[_Case]) -> bool:
     code = key[0]
     if code in {"answer", "answer-change"} and len({case.starts[key][1].expects for case in group}) < 2:
         return False
-    strong = code in _STRONG or (code == "call-argument" and any(key[3:]))
-    least = 2 if _repeated(group) else 3 if strong else 4
+    least = 3 if code in _STRONG or (code == "call-argument" and any(key[3:])) else 4
+    if _repeated(group):
+        least = 2 if all(key in case.steady for case in group) else least - 1
     return len(group) >= least
 
 
