@@ -87,7 +87,7 @@ def test_container_pull_request__one_comment_reports_a_worse_agent_and_then_its_
     repaired = project.pull_request(7, {TOOLS: good + "\n# As it was.\n"})
 
     assert (repaired.exit_code, repaired.results()["verdict"]) == (0, "passed"), repaired.log
-    assert ours(project)[0].splitlines()[1].startswith("## ✅ No regressions")
+    assert ours(project)[0].splitlines()[1].startswith("## ✅ Does not block: no regressions")
     assert len(project.github.state.comments_of(7)) == 251
     check_left(project, repaired)
 

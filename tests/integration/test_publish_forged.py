@@ -152,7 +152,7 @@ def test_publish_forged__every_text_of_the_schema_is_nothing_but_text(github: Fa
     assert f"run={run.id} attempt=1 sha={run.sha}" in marker
     page = nothing_of_theirs(body, f"{github.server_url}/{github.state.repository}/")
     assert "uploaded by the fork's own run" in page.text
-    assert page.text.count("@octocat") > 10, "it is all there"
+    assert page.text.count("@octocat") > 5, "it is all there"
     shown = body.replace(github.server_url, "https://github.com").replace(run.sha, "5" * 40).replace(str(run.id), "17")
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(shown, "utf-8", newline="\n")
@@ -305,10 +305,10 @@ def test_results_of_a_part__are_not_published(github: FakeGitHub, tmp_path: Path
 @pytest.mark.parametrize(
     ("verdict", "code", "headline"),
     [
-        ("passed", "unaffected", "The run says “{}”"),
-        ("passed", "nothing-gated", "The run says “{}”"),
-        ("inconclusive", "no-secrets", "Can't tell: the run says “{}”"),
-        ("inconclusive", "shard-missing", "Can't tell: the run says “{}”"),
+        ("passed", "unaffected", "Does not block: the run says “{}”"),
+        ("passed", "nothing-gated", "Does not block: the run says “{}”"),
+        ("inconclusive", "no-secrets", "Can't tell yet, blocks until it can: the run says “{}”"),
+        ("inconclusive", "shard-missing", "Can't tell yet, blocks until it can: the run says “{}”"),
         ("invalid", "x", "Blocks the merge: The run says “{}”; nothing was run"),
     ],
 )
@@ -330,7 +330,9 @@ def test_publish_forged__a_reason_is_a_quotation_in_the_headline(
     assert headline.format('Approved" by the maintainers') in comment.body.splitlines()[1]
 
 
-@pytest.mark.parametrize(("conclusion", "word"), [("failure", "Blocks the merge"), ("timed_out", "Can't tell")])
+@pytest.mark.parametrize(
+    ("conclusion", "word"), [("failure", "Blocks the merge"), ("timed_out", "Can't tell yet, blocks until it can")]
+)
 def test_results_that_say_passed__of_a_run_that_ended_otherwise(
     github: FakeGitHub, tmp_path: Path, conclusion: str, word: str
 ) -> None:

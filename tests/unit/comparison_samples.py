@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from report_samples import (
     EVIL,
@@ -24,8 +25,19 @@ from report_samples import (
 )
 
 from agent_eval.gate.diff.cases import compare
+from agent_eval.report.phrases import say
 from agent_eval.report.views import Links
+from agent_eval.results.causes import (
+    AgentChange,
+    CauseCode,
+    CauseCounts,
+    CauseData,
+    CauseExample,
+    CauseReport,
+    Place,
+)
 from agent_eval.results.comparison import BaselineReport, BaselineStep, RemovedCases, RuleChange, RuleChangesReport
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.decision import (
     CaseDecisionReport,
     CaseRunsReport,
@@ -354,6 +366,109 @@ def tool_broken() -> Situation:
     return Situation(report=of_shop(run_report))
 
 
+def lamp(eval_id: str, number: int, status: Literal["passed", "no devices", "not called"]) -> CaseReport:
+    """A case of the home's agent, which looks a device up and switches it."""
+    calls = ['find_devices(room="bedroom")', 'set_device_status(device_id="bedroom_lamp", status="off")']
+    answer, sorry = "The bedroom lamp is now off.", "I could not find any such device in the bedroom."
+    found, empty = '{"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}', '{"devices": []}'
+    if status == "passed":
+        return good(eval_id, file=HOME, line=6 + 20 * number)
+    steps = [StepReport(call=calls[0], responses=[empty])]
+    if status == "not called":
+        steps = [StepReport(call='set_device_status(device_id="lamp", status="off")', responses=[found])]
+    said = TurnReport(
+        turn=0, user="Turn off the lamp in the bedroom.", steps=steps, answer=sorry, expected_calls=calls,
+        expected_answer=answer,
+    )  # fmt: skip
+    turn = TurnEvidence(turn=0, score=0.0, user=said.user, expected=answer, actual=sorry, why=["1 of 2 calls", "x"])
+    return case(
+        eval_id,
+        "failed",
+        metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}),
+        metric(RESPONSE, 0.4, threshold=0.8, evidence={0: [turn]}),
+        line=6 + 20 * number,
+        conversation=ConversationReport(run=0, turns=[said]),
+    )
+
+
+def cause(code: CauseCode, cases: Sequence[CaseReport], places: list[Place], *, call: int, **data: Any) -> CauseReport:
+    return CauseReport(
+        code=code,
+        data=CauseData(**data),
+        cases=[item.case_id for item in cases],
+        failing=CauseCounts(total=12, having=len(cases)),
+        passing=CauseCounts(total=10, having=1),
+        base=CauseCounts(total=22, having=0),
+        example=CauseExample(case_id=cases[0].case_id, run=0, turn=0, call=call),
+        changed_here=places,
+    )
+
+
+LAMPS = (
+    "bedroom_lamp_off",
+    "fan_on",
+    "list_a_room",
+    "关灯",
+    "消灯",
+    "扇風機",
+    "two_turns",
+    "events",
+    "fan_off",
+)
+FIND_DEVICES = Place(file="home_automation/tools.py", first=42, last=47, symbol="find_devices")
+
+
+def one_cause() -> Situation:
+    """A tool returns nothing in nine cases, and the pull request changes its source."""
+    head = [lamp(name, n, "no devices") for n, name in enumerate(LAMPS)]
+    run_report = pull_request(
+        "failed", [*head, *greetings()], [*(lamp(name, n, "passed") for n, name in enumerate(LAMPS)), *greetings()]
+    )
+    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head]
+    run_report.causes = [
+        cause(
+            "tool-empty",
+            head,
+            [FIND_DEVICES],
+            call=0,
+            tool="find_devices",
+            actual='{"devices": []}',
+            expected='{"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}',
+        )
+    ]
+    run_report.agent_changes = [
+        AgentChange(
+            code="tool-source",
+            path="home_automation",
+            agent="home_automation",
+            tool="find_devices",
+            places=[FIND_DEVICES],
+        )
+    ]
+    return Situation(report=run_report)
+
+
+def two_causes() -> Situation:
+    """Two causes, and a case that neither of them explains."""
+    empty = [lamp(name, n, "no devices") for n, name in enumerate(LAMPS[:3])]
+    missing = [lamp(name, n, "not called") for n, name in enumerate(LAMPS[3:6], start=3)]
+    head = [*empty, *missing, wrong_room()]
+    base = [lamp(name, n, "passed") for n, name in enumerate(LAMPS[:6])]
+    run_report = pull_request("failed", [*head, *greetings()], [*base, good("thermostat_in_bedroom"), *greetings()])
+    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head]
+    instruction = Place(file="home_automation/agent.py", first=15)
+    run_report.causes = [
+        cause("tool-empty", empty, [FIND_DEVICES], call=0, tool="find_devices", actual='{"devices": []}'),
+        cause("call-missing", missing, [instruction], call=0, tool="find_devices"),
+    ]
+    run_report.agent_changes = [
+        AgentChange(
+            code="instruction", path="home_automation", agent="home_automation", removed=1, places=[instruction]
+        )
+    ]
+    return Situation(report=run_report)
+
+
 def most_broken() -> Situation:
     """40 of 46 cases, judged together after three fresh runs of each."""
     head = [price(f"good_{n:02}", n, broken=n < 40) for n in range(46)]
@@ -521,7 +636,7 @@ def fork_without_key() -> Situation:
     run_report = pull_request("inconclusive", head, base, decision=DecisionReport(outcome="passed", alpha=0.05))
     run_report.gate = "regressions"
     run_report.reasons = [
-        Reason(code="no-secrets", message="No model key: pull requests from forks get no secrets"),
+        Reason(code="no-secrets", data={"is_fork": True}, message=say("no-secrets", is_fork=True)),
         Reason(code="provider-unavailable", message="6 cases could not be evaluated (provider-unavailable)"),
     ]
     return Situation(
@@ -724,6 +839,8 @@ SITUATIONS: Mapping[str, Callable[[], Situation]] = {
     "hostile": hostile,
     "flaky": flaky,
     "tool-broken": tool_broken,
+    "one-cause": one_cause,
+    "two-causes": two_causes,
     "most-broken": most_broken,
     "import-error": import_error,
     "provider-down": provider_down,

@@ -109,5 +109,5 @@ def test_causes__what_the_agent_did_before_the_error_is_shown_for_one_of_its_cas
     for item in cases:
         item.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Open it.", steps=steps)])
     for text in (comment_markdown(report("failed", cases)), summary_markdown(report("failed", cases))):
-        assert text.count('{"doors": []}') == 1
+        assert text.count('returned `{"doors": []}`') == 1
         assert text.count("Traceback (most recent") == 1

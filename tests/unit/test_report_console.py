@@ -3,14 +3,26 @@ from __future__ import annotations
 import re
 
 import pytest
+from comparison_samples import SITUATIONS
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, metric, report
+from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
 from rich.cells import cell_len
 
+from agent_eval.report.phrases import say
 from agent_eval.report.renderers._console import console
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
-from agent_eval.results.report import ProblemReport, Reason, TurnEvidence
+from agent_eval.results.report import (
+    ProblemReport,
+    Reason,
+    RunReport,
+    SelectionReport,
+    TargetReport,
+    TurnEvidence,
+)
+
+FILES = {"results": "out/results.json", "report": "out/report.html"}
 
 
 def harmless(text: str) -> None:
@@ -30,32 +42,14 @@ def test_console__keeps_its_width_and_does_nothing(name: str, width: int) -> Non
     assert max(cell_len(line) for line in text.splitlines() if "\u200d" not in line) <= width
 
 
-def test_console__the_verdict_is_the_last_line() -> None:
-    lasts = {name: console(sample(), width=200).splitlines()[-1] for name, sample in SAMPLES.items()}
-    assert lasts["passed"] == "Passed: all 4 cases pass (12 s)"
-    assert lasts["failed"] == "Failed: 3 of 6 cases fail (1 crashes) (3 runs each, 12 s)"
-    assert lasts["inconclusive"] == (
-        "Inconclusive: 2 of 6 cases could not be evaluated, 3 did not run; start the job again (12 s)"
+def test_console__the_verdict_is_last_with_what_to_do_next() -> None:
+    lasts = {name: console(sample(), width=200, files=FILES).splitlines()[-1] for name, sample in SAMPLES.items()}
+    assert lasts["passed"] == "Passed: all 4 cases pass (12 s).   Page: out/report.html"
+    assert lasts["failed"] == (
+        "  Look: agent-eval show out thermostat_in_bedroom     If the new behaviour is right: agent-eval accept out"
     )
+    assert lasts["inconclusive"] == "  Next: run it again."
     assert lasts["invalid"].startswith("Invalid: 2 errors in the eval files or the configuration; nothing was run")
-
-
-def test_console__shows_what_the_agent_did_turn_by_turn() -> None:
-    lines = [line.strip() for line in console(failed(), width=120).splitlines()]
-    start = lines.index("turn 2")
-    assert lines[start + 1 : start + 11] == [
-        "user     Make the bedroom 21 degrees, please.",
-        'call     get_temperature(room="bedroom")',
-        'returned {"error": "unknown room: bedroom"}',
-        "says     The bedroom has no thermostat. I take the kitchen's.",
-        'call     set_temperature(room="kitchen", celsius=21)',
-        'returned {"celsius": 21}',
-        'expected get_temperature(room="bedroom")',
-        'expected set_temperature(room="bedroom", celsius=21)',
-        "answer   I have set the kitchen to 21 °C.",
-        "expected The bedroom is set to 21 °C.",
-    ]
-    assert lines[start + 11].split() == ["✗", "tool_trajectory_avg_score", "0.00"]
 
 
 def test_console__colour_only_when_asked_for() -> None:
@@ -65,22 +59,14 @@ def test_console__colour_only_when_asked_for() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == console(failed()).split()
 
 
-def test_console__a_few_failures_in_full_then_reasons_then_names_then_a_count() -> None:
-    text = console(SAMPLES["many"](), width=100, files={"summary": "out/summary.md"})
-    assert text.count("  turn 2\n") == 5
-    assert "and 82 more cases that did not pass" in text
-    assert "Expected beside actual for all of them: out/summary.md" in text
-    assert len(text.splitlines()) < 300
-
-
 def test_console__a_dozen_failures_stay_readable() -> None:
     cases = [
         item.model_copy(update={"status": "failed"}) for item in SAMPLES["many"]().cases if item.status == "failed"
     ]
     text = console(report("failed", cases[:12]), width=100)
-    shown = [item.eval_id for item in cases[:12]]
-    assert all(name in text for name in shown)
-    assert len(text.splitlines()) < 200
+    assert all(item.eval_id in text for item in cases[:10])
+    assert "  and 2 more cases" in text
+    assert len(text.splitlines()) < 50
 
 
 @given(
@@ -92,27 +78,25 @@ def test_console__a_dozen_failures_stay_readable() -> None:
 )
 def test_console__shows_any_text(value: str, width: int) -> None:
     turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=[value])
-    text = console(
-        report(
-            "failed",
-            [
-                case(value, "failed", metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}), file=value or "x"),
-                case(
-                    "crash",
-                    "failed",
-                    errors={0: RunError(kind=value, owner="agent", message=value, hint=value, log_tail=value)},
-                ),
-                case(value, "not_run", reason=Reason(code="x", message=value)),
-            ],
-            problems=[ProblemReport(severity="notice", code=value, message=value, hint=value, file=value)],
-            notices=[value],
-            reasons=[Reason(code=value, message=value)],
-        ),
-        width=width,
-        files={"summary": value},
+    run_report = report(
+        "failed",
+        [
+            case(value, "failed", metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}), file=value or "x"),
+            case(
+                "crash",
+                "failed",
+                errors={0: RunError(kind=value, owner="agent", message=value, hint=value, log_tail=value)},
+            ),
+            case(value, "not_run", reason=Reason(code="x", message=value)),
+        ],
+        problems=[ProblemReport(severity="notice", code=value, message=value, hint=value, file=value)],
+        notices=[value],
+        reasons=[Reason(code=value, message=value)],
     )
+    text = console(run_report, width=width, files={"summary": value})
     harmless(text)
-    assert text.splitlines()[-1].endswith("s)") or width < 80
+    assert "Failed: " in text
+    harmless(console(run_report, width=width, files={"summary": value}, verbose=True))
 
 
 def test_console__a_hint_to_copy_keeps_its_lines() -> None:
@@ -137,3 +121,95 @@ def test_console__a_very_long_id_does_not_fill_the_text() -> None:
     text = console(report("failed", cases), width=100)
     assert "…4,6" in text.replace("\n", "")
     assert len(text) < 60_000
+
+
+def passing(cases: int, files: int) -> RunReport:
+    return report(
+        "passed", [good(f"case_{n}", file=f"evals/number_{n % files}.test.json", line=n + 1) for n in range(cases)]
+    )
+
+
+@pytest.mark.parametrize(("cases", "files", "most"), [(1, 1, 6), (200, 31, 16), (1_000, 31, 16), (1_000, 1_000, 16)])
+@pytest.mark.parametrize("width", [80, 100])
+def test_console__a_passing_run_takes_few_lines(cases: int, files: int, most: int, width: int) -> None:
+    lines = console(passing(cases, files), width=width, files=FILES).splitlines()
+    assert len(lines) <= most
+    assert lines[-1].startswith("Passed: ") and lines[-1].endswith("Page: out/report.html")
+    assert sum("(needs" in line for line in lines) == 1
+    assert not any("token_usage" in line for line in lines), "it gates nothing"
+
+
+def test_console__of_many_files_the_rest_is_counted() -> None:
+    lines = console(passing(200, 31), files=FILES).splitlines()
+    assert lines[10].split() == ["and", "21", "more", "files", "130", "passed"]
+
+
+def test_console__a_cause_is_said_once_with_one_example_beside_its_expectation() -> None:
+    text = console(SITUATIONS["one-cause"]().report, width=102, files=FILES)
+    assert text.count("now\n") == 1, "one example"
+    assert '✗ 9 cases: find_devices returned {"devices": []}' in text
+    assert "changed here: home_automation/tools.py:42-47 (find_devices)" in text
+    assert "  also: fan_on, list_a_room, 关灯, 消灯 and 4 more" in text
+    assert "all with one cause (12 s)." in text
+    assert text.splitlines()[-1] == (
+        "  Look: agent-eval show out bedroom_lamp_off     If the new behaviour is right: agent-eval accept out"
+    )
+    assert len(text.splitlines()) <= 28
+
+
+def test_console__what_no_cause_explains_is_shown_alone() -> None:
+    text = console(SITUATIONS["two-causes"]().report, width=100)
+    assert "✗ 1 case with no shared cause" in text
+    assert text.index("find_devices is not called; on main it is") < text.index("thermostat_in_bedroom")
+
+
+@pytest.mark.parametrize(("name", "lines"), [("fork-without-key", 14), ("provider-down", 14)])
+def test_console__an_inconclusive_run_says_cause_and_remedy_without_a_traceback(name: str, lines: int) -> None:
+    sample = SITUATIONS[name]().report
+    text = console(sample, width=100, files=FILES)
+    assert "Traceback" not in text and "--resume" not in text
+    assert "  Next: " in text
+    assert len(text.splitlines()) <= lines
+
+
+def test_console__a_run_that_can_be_resumed_says_the_command() -> None:
+    run_report = SAMPLES["inconclusive"]()
+    run_report.notices = [say("journal-kept", file="journal.jsonl")]
+    run_report.selection = SelectionReport(targets=[TargetReport(path="evals/a b.test.json", ids=["x", "y"])])
+    assert console(run_report, width=120).splitlines()[-1] == (
+        "  Run only these 5 again: agent-eval run 'evals/a b.test.json:x,y' --resume"
+    )
+
+
+def test_console__the_command_names_no_id_that_a_terminal_would_change() -> None:
+    run_report = report("failed", [case("x\x1b[2J; rm -rf", "failed", metric(TRAJECTORY, 0.1, threshold=0.8))])
+    assert console(run_report, width=200).splitlines()[-1].split("     ")[0] == "  Look: agent-eval show"
+
+
+def test_console__a_tool_that_returned_an_error_is_marked_also_if_the_calls_are_as_expected() -> None:
+    turn = TurnReport(
+        turn=0,
+        user="Open it.",
+        steps=[StepReport(call="open_door()", responses=['{"error": "jammed"}'])],
+        answer="No.",
+        expected_answer="It is open.",
+    )
+    item = case(
+        "door",
+        "failed",
+        metric(TRAJECTORY, 1.0, threshold=1.0),
+        metric(RESPONSE, 0.1, threshold=0.8, evidence={0: [TurnEvidence(turn=0, score=0.1, why=["1 of 3 words"])]}),
+        conversation=ConversationReport(run=0, turns=[turn]),
+    )
+    text = console(report("failed", [item]), width=100)
+    assert '✗ returned {"error": "jammed"}' in text
+    assert "It is open." in text and "✗ No." in text
+
+
+def test_console__verbose_shows_all_numbers_notices_and_paths() -> None:
+    run_report = passing(3, 1)
+    run_report.notices = ["something to know"]
+    text = console(run_report, files=FILES, verbose=True)
+    assert "token_usage_v1" in text and "something to know" in text and "out/results.json" in text
+    brief = console(run_report, files=FILES)
+    assert "token_usage_v1" not in brief and "something to know" not in brief and "out/results.json" not in brief

@@ -6,6 +6,7 @@ import pytest
 from comparison_samples import SITUATIONS, but, fine_cases, pull_request
 from report_samples import case, crash, good, metric, outage, report, wrong_room
 
+from agent_eval.report.phrases import next_step, next_text
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
 from agent_eval.report.renderers import annotation_commands, console, summary_markdown
 from agent_eval.report.views import grouping
@@ -18,25 +19,29 @@ def said(run_report: RunReport) -> str:
     return headline(run_report, grouping.base_comparison(run_report))
 
 
+def then(run_report: RunReport) -> str:
+    return next_text(next_step(run_report, grouping.base_comparison(run_report)))
+
+
 def test_headline__one_case() -> None:
     assert said(report("passed", [good("x")])) == "Passed: the only case passes"
 
 
 def test_headline__inconclusive_by_errors_and_cases_that_did_not_run() -> None:
     assert said(report("inconclusive", [outage(), good("x")])) == (
-        "Inconclusive: 1 of 2 cases could not be evaluated; start the job again"
+        "Can't tell: the model's provider failed in 1 of 2 cases"
     )
     stopped = report("inconclusive", [case("x", "not_run"), good("y")])
-    assert said(stopped) == "Inconclusive: 1 of 2 cases did not run; start the job again"
+    assert said(stopped) == "Can't tell: 1 of 2 cases did not run"
 
 
 @pytest.mark.parametrize(
     ("code", "remedy"),
-    [("run-timeout", "; raise run-timeout"), ("fail-fast", ""), ("stopped", "; start the job again")],
+    [("run-timeout", "raise `run-timeout`"), ("stopped", "run it again")],
 )
-def test_headline__says_what_to_do_about_it(code: str, remedy: str) -> None:
+def test_next_step__says_what_to_do_about_it(code: str, remedy: str) -> None:
     late = case("x", "not_run", reason=Reason(code=code, message="x"))
-    assert said(report("inconclusive", [late, good("y")])) == f"Inconclusive: 1 of 2 cases did not run{remedy}"
+    assert then(report("inconclusive", [late, good("y")])) == remedy
 
 
 @pytest.mark.parametrize(
@@ -46,13 +51,14 @@ def test_headline__says_what_to_do_about_it(code: str, remedy: str) -> None:
         ("simulator-invalid-request", "fix the model of the simulated user or its key"),
         ("judge-replay-miss", "record the judge's replies again"),
         ("judge-no-credentials", "give the job a model key"),
-        ("judge-unavailable", "start the job again"),
+        ("judge-unavailable", "run it again"),
     ],
 )
-def test_headline__starting_the_job_again_is_advised_only_if_it_helps(code: str, remedy: str) -> None:
+def test_next_step__starting_the_job_again_is_advised_only_if_it_helps(code: str, remedy: str) -> None:
     unscored = metric("safety_v1", None, threshold=0.5, reason=Reason(code=code, message="The judge: 404"))
     run_report = report("inconclusive", [case("x", "errored", unscored), good("y")])
-    assert said(run_report) == f"Inconclusive: 1 of 2 cases could not be evaluated; {remedy}"
+    assert said(run_report) == "Can't tell: 1 of 2 cases could not be evaluated"
+    assert then(run_report) == remedy
 
 
 def test_headline__failed_with_everything() -> None:
@@ -62,14 +68,14 @@ def test_headline__failed_with_everything() -> None:
 
 def test_headline__of_a_single_case() -> None:
     assert said(report("failed", [wrong_room()])) == "Failed: the only case fails"
-    assert said(report("inconclusive", [outage()])).startswith("Inconclusive: the only case could not be evaluated")
+    assert said(report("inconclusive", [outage()])) == "Can't tell: the model's provider failed in the only case"
 
 
 def test_headline__a_reason_is_shown_where_no_number_explains() -> None:
     reason = Reason(code="no-cases", message="nothing was gated\nmore")
     assert said(report("failed", [], reasons=[reason])) == "Failed: nothing was gated"
     assert said(report("invalid", [], reasons=[reason])) == "Invalid: nothing was gated; nothing was run"
-    assert said(report("inconclusive", [])) == "Inconclusive: no reason was recorded"
+    assert said(report("inconclusive", [])) == "Can't tell: no reason was recorded"
     assert said(report("passed", [wrong_room()], reasons=[reason])) == "nothing was gated", "green, and nothing shown"
 
 
@@ -107,7 +113,7 @@ def test_headline__an_advisory_gate_says_what_it_would_have_done() -> None:
     run_report = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
     run_report.gate = "advisory"
     blocked = said(pull_request("failed", but(wrong_room()), fine_cases())).removeprefix("Blocks the merge: ")
-    assert said(run_report) == f"Would block the merge: {blocked}; exit 0 because `gate` is `advisory`"
+    assert said(run_report) == f"Does not block, since `gate` is `advisory`: {blocked}"
     assert headline_status(run_report) == "warning"
 
 
@@ -115,7 +121,8 @@ def test_headline__green_by_a_setting_says_so() -> None:
     run_report = report("inconclusive", [outage()])
     run_report.exit_code = 0
     assert said(run_report) == (
-        "Nothing was evaluated: the only case ended with an error; exit 0 because `on-inconclusive` is `pass`"
+        "Can't tell: nothing was evaluated, the only case ended with an error; "
+        "exit 0 because `on-inconclusive` is `pass`"
     )
 
 
@@ -147,3 +154,79 @@ def test_other_reasons__do_not_repeat_what_an_advisory_gate_would_say() -> None:
     run_report = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
     run_report.gate = "advisory"
     assert other_reasons(run_report, grouping.base_comparison(run_report)) == []
+
+
+def test_headline__one_cause_of_all_regressions_is_named_without_values() -> None:
+    run_report = SITUATIONS["one-cause"]().report
+    base = grouping.base_comparison(run_report)
+
+    assert said(run_report) == "Blocks the merge: 9 regressions vs. main, one cause: find_devices returns nothing"
+    assert headline(run_report, base, brief=True) == "Blocks the merge: 9 regressions vs. main, all with one cause"
+    assert then(run_report) == (
+        "look at home_automation/tools.py:42-47 (find_devices), changed here. "
+        "If the new behaviour is right: `agent-eval accept`"
+    )
+
+
+def test_headline__causes_of_some_regressions_say_of_how_many() -> None:
+    assert said(SITUATIONS["two-causes"]().report) == (
+        "Blocks the merge: 7 regressions vs. main, 6 of them with two causes: find_devices returns nothing, and "
+        "find_devices is not called"
+    )
+
+
+def test_headline__a_case_that_never_ran_again_is_suspected_and_no_regression() -> None:
+    """Where another case had decided, nothing was run again: one failure of one run is no regression."""
+    head = but(wrong_room(), crash())
+    decision = DecisionReport(outcome="failed", alpha=0.05)
+    run_report = pull_request("failed", head, fine_cases(), decision=decision)
+    run_report.blocking = [item.case_id for item in head if item.eval_id == "garage_door"]
+
+    assert said(run_report) == (
+        "Blocks the merge: 1 regression vs. main (garage_door), 1 suspected regression (thermostat_in_bedroom)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "decision", "step"),
+    [
+        (
+            "removed",
+            "Does not block: all 6 cases pass, as on main, but 6 of main's 12 cases are gone",
+            "removed on purpose",
+        ),
+        (
+            "loosened",
+            "Does not block, since its looser rules are accepted: 6 of 12",
+            "remove the label",
+        ),
+        ("flaky", "Does not block: no regressions, 6 of 8 cases pass", "nothing. 2 cases failed in some runs"),
+        (
+            "fork-without-key",
+            "Can't tell yet, blocks until it can: the run has no model key",
+            "maintainer",
+        ),
+        (
+            "too-few-runs",
+            "Can't tell yet, blocks until it can: 1 suspected regression",
+            "compare the answers",
+        ),
+        (
+            "provider-down",
+            "Can't tell yet, blocks until it can: the model's",
+            "run the failed job again",
+        ),
+        ("import-error", "Blocks the merge: the agent can't be imported", "fix shop/tools.py:1"),
+        ("first-run", "Does not block: all 8 cases pass", "nothing"),
+    ],
+)
+def test_headline__says_whether_it_blocks_and_the_next_step_what_to_do(name: str, decision: str, step: str) -> None:
+    run_report = SITUATIONS[name]().report
+    assert said(run_report).startswith(decision)
+    assert step in then(run_report)
+
+
+def test_next_step__dependabot_needs_its_own_secret() -> None:
+    run_report = SITUATIONS["fork-without-key"]().report
+    run_report.reasons = [Reason.of("no-secrets", is_fork=False)]
+    assert then(run_report) == "add the model key to Dependabot's secrets, then run the failed job again"

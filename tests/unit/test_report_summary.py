@@ -29,7 +29,7 @@ def test_summary_markdown__first_line_is_the_verdict() -> None:
     assert firsts == {
         "passed": "## ✅ Passed: all 4 cases pass",
         "failed": "## ❌ Failed: 3 of 6 cases fail (1 crashes)",
-        "inconclusive": "## ⚠️ Inconclusive: 2 of 6 cases could not be evaluated, 3 did not run; start the job again",
+        "inconclusive": "## ⚠️ Can't tell: 2 of 6 cases could not be evaluated, 3 did not run",
         "invalid": "## ⛔ Invalid: 2 errors in the eval files or the configuration; nothing was run",
         "hostile": "## ❌ Failed: 2 of 3 cases fail (1 crashes), 1 did not run",
         "wide": "## ❌ Failed: 2 of 2 cases fail",
@@ -40,11 +40,9 @@ def test_summary_markdown__first_line_is_the_verdict() -> None:
 def test_summary_markdown__says_why_and_where() -> None:
     page = rendered(summary_markdown(failed(), source_url=SOURCE))
     assert f"{SOURCE}/{HOME}#L48" in page.links
-    assert "tool_trajectory_avg_score 0.50, needs 1.00" in page.text
     assert 'turn 2: set_temperature: room is "kitchen", expected "bedroom" (call 2)' in page.text
-    assert '→ get_temperature(room="bedroom")\n← {"error": "unknown room: bedroom"}' in page.text
-    assert "unknown room: bedroom" in page.open, "open for the first failed case"
-    assert "Expected: The bedroom is set to 21 °C." in page.text
+    assert 'returned {"error": "unknown room: bedroom"}' in page.text
+    assert "“The bedroom is set to 21 °C.”" in page.text
     assert "KeyError: 'garage'" in page.text
     assert f"agent-eval run {HOME}:thermostat_in_bedroom,two_devices,garage_door" in page.text
 
@@ -117,7 +115,6 @@ def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limi
 def test_summary_markdown__says_that_it_was_shortened() -> None:
     whole, short = (summary_markdown(SAMPLES["many"](), limit=limit) for limit in (1_000_000, 20_000))
     assert "shortened" not in whole
-    assert whole.count("<details") == 51
     assert "This summary was shortened to fit." in short
     assert "more cases that did not pass" in short
 
@@ -126,13 +123,11 @@ def test_details__each_step_shows_less() -> None:
     sizes = [len(summary_markdown(SAMPLES["many"](), limit=limit)) for limit in (10**6, 40_000, 5_000)]
     assert sizes == sorted(sizes, reverse=True)
     for richer, poorer in itertools.pairwise(DETAILS):
-        assert (poorer.explained, poorer.detailed, poorer.listed, poorer.side, poorer.log, poorer.turns) <= (
+        assert (poorer.explained, poorer.listed, poorer.side, poorer.log) <= (
             richer.explained,
-            richer.detailed,
             richer.listed,
             richer.side,
             richer.log,
-            richer.turns,
         )
 
 

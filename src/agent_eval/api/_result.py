@@ -166,7 +166,7 @@ class EvalResult(Finished["EvalResult"]):
 
     @property
     def text(self) -> str:
-        """The console report: failed cases turn by turn, the verdict last. Safe to print."""
+        """The console report: what failing cases share, the verdict last. Safe to print."""
         from agent_eval.report.renderers import console
 
         return console(self.report)

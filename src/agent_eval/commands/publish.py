@@ -182,6 +182,7 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
         source_url=f"{event.server_url}/{repository}/blob/{pull_request.head_sha}",
         run_url=run.html_url,
         artifacts=(settings.artifact,),
+        pull_request=pull_request.number,
     )
     warnings = []
     if pull_request.is_fork:
@@ -210,10 +211,11 @@ def _quoted(report: RunReport) -> RunReport:
 
     reasons = [
         # Its words are ours: the artifact only chooses between two sentences.
-        Reason(code=NO_SECRETS, message=say(NO_SECRETS, is_fork=reason.data["is_fork"] is True))
+        Reason(code=NO_SECRETS, data={"is_fork": fork}, message=say(NO_SECRETS, is_fork=fork))
         if reason.code == NO_SECRETS and "is_fork" in reason.data
         else reason.model_copy(update={"message": _quotation(reason.message)})
         for reason in report.reasons
+        for fork in [reason.data.get("is_fork") is True]
     ]
     said = {name: [_quotation(text) for text in getattr(report, name)] for name in ("warnings", "notices")}
     return report.model_copy(update={"reasons": reasons, **said})

@@ -210,6 +210,7 @@ def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links
         source_url=source_url,
         run_url=event.run_url,
         artifacts=(settings.artifact,),
+        pull_request=ci.activity.pull_request.number if ci.activity.pull_request is not None else None,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.api import CaseResult, EngineOutcome
 from agent_eval.core.text import harmless, plural, shorten
-from agent_eval.report.phrases import headline, other_reasons
+from agent_eval.report.phrases import headline, next_step, next_text, other_reasons
 from agent_eval.report.views import grouping, one_line, reason_lines
 from agent_eval.results import CaseReport, RunReport
 
@@ -155,6 +155,8 @@ def write_summary(
     reporter.line(f"{plural(counts.cases, 'case')}{': ' if listed else ''}{listed}; results in {output}")
     green = report.exit_code == 0
     reporter.line(harmless(headline(report, base)), green=green, red=not green, bold=True)
+    if not green:
+        reporter.line(harmless(f"Next: {next_text(next_step(report, base))}."))
     reporter.line(f"verdict: {report.verdict}, exit code {report.exit_code}")
     if passed_again:
         reporter.line(

@@ -52,9 +52,7 @@ def environment() -> Environment:
         "html_text": escape.html_prose,
         "link": escape.link,
         "fence": escape.fence,
-        "quoted": _quoted,
         "linked": pass_context(lambda context, reference: linked(reference, context["links"])),
-        "case_link": pass_context(lambda context, name, case_id: case_link(name, case_id, context["links"])),
         "commit": pass_context(lambda context, sha: commit(sha, context["links"])),
         "baseline": pass_context(lambda context, view: _baseline(view, context["links"])),
         "duration": duration_text,
@@ -74,16 +72,12 @@ def _escaped(value: Any) -> Any:
 
 def linked(reference: Reference, links: Links) -> Markup:
     """A name or a place as code, as a link if its page is known."""
-    url = links.case_url(reference.case_id) if reference.case_id is not None else None
+    url = links.case_url(reference.case_id, reference.turn) if reference.case_id is not None else None
+    if reference.changed and reference.file is not None:
+        url = links.change_url(reference.file, reference.line)
     url = url or links.line_url(reference.file, reference.line)
     label = escape.code(reference.text)
     return label if url is None else escape.link(label, url)
-
-
-def case_link(name: str, case_id: str, links: Links) -> Markup:
-    """The name of a case as code, as a link to it if the report has an address."""
-    url = links.case_url(case_id)
-    return escape.code(name) if url is None else escape.link(escape.code(name), url)
 
 
 def commit(sha: str | None, links: Links) -> Markup:
@@ -93,12 +87,6 @@ def commit(sha: str | None, links: Links) -> Markup:
     url = links.commit_url(sha)
     label = escape.code(sha[:7])
     return label if url is None else escape.link(label, url)
-
-
-def _quoted(value: str, heading: str) -> Markup:
-    """Prose as a blockquote: GitHub wraps its lines, unlike those of a block of code."""
-    lines = Markup("<br>").join(_escaped(line) for line in value.strip().split("\n"))
-    return Markup(f"> **{heading}:** {lines}")  # noqa: S704 - a heading of ours, and escaped lines
 
 
 def _baseline(view: Mapping[str, Any], links: Links) -> Markup:

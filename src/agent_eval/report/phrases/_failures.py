@@ -65,14 +65,13 @@ def _failure_groups(
         [case for case in cases if case.case_id not in gone]
         for cases in (sorted_out.worse, sorted_out.failed, sorted_out.still)
     )
-    # A case that blocks by itself, e.g. because the agent never answered, is more than suspected.
-    blocking = frozenset(report.blocking)
-    suspected = [case for case in worse if is_suspected(case, base) and case.case_id not in blocking]
+    suspected = [case for case in worse if is_suspected(case, base)]
     apart = {case.case_id for case in suspected}
     worse = [case for case in worse if case.case_id not in apart]
     silent = [case for case in worse if is_unanswered(case)]
     regressions = [case for case in worse if not is_unanswered(case)]
-    names = _in_brackets(regressions) or f" in {plural(report.totals.cases, 'case')}"
+    explained = failing_ids(sorted_out).intersection(case for cause in report.causes for case in cause.cases)
+    names = "" if explained else _in_brackets(regressions) or f" in {plural(report.totals.cases, 'case')}"
     yield _FailureGroup(cases=regressions, phrase=f"{plural(len(regressions), 'regression')} vs. {base.branch}{names}")
     yield _FailureGroup(cases=silent, singular="no longer answers", several="no longer answer")
     with_whom = "together" if len(suspected) > 1 else "with the other cases"
@@ -118,6 +117,12 @@ def _failure_groups(
         yield _FailureGroup(cases=flaky, singular=f"fails {how}", several=f"fail {how}")
         still = [*(case for case in failed if changes.get(case.case_id) == "still_failing"), *still]
         yield _FailureGroup(cases=still, singular=f"fails as on {base.branch}", several=f"fail as on {base.branch}")
+
+
+def failing_ids(sorted_out: Groups) -> frozenset[str]:
+    """Ids of the failing cases that the headline counts, but for those that fail on the base branch too."""
+    failing = [*sorted_out.worse, *sorted_out.failed]
+    return frozenset(case.case_id for case in failing if case.status == "failed")
 
 
 def _never_ran(cause: Cause, total: int, *, alone: bool) -> str:

@@ -9,21 +9,28 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_eval.core.text import every, first_line, plural, share
 from agent_eval.gate.rule_effects import CASES_REMOVED
-from agent_eval.report.phrases._failures import case_names, failures, suspected_text
+from agent_eval.report.phrases._causes import cause_title
+from agent_eval.report.phrases._failures import case_names, failing_ids, failures, suspected_text
 from agent_eval.report.views import causes
 from agent_eval.report.views.digest import with_status
 from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups
 from agent_eval.report.views.rule_changes import base_name
-from agent_eval.results import NOT_COMPARED, SHARD_MISSING, UNAFFECTED, WITHOUT_KEY, CaseReport, RunReport
+from agent_eval.results import NOT_COMPARED, SHARD_MISSING, UNAFFECTED, CaseReport, RunReport
 
 _LINE = 300
 
 _ON_MERGE: Mapping[str, str] = {
+    "passed": "Does not block",
     "failed": "Blocks the merge",
-    "inconclusive": "Can't tell",
+    "inconclusive": "Can't tell yet, blocks until it can",
     "invalid": "Blocks the merge",
 }
-_OF_A_RUN: Mapping[str, str] = {"failed": "Failed", "inconclusive": "Inconclusive", "invalid": "Invalid"}
+_OF_A_RUN: Mapping[str, str] = {
+    "passed": "Passed",
+    "failed": "Failed",
+    "inconclusive": "Can't tell",
+    "invalid": "Invalid",
+}
 
 _WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise", SHARD_MISSING, NOT_COMPARED})
 """Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
@@ -32,61 +39,49 @@ _ENDED_EARLY: Mapping[str, str] = {
     "agent-not-ended": "processes of the agent could not be ended",
 }
 """By code of a problem: why no result of a run counts, although it began."""
-_NO_KEY = "no-key"
-"""The agent's model refused the key or got none."""
-_REMEDIES: Mapping[str, str] = {
-    "run-timeout": "raise run-timeout",
-    "budget": "raise the budget",
-    WITHOUT_KEY: "give the job a model key",
-    _NO_KEY: "give the job a model key that works",
-    "judge-no-credentials": "give the job a model key",
-    "simulator-no-credentials": "give the job a model key",
-    "judge-invalid-request": "fix `judge-model` or its key",
-    "simulator-invalid-request": "fix the model of the simulated user or its key",
-    "judge-replay-miss": "record the judge's replies again",
-    "simulator-replay-miss": "record the simulated user's replies again",
-    "tool-not-recorded": "record its tools again",
-    "tool-tape-missing": "record its tools (`--tools record`)",
-    "tool-tape-stale": "record its tools again",
-    "tool-not-replayable": "set `replay = false` for the tool",
-    "fail-fast": "",
-}
-"""What to do about cases without a result, by the cause. For every other cause: start the job again."""
 
 
-def headline(report: RunReport, base: BaseComparison) -> str:
+def headline(report: RunReport, base: BaseComparison, *, brief: bool = False) -> str:
     """The decision and its cause.
 
     Args:
         report: The report.
         base: The comparison with the base branch.
+        brief: For a text that shows the causes right above: only their number.
     """
     if report.shard is not None and report.verdict != "invalid":
         reason = _reason(report)
         return f"{reason[:1].upper()}{reason[1:]}"
-    decision = _decision(report, base)
+    decision = _decision(report, base, brief=brief)
     if report.verdict == "invalid":
         return decision
     gone = "" if _is_about_removal(report, base) else _gone(report, base)
-    return f"{_with_rules(decision, report)}{f'; {gone}' if gone else ''}"
+    separator = ", but" if report.verdict == "passed" else ";"
+    return f"{_with_rules(decision, report)}{f'{separator} {gone}' if gone else ''}"
 
 
-def _decision(report: RunReport, base: BaseComparison) -> str:
-    leads = _ON_MERGE if is_for_merge(report) else _OF_A_RUN
+def _lead(report: RunReport) -> str:
+    return (_ON_MERGE if is_for_merge(report) else _OF_A_RUN)[report.verdict]
+
+
+def _decision(report: RunReport, base: BaseComparison, *, brief: bool) -> str:
+    lead = _lead(report)
     if report.verdict == "passed" and report.reasons:
-        return _advice(report, base) or _reason(report)  # It passes without any proof that the agent works.
+        # It passes without any proof that the agent works.
+        reason = _reason(report)
+        return _advice(report, base) or (f"{lead}: {_inside(reason)}" if is_for_merge(report) else reason)
     if report.verdict == "inconclusive" and report.exit_code == 0:
-        return _allowed(report, leads["inconclusive"])
+        return _allowed(report)
     if report.reasons and report.reasons[0].code in _WHOLE_CAUSES:
         reason = _reason(report)
-        return f"{leads[report.verdict]}: {reason[:1].lower()}{reason[1:]}"
+        return f"{lead}: {reason[:1].lower()}{reason[1:]}"
     if report.verdict == "invalid":
         codes = {problem.code for problem in report.problems}
         if (early := next((text for code, text in _ENDED_EARLY.items() if code in codes), None)) is not None:
-            return f"{leads['invalid']}: {early}, so the run ended early"
+            return f"{lead}: {early}, so the run ended early"
         errors = sum(problem.severity == "error" for problem in report.problems)
         cause = plural(errors, "error") + " in the eval files or the configuration" if errors else _reason(report)
-        return f"{leads['invalid']}: {cause}; nothing was run"
+        return f"{lead}: {cause}; nothing was run"
     sorted_out = groups(report, base)
     if report.verdict == "passed":
         return _passed(report, base, sorted_out)
@@ -95,8 +90,21 @@ def _decision(report: RunReport, base: BaseComparison) -> str:
         sentence = _gone(report, base) if _is_about_removal(report, base) else _inside(_reason(report))
     if report.totals.quarantined:
         sentence += f", {report.totals.quarantined:,} quarantined"
-    remedy = _remedy(report) if report.verdict == "inconclusive" else ""
-    return f"{leads[report.verdict]}: {sentence}{f'; {remedy}' if remedy else ''}"
+    return f"{lead}: {sentence}{_with_causes(report, sorted_out, brief=brief)}"
+
+
+def _with_causes(report: RunReport, sorted_out: Groups, *, brief: bool) -> str:
+    """What the failing cases share, e.g. `, one cause: find_devices returns nothing`; "" for nothing."""
+    failing = failing_ids(sorted_out)
+    shared = [cause for cause in report.causes if not failing.isdisjoint(cause.cases)]
+    if not shared or report.verdict != "failed":
+        return ""
+    explained = failing.intersection(case for cause in shared for case in cause.cases)
+    title = cause_title(shared)
+    title = title.partition(":")[0] if brief else title
+    if len(explained) < len(failing):
+        return f", {len(explained):,} of them with {title}"
+    return f", {'all with ' * brief}{title}"
 
 
 def _counts(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
@@ -127,23 +135,27 @@ def _is_first_reason(report: RunReport, base: BaseComparison) -> bool:
 
 def _advice(report: RunReport, base: BaseComparison) -> str:
     """What a gate that is not advisory would have said about failing cases; "" if there are none."""
-    if report.gate != "advisory" or not (wrong := failures(report, base, groups(report, base))):
+    sorted_out = groups(report, base)
+    if report.gate != "advisory" or not (wrong := failures(report, base, sorted_out)):
         return ""
-    would = "Would block the merge" if is_for_merge(report) else "Would fail"
-    return f"{would}: {', '.join(wrong)}; exit 0 because `gate` is `advisory`"
+    if is_for_merge(report):
+        return f"{_lead(report)}, since `gate` is `advisory`: {', '.join(wrong)}"
+    return f"Would fail: {', '.join(wrong)}; exit 0 because `gate` is `advisory`"
 
 
-def _allowed(report: RunReport, lead: str) -> str:
+def _allowed(report: RunReport) -> str:
     """An inconclusive run that a setting lets pass."""
     totals = report.totals
     unscored = every(totals.cases, "case")
     if totals.errored < totals.cases:
         unscored = share(totals.errored, totals.cases, "case")
     if totals.passed or totals.failed:
-        sentence = f"{lead}: {unscored} could not be evaluated"
+        sentence = f"{unscored} could not be evaluated"
     else:
-        sentence = f"Nothing was evaluated: {unscored} ended with an error"
-    return f"{sentence}; exit 0 because `on-inconclusive` is `pass`"
+        sentence = f"nothing was evaluated, {unscored} ended with an error"
+    if is_for_merge(report):
+        return f"{_ON_MERGE['passed']}, since `on-inconclusive` is `pass`: {sentence}"
+    return f"{_lead(report)}: {sentence}; exit 0 because `on-inconclusive` is `pass`"
 
 
 def headline_status(report: RunReport) -> str:
@@ -186,45 +198,35 @@ def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
 
 def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
     parts = list(_unjudged(report, ()))
+    unjudged = causes(report, with_status(report, "errored"))
+    if parts and len(unjudged) == 1 and unjudged[0].owner == "provider":
+        errored = share(report.totals.errored, report.totals.cases, "case")
+        parts[0] = f"{errored} had no model key that works"
+        if not unjudged[0].no_key:
+            parts[0] = f"the model's provider failed in {errored}"
     if sorted_out.worse and report.decision is not None and report.decision.outcome == "inconclusive":
         parts.append(suspected_text(sorted_out.worse))
     return parts
 
 
-def _remedy(report: RunReport) -> str:
-    """What to do about an inconclusive run, by the most common cause."""
-    unjudged = causes(report, with_status(report, "errored"))
-    codes = [_NO_KEY if cause.no_key else cause.kind for cause in unjudged for _ in cause.cases]
-    codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
-    if codes:
-        return _REMEDIES.get(max(codes, key=codes.count), "start the job again")
-    undecided = [reason.code for reason in report.reasons]
-    if "recorded-answers" in undecided:
-        return "record the answers again, or use `gate: thresholds`"
-    if "provider-unavailable" in undecided:
-        return "start the job again"
-    if "budget" in undecided:
-        return "allow more extra runs"
-    return "run the base branch more often" if "thin-base" in undecided else ""
-
-
 def _passed(report: RunReport, base: BaseComparison, sorted_out: Groups) -> str:
-    totals = report.totals
-    comparison = base.comparison
-    passing = f"{share(totals.passed, totals.cases, 'case')} {'passes' if totals.cases == 1 else 'pass'}"
+    totals, comparison, lead = report.totals, base.comparison, _lead(report)
+    passing = f"{share(totals.passed, totals.cases, 'case')} pass" if totals.passed < totals.cases else ""
+    passing = passing or _all(totals.cases)
     notes = list(_beside(report, base, sorted_out))
     if comparison is None or not comparison.compared:
-        sentence = f"Passed: {passing}" if totals.passed < totals.cases else f"Passed: {_all(totals.cases)}"
-        return ", ".join([sentence, *notes])
+        return ", ".join([f"{lead}: {passing}", *notes])
     if totals.passed == totals.cases == comparison.unchanged:
         passing += f", as on {base.branch}"
     if changed := change_counts(comparison)["changed"]:
         # An expectation that was edited to fit the answer passes: it is not the case of the base branch.
         notes.insert(0, f"{plural(changed, 'case was', 'cases were')} changed here")
-    lead = "No regression shown" if sorted_out.worse else "No regressions"
+    first = ["no regression shown" if sorted_out.worse else "no regressions"]
     if sorted_out.better:
-        lead = f"{plural(len(sorted_out.better), 'case')} improved{', no regressions' * (not sorted_out.worse)}"
-    return f"{lead}: {'; '.join([passing, *notes])}"
+        first.append(f"{plural(len(sorted_out.better), 'case')} improved")
+    if not sorted_out.worse and not sorted_out.better and not notes and _gone(report, base):
+        first = []  # What is gone is the news.
+    return f"{lead}: {'; '.join([', '.join([*first, passing]), *notes])}"
 
 
 def _all(total: int) -> str:
@@ -235,13 +237,9 @@ def _beside(report: RunReport, base: BaseComparison, sorted_out: Groups) -> Iter
     """The cases that don't pass in a run that passed."""
     on = f"on {base.branch}"
     failing = [case for case in report.cases if case.status == "failed"]
-    again = [case for case in sorted_out.flaky if base.significance[case.case_id].kind == "passed again"]
-    flaky = [case for case in sorted_out.flaky if case not in again]
     suspected = [case for case in sorted_out.worse if case.status == "failed"]
     phrases: list[tuple[Sequence[CaseReport], str, str]] = [
         (sorted_out.still, f"fails {on} too", f"fail {on} too"),
-        (flaky, f"is as flaky as {on}", f"are as flaky as {on}"),
-        (again, "failed once and passed when run again", "failed once and passed when run again"),
         (
             suspected,
             "is a suspected regression",
@@ -272,7 +270,10 @@ def _with_rules(sentence: str, report: RunReport) -> str:
         return f"{sentence}; {size:,} by rules of {branch} that this pull request loosens"
     would = f"{size:,} of {plural(report.totals.cases, 'case')} would fail by those of {branch}"
     if report.verdict == "passed":
-        return f"Passes only by rules that this pull request loosens: {would}"
+        if is_for_merge(report):
+            accepted = f"{_lead(report)}, since its looser rules are accepted"
+            return f"{accepted}: {size:,} of {plural(report.totals.cases, 'case')} pass only by them"
+        return f"Passed only by rules that are looser than those of {branch}: {would}"
     return f"{sentence}; {would.replace('those', 'rules')} that this pull request loosens"
 
 

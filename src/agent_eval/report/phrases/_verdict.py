@@ -55,8 +55,8 @@ def no_case_passes(total: int) -> str:
 
 def no_secrets(*, is_fork: bool) -> str:
     if is_fork:
-        return "No model key: pull requests from forks get no secrets"
-    return "No model key: pull requests by Dependabot get Dependabot's secrets only"
+        return "The run has no model key: a fork's pull request gets no secrets"
+    return "The run has no model key: Dependabot's pull requests get only Dependabot's secrets"
 
 
 def rule_changed(metric: str, count: int, base: str) -> str:

@@ -10,15 +10,37 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import plural
-from agent_eval.report.renderers._console import run_error_log, turn_table
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
-from agent_eval.report.views import case_view, duration_text, location, measurement_text, score_text, threshold_text
+from agent_eval.report.views import (
+    LABELS,
+    RowKind,
+    TurnView,
+    case_view,
+    duration_text,
+    location,
+    measurement_text,
+    rows,
+    score_text,
+    threshold_text,
+    visible,
+)
 from agent_eval.results import CaseReport, ConversationReport, MetricReport, RunError, RunResult, RunScore
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
 _ALL = 1_000_000_000
+
+
+_ROW_STYLE: Mapping[RowKind, str] = {
+    "user": "italic",
+    "expected said": "green",
+    "expected call": "green",
+    "expected answer": "green",
+    "said": "dim",
+    "detail": "dim",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +153,7 @@ def _error(error: RunError) -> Iterator[RenderableType]:
         yield _indented(plain(error.hint, "dim"), 4)
     for text in (error.traceback, error.log_tail):
         if text and text.strip():
-            yield _indented(run_error_log(text), 2)
+            yield _indented(_log(text), 2)
 
 
 def _indented(block: RenderableType, columns: int) -> RenderableType:
@@ -154,9 +176,33 @@ def _turns(
     of_run = f" of run {shown.run + 1}" if len(view.runs) > 1 else ""
     for turn in shown.turns:
         yield styled("  ", (f"turn {turn.number}{of_run}", "bold"))
-        yield _indented(turn_table(turn, whole=True), 4)
+        yield _indented(_turn_table(turn), 4)
     if shown.turns_left_out:
         yield styled((f"    and {plural(shown.turns_left_out, 'more turn')}", "dim"))
+
+
+def _turn_table(turn: TurnView) -> Table:
+    """A turn as a table of labels and texts, which wrap in their column."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in rows(turn, text=_ALL, code=_ALL, steps=_ALL, details=_ALL):
+        style = "red" if row.wrong else _ROW_STYLE.get(row.kind, "")
+        grid.add_row(LABELS[row.kind], plain(row.text, style))
+    return grid
+
+
+def _log(log: str) -> Table:
+    """A traceback or a log, in a frame."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.ROUNDED, expand=True, border_style="dim", show_header=False)
+    table.add_column(overflow="fold")
+    table.add_row(plain(visible(log).strip("\n"), "dim"))
+    return table
 
 
 def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:

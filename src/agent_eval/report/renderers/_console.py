@@ -1,40 +1,53 @@
-"""The result on a terminal or in a CI log: first the failed cases, turn by turn; the verdict last."""
+"""The result on a terminal or in a CI log: what failing cases share, an example of it, the verdict last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import listed, plural, short_name, shorten
-from agent_eval.report.markup import EMPTY
-from agent_eval.report.phrases import headline, other_reasons
+from agent_eval.report.phrases import (
+    agent_changes,
+    can_accept,
+    cause_evidence,
+    cause_sentence,
+    changed_here,
+    headline,
+    next_step,
+    next_text,
+    other_reasons,
+)
 from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
-from agent_eval.report.renderers._overview import overview
-from agent_eval.report.renderers._styling import mark, plain, printed, styled
+from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
 from agent_eval.report.views import (
-    LABELS,
     BaseComparison,
-    CaseView,
     Cause,
-    Finding,
-    RowKind,
-    TurnView,
-    base_note,
     case_name,
-    case_view,
     causes,
+    command_of,
     diff,
-    failed_word,
-    findings,
+    duration_text,
+    first_difference,
     grouping,
+    has_cause,
     location,
     metric_rows,
     not_run_groups,
-    reason_lines,
-    rows,
+    one_line,
     run_note,
-    visible,
 )
+from agent_eval.report.views.examples import (
+    Example,
+    SharedCause,
+    Side,
+    acted_before,
+    example_of,
+    example_place,
+    shared_causes,
+)
+from agent_eval.report.views.rule_changes import rule_sentences
 from agent_eval.results import CaseReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:
@@ -42,236 +55,313 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-_MOST_DETAILED = 5
-"""Cases that did not pass, shown with their turns."""
-_MOST_EXPLAINED = 20
-"""The next cases, shown with _REASONS lines each; then names alone, up to _MOST_LISTED."""
-_REASONS = 3
-_MOST_LISTED = 60
-_MOST_TURNS = 3
-_MOST_LINES = 14
-"""Lines of one text; for more there are the summary and `agent-eval show`."""
-_LONGEST_LOG = 20
-_ALL = 1_000_000_000
-
-_ROW_STYLE: Mapping[RowKind, str] = {
-    "user": "italic",
-    "expected said": "green",
-    "expected call": "green",
-    "expected answer": "green",
-    "said": "dim",
-    "detail": "dim",
-}
 _VERDICT_STYLE: Mapping[str, str] = {
     "passed": "bold green",
     "failed": "bold red",
     "inconclusive": "bold yellow",
     "invalid": "bold red",
 }
+_MOST_FILES = 10
+_MOST_FAILING_FILES = 5
+_MOST_EXAMPLES = 3
+"""Cases that nothing explains, shown beside their expectation; then a line each up to _MOST_LISTED."""
+_MOST_LISTED = 10
+_MOST_PROBLEMS = 60
+_MOST_NAMES = 4
+_LONGEST_NAME = 200
+_LONGEST = 400
+"""Characters of one text of an example."""
+_STATUSES: Mapping[str, str] = {
+    "failed": "failed",
+    "errored": "not evaluated",
+    "not_run": "not run",
+    "quarantined": "quarantined",
+    "passed": "passed",
+}
+"""In the order of their columns."""
 
 
-def console(report: RunReport, *, width: int = 100, color: bool = False, files: Mapping[str, str] | None = None) -> str:
+def console(
+    report: RunReport,
+    *,
+    width: int = 100,
+    color: bool = False,
+    files: Mapping[str, str] | None = None,
+    verbose: bool = False,
+) -> str:
     """The result as text.
 
     Args:
         report: The report.
         width: Columns of the terminal, at least 40.
         color: Whether to write ANSI colours.
-        files: Paths of written files by what they are (`summary`, `JUnit`, ...), named at the end.
+        files: Paths of written files by what they are (`report`, `results`, ...).
+        verbose: Whether to show all numbers, notices and paths.
 
     Returns:
         Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
     """
-    return printed(_blocks(report, files or {}), width=width, color=color)
+    width, base, paths = max(width, 40), grouping.base_comparison(report), files or {}
+    blocks = _invalid(report, base, paths)
+    if report.verdict != "invalid":
+        blocks = _blocks(report, base, paths, width, verbose=verbose)
+    return printed(_spaced(blocks), width=width, color=color)
 
 
-def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
-    yield ""
-    yield from overview(report)
-    yield ""
-    base = grouping.base_comparison(report)
+def _spaced(blocks: Iterator[RenderableType]) -> Iterator[RenderableType]:
+    """The same without two blank lines in a row."""
+    last: RenderableType = ""
+    for block in blocks:
+        if block or last:
+            yield block
+        last = block
+
+
+def _blocks(
+    report: RunReport, base: BaseComparison, files: Mapping[str, str], width: int, *, verbose: bool
+) -> Iterator[RenderableType]:
     groups = grouping.groups(report, base)
-    yield from _by_reason("not run", not_run_groups(report))
-    shown_cases = [
-        *groups.worse, *groups.failed, *groups.flaky, *groups.still, *groups.errored, *groups.quarantined
-    ]  # fmt: skip
-    shared = [cause for cause in causes(report, shown_cases) if len(cause.cases) > 1]
+    metrics = _metrics(report, base, width)
+    failing = [*groups.worse, *groups.failed]
+    if report.cases:
+        yield _files(report)
+    if not failing and not groups.errored:
+        yield from metrics
+    shared, left = shared_causes(report, failing, base.branch)
     for cause in shared:
-        yield from _cause(cause)
-    grouped = {case.case_id for cause in shared for case in cause.cases}
-    unhappy = [case for case in shown_cases if case.case_id not in grouped]
-    described = _MOST_DETAILED + _MOST_EXPLAINED
-    for case in unhappy[:_MOST_DETAILED]:
-        yield from _case(case, base)
-    for case in unhappy[_MOST_DETAILED:described]:
-        yield from _short_case(case)
-    for case in unhappy[described : described + _MOST_LISTED]:
-        yield _case_line(case)
-    yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - described - _MOST_LISTED, files)
+        yield from _cause(cause, base)
+    for error in causes(report, [case for case in left if has_cause(case)]):
+        yield from _error(error)
+    yield from _alone([case for case in left if not has_cause(case)], base, several=bool(shared))
+    for error in causes(report, groups.errored):
+        yield from _error(error)
+    yield from _not_run(report)
+    if failing or groups.errored:
+        yield ""
+        yield from metrics
+    yield from _remarks(report, base, groups)
+    if verbose:
+        yield ""
+        yield from base_comparison_lines(report, base)
+        yield from _all_metrics(report, base)
+        yield from _notes(report, files)
+    yield ""
+    yield from _ending(report, base, files, width)
+
+
+def _invalid(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -> Iterator[RenderableType]:
+    yield ""
     yield from _problems(report.problems)
-    yield from base_comparison_lines(report, base)
-    yield from _totals(report, base)
-    yield from _ending(report, base, files)
+    yield from _notes(report, files)
+    for reason in [*other_reasons(report, base), *report.warnings]:
+        yield styled(" ", (reason, ""))
+    yield styled((headline(report, base), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
 
 
-def _case_line(case: CaseReport) -> Text:
-    return styled(" ", mark(case), (short_name(case_name(case)), "bold"), "  ", (location(case.file, case.line), "dim"))
+def _notes(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
+    for notice in report.notices:
+        yield styled(" ", (notice, "dim"))
+    for name, path in files.items():
+        line = styled((f" {name:<{max(map(len, files))}}  ", "dim"), (path, ""))
+        line.no_wrap, line.overflow = True, "ignore"  # A path on two lines can't be opened.
+        yield line
 
 
-def _short_case(case: CaseReport) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-
-    yield _case_line(case)
-    for line in reason_lines(case, _REASONS):
-        yield Padding(_bullet(styled((shorten(line, 200), ""))), (0, 0, 0, 4))
-
-
-def _more(short: Sequence[CaseReport], left: int, files: Mapping[str, str]) -> Iterator[RenderableType]:
-    """How many cases are omitted, and where they are shown."""
-    if left > 0:
-        yield styled("   and ", (plural(left, "more case"), "bold"), " that did not pass")
-    if short and "summary" in files:
-        yield styled(("   Expected beside actual for all of them: ", "dim"), (files["summary"], ""))
-    if short:
+def _not_run(report: RunReport) -> Iterator[RenderableType]:
+    for reason, cases in not_run_groups(report):
         yield ""
+        yield styled(("- ", "dim"), (f"{plural(len(cases), 'case')} not run: {reason}", ""), (_names(cases), "dim"))
 
 
-def _by_reason(what: str, groups: Iterable[tuple[str, Sequence[CaseReport]]]) -> Iterator[RenderableType]:
-    for reason, cases in groups:
-        names = listed([case_name(case) for case in cases], 5)
-        yield styled(
-            " ", ("- ", "dim"), (f"{plural(len(cases), 'case')} {what}: ", ""), (reason, ""), (f" ({names})", "dim")
-        )
-        yield ""
-
-
-_MOST_NAMES = 10
-
-
-def _cause(cause: Cause) -> Iterator[RenderableType]:
-    """A cause of several cases, once."""
-    from rich.padding import Padding
-    from rich.rule import Rule
-
-    sign, style = mark(cause.cases[0])
-    title = styled((f"{sign}{plural(len(cause.cases), 'case')} ", style), (cause.kind, "bold"))
-    yield Rule(title, align="left", style=style.split()[-1], characters="─")
-    where = f" at {location(cause.file, cause.line)}" if cause.file else ""
-    yield Padding(styled((cause.message, "bold"), (where, "cyan")), (0, 0, 0, 2))
-    if cause.hint:
-        yield Padding(_bullet(styled((cause.hint, ""))), (0, 0, 0, 4))
-    yield Padding(styled((listed([case_name(case) for case in cause.cases], _MOST_NAMES), "")), (0, 0, 0, 2))
-    if cause.log:
-        yield Padding(_log(cause.log), (0, 0, 0, 2))
-    yield ""
-
-
-def _case(case: CaseReport, base: BaseComparison) -> Iterator[RenderableType]:
-    from rich.rule import Rule
-
-    sign, style = mark(case)
-    word = failed_word(case) if case.status == "failed" else case.status
-    since, evidence = grouping.change_label(case, base)
-    title = styled(
-        (f"{sign}{word} ", style),
-        (short_name(case_name(case)), "bold"),
-        (f" · {since}" if since else "", style),
-        "  ",
-        (location(case.file, case.line), "cyan"),
-    )
-    yield Rule(title, align="left", style=style.split()[-1], characters="─")
-    if evidence:
-        yield styled("  ", (evidence, ""))
-    view = case_view(case, turns=_MOST_TURNS)
-    notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
-    for finding in findings(case) if view is None else view.findings:
-        yield from _finding(finding, base_note(finding, notes))
-    if view is not None:
-        yield from _turns(view)
-    yield ""
-
-
-def _finding(finding: Finding, on_base: str) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-
-    yield Padding(styled((finding.summary, "bold"), (on_base, "")), (0, 0, 0, 2))
-    for line in finding.lines[:_MOST_LINES]:
-        yield Padding(_bullet(styled((line, ""))), (0, 0, 0, 4))
-    if len(finding.lines) > _MOST_LINES:
-        yield Padding(styled((f"· and {len(finding.lines) - _MOST_LINES} more", "dim")), (0, 0, 0, 4))
-    if finding.log:
-        yield Padding(_log(_end(finding.log)), (0, 0, 0, 2))
-
-
-def _turns(view: CaseView) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-
-    for turn in view.turns:
-        yield Padding(styled((view.title(turn), "bold")), (0, 0, 0, 2))
-        yield Padding(turn_table(turn), (0, 0, 0, 4))
-    if view.turns_left_out:
-        yield Padding(styled((f"and {plural(view.turns_left_out, 'more turn')}", "dim")), (0, 0, 0, 4))
-
-
-def turn_table(turn: TurnView, *, whole: bool = False) -> Table:
-    """A turn as a table of labels and texts, which wrap in their column; `whole` omits nothing."""
+def _files(report: RunReport) -> Table:
+    """A line for each file, the worst first: how many cases of it have which result."""
     from rich.table import Table
 
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    some = rows(turn, text=_ALL, code=_ALL, steps=_ALL, details=_ALL) if whole else rows(turn, text=1_000, code=500)
-    for row in some:
-        style = "red" if row.wrong else _ROW_STYLE.get(row.kind, "")
-        grid.add_row(LABELS[row.kind], plain(row.text, style) if whole else _cell(row.text, style))
-    return grid
+    counts: dict[str, Counter[str]] = {}
+    for case in report.cases:
+        counts.setdefault(case.file, Counter())[case.status] += 1
+    statuses = [status for status in _STATUSES if any(count[status] for count in counts.values())]
+    ordered = sorted(counts.items(), key=lambda item: (item[1]["passed"] - item[1].total(), -item[1].total()))
+    bad = [item for item in ordered if item[1]["passed"] < item[1].total()]
+    good = ordered[len(bad) :]
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(overflow="fold", ratio=1)
+    for _ in statuses:
+        table.add_column(justify="right", no_wrap=True)
 
+    def add(name: str, count: Mapping[str, int]) -> None:
+        cells = [f"{count[status]:,} {_STATUSES[status]}" if count[status] else "" for status in statuses]
+        styles = [MARKS[status][1] if status != "passed" else "" for status in statuses]
+        table.add_row(styled("  ", (name, "")), *(styled(cell) for cell in zip(cells, styles, strict=True)))
 
-def _bullet(line: Text, bullet: str = "·") -> Table:
-    """A line whose continuation is indented."""
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column()
-    grid.add_column(overflow="fold")
-    grid.add_row(bullet, line)
-    return grid
-
-
-def _cell(value: str, style: str) -> Text:
-    lines = visible(shorten(value, 2_000)).strip("\n").split("\n")
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[: _MOST_LINES - 1], f"… {len(lines) - _MOST_LINES + 1} more lines"]
-    return plain("\n".join(lines) or EMPTY, style)
-
-
-def run_error_log(log: str) -> Table:
-    """A traceback or a log as a whole, in a frame."""
-    return _log(visible(log).strip("\n"))
-
-
-def _end(log: str) -> str:
-    """The end of a log, which says what happened."""
-    lines = visible(shorten(log, 8_000)).strip("\n").split("\n")
-    if len(lines) > _LONGEST_LOG:
-        lines = [f"… {len(lines) - _LONGEST_LOG} lines before", *lines[-_LONGEST_LOG:]]
-    return "\n".join(lines)
-
-
-def _log(log: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.ROUNDED, expand=True, border_style="dim", show_header=False)
-    table.add_column(overflow="fold")
-    table.add_row(plain(log, "dim"))
+    some = bad[: _MOST_FILES if len(bad) <= _MOST_FAILING_FILES + 1 else _MOST_FAILING_FILES] if bad else []
+    shown = some if bad and len(good) > 1 else (some + good)[: max(_MOST_FILES, len(some))]
+    for name, count in shown:
+        add(name, count)
+    left_bad = bad[len(some) :]
+    left_good = [item for item in good if item not in shown]
+    if left_bad:
+        one = all(count.total() - count["passed"] == 1 for _, count in left_bad)
+        what = "failing" if all(count["failed"] for _, count in left_bad) else "such"
+        each = f" with one {what} case each" if one else ""
+        add(f"and {plural(len(left_bad), 'more file')}{each}", _sum(left_bad))
+    if left_good:
+        add(f"and {plural(len(left_good), 'more file')}", _sum(left_good))
     return table
 
 
+def _sum(files: Sequence[tuple[str, Counter[str]]]) -> Counter[str]:
+    return sum((count for _, count in files), Counter[str]())
+
+
+def _metrics(report: RunReport, base: BaseComparison, width: int) -> list[RenderableType]:
+    """The metrics that gate, those that fail first: one line, or two if some fail."""
+    rows = [row for row in metric_rows(report) if row.gates and row.mean is not None]
+    was = {row.name: row for row in diff.delta_rows(report, base.comparison)} if base.comparison is not None else {}
+    lines = [""]
+    most = 2 if any(row.failed for row in rows) else 1
+    for number, row in enumerate(sorted(rows, key=lambda row: not row.failed)):
+        before = was.get(row.name)
+        score = f"{before.base} → {before.now}" if before is not None and before.moved else row.score
+        text = f"{short_name(row.name)} {score} (needs {row.threshold})"
+        if lines[-1] and len(f"  {lines[-1]}   {text}") + 16 * (number < len(rows) - 1) > width:
+            if len(lines) == most:
+                lines[-1] += f"   and {len(rows) - number:,} more"
+                break
+            lines.append("")
+        lines[-1] += f"{'   ' * bool(lines[-1])}{text}"
+    return [_indented(styled((line, ""))) for line in lines if line]
+
+
+def _all_metrics(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
+    if base.comparison is not None:
+        yield delta_table(diff.delta_rows(report, base.comparison), base.branch)
+        return
+    for row in metric_rows(report):
+        counts = f" (needs {row.threshold}), {row.failed:,} failed, {row.not_evaluated:,} not evaluated" * row.gates
+        yield styled("  ", (f"{short_name(row.name)} {row.score}{counts}", ""))
+
+
+def _cause(shared: SharedCause, base: BaseComparison) -> Iterator[RenderableType]:
+    sign, style = mark(shared.cases[0])
+    yield ""
+    count = f"{plural(len(shared.cases), 'case')}: "
+    yield _marked((sign, style), styled((count, style), (cause_sentence(shared.cause, base.branch), "bold")))
+    yield _indented(styled((cause_evidence(shared.cause, base.branch), "")))
+    if place := changed_here(shared.cause):
+        yield _indented(styled((place, "cyan")))
+    yield ""
+    yield from _example(shared.example)
+    others = [case for case in shared.cases if case is not shared.example.case]
+    if others:
+        yield styled("  also: ", (listed([short_name(case_name(case)) for case in others], _MOST_NAMES), ""))
+
+
+def _error(cause: Cause) -> Iterator[RenderableType]:
+    """An error that kept cases from being scored, once."""
+    sign, style = mark(cause.cases[0])
+    where = f"  {location(cause.file, cause.line)}" if cause.file else ""
+    yield ""
+    if len(cause.cases) == 1:
+        case = cause.cases[0]
+        name, place = short_name(case_name(case)), location(case.file, case.line)
+        yield styled((sign, style), (name, "bold"), (f"  {place}", "cyan"))
+        yield _indented(styled((cause.message, ""), (where, "cyan")))
+    else:
+        count = f"{plural(len(cause.cases), 'case')}: "
+        yield _marked((sign, style), styled((count, style), (cause.message, "bold"), (where, "cyan")))
+        yield _indented(styled((listed([short_name(case_name(case)) for case in cause.cases], _MOST_NAMES), "")))
+    if cause.hint and (cause.owner != "provider" or cause.no_key):  # Else the last line says it.
+        yield _indented(styled((cause.hint, "dim")))
+    for case in acted_before([cause]):
+        yield from _example(example_of(case))
+
+
+def _alone(cases: Sequence[CaseReport], base: BaseComparison, *, several: bool) -> Iterator[RenderableType]:
+    """The cases that no cause explains."""
+    if several and cases:
+        yield ""
+        yield styled((f"✗ {plural(len(cases), 'case')} with no shared cause", "bold red"))
+    for case in cases[:_MOST_EXAMPLES]:
+        label, evidence = grouping.change_label(case, base)
+        yield ""
+        yield from _example(example_of(case), label=": ".join(filter(None, (label, evidence))), marked=not several)
+    if len(cases) > _MOST_EXAMPLES:
+        yield ""
+    for case in cases[_MOST_EXAMPLES:_MOST_LISTED]:
+        difference = f"  {shorten(first_difference(case), 200)}"
+        yield _indented(_marked(mark(case), styled((short_name(case_name(case)), "bold"), (difference, ""))))
+    if len(cases) > _MOST_LISTED:
+        yield styled(f"  and {plural(len(cases) - _MOST_LISTED, 'more case')}")
+
+
+def _example(example: Example, *, label: str = "", marked: bool = False) -> Iterator[RenderableType]:
+    case = example.case
+    sign = mark(case) if marked else ("  ", "")
+    yield styled(sign, (short_name(case_name(case)), "bold"), "  ", (example_place(example), "cyan"))
+    if label:
+        yield _indented(styled((label, "")), 4)
+    if example.user:
+        yield _indented(styled((shorten(one_line(example.user), _LONGEST), "italic")), 4)
+    if example.sides:
+        yield _indented(_sides(example.sides), 4)
+    if example.left_out:
+        yield _indented(styled((f"and {plural(example.left_out, 'more line')}", "dim")), 4)
+    for line in example.remarks:
+        yield _indented(styled((line, "")), 4)
+
+
+def _sides(sides: Sequence[Side]) -> Table:
+    from rich.table import Table
+
+    table = Table.grid(expand=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(width=4, no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_row(styled(("expected", "dim")), "", styled(("now", "dim")))
+    for side in sides:
+        expected, now = (
+            plain(f"{lead} {shorten(text.strip(), _LONGEST)}".strip())
+            for lead, text in ((side.lead, side.expected), (side.now_lead, side.now))
+        )
+        table.add_row(expected, styled(("  ✗ " if side.wrong else "", "red")), now)
+    return table
+
+
+def _remarks(report: RunReport, base: BaseComparison, groups: grouping.Groups) -> Iterator[RenderableType]:
+    """What else a reader has to know before the verdict."""
+    if report.verdict != "passed" and (changed := agent_changes(report)):
+        yield styled("  changed in the agent: ", (changed, ""))
+    for cases, what in (
+        (groups.still, f"on {base.branch} too"),
+        (groups.flaky, f"in some runs, no more often than on {base.branch}"),
+    ):
+        if cases:
+            yield _indented(styled((f"{plural(len(cases), 'case')} failed {what}", ""), (_names(cases), "dim")))
+    if groups.better:
+        yield styled(("  better: ", "green"), (listed([case_name(case) for case in groups.better], _MOST_NAMES), ""))
+    severe = [problem for problem in report.problems if problem.severity != "notice"]
+    if severe:
+        yield ""
+        yield from _problems(severe)
+    baseline = report.baseline
+    missing = [diff.no_baseline_reason(baseline)] if baseline is not None and baseline.status != "found" else []
+    notes = base.comparison.notes[:_MOST_LISTED] if base.comparison is not None else []
+    for line in [*missing, *other_reasons(report, base), *notes]:
+        yield _indented(styled((line, "")))
+    for line in [*rule_sentences(report), *report.warnings]:
+        yield _indented(styled((line, "yellow")))
+
+
+def _names(cases: Sequence[CaseReport]) -> str:
+    return f": {listed([short_name(case_name(case)) for case in cases], _MOST_NAMES)}"
+
+
 def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
+    """Problems in files and settings, errors first."""
     styles = {"error": "bold red", "warning": "yellow", "notice": "dim"}
     order = list(styles)
-    for problem in sorted(problems, key=lambda problem: order.index(problem.severity))[:_MOST_LISTED]:
+    for problem in sorted(problems, key=lambda problem: order.index(problem.severity))[:_MOST_PROBLEMS]:
         where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
         yield styled(
             " ",
@@ -283,52 +373,65 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         )
         for line in (problem.hint or "").splitlines():
             yield styled("     ", (line, "dim"))
-    if len(problems) > _MOST_LISTED:
-        yield styled(f" and {plural(len(problems) - _MOST_LISTED, 'more problem')}")
+    if len(problems) > _MOST_PROBLEMS:
+        yield styled(f" and {plural(len(problems) - _MOST_PROBLEMS, 'more problem')}")
     if problems:
         yield ""
 
 
-def _totals(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
-    from rich import box
+def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+    """The verdict, the page and what to do next."""
+    from rich.text import Text
+
+    verdict = headline(report, base, brief=True)
+    page = styled((f"Page: {files['report']}" if "report" in files else "", ""))
+    page.no_wrap, page.overflow = True, "ignore"  # A path on two lines can't be opened.
+    line = styled((verdict, _VERDICT_STYLE[report.verdict]), (f" ({duration_text(report.duration)}).", ""))
+    if page and line.cell_len + page.cell_len + 3 <= width:
+        yield Text.assemble(line, "   ", page)
+    else:
+        yield line
+        if page:
+            yield page
+    steps = _commands(report, base, files)
+    if not steps and report.verdict != "passed":
+        steps = [f"Next: {next_text(next_step(report, base))}."]
+    together = "     ".join(steps)
+    for step in [together] if steps and len(together) + 2 <= width else steps:
+        yield _indented(styled((step, "")))
+
+
+def _commands(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -> list[str]:
+    """The commands to go on with."""
+    if report.verdict == "inconclusive" and any("--resume" in notice for notice in report.notices):
+        left = report.totals.errored + report.totals.not_run
+        return [f"Run only {'this one' if left == 1 else f'these {left:,}'} again: {command_of(report)} --resume"]
+    groups = grouping.groups(report, base)
+    failing = [*groups.worse, *groups.failed, *groups.still]
+    folder = files.get("results", "").rpartition("/")[0]
+    if report.verdict != "failed" or not failing:
+        return []
+    ids = {case.case_id: case for case in failing}
+    examples = [case for cause in report.causes if (case := ids.get(cause.example.case_id)) is not None]
+    name = next(iter([*examples, *failing])).eval_id
+    where = f" {shlex.quote(folder)}" if folder not in {"", "agent-eval-results"} else ""
+    shown = f" {shlex.quote(name)}" if one_line(name) == name and len(name) <= _LONGEST_NAME else ""
+    accept = [f"If the new behaviour is right: agent-eval accept{where}"] if can_accept(report, base) else []
+    return [f"Look: agent-eval show{where}{shown}", *accept]
+
+
+def _marked(sign: tuple[str, str], line: Text) -> Table:
+    """A line behind a symbol, which wraps beside it."""
     from rich.table import Table
 
-    rows = metric_rows(report)
-    if rows and base.comparison is not None:
-        yield delta_table(diff.delta_rows(report, base.comparison), base.branch)
-        return
-    if not rows:
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
-    table.add_column("metric", overflow="fold")
-    for name in ("mean", "needs", "passed", "failed", "not evaluated"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        gates = row.gates
-        table.add_row(
-            styled((row.name, "" if gates else "dim")),
-            row.score,
-            row.threshold,
-            f"{row.passed:,}" if gates else "",
-            styled((f"{row.failed:,}", "bold red" if row.failed else "")) if gates else "",
-            styled((f"{row.not_evaluated:,}", "yellow" if row.not_evaluated else ""))
-            if gates or row.not_evaluated
-            else "",
-        )
-    yield table
+    table = Table.grid()
+    table.add_column(width=2, no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(styled(sign), line)
+    return table
 
 
-def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -> Iterator[RenderableType]:
-    for notice in report.notices:
-        yield styled(" ", (notice, "dim"))
-    for reason in other_reasons(report, base):
-        yield styled(" ", (reason, ""))
-    if files:
-        width = max(len(name) for name in files)
-        for name, path in files.items():
-            line = styled((f" {name:<{width}}  ", "dim"), (path, ""))
-            line.no_wrap, line.overflow = True, "ignore"  # A path on two lines can't be opened.
-            yield line
-    for warning in report.warnings:
-        yield styled(" ", (warning, "yellow"))
-    yield styled((headline(report, base), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
+def _indented(block: RenderableType, columns: int = 2) -> RenderableType:
+    from rich.padding import Padding
+
+    return Padding(block, (0, 0, 0, columns))

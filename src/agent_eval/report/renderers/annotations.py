@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import listed, plural, shorten, without_commands, workflow_command
-from agent_eval.report.phrases import headline
+from agent_eval.report.phrases import cause_evidence, cause_line, cause_sentence, changed_here, headline
 from agent_eval.report.views import (
     BaseComparison,
     Cause,
@@ -25,6 +25,7 @@ from agent_eval.report.views import (
     reason_lines,
     visible,
 )
+from agent_eval.report.views.examples import SharedCause, shared_causes
 from agent_eval.results import CaseReport, ProblemReport, RunReport
 
 MOST_PER_TYPE = 10
@@ -99,11 +100,14 @@ def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
         (groups.quarantined, "warning", "is quarantined"),
     ]
     for cases, level, what in sections:
-        shared = [cause for cause in causes(report, cases) if len(cause.cases) > 1]
+        found, left = shared_causes(report, cases, base.branch)
+        for item in found:
+            yield _shared_annotation(item, level, base)
+        shared = [cause for cause in causes(report, left) if len(cause.cases) > 1]
         for cause in shared:
             yield _cause_annotation(cause, level)
         grouped = {case.case_id for cause in shared for case in cause.cases}
-        for case in cases:
+        for case in left:
             if case.case_id not in grouped:
                 yield _case_annotation(
                     case, "warning" if case.status == "passed" else level, _what(case, what, base), base
@@ -123,6 +127,21 @@ def _what(case: CaseReport, what: str, base: BaseComparison) -> str:
     if word in {"a new case", "a changed case"}:
         return f"{failed} ({word})"
     return f"{failed}, {word}" if word and not word.startswith(("always", "sometimes")) else word or failed
+
+
+def _shared_annotation(shared: SharedCause, level: Level, base: BaseComparison) -> _Annotation:
+    """One annotation for what several cases share: at the line that the pull request changes, else at its example."""
+    cause, example = shared.cause, shared.example.case
+    place = next(iter(cause.changed_here), None)
+    names = listed([case_name(case) for case in shared.cases], _MOST_NAMES)
+    lines = [cause_sentence(cause, base.branch), cause_evidence(cause, base.branch), changed_here(cause), names]
+    return _Annotation(
+        level=level,
+        title=f"{plural(len(shared.cases), 'case')}: {cause_line(cause)}",
+        message="\n".join(one_line(line) for line in lines if line),
+        file=example.file if place is None else place.file,
+        line=example.line if place is None else place.first,
+    )
 
 
 def _cause_annotation(cause: Cause, kind: Level) -> _Annotation:

@@ -117,16 +117,3 @@ def _place(traceback: str, agent: str) -> tuple[str | None, int | None]:
     """The innermost line of a traceback that is the agent's own."""
     frames = frames_of(traceback, agent)
     return (frames[-1].file, frames[-1].line) if frames else (None, None)
-
-
-def error_examples(causes: Sequence[Cause]) -> list[CaseReport]:
-    """For each error of a run, the first case, if its conversation is recorded.
-
-    The conversation doesn't explain why a judge or a budget failed, so these have no example.
-    """
-    firsts = (cause.cases[0] for cause in causes if cause.owner)
-    return [
-        case
-        for case in firsts
-        if case.conversation is not None and any(turn.steps or turn.answer for turn in case.conversation.turns)
-    ]

@@ -220,13 +220,8 @@ _SIDE = 90
 """Characters of an expected or an actual answer in one line."""
 
 
-def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
-    """The one line that says most about why a case did not pass.
-
-    Args:
-        case: The case.
-        without_answer: Omit the answer, which the text shows once for several cases.
-    """
+def first_difference(case: CaseReport) -> str:
+    """The one line that says most about why a case did not pass."""
     listed = findings(case)
     if not listed:
         return ""
@@ -238,7 +233,7 @@ def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
     if not compares_answers(first.subject):
         return first.first or next(iter(first.lines), first.summary)
     expected, actual = (_quoted(side) for side in (turn.expected, turn.actual))
-    return f"{which}expected {expected}" + ("" if without_answer else f", got {actual}")
+    return f"{which}expected {expected}, got {actual}"
 
 
 def compares_answers(metric: str) -> bool:
@@ -249,14 +244,3 @@ def compares_answers(metric: str) -> bool:
 def _quoted(value: str) -> str:
     text = " ".join(value.split())
     return f"“{shorten(text, _SIDE)}”" if text else "no text"
-
-
-def common_answers(cases: Sequence[CaseReport]) -> list[tuple[str, list[CaseReport]]]:
-    """Wrong answers that two or more cases share; the most common first."""
-    cases_by_answer: dict[str, list[CaseReport]] = {}
-    for case in cases:
-        for finding in findings(case)[:1]:
-            if finding.turns and compares_answers(finding.subject):
-                cases_by_answer.setdefault(finding.turns[0].evidence.actual, []).append(case)
-    groups = [(answer, members) for answer, members in cases_by_answer.items() if len(members) > 1]
-    return sorted(groups, key=lambda group: -len(group[1]))[:3]

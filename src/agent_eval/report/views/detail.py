@@ -13,17 +13,13 @@ class Detail:
     """How much to show. Counts are of cases, lengths of characters."""
 
     explained: int
-    """Cases with the lines that say why they did not pass."""
-    detailed: int
-    """Of those, cases with their turns."""
+    """Cases with a turn that shows why they did not pass."""
     listed: int
     """Rows of every other list."""
     side: int
     """Length of an expected or an actual text."""
     log: int
     """Length of a traceback with its log."""
-    turns: int
-    """Turns of a case."""
     name: int = 200
     """Length of a name and of a line of an explanation; a message may have three times that."""
 

@@ -204,24 +204,17 @@ class MetricMove:
     now: str
     base: str
     needs: str
-    moved: bool
 
 
 def metric_moves(report: RunReport, comparison: ComparisonReport) -> list[MetricMove]:
-    """The gating metrics that got worse, then the unchanged ones; empty if none got worse."""
+    """The gating metrics that got worse."""
     compared = {metric.name: metric for metric in comparison.metrics}
     lower = {metric.name for case in report.cases for metric in case.metrics if metric.direction == "lower"}
-    worse, same = [], []
+    worse = []
     for row in delta_rows(report, comparison):
         if row.name is None or not row.gates or row.name not in compared:
             continue
         delta = compared[row.name].score.delta
-        if delta is None:
-            continue
-        drop = delta if row.name in lower else -delta
-        move = MetricMove(name=row.name, now=row.now, base=row.base, needs=row.needs, moved=drop >= _LEAST_MOVE)
-        if move.moved:
-            worse.append(move)
-        elif abs(delta) < _LEAST_MOVE:
-            same.append(move)
-    return [*worse[:_MOST_MOVES], *same[:_MOST_MOVES]] if worse else []
+        if delta is not None and (delta if row.name in lower else -delta) >= _LEAST_MOVE:
+            worse.append(MetricMove(name=row.name, now=row.now, base=row.base, needs=row.needs))
+    return worse[:_MOST_MOVES]

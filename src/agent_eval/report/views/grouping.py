@@ -49,6 +49,8 @@ class BaseComparison:
     """Cases that differ from the base branch, by id."""
     statistics: Sequence[str] = ()
     """Statistical details of the whole suite."""
+    blocking: Set[str] = frozenset()
+    """Ids of the cases that block, each by itself."""
 
 
 def base_comparison(report: RunReport) -> BaseComparison:
@@ -65,6 +67,7 @@ def base_comparison(report: RunReport) -> BaseComparison:
         runs={item.case_id: item for item in decision.runs} if decision is not None else {},
         changes={case.case_id: case for case in comparison.cases} if comparison is not None else {},
         statistics=suite_lines(decision, branch) if decision is not None else (),
+        blocking=frozenset(report.blocking),
     )
 
 
@@ -129,9 +132,17 @@ def _always_fails(case: CaseReport, base: BaseComparison) -> bool:
 
 
 def is_suspected(case: CaseReport, base: BaseComparison) -> bool:
-    """Whether a case is a suspected regression."""
+    """Whether a case is a suspected regression: also one that was never run again, since another had decided.
+
+    A case that blocks by itself, e.g. because the agent raised an error, is more than that.
+    """
     significance = base.significance.get(case.case_id)
-    return significance is not None and significance.kind == "suspected regression"
+    if case.case_id in base.blocking:
+        return False
+    if significance is not None and significance.kind:
+        return significance.kind == "suspected regression"
+    comparison = base.changes.get(case.case_id)
+    return base.decided and comparison is not None and comparison.change == "newly_failing"
 
 
 def is_flaky(case: CaseReport, base: BaseComparison) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class Links:
     """Names of the artifacts that hold everything."""
     report_url: str | None = None
     """The uploaded report.html, which opens one case at `#case=ID`."""
+    pull_request: int | None = None
+    """Its number, for links into its diff."""
 
     def own(self, url: str | None) -> str | None:
         """The address if it is one of the repository's; None for every other."""
@@ -57,12 +60,24 @@ class Links:
             return None
         return f"{self.server_url.rstrip('/')}/{self.repository}/commit/{sha}"
 
-    def case_url(self, case_id: str) -> str | None:
-        """The page of a case in the report; None if the report has no address or the id is too long for one."""
+    def change_url(self, file: str, line: int | None) -> str | None:
+        """A line of a file in the diff of the pull request; None without one."""
+        if self.pull_request is None or self.line_url(file, line) is None:
+            return None
+        if not self.server_url or not _REPOSITORY.fullmatch(self.repository):
+            return None
+        anchor = hashlib.sha256(visible(file).encode()).hexdigest() + (f"R{line}" if line is not None else "")
+        return f"{self.server_url.rstrip('/')}/{self.repository}/pull/{self.pull_request}/files#diff-{anchor}"
+
+    def case_url(self, case_id: str, turn: int | None = None) -> str | None:
+        """The page of a case in the report, or of its turn (0-based); None if the report has no address or the id is
+        too long for one.
+        """
         report = self.own(self.report_url)
         if report is None or len(case_id) > LONGEST_PATH:
             return None
-        return f"{report.partition('#')[0]}#case={quote(visible(case_id), safe='')}"
+        of_turn = f"&turn={turn + 1}" if turn is not None else ""
+        return f"{report.partition('#')[0]}#case={quote(visible(case_id), safe='')}{of_turn}"
 
     def line_url(self, file: str | None, line: int | None) -> str | None:
         """The page of a line of a file; None if that is unknown or the path is not a plain one."""
@@ -82,6 +97,10 @@ class Reference:
     file: str | None = None
     line: int | None = None
     case_id: str | None = None
+    turn: int | None = None
+    """0-based."""
+    changed: bool = False
+    """Whether the pull request changes the line: the link leads to its diff."""
 
 
 def case_reference(case: CaseReport, detail: Detail) -> Reference:

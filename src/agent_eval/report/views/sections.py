@@ -9,8 +9,8 @@ from typing import Any
 from agent_eval.core.text import shorten
 from agent_eval.report.views import diff, digest, grouping
 from agent_eval.report.views._causes import Cause
-from agent_eval.report.views._findings import cases_with_low_turns, common_answers, first_difference
-from agent_eval.report.views.cases import log_text
+from agent_eval.report.views._findings import cases_with_low_turns, first_difference, reason_lines
+from agent_eval.report.views._visible import visible
 from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.grouping import NO_NAME, BaseComparison
 from agent_eval.report.views.links import Links, case_reference, file_reference, known_commit
@@ -36,6 +36,7 @@ def metrics_section(report: RunReport, base: BaseComparison, detail: Detail) -> 
     if not any(row.mean is not None for row in means):
         means = []  # Nothing was measured: the headline says all that a table could.
     compared = diff.delta_rows(report, comparison) if comparison is not None and means else []
+    compared = [row for row in compared if row.moved or row.failed or row.not_evaluated or row.note]
     notes = comparison.notes[: detail.listed] if comparison is not None else []
     return {
         "cut": detail.shorten,
@@ -43,8 +44,8 @@ def metrics_section(report: RunReport, base: BaseComparison, detail: Detail) -> 
         "unevaluated": any(row.not_evaluated for row in compared),
         "deltas": [row for row in compared if row.gates][: most + 1],
         "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
-        "means": [row for row in means if row.gates][:most],
-        "informational": [] if compared else [row for row in means if not row.gates][: min(detail.listed, 20)],
+        "means": [row for row in means if row.gates and comparison is None][:most],
+        "informational": [row for row in means if not row.gates and comparison is None][: min(detail.listed, 20)],
         "notes": [detail.shorten_message(note) for note in notes],
         "base_runs": comparison.base_records if comparison is not None else 1,
         "spending": diff.spending(report, comparison, base.branch),
@@ -68,27 +69,18 @@ def failures_table(
         most: Rows.
     """
     shown = cases[: min(most, max(detail.listed, 0))]
-    common = common_answers(cases)
-    answered = {case.case_id for _, members in common for case in members}
-    answers = [
-        (len(members), len(members) == len(cases), detail.shorten(" ".join(answer.split())))
-        for answer, members in common
-    ]
     return {
-        "rows": [_failure_row(report, case, base, detail, answered=case.case_id in answered) for case in shown],
+        "rows": [_failure_row(report, case, base, detail) for case in shown],
         "more": len(cases) - len(shown),
         "branch": _column_title(base) if base.comparison is not None else "",
-        "answers": answers if detail.listed else [],
     }
 
 
-def _failure_row(
-    report: RunReport, case: CaseReport, base: BaseComparison, detail: Detail, *, answered: bool
-) -> dict[str, Any]:
+def _failure_row(report: RunReport, case: CaseReport, base: BaseComparison, detail: Detail) -> dict[str, Any]:
     here, there = grouping.run_counts(report, case, base)
     suspected = grouping.is_suspected(case, base)
     significance = base.significance.get(case.case_id)
-    difference = first_difference(case, without_answer=answered)
+    difference = first_difference(case)
     if case.status == "passed" and significance is not None:  # It passes, with a score that got worse.
         difference = significance.evidence
     return {
@@ -101,20 +93,26 @@ def _failure_row(
     }
 
 
-def causes_section(causes: Sequence[Cause], detail: Detail) -> list[dict[str, Any]]:
-    """Each cause once, with its cases. The first three that have a log show it."""
-    logged = [cause for cause in causes if cause.log][:3]
-    return [_cause(cause, detail, logged=cause in logged) for cause in causes[: detail.listed]]
+def causes_section(causes: Sequence[Cause], detail: Detail, *, hints: bool = True) -> list[dict[str, Any]]:
+    """Each error once, with its cases. The first three of the agent show their log: a library's explains nothing.
+
+    Args:
+        causes: The errors.
+        detail: How much to show.
+        hints: Whether to say what to do about them; what a provider needs, the text says at its top.
+    """
+    logged = [cause for cause in causes if cause.log and cause.owner == "agent"][:3]
+    return [_cause(cause, detail, logged=cause in logged, hint=hints) for cause in causes[: detail.listed]]
 
 
-def _cause(cause: Cause, detail: Detail, *, logged: bool) -> dict[str, Any]:
+def _cause(cause: Cause, detail: Detail, *, logged: bool, hint: bool) -> dict[str, Any]:
     names = [case_reference(case, detail) for case in cause.cases[:_MOST_NAMES]]
     return {
         "count": len(cause.cases),
         "message": detail.shorten_message(cause.message),
         "kind": detail.shorten(cause.kind),
         "place": file_reference(cause.file, cause.line),
-        "hint": detail.shorten_message(cause.hint),
+        "hint": detail.shorten_message(cause.hint) if hint and (cause.owner != "provider" or cause.no_key) else "",
         "names": names,
         "more": len(cause.cases) - len(names),
         "log": log_text(cause.log, detail) if logged else "",
@@ -228,7 +226,7 @@ def _case_statistics(cases: Iterable[CaseReport], base: BaseComparison, detail: 
         for case in cases
         if details.get(case.case_id)
     ]
-    return statistics[: detail.listed]
+    return statistics[: min(detail.listed, _MOST_NAMES)]
 
 
 def _baseline(baseline: BaselineReport, detail: Detail, links: Links) -> dict[str, Any]:
@@ -254,3 +252,48 @@ def _day(timestamp: float) -> str:
         return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d")
     except (OverflowError, ValueError, OSError):
         return "at an unknown time"
+
+
+def log_text(log: str, detail: Detail) -> str:
+    """The end of a traceback or a log, which says what happened."""
+    shown = visible(log[-detail.log * 2 :]).strip("\n") if detail.log else ""
+    return shown if len(shown) <= detail.log else "…" + shown[len(shown) - detail.log :]
+
+
+def listed_cases(cases: Sequence[CaseReport], base: BaseComparison, detail: Detail) -> dict[str, Any] | None:
+    """Cases for a table with a line for each; None if there are none."""
+    if not cases:
+        return None
+    return {
+        "cases": [_line(case, base, detail) for case in cases[: detail.listed]],
+        "more": max(len(cases) - detail.listed, 0),
+        "count": len(cases),
+    }
+
+
+def _line(case: CaseReport, base: BaseComparison, detail: Detail) -> dict[str, Any]:
+    _, evidence = grouping.change_label(case, base)
+    notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
+    why = reason_lines(case, 1, notes)
+    return {
+        "case": case_reference(case, detail),
+        "mark": case.status,
+        "evidence": detail.shorten(evidence),
+        "why": shorten(why[0], detail.name) if why else "",
+    }
+
+
+def named_cases(cases: Sequence[CaseReport], detail: Detail) -> dict[str, Any] | None:
+    """Cases of which only the names are shown; None if there are none."""
+    if not cases:
+        return None
+    names = [detail.shorten(digest.case_name(case)) for case in cases[: detail.listed]]
+    return {"names": names, "more": len(cases) - len(names)}
+
+
+def cases_by_reason(groups: Sequence[tuple[str, list[CaseReport]]], detail: Detail) -> list[tuple[str, int, list[str]]]:
+    """Reasons with the number of their cases and the first names."""
+    return [
+        (detail.shorten(reason), len(cases), [detail.shorten(digest.case_name(case)) for case in cases[:5]])
+        for reason, cases in groups[: detail.listed]
+    ]

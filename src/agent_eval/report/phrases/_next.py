@@ -1,0 +1,278 @@
+"""What to do about a result: the second line of a comment, the last one on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_eval.core.text import first_line, listed, plural, shorten
+from agent_eval.forge import ACCEPT_RULES
+from agent_eval.gate.caveats import NO_SECRETS
+from agent_eval.gate.rule_effects import CASES_REMOVED
+from agent_eval.report.phrases._causes import place_text
+from agent_eval.report.phrases._headline import is_for_merge
+from agent_eval.report.views import NEVER_RAN, Reference, causes, has_cause
+from agent_eval.report.views.digest import case_name, with_status
+from agent_eval.report.views.grouping import BaseComparison, change_counts, groups
+from agent_eval.report.views.links import file_reference
+from agent_eval.report.views.rule_changes import base_name
+from agent_eval.results import (
+    NOT_COMPARED,
+    SHARD_MISSING,
+    WITHOUT_KEY,
+    CaseReport,
+    Place,
+    RemovedCases,
+    RuleChangesReport,
+    RunReport,
+)
+
+_OUTAGE = "provider-unavailable"
+_MOST_PLACES = 3
+_MOST_FILES = 2
+_NAME = 200
+_ACCEPT = "If the new behaviour is right: `agent-eval accept`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToRun:
+    """Words that lead to the run, where somebody can start or approve it again."""
+
+    text: str
+
+
+Step = str | Reference | ToRun
+"""A part of a sentence."""
+
+_AGAIN = ToRun(text="run the failed job again")
+_FOR_NOTHING = "Nothing in this pull request caused it"
+_REMEDIES: Mapping[str, str] = {
+    "run-timeout": "raise `run-timeout`",
+    "budget": "raise the budget",
+    WITHOUT_KEY: "give the job a model key",
+    "no-key": "give the run a model key that works",
+    "judge-no-credentials": "give the job a model key",
+    "simulator-no-credentials": "give the job a model key",
+    "judge-invalid-request": "fix `judge-model` or its key",
+    "simulator-invalid-request": "fix the model of the simulated user or its key",
+    "judge-replay-miss": "record the judge's replies again",
+    "simulator-replay-miss": "record the simulated user's replies again",
+    "tool-not-recorded": "record its tools again",
+    "tool-tape-missing": "record its tools (`--tools record`)",
+    "tool-tape-stale": "record its tools again",
+    "tool-not-replayable": "set `replay = false` for the tool",
+    "fail-fast": "fix the case that failed: `fail-fast` ended the run",
+}
+"""What to do about cases without a result, by the cause. For every other cause: run the job again."""
+
+
+def next_step(report: RunReport, base: BaseComparison) -> list[Step]:
+    """What to do next, in one or two sentences without the last full stop.
+
+    Args:
+        report: The report.
+        base: The comparison with the base branch.
+    """
+    match report.verdict:
+        case "invalid":
+            return list(_fix_problems(report))
+        case "inconclusive":
+            return list(_undecided(report))
+        case "failed":
+            return list(_failed(report, base))
+    return list(_passed(report, base))
+
+
+def next_text(steps: Sequence[Step]) -> str:
+    """The same as plain text."""
+    return "".join(step if isinstance(step, str) else step.text for step in steps)
+
+
+def can_accept(report: RunReport, base: BaseComparison) -> bool:
+    """Whether cases fail by what the agent did, so that it may be the new expectation."""
+    sorted_out = groups(report, base)
+    return any(case.status == "failed" and not has_cause(case) for case in [*sorted_out.worse, *sorted_out.failed])
+
+
+def _fix_problems(report: RunReport) -> Iterator[Step]:
+    errors = [problem for problem in report.problems if problem.severity == "error"]
+    if not errors:
+        yield _AGAIN
+        return
+    place = next((problem for problem in errors if problem.file), errors[0])
+    yield "fix "
+    yield _at(place.file or None, place.line)
+    if len(errors) > 1:
+        yield f" and {plural(len(errors) - 1, 'other error')}, listed below"
+
+
+def _undecided(report: RunReport) -> Iterator[Step]:
+    codes = {reason.code for reason in report.reasons}
+    if NO_SECRETS in codes:
+        yield from _without_secrets(report)
+        return
+    unjudged = [*with_status(report, "errored"), *with_status(report, "not_run")]
+    if unjudged:
+        yield from _about_unjudged(report, unjudged)
+    elif "recorded-answers" in codes:
+        yield "record the answers again, or use `gate: thresholds`"
+    elif "thin-base" in codes:
+        yield "run the base branch more often, then "
+        yield _AGAIN
+    elif report.decision is not None and report.decision.outcome == "inconclusive" and _OUTAGE not in codes:
+        yield "compare the answers below. If the new one is wrong, fix it; if not, "
+        yield ToRun(text="run the job again")
+    else:
+        yield _again(report)
+
+
+def _without_secrets(report: RunReport) -> Iterator[Step]:
+    if next(reason for reason in report.reasons if reason.code == NO_SECRETS).data.get("is_fork", True):
+        yield "a maintainer reads the diff and then "
+        yield ToRun(text="approves the run with secrets")
+        yield " (how: page “Forks” of the documentation). For the author: nothing"
+    else:
+        yield "add the model key to Dependabot's secrets, then "
+        yield _AGAIN
+
+
+def _again(report: RunReport) -> Step:
+    return _AGAIN if is_for_merge(report) else "run it again"
+
+
+def _about_unjudged(report: RunReport, unjudged: Sequence[CaseReport]) -> Iterator[Step]:
+    found = causes(report, unjudged)
+    codes = ["no-key" if cause.no_key else cause.kind for cause in found for _ in cause.cases]
+    codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
+    common = max(codes, key=codes.count)
+    if common in _REMEDIES:
+        yield _REMEDIES[common]
+    else:
+        yield _again(report)
+    if is_for_merge(report) and any(cause.kind == common and cause.owner == "provider" for cause in found):
+        yield f". {_FOR_NOTHING}"
+
+
+def _failed(report: RunReport, base: BaseComparison) -> Iterator[Step]:
+    sorted_out = groups(report, base)
+    failing = [*sorted_out.worse, *sorted_out.failed]
+    first = report.reasons[0].code if report.reasons else ""
+    if first in {"run-ended-otherwise", SHARD_MISSING, NOT_COMPARED}:
+        yield _AGAIN
+        return
+    rules = report.rule_changes
+    if rules is not None and (first == CASES_REMOVED or (rules.only_here and rules.decides == "base")):
+        yield "restore the cases, " if first == CASES_REMOVED else "meet the base branch's rules, "
+        yield "or let a maintainer accept the change: "
+        yield _how_to_accept(report)
+        return
+    found = causes(report, failing)
+    dead = next((cause for cause in found if cause.kind in NEVER_RAN), None)
+    if dead is not None:
+        yield "fix "
+        yield _at(dead.file, dead.line)
+        return
+    places = _places(report, failing)
+    if places:
+        yield from _look_at(places)
+    elif failing or sorted_out.still:
+        case = [*failing, *sorted_out.still][0]
+        yield "look at "
+        yield _case(case)
+        if len(failing) > 1:
+            yield " first"
+    else:
+        yield "see the reason below" if len(report.reasons) > 1 else "fix what the first line says"
+    if can_accept(report, base):
+        yield f". {_ACCEPT}"
+
+
+def _case(case: CaseReport) -> Reference:
+    return Reference(text=shorten(case_name(case), _NAME), file=case.file, line=case.line, case_id=case.case_id)
+
+
+def _at(file: str | None, line: int | None) -> Step:
+    """A line to fix; without a file, the error that the text shows."""
+    shown = file_reference(file, line)
+    return "the error below" if shown is None else shown
+
+
+def _how_to_accept(report: RunReport) -> str:
+    if is_for_merge(report):
+        return f"set the label `{ACCEPT_RULES}` and start this job again"
+    return "set `rule-changes` to `report`"
+
+
+def _places(report: RunReport, cases: Sequence[CaseReport]) -> list[Place]:
+    """The places that the pull request changes, of the causes of these cases."""
+    ids = {case.case_id for case in cases}
+    places: list[Place] = []
+    for cause in report.causes:
+        for place in cause.changed_here[:1] if not ids.isdisjoint(cause.cases) else ():
+            if place not in places:
+                places.append(place)
+    return places[:_MOST_PLACES]
+
+
+def _look_at(places: Sequence[Place]) -> Iterator[Step]:
+    yield "look at "
+    for number, place in enumerate(places):
+        yield " and " if number and number == len(places) - 1 else ", " if number else ""
+        yield Reference(text=place_text(place), file=place.file, line=place.first, changed=True)
+    yield f", {'all ' if len(places) > 2 else 'both ' if len(places) == 2 else ''}changed here"
+
+
+def _passed(report: RunReport, base: BaseComparison) -> Iterator[Step]:
+    rules, sorted_out = report.rule_changes, groups(report, base)
+    if rules is not None and rules.only_here and rules.decides == "head":
+        yield from _loosened(rules)
+    elif gone := _gone(report, base):
+        yield from gone
+    elif report.gate == "advisory" and (sorted_out.worse or sorted_out.failed):
+        yield "look at the cases below before you merge"
+    elif sorted_out.worse:
+        yield "look at "
+        yield _case(sorted_out.worse[0])
+        yield ": it may be a regression"
+    elif any(reason.code != "unaffected" for reason in report.reasons):
+        yield "nothing has to be done, but this run does not show that the agent works"
+    else:
+        yield "nothing"
+        if report.baseline is not None and report.baseline.status == "fetch-failed":
+            yield ", but nothing was compared: see below"
+        if sorted_out.flaky:
+            flaky = plural(len(sorted_out.flaky), "case")
+            yield f". {flaky} failed in some runs, no more often than on {base.branch}"
+
+
+def _loosened(rules: RuleChangesReport) -> Iterator[Step]:
+    ways = {
+        f"set the label `{ACCEPT_RULES}`": f"remove the label `{ACCEPT_RULES}`",
+        "`rule-changes` is `report`": "set `rule-changes` to `block`",
+    }
+    way = next((way for accepted, way in ways.items() if accepted in rules.accepted), "do not merge")
+    size = len(rules.only_here)
+    these = "this case blocks" if size == 1 else f"these {size:,} cases block"
+    yield f"if the looser rules are not intended, {way}; by the rules of {base_name(rules)}, {these}"
+
+
+def _gone(report: RunReport, base: BaseComparison) -> list[Step]:
+    """Whether removed cases were removed on purpose; empty if none were."""
+    removed = report.rule_changes.removed if report.rule_changes is not None else []
+    count = sum(file.removed for file in removed)
+    if not count:
+        count = change_counts(base.comparison)["removed"] if base.comparison is not None else 0
+    if not count:
+        return []
+    whole = [file for file in removed if file.removed == file.base]
+    if removed and len(whole) == len(removed):
+        what = _files(whole) + (" was" if len(whole) == 1 else " were")
+    else:
+        what = plural(count, "case") + (f" of {_files(removed)}" if removed else "")
+        what += " was" if count == 1 else " were"
+    ends = "this check" if count == 1 else f"these {count:,} checks"
+    return [f"check that {what} removed on purpose. Merging ends {ends} for good"]
+
+
+def _files(files: Sequence[RemovedCases]) -> str:
+    return listed([f"`{first_line(file.file, _NAME)}`" for file in files], _MOST_FILES, "file")
