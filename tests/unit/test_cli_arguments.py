@@ -40,6 +40,12 @@ from agent_eval.settings import GROUPS, SETTINGS
         (["run", "--enable_features=X"], "agent-eval run [options]", "Set the variable ADK_ENABLE_NAME=1"),
         (["run", "--log_level", "debug"], "agent-eval run [options]", "`logs/` of the output directory"),
         (["export", "cozeloop", "--file", "f"], "agent-eval export cozeloop", "Give the files without a flag"),
+        (["run", "--agent-dir", "bot"], "agent-eval run [options]", "Use --agent DIRECTORY"),
+        (["run", "--agent-a2a-url=http://h"], "agent-eval run [options]", "Use --agent a2a:URL"),
+        (["run", "--evalset-file", "f"], "agent-eval run [options]", "Give the files without a flag"),
+        (["run", "--evaluator", "deepeval"], "agent-eval run [options]", "The criteria of test_config.json choose"),
+        (["run", "--volcengine-secret-key", "k"], "agent-eval run [options]", "AGENT_EVAL_JUDGE_API_KEY"),
+        (["uploadevalset", "--file", "f"], "agent-eval [-h]", "Did you mean `export cozeloop`?"),
         (
             ["export", "cozeloop", "f", "--cozeloop-workspace-id", "3"],
             "agent-eval export cozeloop",
