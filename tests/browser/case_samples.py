@@ -495,6 +495,7 @@ def trend_row(number: int, **more: Any) -> dict[str, Any]:
         "passed": 18 - number % 3,
         "failed": 2 + number % 3,
         "broke": 0,
+        "quarantined": 0,
         "unknown": 0,
         "means": {"tool_trajectory_avg_score": 0.9 - 0.01 * number},
     }

@@ -48,7 +48,7 @@ def test_trend__charts_and_table(visit: Visit, tmp_path: Path) -> None:
     assert len(rows) == 10
     low, high = wilson(16, 20)
     assert rows[1][1:] == [
-        *["20", "16", "4", "0", "0", "80.0%", "0.82"],
+        *["20", "16", "4", "0", "0", "0", "80.0%", "0.82"],
         "1.2 s",
         "4.5 s",
         "1,250",
@@ -96,12 +96,13 @@ def test_trend__one_point_has_no_line(visit: Visit, tmp_path: Path) -> None:
 
 
 def test_trend__a_crash_of_the_agent_lowers_the_pass_rate(visit: Visit, tmp_path: Path) -> None:
-    trend = {**samples.trend_of(3), "head": samples.trend_row(3, cases=4, passed=1, failed=1, broke=1, unknown=1)}
+    counts = {"cases": 5, "passed": 1, "failed": 1, "broke": 1, "quarantined": 1, "unknown": 1}
+    trend = {**samples.trend_of(3), "head": samples.trend_row(3, **counts)}
     page = trend_page(visit, tmp_path, trend)
 
     assert "pass rate 33.3%" in page.locator("figcaption").first.inner_text()
     first = page.locator("table", has_text="The same numbers, newest first").locator("tbody tr").first
     low, high = wilson(1, 3)
     cells = first.inner_text().split("\t")
-    assert cells[1:6] == ["4", "1", "1", "1", "1"]
+    assert cells[1:7] == ["5", "1", "1", "1", "1", "1"]
     assert cells[-1] == f"{low:.1%} to {high:.1%}"

@@ -279,6 +279,15 @@ def test_trend__a_row_says_what_was_measured_then() -> None:
     assert len(row.model_dump_json(exclude_defaults=True)) < 500
 
 
+def test_trend__has_the_pass_rate_of_the_report() -> None:
+    """A quarantined case that failed is no part of either."""
+    made = report(case("a", "1"), case("b", "0"), case("c", "0"), day=0)
+    made.cases[2].status = "quarantined"
+    [row] = history_of(made).trend
+    assert row.quarantined == 1
+    assert made.totals.pass_rate == row.passed / (row.passed + row.failed + row.broke) == 0.5
+
+
 def test_trend__it_outlives_the_columns_and_other_scoring_versions() -> None:
     days = [report(case("a", "1"), day=day) for day in range(KEEP_ROWS + 5)]
     history = history_of(*days, keep=1)

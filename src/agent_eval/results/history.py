@@ -78,6 +78,8 @@ class TrendRow(HistoryRecord):
     """Cases whose scores were too low, without those of `broke`."""
     broke: int = 0
     """Cases that did not pass and in which the agent failed."""
+    quarantined: int = 0
+    """Quarantined cases that did not pass: no part of the pass rate, as in `totals`."""
     unknown: int = 0
     """Cases that were not run, or not evaluated by all criteria."""
     means: dict[str, FiniteFloat] = Field(default_factory=dict)

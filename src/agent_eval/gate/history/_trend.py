@@ -32,6 +32,7 @@ def trend_row(report: RunReport, record: HistoryRecord) -> TrendRow:
         passed=words.count("passed"),
         failed=words.count("failed"),
         broke=words.count("broke"),
+        quarantined=words.count("quarantined"),
         unknown=words.count("unknown"),
         means=_means(report.cases),
         p50=_percentile(seconds, 0.5),
@@ -68,8 +69,8 @@ def suite_hash(cases: Sequence[CaseReport]) -> str:
 def _outcome(case: CaseReport) -> str:
     if case.status in {"errored", "not_run"}:
         return "unknown"
-    if case.status == "passed":
-        return "passed"
+    if case.status in {"passed", "quarantined"}:
+        return case.status
     scores = scores_by_run(case)
     broke = any(outcome_of(run, scores.get(run.run, {}), None) == BROKE for run in case.runs)
     return "broke" if broke else "failed"

@@ -59,7 +59,7 @@ def _row(facts: Facts, row: TrendRow) -> dict[str, Any]:
         "commit": shown(row.commit, 100),
         "run_url": facts.source.links.own(row.run_url),
         "time": number(row.recorded_at),
-        **{name: getattr(row, name) for name in ("cases", "passed", "failed", "broke", "unknown")},
+        **{name: getattr(row, name) for name in ("cases", "passed", "failed", "broke", "quarantined", "unknown")},
         "means": {shown(name, _NAME): number(mean) for name, mean in row.means.items()},
         **{name: number(getattr(row, name)) for name in ("p50", "p95", "tokens", "cost")},
         "suite": shown(row.suite, 100),

@@ -243,12 +243,12 @@ function trendTable(index, trend, rows) {
   const band = (/** @type {any} */ row) => wilsonInterval(row.passed, judgedCases(row))?.map(percentText).join(" to ") ?? "–";
   const line = (/** @type {any} */ row, /** @type {Child} */ name, /** @type {(chart: Chart) => number | null} */ read) => [
     name,
-    ...[row.cases, row.passed, row.failed, row.broke, row.unknown].map((count) => String(count ?? "–")),
+    ...[row.cases, row.passed, row.failed, row.broke, row.quarantined, row.unknown].map((count) => String(count ?? "–")),
     ...charts.map((chart) => chart.text(read(chart))),
     band(row),
   ];
   const past = rows.map((row, i) => line(row, serverLink(index, row.run_url, foreign(rowName(row))), (chart) => chart.values[i])).reverse();
   const head = trend.head ? [line(trend.head, "this run", (chart) => chart.head)] : [];
-  const columns = ["run", "cases", "passed", "failed", "crashed", "no result", ...charts.map((chart) => chart.title), "95% interval of the pass rate"];
+  const columns = ["run", "cases", "passed", "failed", "crashed", "quarantined", "no result", ...charts.map((chart) => chart.title), "95% interval of the pass rate"];
   return dataTable(columns, [...head, ...past], "The same numbers, newest first");
 }
