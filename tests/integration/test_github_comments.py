@@ -11,8 +11,7 @@ from github_clock import Clock, client
 
 from agent_eval.forge import Comment as NewComment
 from agent_eval.forge import Posted, RunStamp
-from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, upsert_comment
-from agent_eval.github.marker import marked, read_marker
+from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, marked, read_marker, upsert_comment
 
 SHA, OTHER_SHA = "a" * 40, "b" * 40
 

@@ -23,7 +23,7 @@ from agent_eval.baseline.lookup import (
 )
 from agent_eval.results.comparison import BaselineReport, BaselineSource, BaselineStep
 from agent_eval.results.report import Origin
-from agent_eval.settings.baseline_sources import AUTO, Choice, parse_order
+from agent_eval.settings.parsers import AUTO, Choice, parse_order
 
 WANTED = BaselineRequest(
     repository=REPOSITORY,

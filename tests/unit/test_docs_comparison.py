@@ -13,8 +13,8 @@ from agent_eval.forge import RunStamp
 from agent_eval.gate.policy import Gate
 from agent_eval.github import _activity as activities
 from agent_eval.github._activity import activity
+from agent_eval.github.comments import marked
 from agent_eval.github.events import GitHubEvent
-from agent_eval.github.marker import marked
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")

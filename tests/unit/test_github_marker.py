@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.forge import Comment, CommentMode, RunStamp
-from agent_eval.github.marker import Marked, marked, read_marker, same_text
+from agent_eval.github.comments import Marked, marked, read_marker, same_text
 
 RUN = RunStamp(run_id=123, attempt=2, sha="ab" * 20)
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
