@@ -194,8 +194,11 @@ def _in_turn(number: int, turn: _Turn, there: _Turn, other: Side, error: RunErro
         for difference in _missing(number, turn, there, alignment, late=not other.is_run):
             gaps.setdefault(difference.at[1], difference)  # Of several missing calls the first one counts.
         for j in alignment.extra:
-            extra, before = _extra(number, j, turn.calls[j], first=other.is_run), gaps.pop(j - _BETWEEN, None)
-            yield extra if before is None else _together(before, extra, at=extra.at)
+            extra = _extra(number, j, turn.calls[j], first=other.is_run)
+            # A missing call is directly before it on the base branch; a case may expect it after it.
+            place = j - _BETWEEN if other.is_run else j + _BETWEEN
+            missing = None if extra.ends and not other.is_run else gaps.pop(place, None)
+            yield extra if missing is None else _together(missing, extra, at=extra.at)
         for i, j in sorted([*alignment.matched, *alignment.moved, *alignment.changed], key=lambda pair: pair[1]):
             yield from _pair(number, j, turn, there.calls[i], there, other, broken=error is not None)
         for place, difference in gaps.items():
