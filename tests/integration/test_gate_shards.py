@@ -511,8 +511,8 @@ def test_merge__finds_causes_and_parts_do_not(tmp_path: Path) -> None:
     [cause] = merged(tmp_path).report.causes
     assert (cause.code, cause.data.tool) == ("call-missing", "lamp")
     assert cause.message == "lamp is not called; the eval cases expect it"
-    assert cause.cases == [f"evals/b.test.json:c{number}" for number in (1, 3, 5, 7, 9)]
-    assert (cause.failing.total, cause.passing.total, cause.repeated) == (5, 5, False)
+    assert cause.cases == ["evals/a.test.json:q", *(f"evals/b.test.json:c{number}" for number in (1, 3, 5, 7, 9))]
+    assert (cause.failing.total, cause.passing.total, cause.repeated) == (6, 5, False)
 
 
 def test_causes__that_can_not_be_found_change_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
