@@ -7,11 +7,12 @@ import traceback
 from collections.abc import Iterable
 from typing import Any
 
-from agent_eval_host.frames import is_framework, is_ours, is_own, trimmed
+from agent_eval_host.frames import is_framework, is_ours, is_own, own_place, trimmed
 from agent_eval_host.turns import Turn
 from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
 
 _LONGEST_TRACEBACK = 40_000
+_LONGEST_NAME = 200
 
 
 class UnusableEnvironment(Exception):
@@ -83,11 +84,18 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
         "classes": [f"{cls.__module__}.{cls.__qualname__}" for cls in type(shown).__mro__[:-1]],
         "message": cut(text_of(shown), LONGEST_MESSAGE),
         "traceback": _traceback(error) if _is_external(error) else None,
+        "raised": raised_by(shown),
         "origin": "agent" if culprit is None else "model",
         "status": None if culprit is None else http_status(culprit),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
         "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
     }
+
+
+def raised_by(error: BaseException) -> dict[str, Any]:
+    """The type of an exception, and the innermost line of the repository in its traceback."""
+    place = own_place(list(traceback.extract_tb(error.__traceback__)))
+    return {"type": cut(type(error).__name__, _LONGEST_NAME), **(place or {})}
 
 
 def _is_api_error(error: BaseException) -> bool:

@@ -41,22 +41,36 @@ def is_own(filename: str) -> bool:
     return filename.startswith(tuple(agent_places)) and "/site-packages/" not in filename
 
 
+def _own_frame(frames: list[traceback.FrameSummary]) -> tuple[str, traceback.FrameSummary] | None:
+    """The innermost frame in the agent's own source: in its directory, else below the root. With that place."""
+    found = ((place, frame) for place in agent_places for frame in reversed(frames) if frame.filename.startswith(place))
+    return next(((place, frame) for place, frame in found if is_own(frame.filename)), None)
+
+
 def own_line(frames: list[traceback.FrameSummary]) -> str:
     """The innermost line of the agent's own source, as `agent.py:41: await look_up(room)`; empty if there is none."""
-    for place in agent_places:
-        for frame in reversed(frames):
-            if frame.filename.startswith(place) and is_own(frame.filename):
-                return f"{frame.filename[len(place) :]}:{frame.lineno}: {frame.line}"
-    return ""
+    if (found := _own_frame(frames)) is None:
+        return ""
+    place, frame = found
+    return f"{frame.filename[len(place) :]}:{frame.lineno}: {frame.line}"
 
 
-def where_it_hangs(frames: list[traceback.FrameSummary]) -> dict[str, str]:
+def own_place(frames: list[traceback.FrameSummary]) -> dict[str, Any] | None:
+    """The same line as file (relative to the root), line and function; None if there is none in the repository."""
+    found = _own_frame(frames)
+    if found is None or not found[1].filename.startswith(agent_places[-1]):
+        return None
+    frame = found[1]
+    return {"file": frame.filename[len(agent_places[-1]) :], "line": frame.lineno or None, "symbol": frame.name}
+
+
+def where_it_hangs(frames: list[traceback.FrameSummary]) -> dict[str, Any]:
     """The stack of something that hangs, without framework frames, and the innermost line of the agent's own code."""
     own = [number for number, frame in enumerate(frames) if not is_framework(frame.filename)]
     shown = [frames[number] for number in own] or [
         frame for frame in frames if not frame.filename.startswith(_PLUMBING)
     ][-2:]
-    return {"where": "".join(traceback.format_list(shown)), "at": own_line(frames)}
+    return {"where": "".join(traceback.format_list(shown)), "at": own_line(frames), "place": own_place(frames)}
 
 
 def trimmed(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:

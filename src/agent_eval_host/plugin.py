@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_eval_host.errors import raised_by
 from agent_eval_host.model_calls import ModelWatch
 from agent_eval_host.turns import current_turn
 
@@ -83,6 +84,6 @@ def make_plugin(models: ModelWatch) -> Any:
             current_turn().end("tool", tool_context.function_call_id)
 
         async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Any) -> None:
-            current_turn().end("tool", tool_context.function_call_id)
+            current_turn().end("tool", tool_context.function_call_id, raised=raised_by(error))
 
     return Watch(name="agent_eval_host")

@@ -135,7 +135,7 @@ class Host:
                     self._loop.call_soon_threadsafe(self._drain)
         os._exit(0)
 
-    def _stack(self) -> dict[str, str]:
+    def _stack(self) -> dict[str, Any]:
         frame = sys._current_frames().get(self._main)
         return {} if frame is None else where_it_hangs(list(traceback.extract_stack(frame)))
 
@@ -285,7 +285,7 @@ class Host:
 
     async def _run_turn(self, turn: Turn, params: dict[str, Any]) -> None:
         running_turn.set(turn)
-        wall, turn.began = time.time(), time.monotonic()
+        turn.wall, turn.began = time.time(), time.monotonic()
         try:
             runner, user_id, session_id = await self._session(params)
             from google.genai import types
@@ -301,14 +301,13 @@ class Host:
                     self._channel.notify("event", {"turn": turn.number, "event": dumped})
             if turn.lost_servers:
                 raise ConnectionError  # The answer lacks what these servers would have said.
-            result = {"started_at": wall, "duration": time.monotonic() - turn.began, **turn.measured()}
-            self._channel.answer(turn.number, {**result, "requests": turn.requests()})
+            self._channel.answer(turn.number, turn.measured())
         except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the turn was cancelled")
         except BaseException as error:  # also SystemExit, which ends only this turn
             code, data = "agent-crash" if isinstance(error, SystemExit) else "agent-exception", error_data(error, turn)
             code, message = mcp_outages.lost(turn) or (code, data["message"])
-            self._channel.refuse(turn.number, code, message, data)
+            self._channel.refuse(turn.number, code, message, {**data, "so_far": turn.measured()})
         finally:
             self._models.forget(turn)
 
@@ -388,9 +387,8 @@ class Host:
             self._channel.answer(number, {})
             return
         stalled = self._stalled_until_now() - turn.stalled
-        self._channel.notify(
-            "waiting", {"turn": turn.number, "stalled": stalled, **turn.waiting(task, self._models.in_flight(turn))}
-        )
+        waiting = turn.waiting(task, self._models.in_flight(turn))
+        self._channel.notify("waiting", {"turn": turn.number, "stalled": stalled, **waiting, "so_far": turn.so_far()})
         task.add_done_callback(lambda _: self._channel.answer(number, {}))
         task.cancel()
         self._tools.cancel(turn)

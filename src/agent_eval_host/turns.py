@@ -43,6 +43,7 @@ class Call:
         self.ended = 0.0
         self.tokens: dict[str, int] = {}
         self.contents: int | None = None  # in the request of a model call
+        self.raised: dict[str, Any] | None = None  # what a tool raised
 
     def span(self, turn_began: float, replayed: set[str]) -> dict[str, Any]:
         """The call for the gate, with seconds since the turn began.
@@ -62,6 +63,7 @@ class Call:
             "attempts": [failure["status"] for failure in failures],
             **({"replayed": True} if self.call_id in replayed else {}),
             **({} if self.contents is None else {"contents": self.contents}),
+            **({} if self.raised is None else {"raised": self.raised}),
             **self.tokens,
         }
 
@@ -106,6 +108,7 @@ class Turn:
     def __init__(self, number: int, seconds: float | None = None, stalled: float = 0.0) -> None:
         self.number = number
         self.began = time.monotonic()
+        self.wall = time.time()
         self.ends_at = float("inf") if seconds is None else time.monotonic() + seconds
         self.stalled = stalled  # seconds that the loop had been blocked before this turn
         self.invocation_id = ""
@@ -126,13 +129,15 @@ class Turn:
         begun = self._open[kind, key] = Call(kind, agent, name, call_id, call)
         return begun
 
-    def end(self, kind: str, key: Any, tokens: dict[str, int] | None = None) -> ModelCall | None:
+    def end(
+        self, kind: str, key: Any, tokens: dict[str, int] | None = None, raised: dict[str, Any] | None = None
+    ) -> ModelCall | None:
         """Records the end of a model call or tool; returns the model call."""
         call = self._open.pop((kind, key), None)
         if call is None:
             return None
         call.ended, call.task = time.monotonic(), None
-        call.tokens = tokens or {}
+        call.tokens, call.raised = tokens or {}, raised
         self._ended.append(call)
         self.calls += kind == "model"
         return call.model_call
@@ -167,18 +172,23 @@ class Turn:
         asked = (request for request, began in self.asking_servers.items() if now - began >= (now - self.began) / 2)
         return next((server for server, _ in (*self.lost_servers, *asked)), "")
 
-    def measured(self) -> dict[str, Any]:
-        """Seconds awaiting a model, and in tools without awaiting a model; the calls that ended."""
+    def so_far(self) -> dict[str, Any]:
+        """The time, the calls that ended, and the first request of each agent."""
         spans = [call.span(self.began, self.replayed) for call in sorted(self._ended, key=lambda call: call.began)]
+        duration = time.monotonic() - self.began
+        return {"started_at": self.wall, "duration": duration, "spans": spans, "requests": self._asked()}
+
+    def measured(self) -> dict[str, Any]:
+        """The same of a turn that is over, with the seconds awaiting a model, and in tools without awaiting a model."""
+        result = self.so_far()
         for kind, key in list(self._open):
             self.end(kind, key)
         model = [(call.began, call.ended) for call in self._ended if call.kind == "model"]
         both = [(call.began, call.ended) for call in self._ended]
         model_duration = _seconds(model)
-        return {"model_duration": model_duration, "tool_duration": _seconds(both) - model_duration, "spans": spans}
+        return {**result, "model_duration": model_duration, "tool_duration": _seconds(both) - model_duration}
 
-    def requests(self) -> list[dict[str, Any]]:
-        """The first request of each agent of this turn."""
+    def _asked(self) -> list[dict[str, Any]]:
         return [
             {"agent": agent, "instructions": _instructions(request), "tools": _tools(request)}
             for (invocation_id, agent), request in self._requests.items()

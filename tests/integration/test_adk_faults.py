@@ -17,7 +17,8 @@ from adk_harness import failure, make, request, running, say
 from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import tool_responses
+from agent_eval.core.invocation import Raised, tool_calls, tool_responses
+from agent_eval.results import Waited
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -54,6 +55,17 @@ async def test_faults__an_exception_of_a_tool(faulty: AdkAgent) -> None:
     assert error.traceback is not None
     assert 'raise ValueError("the tool is broken")' in error.traceback
     assert "agent_eval_host" not in error.traceback
+    line = error.traceback.partition('faults/agent.py", line ')[2].partition(",")[0]
+    assert error.raised == Raised(type="ValueError", file="faults/agent.py", line=int(line), symbol="fail")
+    assert error.unfinished is not None
+    assert text_of(error.unfinished.user_content) == "raise"
+    assert [call.args for call in tool_calls(error.unfinished.intermediate_data)] == [{"how": "raise"}]
+    assert [(span.kind, span.raised) for span in error.unfinished.spans or ()] == [
+        ("model", None),
+        ("tool", error.raised),
+    ]
+    assert error.unfinished.app_details is not None
+    assert len(error.unfinished.app_details.agent_details) == 1
 
 
 async def test_faults__an_exception_of_the_model_object_is_the_agents(faulty: AdkAgent) -> None:
@@ -127,6 +139,12 @@ async def test_faults__a_turn_that_waits_too_long_is_stopped(faulty: AdkAgent) -
     assert (error.kind, error.owner, error.collateral) == (FailureKind.DEADLINE, Owner.AGENT, False)
     assert "waiting for the tool fail" in error.message
     assert "await asyncio.sleep(float(seconds))" in (error.traceback or "")
+    assert error.waited is not None
+    assert (error.waited.kind, error.waited.name, error.waited.symbol) == ("tool", "fail", "fail")
+    assert (error.waited.file, 0.0 < error.waited.seconds < 60.0) == ("faults/agent.py", True)
+    assert error.unfinished is not None
+    assert [call.name for call in tool_calls(error.unfinished.intermediate_data)] == ["fail"]
+    assert [span.kind for span in error.unfinished.spans or ()] == ["model"]
     assert await pid(faulty) == before
 
 
@@ -136,6 +154,9 @@ async def test_faults__an_endless_loop_is_killed_and_shown(faulty: AdkAgent) -> 
     assert time.monotonic() - started < 30
     assert (error.kind, error.collateral) == (FailureKind.DEADLINE, False)
     assert "while True:" in (error.traceback or "")
+    assert error.waited == Waited(file="faults/agent.py", line=error.waited and error.waited.line, symbol="fail")
+    assert error.unfinished is not None
+    assert [call.name for call in tool_calls(error.unfinished.intermediate_data)] == ["fail"]
     assert text_of((await say(faulty, "say hi")).final_response) == "say hi"
 
 

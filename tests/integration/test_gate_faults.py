@@ -47,6 +47,11 @@ def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(reposito
     errors = {case.eval_id: case.runs[0].error for case in done.report.cases}
     assert "exited with code 7" in errors["leaves"].message  # type: ignore[union-attr]
     assert "ValueError: the tool is broken" in (errors["raises"].traceback or "")  # type: ignore[union-attr]
+    assert errors["raises"].raised.symbol == "fail"  # type: ignore[union-attr]
+    turns = {each.eval_id: (len(each.invocations), each.unfinished is not None) for each in done.recordings}
+    assert turns == {**dict.fromkeys((*GOOD, "flood"), (1, False)), **dict.fromkeys(bad, (0, True))}
+    raised = next(each for each in done.recordings if each.eval_id == "raises").unfinished
+    assert [span.raised for span in raised.spans][1:] == [errors["raises"].raised]  # type: ignore[union-attr]
     logs = list((done.output / "logs").rglob("*.log"))
     assert logs
     assert sum(path.stat().st_size for path in logs) < 20_000_000

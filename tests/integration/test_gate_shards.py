@@ -501,28 +501,3 @@ def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
     (tmp_path / "plain").mkdir()
     assert main(["validate", "--plan", "--agent", AGENT, "--shards", "auto"]) == 2
     assert main(["validate", "--plan", "--agent", AGENT, "--durations", "plain"]) == 2
-
-
-def test_merge__finds_causes_and_parts_do_not(tmp_path: Path) -> None:
-    answers = {f"c{number}": ["fan"] if number % 2 else ["lamp"] for number in range(10)}
-    write_suite(tmp_path, {}, answers, False)
-    parts = [part(tmp_path, f"{index}/2", f"shards/{index}") for index in (1, 2)]
-    assert [one.report.causes for one in parts] == [[], []]
-    [cause] = merged(tmp_path).report.causes
-    assert (cause.code, cause.data.tool) == ("call-missing", "lamp")
-    assert cause.message == "lamp is not called; the eval cases expect it"
-    assert cause.cases == ["evals/a.test.json:q", *(f"evals/b.test.json:c{number}" for number in (1, 3, 5, 7, 9))]
-    assert (cause.failing.total, cause.passing.total, cause.repeated) == (6, 5, False)
-
-
-def test_causes__that_can_not_be_found_change_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise RecursionError
-
-    write_suite(tmp_path, {}, {f"c{number}": ["fan"] for number in range(4)}, False)
-    before = execute(configured(tmp_path)).report
-    monkeypatch.setattr("agent_eval.gate.causes.find_causes", fail)
-    after = execute(configured(tmp_path)).report
-    assert (before.verdict, before.exit_code, len(before.causes)) == ("failed", 1, 1)
-    assert (after.verdict, after.exit_code, after.causes) == ("failed", 1, [])
-    assert "What the failing cases have in common could not be determined (RecursionError)" in after.notices

@@ -200,6 +200,14 @@ def test_sources__modules_that_import_each_other() -> None:
     assert [each.symbol for each in made.used(made.locate("home/a.py", "f"))] == ["f"]
 
 
+def test_sources__a_million_ways_to_a_name_end() -> None:
+    count, names = 60, " + ".join(f"a{number}" for number in range(500))
+    stars = "".join(f"from m{number} import *\n" for number in range(count))
+    files = {f"m{number}.py": f"{stars}def f():\n    return {names}\n" for number in range(count)}
+    made = sources(files)
+    assert [each.symbol for each in made.used(made.locate("m0.py", "f"))] == ["f"]
+
+
 def test_changed_lines() -> None:
     base = "a\nb\nc\nd\n"
     assert changed_lines(base, base) == []

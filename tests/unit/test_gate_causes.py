@@ -12,18 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
-from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
+from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents, Raised
 from agent_eval.gate.causes import CaseRuns, find_causes
 from agent_eval.results import (
     CaseReport,
     CauseReport,
     FileReport,
     MetricReport,
+    Place,
     Recording,
     RunError,
     RunReport,
     RunResult,
     RunScore,
+    Waited,
 )
 
 FILE = "evals/home.test.json"
@@ -117,6 +119,7 @@ class Case:
         )
 
     def recordings(self, runs: Sequence[Sequence[Turn]], errors: dict[int, RunError]) -> list[Recording]:
+        ends = {number: error.turn for number, error in errors.items()}
         return [
             Recording(
                 run_id=f"{self.case_id}#{number + 1}",
@@ -126,7 +129,8 @@ class Case:
                 eval_id=self.name,
                 run=number,
                 fingerprint="",
-                invocations=[each.invocation() for each in turns],
+                invocations=[each.invocation() for each in turns[: ends.get(number)]],
+                unfinished=next((each.invocation() for each in turns[ends.get(number, len(turns)) :]), None),
                 error=errors.get(number),
                 started_at=0.0,
                 duration=1.0,
@@ -412,6 +416,38 @@ def test_find_causes__an_exception_after_an_empty_response() -> None:
     cases = broken(4, lamp, bad, errors=lambda n: {0: raised("generate", "model.py")})
     [cause] = causes_of(cases)
     assert cause.code == "tool-empty"
+
+
+@pytest.mark.parametrize(
+    ("waited", "data"),
+    [
+        (
+            Waited(kind="tool", name="find", seconds=4.04, file="home/tools.py", line=7, symbol="find"),
+            {"tool": "find", "seconds": 4.0, "agent": "home"},
+        ),
+        (Waited(), {"tool": "find", "seconds": None, "place": None}),  # its process did not respond
+        (Waited(kind="model", name="a-large", seconds=60.0), None),
+        (None, None),
+    ],
+)
+def test_find_causes__a_tool_that_does_not_return(waited: Waited | None, data: dict[str, Any] | None) -> None:
+    error = RunError(kind="deadline", owner="agent", message="The turn did not end", turn=0, waited=waited)
+    cases = broken(4, lamp, lambda n: turn(call("find", answered=False, room=f"room {n}")), errors=lambda n: {0: error})
+    found = causes_of(cases)
+    assert [cause.code for cause in found] == ["deadline"] * (data is not None)
+    for cause in found:
+        assert {name: getattr(cause.data, name) for name in data or ()} == data
+        assert len(cause.cases) == 4
+
+
+def test_find_causes__an_exception_as_data_names_its_line() -> None:
+    error = raised("find").model_copy(
+        update={"traceback": None, "raised": Raised(type="KeyError", file="home/tools.py", line=33, symbol="find")}
+    )
+    cases = broken(4, lamp, lambda n: turn(call("find", answered=False, room=f"room {n}")), errors=lambda n: {0: error})
+    [cause] = causes_of(cases)
+    assert (cause.code, cause.data.exception, cause.data.tool) == ("exception", "KeyError", "find")
+    assert cause.data.place == Place(file="home/tools.py", first=33, last=33, symbol="find")
 
 
 def test_find_causes__an_outage_is_no_cause() -> None:

@@ -153,6 +153,19 @@ def test_conversation_of__the_turn_that_broke_says_what_was_asked() -> None:
     assert [(turn.user, turn.answer) for turn in conversation.turns] == [("One.", "Done."), ("Two.", None)]
 
 
+def test_conversation_of__the_turn_that_broke_as_far_as_it_went() -> None:
+    error = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
+    broken = recording(error=error)
+    broken.unfinished = actual("Two.", None, *called("find", NO_DEVICES, id="1"), *called("switch", id="2"))
+    [turn] = conversation_of(broken, eval_case(expected("Two.", "Done."))).turns
+
+    assert (turn.user, turn.answer, turn.expected_answer) == ("Two.", None, "Done.")
+    assert [(step.call, step.responses) for step in turn.steps] == [
+        ("find()", ['{"devices": []}']),
+        ("switch()", []),
+    ]
+
+
 def failing(eval_id: str, *, turn: int = 0, run: int = 0, runs: int = 1) -> CaseReport:
     evidence = {run: [TurnEvidence(turn=turn, score=0.0, user="", expected="", actual="", why=["bad"])]}
     scores = [0.0 if number == run else 1.0 for number in range(runs)]

@@ -155,6 +155,15 @@ async def test_scoring__an_error_has_no_scores() -> None:
     assert report.runs[0].turns == 1
 
 
+async def test_scoring__an_unfinished_turn_changes_nothing() -> None:
+    of = case(ResponseMatch(threshold=0.5), ToolTrajectory(threshold=1.0), *INFORMATIONAL, turns=2)
+    error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
+    recording = recorded(of, "answer", error=error)
+    before = await report_run(of, recording)
+    recording.unfinished = Invocation(user_content=user_message("q"), final_response=model_message("answer"))
+    assert await report_run(of, recording) == before
+
+
 def test_scoring__what_was_not_run_says_why() -> None:
     error = RunError(kind="stopped", owner="gate", message="Stopped")
     report = report_not_run(case(), 2, error)

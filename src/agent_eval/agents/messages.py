@@ -5,12 +5,16 @@ Unknown keys are ignored, because a newer host may send more.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeFloat
+from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeFloat, PositiveInt
 
-from agent_eval.core.invocation import Span
+from agent_eval.core.invocation import Raised, Span
 from agent_eval.core.wire import WireModel
+
+_Name = Annotated[str, Field(max_length=4_000)]
+_Text = Annotated[str, Field(max_length=40_000)]
+"""The host cuts texts at half of it; masking may make them longer."""
 
 
 class _Message(WireModel):
@@ -52,34 +56,36 @@ class FilesOpened(_Message):
 class CodePlace(_Message):
     """Where a function, a class or a variable of the repository is."""
 
-    file: str
+    file: _Name
     """Relative to the root."""
-    line: int | None = None
+    line: PositiveInt | None = None
     """The first line of a function, with its decorators; None: look for the symbol."""
-    symbol: str = ""
+    symbol: _Name = ""
     """The qualified name; "" for the whole file."""
 
 
 class ToolDescribed(_Message):
     """A tool of an agent."""
 
-    name: str
+    name: _Name
     code: CodePlace | None = None
-    declaration: str = ""
+    declaration: _Name = ""
     """Hash of its declaration; "" if its own class makes that."""
 
 
 class AgentDescribed(_Message):
     """An agent of the tree."""
 
-    name: str
-    model: str = ""
-    instruction: str = ""
-    description: str = ""
-    sub_agents: list[str] = Field(default_factory=list)
-    functions: dict[str, list[CodePlace | None]] = Field(default_factory=dict)
+    name: _Name
+    model: _Name = ""
+    instruction: _Text = ""
+    description: _Text = ""
+    sub_agents: list[_Name] = Field(default_factory=list, max_length=500)
+    functions: dict[_Name, Annotated[list[CodePlace | None], Field(max_length=100)]] = Field(
+        default_factory=dict, max_length=50
+    )
     """Callbacks, and functions that make instructions, by the attribute that has them."""
-    tools: list[ToolDescribed] = Field(default_factory=list)
+    tools: list[ToolDescribed] = Field(default_factory=list, max_length=500)
     code: CodePlace | None = None
     """The variable that has it, or its class."""
 
@@ -87,8 +93,8 @@ class AgentDescribed(_Message):
 class AgentsDescribed(_Message):
     """Result of `agents`."""
 
-    agents: list[AgentDescribed] = Field(default_factory=list)
-    """The root first; at most 100, with 500 tools."""
+    agents: list[AgentDescribed] = Field(default_factory=list, max_length=100)
+    """The root first."""
 
 
 class Attempt(_Message):
@@ -154,6 +160,9 @@ class ErrorData(_Message):
     """Code of a `sys.exit()`."""
     call: ModelCallFacts | None = None
     """The model call that raised it, if known."""
+    raised: Raised | None = None
+    so_far: TurnFacts | None = None
+    """Of the turn."""
 
 
 class Waiting(ModelCallFacts):
@@ -164,6 +173,8 @@ class Waiting(ModelCallFacts):
     """The stack at that point."""
     at: str = ""
     """The innermost line of the agent's own code: `agent.py:41: await look_up(room)`."""
+    place: CodePlace | None = None
+    """The same line; None if it is not in the repository."""
     kind: str = Field("", alias="for")
     """`model` or `tool`."""
     name: str = ""
@@ -173,6 +184,8 @@ class Waiting(ModelCallFacts):
     """The MCP server over HTTP that the turn waited for in vain; "" if there is none."""
     stalled: NonNegativeFloat = 0.0
     """Seconds of the turn in which the host's event loop was blocked, by this turn or by another."""
+    so_far: TurnFacts | None = None
+    """Of the turn."""
 
 
 class Stack(_Message):
@@ -180,6 +193,7 @@ class Stack(_Message):
 
     where: str = ""
     at: str = ""
+    place: CodePlace | None = None
 
 
 class Started(_Message):

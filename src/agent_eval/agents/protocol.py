@@ -10,10 +10,11 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from agent_eval.agents.messages import Evaluated, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.core.content import Content, FunctionCall
-from agent_eval.core.invocation import Invocation
+from agent_eval.core.invocation import Invocation, Raised
 from agent_eval.core.limiter import Place
 from agent_eval.core.problem import Problem
 from agent_eval.evalset.models import ConversationScenario
+from agent_eval.results import Waited
 
 
 class ToolDecider(Protocol):
@@ -237,6 +238,12 @@ class _Failure(Exception, Generic[Kind]):
         self.hint = hint
         self.collateral = collateral
         self.no_key = no_key
+        self.raised: Raised | None = None
+        """The exception behind it."""
+        self.waited: Waited | None = None
+        """What a turn that ran out of time was waiting for."""
+        self.unfinished: Invocation | None = None
+        """The turn as far as it went."""
 
     def copy(self) -> Self:
         """The same failure for another task: raising one exception in many tasks would mix their Python tracebacks."""

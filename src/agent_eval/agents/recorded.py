@@ -116,6 +116,7 @@ class RecordedAgent:
             recording.invocations,
             recording.error,
             shows_tool_calls=recording.calls_visible,
+            unfinished=recording.unfinished,
         )
 
     async def close(self) -> None:
@@ -130,12 +131,20 @@ class _RecordedSession:
     """One recorded conversation (implements `protocol.Session`)."""
 
     def __init__(
-        self, source: Path, case: str, turns: list[Invocation], error: RunError | None, *, shows_tool_calls: bool
+        self,
+        source: Path,
+        case: str,
+        turns: list[Invocation],
+        error: RunError | None,
+        *,
+        shows_tool_calls: bool,
+        unfinished: Invocation | None = None,
     ) -> None:
         self._source = source
         self._case = case
         self._turns = turns
         self._error = error
+        self._unfinished = unfinished
         self._next = 0
         self._shows_tool_calls = shows_tool_calls
 
@@ -155,7 +164,7 @@ class _RecordedSession:
         self._next += 1
         if turn >= len(self._turns):
             if self._error is not None:
-                raise _failure(self._error)
+                raise _failure(self._error, self._unfinished)
             raise AgentFailure(
                 f"The recording {self._source} has no turn {turn + 1} of {self._case}",
                 kind=FailureKind.NO_ANSWER,
@@ -177,10 +186,10 @@ class _RecordedSession:
         self._turns = []
 
 
-def _failure(error: RunError) -> AgentFailure:
+def _failure(error: RunError, unfinished: Invocation | None) -> AgentFailure:
     """The recorded failure as it was raised."""
     kinds = {str(kind): kind for kind in FailureKind}
-    return AgentFailure(
+    failure = AgentFailure(
         error.message,
         kind=kinds.get(error.kind, FailureKind.NO_ANSWER),
         # A run that the gate stopped (a budget, a signal) says nothing about the agent.
@@ -189,6 +198,8 @@ def _failure(error: RunError) -> AgentFailure:
         log_tail=error.log_tail,
         hint=error.hint,
     )
+    failure.raised, failure.waited, failure.unfinished = error.raised, error.waited, unfinished
+    return failure
 
 
 def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -> list[Problem]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, FiniteFloat, NonNegativeInt, Tag
+from pydantic import ConfigDict, Discriminator, Field, FiniteFloat, NonNegativeInt, PositiveInt, Tag
 from pydantic.alias_generators import to_camel
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
@@ -92,6 +92,18 @@ class AppDetails(WireModel):
     agent_details: dict[str, AgentDetails] = Field(default_factory=dict)
 
 
+class Raised(WireModel):
+    """An exception, and the repository's innermost line in its traceback."""
+
+    type: str = Field(max_length=4_000)
+    """The class, e.g. `KeyError`."""
+    file: str = Field(default="", max_length=4_000)
+    """Relative to the root; "" if no line of the repository is known. The next two are those of this file."""
+    line: PositiveInt | None = None
+    symbol: str = Field(default="", max_length=4_000)
+    """The function."""
+
+
 class Span(WireModel):
     """A model call or a tool call of a turn, as the agent's process measured it. Not in ADK's format."""
 
@@ -114,6 +126,8 @@ class Span(WireModel):
     """Number of contents (messages, calls, responses) in the request of a model call; None if it is unknown."""
     replayed: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the answer of a tool call comes from a tape (docs/tools.md)."""
+    raised: Raised | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What a tool raised, whether or not the agent went on."""
 
 
 class Invocation(WireModel):

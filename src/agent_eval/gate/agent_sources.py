@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +22,13 @@ MAX_FILE = 400_000
 _MOST_MODULES = 200
 _MOST_DEFINITIONS = 300
 """That one tool uses."""
+_MOST_STEPS = 30_000
+"""Imports that are followed, for all names: modules may import each other's names in a million ways."""
 _LONGEST_STRING = 300
 _MOST_DIFFERING_LINES = 3_000
 """A longer part of a file that differs counts as changed as a whole."""
+_Imports = dict[str, list[tuple[ast.Import | ast.ImportFrom, ast.alias]]]
+"""Imports by the name that they define; `*` for those of all names."""
 Lines = Sequence[tuple[int, int]]
 """Changed lines of the head's file, both ends included. Where lines were only removed, the line before them."""
 
@@ -34,7 +39,16 @@ class _Module:
     lines: list[str]
     tree: ast.Module
     definitions: dict[str, list[ast.AST]] = field(default_factory=dict)
-    imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
+    imports: _Imports = field(default_factory=dict)
+    digests: dict[ast.AST, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def functions(self) -> dict[int, tuple[ast.AST, ast.ClassDef | None]]:
+        """All functions by their first line, each with its class if it is a method."""
+        found: dict[int, tuple[ast.AST, ast.ClassDef | None]] = {}
+        for node, owner in _functions(self.tree):
+            found.setdefault(_first(node), (node, owner))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +67,13 @@ class Definition:
         return Place(file=self.module.file, first=_first(self.node), last=_last(self.node), symbol=self.symbol)
 
     @property
-    def text(self) -> str:
-        """Its source, without white space at the ends of lines."""
-        lines = self.module.lines[_first(self.node) - 1 : _last(self.node)]
-        return "\n".join(line.rstrip() for line in lines)
+    def digest(self) -> str:
+        """A hash of its lines, without white space at their ends."""
+        digests, lines = self.module.digests, self.module.lines[_first(self.node) - 1 : _last(self.node)]
+        if self.node not in digests:
+            text = "\n".join(line.rstrip() for line in lines)
+            digests[self.node] = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        return digests[self.node]
 
     @property
     def strings(self) -> set[str]:
@@ -89,6 +106,10 @@ class Sources:
         self._read = read
         self._folder = PurePosixPath(folder)
         self._modules: dict[str, _Module | None] = {}
+        self._left = _MOST_STEPS
+        self._found: dict[tuple[str, int, str], _Module | None] = {}
+        self._used: dict[ast.AST, list[Definition]] = {}
+        self._calls_in: dict[ast.AST, list[tuple[_Module, ast.Call, ast.expr]]] = {}
 
     def locate(self, file: str, symbol: str, line: int | None = None) -> list[Definition]:
         """What a qualified name of a file stands for; of a function with its first line, that one only."""
@@ -96,8 +117,8 @@ class Sources:
         if module is None:
             return []
         if line is not None:
-            found = [(node, owner) for node, owner in _functions(module.tree) if _first(node) == line]
-            return [Definition(module=module, node=node, symbol=symbol, owner=owner) for node, owner in found[:1]]
+            node, owner = module.functions.get(line, (None, None))
+            return [] if node is None else [Definition(module=module, node=node, symbol=symbol, owner=owner)]
         name, *members = symbol.split(".")
         return [found for each in self._defined(module, name) for found in _member(each, members)]
 
@@ -110,12 +131,14 @@ class Sources:
             if each.node not in seen and len(found) < _MOST_DEFINITIONS:
                 seen.add(each.node)
                 found.append(each)
-                waiting += self._uses(each)
+                waiting += self.named(each)
         return found
 
     def named(self, code: Definition) -> list[Definition]:
         """What a definition uses itself."""
-        return list(self._uses(code))
+        if code.node not in self._used:
+            self._used[code.node] = list(self._uses(code))
+        return self._used[code.node]
 
     def keywords(self, start: Sequence[Definition], name: str, keywords: Sequence[str]) -> list[Definition]:
         """What the call that makes an agent passes for some keywords.
@@ -142,12 +165,17 @@ class Sources:
     def _calls(self, start: Sequence[Definition], name: str) -> list[tuple[_Module, ast.Call]]:
         calls = []
         for each in self.used(start):
-            for node in ast.walk(each.node):
-                if isinstance(node, ast.Call) and any(
-                    keyword.arg == "name" and name in self._constants(each.module, keyword.value)
+            if each.node not in self._calls_in:
+                self._calls_in[each.node] = [
+                    (each.module, node, keyword.value)
+                    for node in ast.walk(each.node)
+                    if isinstance(node, ast.Call)
                     for keyword in node.keywords
-                ):
-                    calls.append((each.module, node))
+                    if keyword.arg == "name"
+                ]
+            for module, call, value in self._calls_in[each.node]:
+                if name in self._constants(module, value):
+                    calls.append((module, call))
         return calls
 
     def _constants(self, module: _Module, value: ast.expr) -> list[Any]:
@@ -202,25 +230,25 @@ class Sources:
     def _imported(
         self,
         module: _Module,
-        imports: Iterable[ast.Import | ast.ImportFrom],
+        imports: _Imports,
         name: str,
         members: Sequence[str],
         asked: set[tuple[str, str]] | None = None,
     ) -> Iterator[Definition]:
         asked = set() if asked is None else asked
-        for statement in imports:
-            for alias in statement.names:
-                if isinstance(statement, ast.Import):
-                    path = alias.name.split(".")
-                    if (alias.asname or path[0]) == name:
-                        yield from self._of_module(module, 0, path if alias.asname else path[:1], members, asked)
-                elif alias.name == "*":
-                    target = self._find(module, statement.level, (statement.module or "").split("."))
-                    if target is not None:
-                        yield from self._defined(target, name, members, asked)
-                elif (alias.asname or alias.name) == name:
-                    dotted = (statement.module or "").split(".")
-                    yield from self._of_module(module, statement.level, dotted, [alias.name, *members], asked)
+        for statement, alias in (*imports.get(name, ()), *imports.get("*", ())):
+            self._left -= 1
+            if self._left < 0:
+                return
+            if isinstance(statement, ast.Import):
+                path = alias.name.split(".")
+                yield from self._of_module(module, 0, path if alias.asname else path[:1], members, asked)
+                continue
+            dotted = (statement.module or "").split(".")
+            if alias.name != "*":
+                yield from self._of_module(module, statement.level, dotted, [alias.name, *members], asked)
+            elif (target := self._find(module, statement.level, dotted)) is not None:
+                yield from self._defined(target, name, members, asked)
 
     def _of_module(
         self, module: _Module, level: int, dotted: list[str], members: Sequence[str], asked: set[tuple[str, str]]
@@ -238,6 +266,12 @@ class Sources:
     def _find(self, module: _Module, level: int, dotted: Sequence[str]) -> _Module | None:
         parts = [part for part in dotted if part]
         here = PurePosixPath(module.file).parent
+        key = (str(here), level, ".".join(parts))
+        if key not in self._found:
+            self._found[key] = self._look_up(here, level, parts)
+        return self._found[key]
+
+    def _look_up(self, here: PurePosixPath, level: int, parts: Sequence[str]) -> _Module | None:
         if level:
             folders = [here.parents[level - 2] if level > 1 and len(here.parents) >= level - 1 else here]
         else:
@@ -277,10 +311,16 @@ def _parsed(file: str, text: str) -> _Module | None:
     module = _Module(file=file, lines=_lines(text), tree=tree)
     for statement in _statements(tree.body):
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            module.imports.append(statement)
+            _note_import(module.imports, statement)
         for name in _bound(statement):
             module.definitions.setdefault(name, []).append(statement)
     return module
+
+
+def _note_import(imports: _Imports, statement: ast.Import | ast.ImportFrom) -> None:
+    for alias in statement.names:
+        name = alias.asname or (alias.name.split(".")[0] if isinstance(statement, ast.Import) else alias.name)
+        imports.setdefault(name, []).append((statement, alias))
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -350,18 +390,18 @@ def _member(code: Definition, names: Sequence[str]) -> list[Definition]:
     return found
 
 
-def _names(node: ast.AST) -> tuple[list[str], list[list[str]], list[ast.Import | ast.ImportFrom]]:
+def _names(node: ast.AST) -> tuple[list[str], list[list[str]], _Imports]:
     """The names that code uses and does not define itself, dotted names, and its own imports."""
     names: dict[str, None] = {}
     chains: dict[tuple[str, ...], None] = {}
-    imports: list[ast.Import | ast.ImportFrom] = []
+    imports: _Imports = {}
     own: set[str] = set()
     declared: set[str] = set()
     in_chain: set[ast.AST] = set()
     is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
     for each in ast.walk(node):
         if isinstance(each, (ast.Import, ast.ImportFrom)):
-            imports.append(each)
+            _note_import(imports, each)
         elif isinstance(each, ast.Global):
             declared.update(each.names)
         elif isinstance(each, ast.arg):
@@ -390,8 +430,7 @@ def source_hash(definitions: Sequence[Definition]) -> str:
     """A hash of the text of some definitions; "" for none."""
     if not definitions:
         return ""
-    text = "\0".join(f"{each.symbol}\0{each.text}" for each in definitions)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    return hashlib.sha256("\0".join(f"{each.symbol}\0{each.digest}" for each in definitions).encode()).hexdigest()[:16]
 
 
 def changed_lines(base: str | None, head: str) -> list[tuple[int, int]]:

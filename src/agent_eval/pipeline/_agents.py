@@ -35,15 +35,16 @@ def agent_trees(checkout: Checkout, parts: Sequence[RunReport] = ()) -> list[Age
     from agent_eval.results import AgentTree
 
     root = checkout.settings.root.resolve()
-    trees = {
-        path: AgentTree(
-            agent=path,
-            adk=checkout.agents[path].provenance.get("adk", ""),
-            agents=[_facts(agent, _sources(root, path)) for agent in described],
-        )
-        for path, described in checkout.described.items()
-        if described
-    }
+    trees: dict[str, AgentTree] = {}
+    for path, described in checkout.described.items():
+        sources = _sources(root, path)
+        try:
+            facts = [_facts(agent, sources) for agent in described]
+        except Exception:  # No code of a pull request may end the run.
+            _LOG.debug("What the agent %s is could not be found", path, exc_info=True)
+            continue
+        if facts:
+            trees[path] = AgentTree(agent=path, adk=checkout.agents[path].provenance.get("adk", ""), agents=facts)
     for report in parts:
         for tree in report.agents:
             trees.setdefault(tree.agent, tree)
@@ -189,7 +190,7 @@ def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:
     """
     from agent_eval.core.invocation import tool_calls
 
-    turns = [[call.name or "" for call in tool_calls(turn.intermediate_data)] for turn in recording.invocations]
+    turns = [[call.name or "" for call in tool_calls(turn.intermediate_data)] for turn in recording.all_turns]
     names = [name for turn in turns for name in turn]
     example = cause.example
     if (recording.case_id, recording.run) == (example.case_id, example.run):

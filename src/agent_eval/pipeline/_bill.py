@@ -35,7 +35,7 @@ class Bill:
             Why no further run may begin.
         """
         cost = 0.0
-        for model, usage in usage_by_model(recording.invocations).items():
+        for model, usage in usage_by_model(recording.all_turns).items():
             price = price_of_agent(model, self.prices)
             tokens = ModelUsage(
                 input_tokens=usage.input_tokens,

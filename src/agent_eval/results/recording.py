@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
-from agent_eval.core.invocation import Invocation
+from agent_eval.core.invocation import Invocation, Raised
 from agent_eval.core.wire import WireModel
 
 
@@ -34,6 +34,21 @@ class ToolUse(WireModel):
     """Calls that are not on the tape."""
 
 
+class Waited(WireModel):
+    """What a turn that ran out of time was waiting for."""
+
+    kind: Literal["", "model", "tool"] = ""
+    """"": unknown."""
+    name: str = ""
+    """Of the model or the tool."""
+    seconds: float = 0.0
+    file: str = ""
+    """The repository's innermost line at that moment, relative to the root; "" if none is known. Also the next two."""
+    line: PositiveInt | None = None
+    symbol: str = ""
+    """The function."""
+
+
 class RunError(WireModel):
     """Why a run has no turns, or not all."""
 
@@ -49,6 +64,10 @@ class RunError(WireModel):
     """0-based turn in which the error happened; None before the first turn."""
     no_key: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the model got no key, or refused it."""
+    raised: Raised | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The exception of the turn."""
+    waited: Waited | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Only of a turn that ran out of time."""
 
 
 class Recording(WireModel):
@@ -68,6 +87,8 @@ class Recording(WireModel):
     invocations: list[Invocation] = Field(default_factory=list)
     """The actual turns, in order; fewer than expected when `error` is set."""
     error: RunError | None = None
+    unfinished: Invocation | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The turn in which the error happened, as far as it went. It is not scored."""
     started_at: float
     """Unix time in seconds."""
     duration: float
@@ -81,3 +102,8 @@ class Recording(WireModel):
     """None: all tools ran (`tools: live`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
+
+    @property
+    def all_turns(self) -> list[Invocation]:
+        """The turns, also the one that an error ended."""
+        return [*self.invocations, *([self.unfinished] if self.unfinished is not None else ())]

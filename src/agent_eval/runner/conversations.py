@@ -144,19 +144,25 @@ def conversation_of(
     ]
     error = recording.error
     if error is not None and error.turn == len(turns) < len(expected):
-        turns.append((None, expected[error.turn]))  # The message to which the run failed.
+        turns.append((recording.unfinished, expected[error.turn]))  # The message to which the run failed.
     numbers = list(range(len(turns)))
     if bounds is not None:
         numbers = sorted(sorted(numbers, key=lambda number: number not in first)[: bounds.turns])
     return ConversationReport(
         run=recording.run,
-        turns=[_turn(number, *turns[number], bounds) for number in numbers],
+        turns=[
+            _turn(number, *turns[number], bounds, broken=number >= len(recording.invocations)) for number in numbers
+        ],
         turns_left_out=len(turns) - len(numbers),
     )
 
 
-def _turn(number: int, actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> TurnReport:
+def _turn(
+    number: int, actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None, *, broken: bool
+) -> TurnReport:
+    """One turn; `broken`: an error ended it, maybe before there was an answer."""
     asked = actual or expected
+    said = actual is not None and actual.final_response is not None
     steps = _steps(actual) if actual is not None else []
     most = len(steps) if bounds is None else bounds.steps
     several = len({step.agent for step in steps}) > 1
@@ -165,7 +171,7 @@ def _turn(number: int, actual: Invocation | None, expected: Invocation | None, b
         user=_cut(_words(asked.user_content), bounds) if asked is not None else "",
         steps=[_reported(step, bounds, named=several) for step in steps[:most]],
         steps_left_out=max(len(steps) - most, 0),
-        answer=_cut(_words(actual.final_response), bounds) if actual is not None else None,
+        answer=_cut(_words(actual.final_response), bounds) if actual is not None and (said or not broken) else None,
         expected_calls=_expected_calls(actual, expected, bounds),
         expected_said=_expected_said(actual, expected, bounds),
         expected_answer=_expected_answer(actual, expected, bounds),

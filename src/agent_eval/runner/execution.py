@@ -266,6 +266,7 @@ class Execution:
                 break
             except AgentFailure as caught:
                 failure, error = caught, run_error(caught, len(transcript.turns))
+                transcript.unfinished = caught.unfinished
                 if failure.kind is FailureKind.SERVER and failure.collateral:
                     # An overloaded server. The run is repeated when there is a place among fewer runs.
                     self.limiter.asked().refused()
@@ -286,6 +287,7 @@ class Execution:
             fingerprint=planned.fingerprint,
             invocations=transcript.turns,
             error=error,
+            unfinished=transcript.unfinished,
             started_at=started_at,
             duration=round(time.perf_counter() - begun, 6),
             usage=usage_of(transcript.turns),
@@ -379,13 +381,16 @@ class Execution:
         if failure is not None:
             message += f". Turn {len(turns) + 1}: {failure.message}"
         hint = "Raise --case-timeout, or make the agent faster."
-        return AgentFailure(
+        late = AgentFailure(
             message,
             kind=FailureKind.DEADLINE,
             traceback=failure.traceback if failure is not None else None,
             log_tail=failure.log_tail if failure is not None else None,
             hint=f"{hint} A conversation may also be too long: lower max_allowed_invocations." if simulated else hint,
         )
+        if failure is not None:
+            late.waited, late.unfinished = failure.waited, failure.unfinished
+        return late
 
     def _pad(self, planned: PlannedCase, parts: list[CaseReport]) -> list[CaseReport]:
         """The parts, with missing runs added as not run."""
@@ -418,6 +423,7 @@ class _Transcript:
     """What a run's recording will hold."""
 
     turns: list[Invocation] = field(default_factory=list)
+    unfinished: Invocation | None = None
     calls_visible: bool = True
     tools: CaseTools | None = None
 
@@ -433,4 +439,6 @@ def run_error(failure: AgentFailure, turn: int | None) -> RunError:
         log_tail=shorten(failure.log_tail, _LOG) if failure.log_tail else None,
         turn=turn,
         no_key=failure.no_key,
+        raised=failure.raised,
+        waited=failure.waited,
     )

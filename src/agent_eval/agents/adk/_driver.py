@@ -5,6 +5,7 @@ is replaced.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -32,7 +33,7 @@ from agent_eval.agents.host import (
     blame,
 )
 from agent_eval.agents.messages import Stack, TurnFacts
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Session, SessionRequest
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.agents.venv import AgentInterpreter, EnvironmentRequest, discard_damaged, ensure_environment
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
@@ -261,15 +262,20 @@ class AdkSession:
             if turn.outage.done():
                 self.host.abandon(turn)
                 raise turn.outage.result()
-            raise await self._too_late(turn, timeout, shared=shared or self.host.opened > opened)
+            late = await self._too_late(turn, timeout, shared=shared or self.host.opened > opened)
+            raise _with_turn(late, turn, content, turn.waiting.so_far if turn.waiting else None)
         try:
             result = turn.answer.result()
         except RemoteError as error:
-            raise blame.failed_turn(error, self.host.log.tail() or None, self.host.withheld) from None
+            data = blame.data_of(error)
+            failure = blame.failed_turn(error, self.host.log.tail() or None, self.host.withheld)
+            if failure.owner is Owner.AGENT:
+                failure.raised = data.raised
+            raise _with_turn(failure, turn, content, data.so_far) from None
         except (ConnectionLost, ProtocolError):
             collateral = self.host.sessions > 1
             await self.host.wait_ended()
-            raise self.host.died(collateral=collateral) from None
+            raise _with_turn(self.host.died(collateral=collateral), turn, content) from None
         return self._invocation(turn, content, result)
 
     def _invocation(self, turn: Turn, content: Content, result: Any) -> Invocation:
@@ -302,6 +308,8 @@ class AdkSession:
         failure.traceback = failure.traceback or stack.where or None
         failure.log_tail = self.host.log.tail() or None
         failure.collateral = collateral
+        if failure.kind is FailureKind.DEADLINE:
+            failure.waited = blame.waited_for(waiting, stack)
         if failure.kind is FailureKind.PROVIDER and waiting is not None and not collateral:
             self._agent.outages.turn_was_late(turn.outage, waiting)
         return failure
@@ -311,6 +319,13 @@ class AdkSession:
         if not self._closed:
             self._closed = True
             await self._agent.release(self)
+
+
+def _with_turn(failure: AgentFailure, turn: Turn, content: Content, facts: TurnFacts | None = None) -> AgentFailure:
+    """The failure with the turn as far as it went."""
+    with contextlib.suppress(MalformedEvent, ValidationError):
+        failure.unfinished = to_invocation(turn.events, content, facts or TurnFacts())
+    return failure
 
 
 class ManagedAdkAgent:

@@ -9,11 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
 from agent_eval.agents.host.connection import RemoteError
-from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Waiting
+from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Stack, Waiting
 from agent_eval.agents.protocol import (
     AgentFailure,
     EnvironmentFailure,
@@ -25,6 +26,7 @@ from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
 from agent_eval.core.problem import docs_page
 from agent_eval.core.text import first_line, plural
 from agent_eval.net.statuses import NO_ACCESS, TEMPORARY
+from agent_eval.results import Waited
 
 _UNREACHABLE = (
     "ConnectionError",
@@ -72,7 +74,7 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
     """
     if error.code == "server-unavailable":
         return _lost_server(first_line(error.message, 1_000))
-    data = _data(error)
+    data = data_of(error)
     missing = _missing_variable(error, data, log_tail, withheld)
     summary = _summary(error, data)
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
@@ -118,7 +120,7 @@ def failed_metric(
         log_tail: The last lines of the process's log.
         withheld: Names of variables that are set in the job but not passed to the process.
     """
-    data = _data(error)
+    data = data_of(error)
     summary = _summary(error, data)
     hint: str | None = None
     missing = _missing_variable(error, data, log_tail, withheld)
@@ -155,7 +157,8 @@ def _unknown_model_hint(data: ErrorData) -> str | None:
     )
 
 
-def _data(error: RemoteError) -> ErrorData:
+def data_of(error: RemoteError) -> ErrorData:
+    """The data of an error response; empty if it is not our host's."""
     try:
         return ErrorData.model_validate(error.data)
     except ValidationError:  # not written by our host
@@ -261,6 +264,16 @@ def too_late(
     )
 
 
+def waited_for(waiting: Waiting | None, stack: Stack) -> Waited:
+    """What a turn was waiting for, as data; from the stack if its process did not respond."""
+    place = stack.place if waiting is None else waiting.place
+    found = Waited() if place is None else Waited(file=place.file, line=place.line, symbol=place.symbol)
+    if waiting is None or waiting.kind not in {"model", "tool"}:
+        return found
+    kind: Literal["model", "tool"] = "model" if waiting.kind == "model" else "tool"
+    return found.model_copy(update={"kind": kind, "name": waiting.name, "seconds": waiting.seconds})
+
+
 def _provider_was_late(turn_limit: float, waiting: Waiting) -> str:
     """What the provider did, if it caused the timeout; else empty.
 
@@ -298,7 +311,7 @@ def failed_load(
         withheld: Names of variables that are set in the job but not passed to the agent.
         agent: The agent's directory.
     """
-    data = _data(error)
+    data = data_of(error)
     if error.code == "agent-environment":
         return EnvironmentFailure(
             first_line(error.message, 1_000),

@@ -12,10 +12,10 @@ from typing import Any
 
 from agent_eval.core.content import FunctionCall, text_of
 from agent_eval.core.invocation import Invocation, contents_of, tool_calls
-from agent_eval.core.tracebacks import exception_of, frames_of
+from agent_eval.core.tracebacks import Frame, exception_of, frames_of
 from agent_eval.criteria import Alignment, align
 from agent_eval.gate.causes import _values as values
-from agent_eval.results import CauseData, Place, Recording, RunError
+from agent_eval.results import CauseData, Place, Recording, RunError, Waited
 
 Key = tuple[Any, ...]
 """What runs are grouped by: the code of a cause, and what it is about."""
@@ -104,14 +104,14 @@ def side_of_run(recording: Recording, agent: str, tools: Collection[str] = ()) -
         agent: The path of its agent.
         tools: Names of tools that are known from elsewhere.
     """
-    turns = [_turn(turn, knows_calls=recording.calls_visible) for turn in recording.invocations]
+    turns = [_turn(turn, knows_calls=recording.calls_visible) for turn in recording.all_turns]
     return Side(turns=turns, error=recording.error, agent=agent, tools=tools)
 
 
 def tools_of(recording: Recording) -> set[str]:
     """The names of the tools that were called, or offered to a model."""
     names: set[str] = set()
-    for turn in recording.invocations:
+    for turn in recording.all_turns:
         names.update(call.name or "" for call in tool_calls(turn.intermediate_data))
         for agent in turn.app_details.agent_details.values() if turn.app_details is not None else ():
             for tool in agent.tool_declarations:
@@ -194,11 +194,8 @@ def _in_turn(number: int, turn: _Turn, there: _Turn, other: Side, error: RunErro
         for difference in _missing(number, turn, there, alignment, late=not other.is_run):
             gaps.setdefault(difference.at[1], difference)  # Of several missing calls the first one counts.
         for j in alignment.extra:
-            extra = _extra(number, j, turn.calls[j], first=other.is_run)
-            # A missing call is directly before it on the base branch; a case may expect it after it.
-            place = j - _BETWEEN if other.is_run else j + _BETWEEN
-            missing = None if extra.ends and not other.is_run else gaps.pop(place, None)
-            yield extra if missing is None else _together(missing, extra, at=extra.at)
+            extra, before = _extra(number, j, turn.calls[j], first=other.is_run), gaps.pop(j - _BETWEEN, None)
+            yield extra if before is None else _together(before, extra, at=extra.at)
         for i, j in sorted([*alignment.matched, *alignment.moved, *alignment.changed], key=lambda pair: pair[1]):
             yield from _pair(number, j, turn, there.calls[i], there, other, broken=error is not None)
         for place, difference in gaps.items():
@@ -363,9 +360,11 @@ def _error(run: Side, error: RunError) -> Difference:
     tool = waiting.call.name or "" if waiting is not None else ""
     agent = waiting.agent if waiting is not None else ""
     if error.kind == "deadline":
-        return Difference(at=at, keys=(), ends=True)
+        return _late(at, error.waited, waiting)
     traceback = error.traceback or ""
     frames, kind = frames_of(traceback, run.agent), exception_of(traceback)
+    if (raised := error.raised) is not None and raised.file and raised.line is not None:
+        frames, kind = [*frames, Frame(file=raised.file, line=raised.line, function=raised.symbol)], raised.type
     raised_in = next((frame.function for frame in reversed(frames) if frame.function in run.tools), "")
     tool = tool or raised_in
     # An unrecorded turn may have had another failure first, unless the code of a tool raised.
@@ -380,3 +379,16 @@ def _error(run: Side, error: RunError) -> Difference:
     named = {(*special, tool): data.model_copy(update={"tool": tool})} if tool else {}
     found: dict[Key, CauseData] = {**named, special: data, general: data}
     return Difference(at=at, keys=tuple(found), data=found, ends=True)
+
+
+def _late(at: tuple[int, float], waited: Waited | None, waiting: _Call | None) -> Difference:
+    """A turn that ran out of time: a difference only if a tool had not returned. A model may be a slow machine."""
+    tool = waited.name if waited is not None and waited.kind == "tool" else ""
+    if waited is not None and not waited.kind and waiting is not None:  # It blocked its process, so no one could ask.
+        tool = waiting.call.name or ""
+    if waited is None or not tool:
+        return Difference(at=at, keys=(), ends=True)
+    place = Place(file=waited.file, first=waited.line, symbol=waited.symbol) if waited.file else None
+    agent, seconds = waiting.agent if waiting is not None else "", round(waited.seconds, 1) or None
+    data = CauseData(agent=agent, tool=tool, seconds=seconds, place=place)
+    return Difference(at=at, keys=(("deadline", tool),), data={("deadline", tool): data}, ends=True)
