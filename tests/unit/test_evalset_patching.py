@@ -19,7 +19,6 @@ from agent_eval.evalset.json import (
     patched_text,
     replaced,
     with_item,
-    with_member,
     without,
     write_if_unchanged,
 )
@@ -91,7 +90,8 @@ def test_patched_text__new_case__is_indented_like_the_others() -> None:
 
 def test_patched_text__new_member__follows_the_member_before_it() -> None:
     answer = {"parts": [{"text": "Done: ü"}], "role": "model"}
-    text = patch(EXPANDED, lambda value: with_member(value, USES[:4], "final_response", answer, after="user_content"))
+    turn = {"user_content": {"parts": [{"text": "Off, please"}]}, "final_response": answer}
+    text = patch(EXPANDED, lambda value: replaced(value, USES[:4], turn | value["eval_cases"][0]["conversation"][0]))
     before = '          "user_content": {"parts": [{"text": "Off, please"}]},\n'
     new = '          "final_response": {\n            "parts": [{"text": "Done: ü"}],\n            "role": "model"\n'
     new += "          },\n"
@@ -105,10 +105,8 @@ def test_patched_text__new_member__follows_the_member_before_it() -> None:
         pytest.param("[ 1, 2 ]", lambda v: without(v, (0,)), "[ 2 ]", id="remove the first"),
         pytest.param("[ 1, 2 ]", lambda v: without(v, (1,)), "[ 1 ]", id="remove the last"),
         pytest.param("[ 1 ]", lambda v: without(v, (0,)), "[]", id="remove the only one"),
-        pytest.param('{"a":1}', lambda v: with_member(v, (), "b", [1, {"c": 2}]), '{"a":1,"b":[1,{"c":2}]}', id="one"),
-        pytest.param(
-            '{"a":1,"b":2}', lambda v: with_member(v, (), "c", [1, 2]), '{"a":1,"b":2,"c":[1,2]}', id="compact"
-        ),
+        pytest.param('{"a":1}', lambda v: {**v, "b": [1, {"c": 2}]}, '{"a":1,"b":[1,{"c":2}]}', id="one"),
+        pytest.param('{"a":1,"b":2}', lambda v: {**v, "c": [1, 2]}, '{"a":1,"b":2,"c":[1,2]}', id="compact"),
         pytest.param('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2}), '{ "a" : { "b" : 2 } }', id="padded"),
         pytest.param(
             "[\n\t1\n]",

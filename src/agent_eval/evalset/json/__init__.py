@@ -8,7 +8,6 @@ from agent_eval.evalset.json.patching import (
     replaced,
     value_text,
     with_item,
-    with_member,
     without,
     write_if_unchanged,
     write_text,

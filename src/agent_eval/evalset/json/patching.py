@@ -1,6 +1,6 @@
 """Changes values in the text of a JSON file; all other characters stay as they are.
 
-`patched_text` takes the value that the text should have. `replaced`, `with_member`, `with_item` and `without` make such
+`patched_text` takes the value that the text should have. `replaced`, `with_item` and `without` make such
 a value from the present one. They copy only the containers on the path, so that unchanged parts are recognised at once.
 """
 
@@ -70,30 +70,6 @@ def replaced(value: Any, path: JsonPath, new: Any) -> Any:
         KeyError, IndexError: The path does not exist.
     """
     return _changed(value, path, lambda _: new)
-
-
-def with_member(value: Any, path: JsonPath, key: str, new: Any, *, after: str | None = None) -> Any:
-    """A copy of a value, with a new or another member in the object at a path.
-
-    Args:
-        value: The value to copy.
-        path: The path of the object.
-        key: The member's key. If the object has it, its value is replaced where it is.
-        new: The member's value.
-        after: The key behind which a new member is placed; if None or missing in the object, it is the last member.
-    """
-
-    def insert(members: dict[str, Any]) -> dict[str, Any]:
-        if key in members or after not in members:
-            return {**members, key: new}
-        changed = {}
-        for name, member in members.items():
-            changed[name] = member
-            if name == after:
-                changed[key] = new
-        return changed
-
-    return _changed(value, path, insert)
 
 
 def with_item(value: Any, path: JsonPath, new: Any) -> Any:
