@@ -171,7 +171,7 @@ def test_headline__one_cause_of_all_regressions_is_named_without_values() -> Non
 def test_headline__causes_of_some_regressions_say_of_how_many() -> None:
     assert said(SITUATIONS["two-causes"]().report) == (
         "Blocks the merge: 7 regressions vs. main, 6 of them with two causes: find_devices returns nothing, and "
-        "find_devices is not called"
+        "find_devices is no longer called"
     )
 
 
