@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -98,6 +99,19 @@ def test_bare_clone__sets_itself_up_once_and_runs_the_command(clone: Path, path_
     assert "setting up" in line
     environments = [entry for entry in (clone / ".venv-cli").iterdir() if (entry / "bin").exists()]
     assert len(environments) == 1, "the environment of the former state is removed"
+
+
+def test_bare_clone__set_up_that_is_interrupted_shows_no_traceback(clone: Path, path_with_uv: str) -> None:
+    command = [getattr(sys, "_base_executable", sys.executable), str(clone / "entrypoint"), "--version"]
+    environment = {**os.environ, "PATH": path_with_uv, "UV_NO_CACHE": "1"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stderr is not None
+        assert b"setting up" in process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(60) == 130
+    assert b"Traceback" not in said
+    assert not list((clone / ".venv-cli").glob("*/.ready"))
 
 
 def test_bare_clone__without_uv(clone: Path, path_without_uv: str) -> None:
