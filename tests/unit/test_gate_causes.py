@@ -450,6 +450,38 @@ def test_find_causes__an_exception_as_data_names_its_line() -> None:
     assert cause.data.place == Place(file="home/tools.py", first=33, last=33, symbol="find")
 
 
+def test_find_causes__deadlines_of_several_tools_are_a_slow_machine() -> None:
+    def late(n: int) -> RunError:
+        waited = Waited(kind="tool", name=f"find{n % 2}", seconds=4.0)
+        return RunError(kind="deadline", owner="agent", message="late", turn=0, waited=waited)
+
+    def hangs(n: int) -> Turn:
+        return turn(call("find", answered=False, room=f"room {n}"))
+
+    assert causes_of(broken(8, lamp, hangs, errors=lambda n: {0: late(n)})) == []
+    assert len(causes_of(broken(8, lamp, hangs, errors=lambda n: {0: late(0)}))) == 1
+
+
+def test_find_causes__a_tool_that_is_gone() -> None:
+    frame = 'File "/venv/lib/python3.11/site-packages/google/adk/tools.py", line 5, in run'
+    text = f"Traceback (most recent call last):\n  {frame}\n    raise ValueError\nValueError: Tool 'find' not found"
+    error = RunError(kind="agent-exception", owner="agent", message="ValueError", traceback=text, turn=0)
+    cases = broken(4, lamp, lambda n: turn(call("find", answered=False, room=f"room {n}")), errors=lambda n: {0: error})
+    [cause] = causes_of(cases)
+    assert (cause.code, cause.data.exception, cause.data.tool, cause.data.place) == (
+        "exception",
+        "ValueError",
+        "find",
+        None,
+    )
+
+
+def test_find_causes__an_outage_that_the_agents_own_model_raises_is_no_cause() -> None:
+    text = TRACEBACK.format(function="generate", file="model.py", line=5).replace("KeyError", "ServerError")
+    error = RunError(kind="agent-exception", owner="agent", message="503", traceback=text, turn=0)
+    assert causes_of(broken(6, lamp, lambda n: turn(lamp(n).calls[0]), errors=lambda n: {0: error})) == []
+
+
 def test_find_causes__an_outage_is_no_cause() -> None:
     error = RunError(kind="provider-unavailable", owner="provider", message="503", turn=0)
     cases = broken(6, lamp, lambda n: turn(), errors=lambda n: {0: error})

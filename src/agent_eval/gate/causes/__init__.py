@@ -107,7 +107,7 @@ class _Spectrum:
 
     def counts(self, key: Key, having: int | None = None) -> bool:
         """Whether a key tells failing from passing cases; `having`: how many failing cases have it."""
-        if self.is_noise(key) or (key[0] == "deadline" and self.late != {key}):
+        if self.is_noise(key) or (key[0] == "deadline" and not (key[1] and self.late == {key})):
             return False
         having, passing = self.anywhere[key] if having is None else having, self.passing[key]
         precision = having / max(having + passing, 1)

@@ -23,6 +23,21 @@ HAND_OVER = "transfer_to_agent"
 _MOST_CALLS = 400
 """Calls of a turn that are compared."""
 _MOST_NAMES = 8
+_OUTAGES = frozenset(
+    {
+        *("APIConnectionError", "APITimeoutError", "ConnectError", "ConnectTimeout", "ConnectionError"),
+        *(
+            "ConnectionRefusedError",
+            "ConnectionResetError",
+            "DeadlineExceeded",
+            "InternalServerError",
+            "RateLimitError",
+        ),
+        *("ReadTimeout", "ResourceExhausted", "ServerError", "ServiceUnavailable", "TimeoutError"),
+        "TooManyRequests",
+    }
+)
+"""Exceptions that a model raises when its provider is away, also where its code is the agent's own."""
 _BETWEEN = 0.5
 """The fraction of a place between two calls."""
 _NOTHING = object()
@@ -369,8 +384,12 @@ def _error(run: Side, error: RunError) -> Difference:
     tool = tool or raised_in
     # An unrecorded turn may have had another failure first, unless the code of a tool raised.
     seen = recorded is not None or raised_in or error.turn is None
-    if not frames or not kind or not seen:
+    if not kind or not seen or not (frames or tool) or (kind in _OUTAGES and not tool):
         return Difference(at=at, keys=(), ends=True)
+    if not frames:  # ADK raised it, e.g. because there is no such tool.
+        key: Key = ("exception", kind, "", tool)
+        own = CauseData(agent=agent, tool=tool, exception=kind, actual=values.cut(error.message))
+        return Difference(at=at, keys=(key,), data={key: own}, ends=True)
     frame = frames[-1]
     general: Key = ("exception", kind, frame.file)
     special: Key = (*general, frame.function)
@@ -387,7 +406,7 @@ def _late(at: tuple[int, float], waited: Waited | None, waiting: _Call | None) -
     if waited is not None and not waited.kind and waiting is not None:  # It blocked its process, so no one could ask.
         tool = waiting.call.name or ""
     if waited is None or not tool:
-        return Difference(at=at, keys=(), ends=True)
+        return Difference(at=at, keys=(("deadline", ""),), ends=True)
     place = Place(file=waited.file, first=waited.line, symbol=waited.symbol) if waited.file else None
     agent, seconds = waiting.agent if waiting is not None else "", round(waited.seconds, 1) or None
     data = CauseData(agent=agent, tool=tool, seconds=seconds, place=place)
