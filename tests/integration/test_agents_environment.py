@@ -32,6 +32,9 @@ pytestmark = pytest.mark.slow
 
 PROJECT = '[project]\nname = "my-bot"\nversion = "1.2"\nrequires-python = ">=3.10"\ndependencies = ["demo-dep"]\n'
 
+REACH = ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy")
+"""What the installer needs for the index, on some machines."""
+
 
 def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> None:
     """A wheel as a build would make it, so that no test here needs an index."""
@@ -485,6 +488,47 @@ def test_environment__all_that_decides_what_is_installed_counts(
     assert fingerprint(dependencies(bench), bench.root) != before
 
 
+@pytest.mark.parametrize(
+    "line", ["./pkg", "pkg/", "pkg @ ./pkg", "pkg@pkg", "pkg [x] @ file:pkg ; python_version > '3'", "tool.uv.sources"]
+)
+def test_environment__a_local_package_counts_however_it_is_named(bench: Bench, line: str) -> None:
+    if line == "tool.uv.sources":
+        sources = "[tool.uv.sources]\npkg = [{ path = 'pkg' }]\n"
+        (bench.bot / "pyproject.toml").write_text(PROJECT.replace("demo-dep", "pkg") + sources)
+    else:
+        (bench.bot / "requirements.txt").write_text(f"demo-dep\n{line}\n")
+    (bench.bot / "pkg").mkdir()
+    (bench.bot / "pkg" / "mod.py").write_text("x = 1")
+    before = fingerprint(dependencies(bench), bench.root)
+    (bench.bot / "pkg" / "mod.py").write_text("x = 2")
+    assert fingerprint(dependencies(bench), bench.root) != before
+
+
+async def test_environment__a_local_package_is_as_it_is_now(bench: Bench) -> None:
+    """Not as uv has built it before, whose cache goes by the time of pyproject.toml; nor as setuptools has."""
+    (bench.bot / "requirements.txt").write_text("google-adk\n./local\n")
+    package = bench.bot / "local" / "pkg"
+    package.mkdir(parents=True)
+    (package.parent / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "local"\nversion = "1"\n[tool.setuptools]\npackages = ["pkg"]\n'
+    )
+    (package / "gone.py").touch()
+    module = package / "__init__.py"
+    module.write_text("VALUE = 'old'\n")
+    time = module.stat().st_mtime
+    index = {"UV_FIND_LINKS": str(bench.index), **{name: os.environ[name] for name in REACH if name in os.environ}}
+    code = "import pkg, importlib.util as u; print(pkg.VALUE, u.find_spec('pkg.gone') is None)"
+
+    assert bench.python(await bench.ensure(installer=index), code) == "old False"
+    module.write_text("VALUE = 'new'\n")
+    os.utime(module, (time, time))
+    (package / "gone.py").unlink()
+
+    assert bench.python(await bench.ensure(installer=index), code) == "new True"
+    assert not list(package.parent.glob("build/agent-eval-*"))
+
+
 def test_environment__which_file_names_the_dependencies(bench: Bench) -> None:
     assert dependencies(bench).kind is SourceKind.NONE
     (bench.root / "requirements.txt").write_text("")
@@ -514,8 +558,7 @@ async def test_environment__the_real_adk_from_the_index() -> None:
     root = cache / "repo"
     root.mkdir(parents=True, exist_ok=True)
     (root / "requirements.txt").write_text("google-adk==2.13.0\n")
-    keep = ("PATH", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy")
-    sandbox = Sandbox(environment={name: os.environ[name] for name in keep if name in os.environ})
+    sandbox = Sandbox(environment={name: os.environ[name] for name in ("PATH", "HOME", *REACH) if name in os.environ})
     request = EnvironmentRequest(start=root, root=root)
     interpreter = await ensure_environment(request, sandbox=sandbox, masker=Masker(), cache_dir=cache, log=print)
     assert interpreter.versions["google-adk"] == "2.13.0"

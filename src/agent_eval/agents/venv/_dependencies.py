@@ -11,7 +11,7 @@ import enum
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,11 @@ _ADK = re.compile(r"\s*google[-_.]adk(?![\w.-])\s*(?:\[[^\]]*\])?\s*\(?([^;#@)]*
 _SPECIFIER = re.compile(r"(===|==|~=|<=|<|>=|>|!=)\s*([0-9][0-9A-Za-z.*+!-]*)")
 _SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist"}
 _LOCAL_SOURCE = re.compile(r'\bsource = \{ (?:directory|path) = "([^"]+)"')
+_LOCAL_LINE = re.compile(
+    r"\s*(?:\w[\w.-]*\s*(?:\[[^\]]*\]\s*)?@\s*([^\s;#]+)"
+    r"|([^\s;#@]*/[^\s;#]*|file:[^\s;#]+|\.{1,2}|[^\s;#]+\.(?:whl|zip|tar\.gz))(?=[\s;#]|$))"
+)
+"""A requirement by its place: `NAME @ PLACE`, or the place alone."""
 _MAX_FILES = 20_000
 _MAX_BYTES = 20_000_000
 """Bytes of a file that declares dependencies. The lock file of a very large project has a few million."""
@@ -308,12 +313,19 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
     for path in declaring_files(dependencies, root):
         data = _bytes_of(path) if path.is_file() else b"missing"
         digest.update(f"\n{os.path.relpath(path, root)} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
-        for source in _local_sources(path, data.decode("utf-8", "replace")):
-            _add_tree(digest, source)
-    if dependencies.kind is SourceKind.POETRY and (table := poetry_table(_toml(file))) is not None:
-        for source in local_sources(table, file.parent):
-            _add_tree(digest, source)
+    for source in copied_sources(dependencies, root):
+        _add_tree(digest, source)
     return digest.hexdigest()
+
+
+def copied_sources(dependencies: Dependencies, root: Path) -> Iterator[Path]:
+    """The local directories and archives of which the environment gets a copy."""
+    for path in declaring_files(dependencies, root):
+        if path.is_file():
+            yield from _local_sources(path, _text_of(path))
+    file = dependencies.file
+    if file is not None and dependencies.kind is SourceKind.POETRY and (table := poetry_table(_toml(file))) is not None:
+        yield from local_sources(table, file.parent)
 
 
 def declaring_files(dependencies: Dependencies, root: Path) -> list[Path]:
@@ -349,21 +361,34 @@ def _included(file: Path) -> Iterator[Path]:
 
 
 def _local_sources(file: Path, text: str) -> Iterator[Path]:
-    """The local directories and archives from which a requirements or lock file installs.
+    """The local directories and archives from which a requirements, project or lock file installs.
 
     Editable ones are not included, because they are used in place.
     """
-    if file.name in {"uv.lock", "pyproject.toml"}:
+    if file.name == "uv.lock":
         names = _LOCAL_SOURCE.findall(text)
+    elif file.name == "pyproject.toml":
+        names = list(_places_in(_toml(file)))
     else:
-        names = [match[1] for line in text.splitlines() if (match := re.match(r"\s*(?:\S+\s*@\s*)?(file:\S+)", line))]
-        names += [
-            match[1] for line in text.splitlines() if (match := re.match(r"\s*(\.{0,2}/\S*|\.{1,2})(?:\s|$)", line))
-        ]
+        names = _places_of(text.splitlines())
     for name in names:
         path = (file.parent / re.sub(r"^file:(//)?|\[[^\]]*\]$|#.*$", "", name)).resolve()
         if path.exists():
             yield path
+
+
+def _places_of(lines: Iterable[object]) -> list[str]:
+    matches = [match for line in lines if isinstance(line, str) and (match := _LOCAL_LINE.match(line))]
+    return [match[1] or match[2] for match in matches]
+
+
+def _places_in(document: Mapping[str, Any]) -> Iterator[str]:
+    """Of `[project] dependencies` and `[tool.uv.sources]`."""
+    yield from _places_of((document.get("project") or {}).get("dependencies") or ())
+    for source in (((document.get("tool") or {}).get("uv") or {}).get("sources") or {}).values():
+        for entry in source if isinstance(source, list) else [source]:
+            if isinstance(entry, dict) and isinstance(entry.get("path"), str) and not entry.get("editable"):
+                yield entry["path"]
 
 
 def _add_tree(digest: Any, source: Path) -> None:

@@ -59,12 +59,26 @@ class Place:
     def lock(self) -> Path:
         return self.folder / f"{self.key}.lock"
 
+    @property
+    def build_settings(self) -> Path:
+        """A configuration file of setuptools."""
+        return self.directory / "setuptools.cfg"
+
+    @property
+    def build(self) -> str:
+        """Where setuptools builds a local package, in its directory.
+
+        In its usual place setuptools keeps files of earlier builds, also those that a package no longer has.
+        """
+        return f"build/agent-eval-{self.key[:12]}"
+
     def empty(self, account: Account | None) -> None:
         """Recreates the directory; the account can write to it."""
         self.marker.unlink(missing_ok=True)
         if self.directory.exists():
             shutil.rmtree(self.directory)
         self.directory.mkdir(mode=0o755)
+        self.build_settings.write_text(f"[build]\nbuild_base = {self.build}\n", "utf-8")
         if account is not None:
             os.chown(self.directory, account.uid, account.gid)
 

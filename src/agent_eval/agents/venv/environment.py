@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import stat
 import tempfile
 import time
@@ -29,6 +30,7 @@ from agent_eval.agents.venv._dependencies import (
     Dependencies,
     SourceKind,
     check_adk,
+    copied_sources,
     dependencies_of,
     fingerprint,
 )
@@ -37,7 +39,7 @@ from agent_eval.agents.venv._store import EnvironmentInfo, Place, installer_cach
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import docs_page
 
-_RECIPE = 1
+_RECIPE = 2
 """Incremented whenever the same dependencies would produce a different environment."""
 _FRESH_SECONDS = 7 * 24 * 3600
 """An environment with unlocked versions is rebuilt after a week, to get newer versions."""
@@ -295,6 +297,7 @@ def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir:
 
 def _uv_settings(place: Place, cache: Path | None, sandbox: Sandbox) -> dict[str, str]:
     settings = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1", "UV_PROJECT_ENVIRONMENT": str(place.venv)}
+    settings["DIST_EXTRA_CONFIG"] = str(place.build_settings)
     if cache is not None:
         settings["UV_CACHE_DIR"] = str(cache)
     elif _user_caches(sandbox.environment) is None:  # uv's default locations
@@ -314,14 +317,22 @@ async def _build(place: Place, dependencies: Dependencies, installer: Installer,
     place.empty(account)
     cwd = dependencies.directory or root  # uv reads [tool.uv] and uv.toml from there upwards
     python = ["--python", str(place.python)]
+    # uv builds a local package again only if its pyproject.toml or setup.py has another time.
+    local = list(copied_sources(dependencies, root))
+    fresh = ["--reinstall"] if local else []  # not --refresh, which UV_OFFLINE forbids
     if dependencies.kind is SourceKind.LOCK:
         # The project itself is used in place: an installed copy would be outdated after the next commit.
-        await installer.uv(["sync", "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd)
+        await installer.uv(
+            ["sync", *fresh, "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd
+        )
     else:
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
         await installer.uv(
-            ["pip", "install", *python, "--compile-bytecode", *_install_arguments(dependencies)], cwd=cwd
+            ["pip", "install", *fresh, *python, "--compile-bytecode", *_install_arguments(dependencies)], cwd=cwd
         )
+    if account is None:  # Another user can't build in the checkout.
+        for source in local:
+            shutil.rmtree(source / place.build, ignore_errors=True)
     interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
     added = not interpreter.has_adk and dependencies.kind is not SourceKind.LOCK
     if added:
