@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import recording_samples
+
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase
 from agent_eval.results import (
@@ -10,7 +12,6 @@ from agent_eval.results import (
     MetricStatus,
     Origin,
     Reason,
-    Recording,
     RunError,
     RunReport,
     RunResult,
@@ -64,17 +65,9 @@ def stored() -> StoredRun:
         turn("Lamp on", "=cmd|'/C calc'!A0", [on], duration=1.5),
         turn("Thanks", "You're welcome", [], duration=0.5),
     ]
-    recording = Recording(
-        run_id=f"{LIGHTS}#1",
-        case_id=LIGHTS,
-        file="evals/home.test.json",
-        eval_set_id="home",
-        eval_id="lights",
-        run=0,
-        fingerprint="f",
-        invocations=recorded,
-        started_at=STARTED,
-        duration=2.5,
+    file, _ = LIGHTS.split(":")
+    recording = recording_samples.recording(
+        "lights", *recorded, file=file, eval_set_id="home", started_at=STARTED, duration=2.5
     )
     lights = CaseReport(
         case_id=LIGHTS,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recording_samples import facts
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, SessionRequest
 from agent_eval.agents.recorded import RecordedAgent, check_recording
@@ -22,19 +23,7 @@ def turn(user: str, answer: str, *tools: str) -> dict[str, Any]:
 
 
 def line(eval_id: str, run: int, *turns: dict[str, Any], eval_set: str = "s", **more: Any) -> str:
-    facts = {
-        "run_id": f"{eval_id}-{run}",
-        "case_id": eval_id,
-        "file": "x.test.json",
-        "eval_set_id": eval_set,
-        "eval_id": eval_id,
-        "run": run,
-        "fingerprint": "f",
-        "invocations": list(turns),
-        "started_at": 0.0,
-        "duration": 1.0,
-    }
-    return json.dumps(facts | more) + "\n"
+    return json.dumps(facts(eval_id, run=run, eval_set_id=eval_set, invocations=turns, **more)) + "\n"
 
 
 def eval_set(path: Path, **cases: list[dict[str, Any]]) -> Path:

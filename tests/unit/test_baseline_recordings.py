@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from baseline_samples import zipped
+from recording_samples import facts
 
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.baseline.recordings import recordings_in, write_recordings
@@ -22,19 +23,7 @@ LIMITS = ArchiveLimits(lines_bytes=20_000, ratio=100)
 
 
 def line(name: str, run: int = 0, **changes: Any) -> bytes:
-    values = {
-        "run_id": f"evals/a.test.json:{name}#{run + 1}",
-        "case_id": f"evals/a.test.json:{name}",
-        "file": "evals/a.test.json",
-        "eval_set_id": "a",
-        "eval_id": name,
-        "run": run,
-        "fingerprint": "f",
-        "started_at": 0,
-        "duration": 1,
-        **changes,
-    }
-    return json.dumps(values).encode() + b"\n"
+    return json.dumps(facts(name, run=run, file="evals/a.test.json", **changes)).encode() + b"\n"
 
 
 def archive(recordings: bytes | None, **others: bytes) -> bytes:

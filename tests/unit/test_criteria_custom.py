@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from recording_samples import recording
 from runner_doubles import planned
 
 from agent_eval.agents.messages import Evaluated
@@ -15,7 +16,6 @@ from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, NotEvaluated, Scored
 from agent_eval.criteria.custom import CustomMetric
-from agent_eval.results.recording import Recording
 from agent_eval.results.report import CaseReport
 from agent_eval.runner.scoring import report_run
 
@@ -59,12 +59,8 @@ async def scored(runner: Runner | None) -> Scored | NotEvaluated:
 
 
 async def reported(runner: Runner) -> CaseReport:
-    recording = Recording(
-        **{"run_id": "a#1", "case_id": CASE.case_id, "file": CASE.file, "eval_set_id": "set", "eval_id": "one"},
-        **{"run": 0, "fingerprint": "f", "invocations": TURNS, "started_at": 0.0, "duration": 1.0},
-    )
     changed = type(CASE)(**{**vars(CASE), "criteria": (METRIC,)})
-    return await report_run(changed, recording, runner)
+    return await report_run(changed, recording("one", *TURNS, file=CASE.file), runner)
 
 
 async def test_custom_metric__call() -> None:

@@ -10,6 +10,7 @@ import pytest
 from evalset_samples import case, eval_set, turn
 from hypothesis import given
 from hypothesis import strategies as st
+from recording_samples import recording
 
 from agent_eval.core.content import Content, Part, model_message, user_message
 from agent_eval.core.invocation import (
@@ -24,7 +25,6 @@ from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import CRITERION_MODELS, EvalCase
 from agent_eval.evalset.parse import criterion
 from agent_eval.report.views.conversation import TurnView, rows
-from agent_eval.results import Recording
 from agent_eval.runner.conversations import conversation_of
 
 METRIC = "intermediate_response_similarity"
@@ -157,20 +157,8 @@ def test_intermediate_responses__both_forms_without_thoughts_and_the_answer() ->
 )
 def test_conversation__shows_expected_responses_beside_the_actual_ones(actual: Said, shown: list[str]) -> None:
     eval_case = EvalCase(eval_id="c", conversation=[expected_turn([SUNNY, TRAIN])])
-    recording = Recording(
-        run_id="f:c#0",
-        case_id="f:c",
-        file="f",
-        eval_set_id="s",
-        eval_id="c",
-        run=0,
-        fingerprint="",
-        invocations=[actual_turn(actual)],
-        started_at=0,
-        duration=1,
-    )
 
-    [report] = conversation_of(recording, eval_case).turns
+    [report] = conversation_of(recording("c", actual_turn(actual)), eval_case).turns
 
     assert (report.expected_said or []) == shown
     listed = [(row.kind, row.text) for row in rows(TurnView(said=report))]

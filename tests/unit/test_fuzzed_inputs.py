@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from baseline_samples import zipped
+from recording_samples import recording
 from report_samples import failed
 
 from agent_eval import cli
@@ -108,20 +109,9 @@ def with_history() -> RunReport:
     return report
 
 
-def recording(run: int) -> Recording:
-    return Recording(
-        run_id=f"a#{run}",
-        case_id="a.test.json:a",
-        file="a.test.json",
-        eval_set_id="s",
-        eval_id="a",
-        run=run,
-        fingerprint="f",
-        invocations=[Invocation.model_validate(TURN)],
-        error=RunError(kind="agent-crash", owner="agent", message="killed") if run == 2 else None,
-        started_at=1.0,
-        duration=0.5,
-    )
+def recorded(run: int) -> Recording:
+    error = RunError(kind="agent-crash", owner="agent", message="killed") if run == 2 else None
+    return recording("a", Invocation.model_validate(TURN), run_id=f"a#{run}", run=run, error=error)
 
 
 class Workspace:
@@ -240,16 +230,16 @@ def test_run__mutated_inputs_end_in_an_exit_code(
 
 def test_journal__mutated_lines_are_left_out(tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    lines = "".join(f"{recording(number).model_dump_json(exclude_none=True)}\n" for number in range(4))
+    lines = "".join(f"{recorded(number).model_dump_json(exclude_none=True)}\n" for number in range(4))
     path = tmp_path / "journal.jsonl"
     for number in range(60):
         path.write_bytes(mutated(lines, chance))
         with closing(Journal(path, resume=True)) as journal:
             run_ids = [f"a#{run}" for run in range(4)]
             reused = [run_id for run_id in run_ids if journal.reuse(run_id, "f")]
-            journal.add(recording(7))
+            journal.add(recorded(7))
             assert len(list(journal.lines([*run_ids, "a#7"]))) == len(reused) + 1, f"seed {SEED}, input {number}"
-            assert journal.recording("a#7") == recording(7)
+            assert journal.recording("a#7") == recorded(7)
 
 
 def test_read_results__mutated_archives_are_refused_or_read() -> None:

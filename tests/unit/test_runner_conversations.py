@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recording_samples
 from report_samples import RESPONSE, TRAJECTORY, case, metric, report
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
@@ -47,20 +48,8 @@ def expected(message: str, answer: str, *calls: FunctionCall) -> Invocation:
     )
 
 
-def recording(*turns: Invocation, run: int = 0, error: RunError | None = None, eval_id: str = "lamp") -> Recording:
-    return Recording(
-        run_id=f"tests/a.test.json:{eval_id}#{run + 1}",
-        case_id=f"tests/a.test.json:{eval_id}",
-        file="tests/a.test.json",
-        eval_set_id="a",
-        eval_id=eval_id,
-        run=run,
-        fingerprint="f",
-        invocations=list(turns),
-        error=error,
-        started_at=0.0,
-        duration=1.0,
-    )
+def recording(*turns: Invocation, eval_id: str = "lamp", **facts: Any) -> Recording:
+    return recording_samples.recording(eval_id, *turns, file="tests/a.test.json", **facts)
 
 
 def eval_case(*turns: Invocation, eval_id: str = "lamp") -> EvalCase:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import recording_samples
 
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
@@ -17,20 +18,9 @@ OUTAGE = RunError(kind="provider-unavailable", owner="provider", message="503")
 CRASH = RunError(kind="agent-crash", owner="agent", message="It left")
 
 
-def recording(name: str, *, answer: str = "hi", fingerprint: str = "f", error: RunError | None = None) -> Recording:
-    return Recording(
-        run_id=f"{name}#1",
-        case_id=name,
-        file="a.json",
-        eval_set_id="set",
-        eval_id=name,
-        run=0,
-        fingerprint=fingerprint,
-        invocations=[Invocation(user_content=user_message("hello"), final_response=model_message(answer))],
-        error=error,
-        started_at=1.0,
-        duration=0.5,
-    )
+def recording(name: str, *, answer: str = "hi", error: RunError | None = None) -> Recording:
+    turn = Invocation(user_content=user_message("hello"), final_response=model_message(answer))
+    return recording_samples.recording(name, turn, run_id=f"{name}#1", case_id=name, error=error)
 
 
 def written(path: Path, *recordings: Recording) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from recording_samples import recording
 from runner_doubles import planned, turn
 
 from agent_eval.core.content import model_message, user_message
@@ -47,21 +48,8 @@ def case(*criteria: Criterion, turns: int = 1) -> PlannedCase:
 
 
 def recorded(of: PlannedCase, *answers: str, error: RunError | None = None) -> Recording:
-    return Recording(
-        run_id=of.run_id(0),
-        case_id=of.case_id,
-        file=of.file,
-        eval_set_id=of.eval_set_id,
-        eval_id="one",
-        run=0,
-        fingerprint="f",
-        invocations=[
-            Invocation(user_content=user_message("q"), final_response=model_message(answer)) for answer in answers
-        ],
-        error=error,
-        started_at=1.0,
-        duration=0.5,
-    )
+    turns = (Invocation(user_content=user_message("q"), final_response=model_message(answer)) for answer in answers)
+    return recording("one", *turns, file=of.file, case_id=of.case_id, run_id=of.run_id(0), error=error)
 
 
 async def scored(*criteria: Criterion, turns: int = 1) -> CaseReport:
