@@ -34,17 +34,8 @@ class Fixed:
 
 
 def case(*criteria: Criterion, turns: int = 1) -> PlannedCase:
-    base = planned("one")
-    return PlannedCase(
-        case_id=base.case_id,
-        file=base.file,
-        line=base.line,
-        eval_set_id=base.eval_set_id,
-        case=EvalCase(eval_id="one", conversation=[turn(f"question {n} " + "q" * 1_000) for n in range(turns)]),
-        criteria=criteria,
-        agent="agent",
-        fingerprint="f",
-    )
+    asked = [turn(f"question {n} " + "q" * 1_000) for n in range(turns)]
+    return replace(planned("one"), case=EvalCase(eval_id="one", conversation=asked), criteria=criteria)
 
 
 def recorded(of: PlannedCase, *answers: str, error: RunError | None = None) -> Recording:
