@@ -220,8 +220,7 @@ def test_runs__pull_requests(fake: FakeGitHub) -> None:
     assert (fork.head_repository, fork.is_fork, fork.author, fork.draft) == ("fork/shop", True, "mallory", True)
     assert not runs.get_pull(github, 7).is_fork
     assert runs.get_pull(github, 10).is_fork
-    assert [open_pull.number for open_pull in runs.pulls_of_head(github, "fork", "main")] == [8]
-    assert [open_pull.number for open_pull in runs.pulls_of_head(github, "fork", "main", state="all")] == [9, 8]
+    assert [pull.number for pull in runs.pulls_of_head(github, "fork", "main")] == [9, 8]
     assert [open_pull.number for open_pull in runs.open_pulls(github)] == [10, 8, 7]
 
 

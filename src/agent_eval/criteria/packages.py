@@ -7,7 +7,6 @@ that is neither built in nor custom.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
@@ -51,17 +50,16 @@ class Packaged:
         return NotEvaluated(code="package-failed", message=message, error=error)
 
 
-def build_packaged(config: CriterionConfig, candidates: Sequence[EntryPoint] | None = None) -> Packaged:
+def build_packaged(config: CriterionConfig) -> Packaged:
     """Builds the criterion of an installed package.
 
     Args:
         config: Validated; `options` are the fields as written.
-        candidates: The entry points with the metric's name; None looks them up.
 
     Raises:
         PackageFault: None or several packages have the metric, the import fails, or the config is refused.
     """
-    points = list(entry_points(group=GROUP, name=config.metric)) if candidates is None else list(candidates)
+    points = list(entry_points(group=GROUP, name=config.metric))
     if not points:
         raise PackageFault(f"no installed package has the metric `{config.metric}`")
     if len(points) > 1:

@@ -77,7 +77,7 @@ def _candidates(github: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
             return own
     if not run.head_branch:
         return []
-    of_head = pulls_of_head(github, here.partition("/")[0], run.head_branch, state="all")
+    of_head = pulls_of_head(github, here.partition("/")[0], run.head_branch)
     return [pull for pull in of_head if same_repository(pull.head_repository, here)]
 
 

@@ -274,34 +274,33 @@ def get_pull(github: GitHubClient, number: int) -> PullRequest:
     return _pull(github.get(path), path)
 
 
-def pulls_of_head(github: GitHubClient, owner: str, branch: str, *, state: str = "open") -> list[PullRequest]:
-    """Lists pull requests from a branch of an owner's repositories, including forks.
+def pulls_of_head(github: GitHubClient, owner: str, branch: str) -> list[PullRequest]:
+    """Lists pull requests from a branch of an owner's repositories, including forks, open or not.
 
     Args:
         github: The target repository.
         owner: Owner of the head repository.
         branch: Without `refs/heads/`.
-        state: `open`, `closed` or `all`.
 
     Raises:
         GitHubError: See its kind.
     """
     path = github.repo("pulls")
-    items = github.paginate(path, {"head": f"{owner}:{branch}", "state": state}, limit=100)
+    items = github.paginate(path, {"head": f"{owner}:{branch}", "state": "all"}, limit=100)
     pulls = [_pull(item, path) for item in items]
     # GitHub silently ignores an invalid `head` and returns all pull requests.
     return [pull for pull in pulls if pull.head_ref == branch]
 
 
-def open_pulls(github: GitHubClient, *, limit: int = 300) -> Iterator[PullRequest]:
-    """Yields open pull requests, last updated first.
+def open_pulls(github: GitHubClient) -> Iterator[PullRequest]:
+    """Yields open pull requests, last updated first, at most 300.
 
     Raises:
         GitHubError: See its kind.
     """
     path = github.repo("pulls")
     params = {"state": "open", "sort": "updated", "direction": "desc"}
-    for item in github.paginate(path, params, limit=limit):
+    for item in github.paginate(path, params, limit=300):
         yield _pull(item, path)
 
 

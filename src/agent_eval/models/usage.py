@@ -142,9 +142,9 @@ class UsageEntry:
     """Attempts at models without a price, which `cost` doesn't include."""
 
 
-def total(entries: Iterable[UsageEntry], *, model: str = "", purpose: str = "", case_id: str = "") -> UsageEntry:
-    """Returns the sum of entries, with the given labels."""
-    result = UsageEntry(model=model, purpose=purpose, case_id=case_id)
+def total(entries: Iterable[UsageEntry], *, model: str = "") -> UsageEntry:
+    """Returns the sum of entries of a model."""
+    result = UsageEntry(model=model)
     for entry in entries:
         result = _plus(result, entry)
     return result
@@ -152,10 +152,8 @@ def total(entries: Iterable[UsageEntry], *, model: str = "", purpose: str = "", 
 
 def _plus(left: UsageEntry, right: UsageEntry) -> UsageEntry:
     costs = [cost for cost in (left.cost, right.cost) if cost is not None]
-    return UsageEntry(
-        case_id=left.case_id,
-        purpose=left.purpose,
-        model=left.model,
+    return replace(
+        left,
         calls=left.calls + right.calls,
         replies=left.replies + right.replies,
         cached_replies=left.cached_replies + right.cached_replies,
