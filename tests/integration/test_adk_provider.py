@@ -296,6 +296,7 @@ async def test_requests__end_when_nobody_waits_for_them(tmp_path: Path) -> None:
     assert in_the_end <= 2, "this one, and the last cancelled one if the gate has not heard of it"
 
 
+@pytest.mark.slow
 async def test_blame__silent_model_of_the_agents_own(tmp_path: Path) -> None:
     async with running("own_model", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
         error = await failure(agent, "hello", timeout=8)
@@ -304,6 +305,7 @@ async def test_blame__silent_model_of_the_agents_own(tmp_path: Path) -> None:
     assert "agent.py:16: await asyncio.Event().wait()" in error.message
 
 
+@pytest.mark.slow
 async def test_call__silent_attempt_is_repeated(tmp_path: Path) -> None:
     with serving(Fault(kind="hang")) as server:
         async with gemini_agent(tmp_path / "logs", server) as agent:

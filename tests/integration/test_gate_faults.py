@@ -184,6 +184,7 @@ def test_faults__only_the_guilty_one_of_many_in_flight_fails(repository: Reposit
     assert repository.left_behind() == []
 
 
+@pytest.mark.slow
 def test_faults__the_run_takes_too_long(new_hosts: Repository) -> None:
     new_hosts.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
     limit = round(8 * patience())  # The good case needs a host: six seconds on a busy machine.

@@ -182,13 +182,13 @@ async def test_run__a_fork_without_secrets_is_errored_not_failed(repository: Pat
         "GITHUB_EVENT_NAME": "pull_request",
         "GITHUB_EVENT_PATH": str(repository / "event.json"),
         "GITHUB_REPOSITORY": "org/repo",
-        "GITHUB_API_URL": "http://127.0.0.1:1",
     }
     # A header that needs no secret does not go to a server named by a workflow that a fork runs either.
     github["AGENT_EVAL_AGENT_HEADERS"] = "Authorization: Bearer public"
-    async with loopback(unauthorized) as server:
+    async with loopback(unauthorized) as server, loopback(unauthorized) as api:
+        github["GITHUB_API_URL"] = api.url
         code, out, results = await run(repository, "--agent", f"adk:{server.url}", **github)
-        assert all("authorization" not in request.headers for request in server.requests)
+        assert all("authorization" not in request.headers for request in (*server.requests, *api.requests))
     assert (code, results["cases"][0]["status"]) == (3, "errored"), out
 
 
