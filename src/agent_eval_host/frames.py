@@ -61,7 +61,11 @@ def own_place(frames: list[traceback.FrameSummary]) -> dict[str, Any] | None:
     if found is None or not found[1].filename.startswith(agent_places[-1]):
         return None
     frame = found[1]
-    return {"file": frame.filename[len(agent_places[-1]) :], "line": frame.lineno or None, "symbol": frame.name}
+    outer = frames[: frames.index(frame) + 1]
+    # Python before 3.12 has a frame for each comprehension.
+    named = (each.name for each in reversed(outer) if each.filename == frame.filename and each.name[:1] != "<")
+    symbol = next(named, frame.name)
+    return {"file": frame.filename[len(agent_places[-1]) :], "line": frame.lineno or None, "symbol": symbol}
 
 
 def where_it_hangs(frames: list[traceback.FrameSummary]) -> dict[str, Any]:

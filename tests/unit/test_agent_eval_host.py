@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -86,3 +87,17 @@ def test_tool_objects__files_of_a_package_that_was_installed_from_the_repository
 
     assert ToolObjects().of(tool)[1] == ({str(site / "installed_lamps.py")} if own else set())
     installed_from_repository.cache_clear()
+
+
+def test_own_place__names_the_function_around_a_comprehension(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "agent_places", ["/repo/home/", "/repo/"])
+    stack = [
+        traceback.FrameSummary("/venv/site-packages/google/adk/tools.py", 5, "run"),
+        traceback.FrameSummary("/repo/home/tools.py", 30, "find"),
+        traceback.FrameSummary("/repo/home/tools.py", 33, "<listcomp>"),
+        traceback.FrameSummary("/usr/lib/python3/json.py", 3, "loads"),
+    ]
+    assert frames.own_place(stack) == {"file": "home/tools.py", "line": 33, "symbol": "find"}
+    assert frames.own_place(stack[:1]) is None
+    lambda_ = [traceback.FrameSummary("/repo/lib/a.py", 2, "<lambda>")]
+    assert frames.own_place(lambda_) == {"file": "lib/a.py", "line": 2, "symbol": "<lambda>"}

@@ -214,6 +214,7 @@ ONE_TOOL = changed("home/agent.py", ("[find, heat, load]", "[find]"))
         (cause("tool-response", tool="find"), OTHER_ROOMS, ["tools.py:5 ROOMS"]),
         (cause("tool-response", tool="heat"), OTHER_SCALE, ["tools.py:6 SCALE"]),
         (cause("deadline", tool="heat"), OTHER_LOW, ["tools.py:7 LOW"]),
+        (cause("deadline", tool="find", place=LINE_11), NO_ROOM, ["tools.py:11 find"]),
         (cause("tool-response", tool="find"), OTHER_SCALE, []),
         (cause("tool-error", tool="load"), {**FILES, "home/data/lamps.json": "[]"}, ["data/lamps.json:None "]),
         (cause("tool-error", tool="elsewhere"), OTHER_SCALE, []),

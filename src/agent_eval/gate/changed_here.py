@@ -146,9 +146,9 @@ def note_changed_here(
 
 
 def _here(cause: CauseReport, trees: Sequence[AgentTree], code: HeadCode) -> list[Place]:
-    """The tool's code, or the line of the exception."""
+    """The line of the exception, or the one that waits; else the tool's code."""
     places: list[Place] = []
-    if cause.code == "exception" and cause.data.place is not None:
+    if cause.code in {"exception", "deadline"} and cause.data.place is not None:
         places = within([cause.data.place], code.changed)
     if not places and cause.data.tool and (cause.code in _OF_TOOLS or cause.code == "exception"):
         places = [place for tree in trees for place in code.of_tool(tree, cause.data.tool)]
