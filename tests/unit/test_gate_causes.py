@@ -450,6 +450,15 @@ def test_find_causes__an_exception_as_data_names_its_line() -> None:
     assert cause.data.place == Place(file="home/tools.py", first=33, last=33, symbol="find")
 
 
+def test_find_causes__an_exception_in_a_comprehension_is_its_functions() -> None:
+    error = raised("find")
+    inner = '  File "/work/repo/home/tools.py", line 40, in <genexpr>\n    x\nKeyError'
+    error.traceback = (error.traceback or "").replace("KeyError", inner, 1)
+    cases = broken(4, lamp, lambda n: turn(lamp(n).calls[0]), errors=lambda n: {0: error})
+    [cause] = causes_of(cases)
+    assert cause.data.place == Place(file="home/tools.py", first=40, last=40, symbol="find")
+
+
 def test_find_causes__deadlines_of_several_tools_are_a_slow_machine() -> None:
     def late(n: int) -> RunError:
         waited = Waited(kind="tool", name=f"find{n % 2}", seconds=4.0)

@@ -391,9 +391,11 @@ def _error(run: Side, error: RunError) -> Difference:
         own = CauseData(agent=agent, tool=tool, exception=kind, actual=values.cut(error.message))
         return Difference(at=at, keys=(key,), data={key: own}, ends=True)
     frame = frames[-1]
+    named_frames = (each for each in reversed(frames) if each.file == frame.file and not each.function.startswith("<"))
+    function = next((each.function for each in named_frames), "")  # That of a comprehension or a lambda.
     general: Key = ("exception", kind, frame.file)
-    special: Key = (*general, frame.function)
-    place = Place(file=frame.file, first=frame.line, last=frame.line, symbol=frame.function)
+    special: Key = (*general, function)
+    place = Place(file=frame.file, first=frame.line, last=frame.line, symbol=function)
     data = CauseData(agent=agent, exception=kind, place=place, actual=values.cut(error.message))
     named = {(*special, tool): data.model_copy(update={"tool": tool})} if tool else {}
     found: dict[Key, CauseData] = {**named, special: data, general: data}
