@@ -25,7 +25,7 @@ from adk_envs import FIXTURES
 from adk_harness import make, request, running, say
 from gate_runs import patience
 
-from agent_eval.agents.adk import _driver
+from agent_eval.agents.adk import _slots
 from agent_eval.agents.adk._driver import AdkAgent, AdkSession
 from agent_eval.agents.host import HostTemplate, _template
 from agent_eval.agents.protocol import AgentFailure, FailureKind
@@ -495,8 +495,8 @@ async def test_auto__a_second_host_for_few_sessions_that_compute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(_driver, "_SPAN", 0.2)
-    monkeypatch.setattr(_driver, "_HIGH", 0.05)
+    monkeypatch.setattr(_slots, "_SPAN", 0.2)
+    monkeypatch.setattr(_slots, "_HIGH", 0.05)
     at_import = (
         "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin, daemon=True).start()"
     )
