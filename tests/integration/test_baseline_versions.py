@@ -19,6 +19,8 @@ from agent_eval.baseline.rerun import agents_on_base, open_base
 from agent_eval.core.masking import Masker
 from agent_eval.evalset.loading import load_suite
 
+pytestmark = pytest.mark.slow
+
 _GREET = """
 import asyncio, sys
 import bot.agent
@@ -63,7 +65,6 @@ def _greeting(interpreter: AgentInterpreter, root: Path) -> str:
     return done.stdout.strip() or done.stderr
 
 
-@pytest.mark.slow
 async def test_versions__the_same_eval_files_with_each_agent_in_its_own_environment(
     made: TwoVersions, tmp_path: Path
 ) -> None:

@@ -56,7 +56,7 @@ def plan(repository: Repository, *arguments: str, **options: Any) -> dict[str, A
     return message
 
 
-@pytest.mark.parametrize(("samples", "runs"), [(1, 1), (5, 2)])
+@pytest.mark.parametrize(("samples", "runs"), [pytest.param(1, 1, marks=pytest.mark.slow), (5, 2)])
 def test_the_calls_of_a_run_are_within_the_plan__and_the_tokens_of_the_right_size(
     repository: Repository, samples: int, runs: int
 ) -> None:

@@ -82,6 +82,7 @@ def _judge_all(server: FakeGemini, settings: ModelSettings, cases: int = CASES, 
     return asyncio.run(asyncio.wait_for(judge(), 60))
 
 
+@pytest.mark.slow
 def test_troubles__cost_calls_and_no_verdicts() -> None:
     troubled = Troubled()
     settings = quick(retry=Retry(first=0.01, longest=0.05, attempts=8))
