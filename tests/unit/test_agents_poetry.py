@@ -9,16 +9,8 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.protocol import AgentFailure
-from agent_eval.agents.venv._dependencies import (
-    NotTranslatable,
-    SourceKind,
-    check_adk,
-    find_dependencies,
-    poetry_table,
-    python_versions,
-    requirements,
-    versions,
-)
+from agent_eval.agents.venv._dependencies import SourceKind, check_adk, find_dependencies
+from agent_eval.agents.venv._poetry import NotTranslatable, poetry_table, python_versions, requirements, versions
 
 
 @pytest.mark.parametrize(
