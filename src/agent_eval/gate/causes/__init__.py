@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from math import sqrt
 
@@ -217,6 +218,7 @@ def _criterion_keys(name: str, score: RunScore) -> list[tuple[Key, ...]]:
     return [(("criterion", name, rubric), ("criterion", name)) for rubric in rubrics] or [(("criterion", name),)]
 
 
+@lru_cache(maxsize=1024)
 def _is_subjective(name: str) -> bool:
     return name.startswith(_SUBJECTIVE) or not any(name.startswith(metric) for metric in METRICS)
 
