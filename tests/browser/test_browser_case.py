@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,8 @@ from urllib.parse import quote
 
 import case_samples as samples
 from report_pages_of_data import Visit, page_of_data
+
+from agent_eval.evalset.models import EvalCase
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -56,6 +59,8 @@ def test_case__failed_turn_beside_expected_and_base(visit: Visit, tmp_path: Path
     ):
         assert words in why
     assert [page.locator(f'[data-turn="{turn}"]').get_attribute("open") for turn in (1, 2, 3)] == [None, "", None]
+    marks = page.locator("summary h3 ~ span:not(.gist)")
+    assert texts(marks)[:2] == ["✓ as expected", "✗ set_device not called"]
     assert is_in_viewport(page.get_by_text('{"devices": []}').first), "the cause is visible without scrolling"
     assert page.locator('[data-turn="2"] .decisive').count() == 2
     answer = "I could not find a lamp in the living room."
@@ -68,14 +73,14 @@ def test_case__failed_turn_beside_expected_and_base(visit: Visit, tmp_path: Path
             'returned {"devices": []}',
             f'find_devices(room="living room") ✓ as expected returned {devices}',
         ],
-        ["", "", "says I switch it on."],
+        ["", "", "I switch it on."],
         [
             'set_device(id="lamp", on=true)',
             "✗ not called",
             'set_device(id="lamp", on=true) ✓ as expected returned {"ok": true}',
         ],
         ["", 'notify(text="nothing there") + not expected ✗ returned an error {"error": "offline"}', ""],
-        ["answer The living room lamp is on.", f"answer {answer}", "answer The lamp in the living room is on."],
+        ["The living room lamp is on.", answer, "The lamp in the living room is on."],
     ]
     answers = page.locator('[data-turn="2"] tr.answers')
     assert texts(answers.locator(".side-expected mark")) == ["The living room", "is on"]
@@ -87,7 +92,7 @@ def test_case__failed_turn_beside_expected_and_base(visit: Visit, tmp_path: Path
     opened = page.locator('[data-turn="2"] .side-base pre.json')
     assert '"level": null' in opened.inner_text()
     assert opened.locator(".json-null, .json-number, .json-boolean, .json-string").count() == 10
-    hrefs = page.locator("article a").evaluate_all("links => links.map(link => link.href)")
+    hrefs = page.locator("article a[href^=http]").evaluate_all("links => links.map(link => link.href)")
     assert hrefs[0] == f"{samples.SERVER}/o/r/blob/5f0c1d2e/evals/home.test.json#L6"
     assert all(href.startswith(f"{samples.SERVER}/") for href in hrefs)
 
@@ -131,7 +136,7 @@ def test_case__that_passes_now_shows_the_run_of_the_base_that_failed(visit: Visi
     counts = "1 of 1 run passed, on main 1 of 2"
     case = samples.case("evals/home.test.json:coin", runs, change="fixed", counts=counts)
     page = visit(pages(tmp_path, case), fragment(case), ready=READY)
-    assert texts(page.locator(".notes li")) == [f"newly passing: it failed on the base branch ({counts})"]
+    assert texts(page.locator(".notes li")) == [f"too few runs tell whether it is fixed ({counts})"]
     base = page.get_by_role("group", name="base", exact=True).get_by_role("button")
     assert texts(base) == ["main, run 1 ✓ passed", "main, run 2 ✗ failed"]
     assert [button.get_attribute("aria-pressed") for button in base.all()] == ["false", "true"]
@@ -140,9 +145,11 @@ def test_case__that_passes_now_shows_the_run_of_the_base_that_failed(visit: Visi
 def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: Path) -> None:
     case = samples.lamp_case()
     page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    scales = page.locator(".score-table").get_by_role("img").all()
+    scale = scales[0].get_attribute("aria-label")
+    page.get_by_text("Scores in detail").click()
     trajectory, judged = page.locator("details.score").all()
     assert "✗ failed tool_trajectory_avg_score 0.50 needs at least 1.00 ▼ worse, base 1.00" in texts(trajectory)[0]
-    scale = trajectory.get_by_role("img").get_attribute("aria-label")
     assert scale == "tool_trajectory_avg_score 0.50 now, 1.00 on base, needs ≥ 1.00"
     judged.locator("summary").first.click()
     words = texts(judged)[0]
@@ -150,14 +157,15 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
         "≈ close to the threshold",
         "judge: gemini-2.5-flash",
         "50",
-        "Honest about what it found.",
         "yes 1.00",
     ):
         assert part in words
-    assert texts(judged.locator(".vote .mark")) == ["invalid 0.00", "valid 1.00"]
+    votes = page.locator(".votes-section")
+    assert texts(votes.locator("h4")) == ["✗ invalid final_response_match_v2"]
+    assert texts(votes.locator(".vote")) == ["valid Honest about what it found."], "those who dissent are open"
+    votes.get_by_text("1 agreeing vote").click()
+    assert page.get_by_text("The reference says that the lamp is on.").count() == 1, "once"
     turn = page.locator('[data-turn="2"]')
-    turn.get_by_text("votes: final_response_match_v2 0.67").click()
-    assert "The reference says that the lamp is on." in turn.inner_text(), "votes stand beside the answer too"
     assert "Numbers that gate nothing" in page.locator(".scores").inner_text()
 
     turn.get_by_text("timeline").click()
@@ -253,7 +261,7 @@ def test_case__real_run_shows_the_cause_without_scrolling(visit: Visit, tmp_path
     assert is_in_viewport(cause)
     assert page.evaluate("scrollY") == 0
     turn = page.locator('[data-turn="1"]')
-    assert texts(turn.locator("thead th"))[:2] == ["expected", "now, run 1"]
+    assert texts(turn.locator("thead th"))[1:3] == ["expected", "now, run 1"]
     assert turn.locator(".side-now", has_text="✗ not called").count() == 1
     turn.get_by_text("timeline").click()
     assert turn.locator(".lane-picture .span.tool").count() == 1, "model and tool calls were measured"
@@ -273,7 +281,7 @@ def test_case__a_turn_below_the_threshold_is_marked_in_a_passed_case(visit: Visi
     page = visit(pages(tmp_path, case), fragment(case), ready=READY)
 
     marks = [page.locator(f'[data-turn="{turn}"] > summary .mark').all_inner_texts() for turn in (1, 2)]
-    assert marks == [[], ["below a threshold"]]
+    assert marks == [[], ["▾ response_match_score 0.00, below a threshold"]]
     assert "response_match_score 0.00 missing words: Rome" in texts(page.locator('[data-turn="2"] .remarks li'))
 
 
@@ -292,3 +300,86 @@ def test_changes__a_number_without_a_threshold_is_neither_better_nor_worse(visit
     gating, seconds = page.locator(".metrics .plain tbody tr").all_text_contents()
     assert "better by 0.25" in gating
     assert "up by 0.25" in seconds and "better" not in seconds and "worse" not in seconds
+
+
+def test_case__every_turn_has_a_link_that_focuses_and_marks_it(visit: Visit, tmp_path: Path) -> None:
+    case = samples.lamp_case()
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    links = [page.get_by_role("link", name=f"Link to turn {turn}").get_attribute("href") for turn in (1, 2, 3)]
+    assert links[2] == f"{fragment(case)}&run=head%3A0&turn=3"
+
+    linked = visit(tmp_path / "report.html", str(links[2]), ready=READY)
+    assert linked.locator(".turn.to [data-turn='3'][open]").count() == 1
+    assert linked.evaluate("document.activeElement.closest('[data-turn]').dataset.turn") == "3"
+    linked.get_by_role("link", name="Link to turn 1").click()
+    linked.locator(".turn.to [data-turn='1'][open]").wait_for()
+
+
+def test_case__equal_calls_are_one_line_and_calls_as_expected_are_folded(visit: Visit, tmp_path: Path) -> None:
+    same = [samples.call("poll", {}, key="a"), samples.response("poll", {"done": False}, key="a")]
+    calls = [samples.call("step", {"n": n}, key=f"k{n}") for n in range(30)]
+    expected = samples.turn("Go.", [*[samples.call("poll", {})] * 3, *calls], "Done.")
+    steps = [step | {"id": f"p{n}"} for n in range(3) for step in same]
+    now = samples.turn("Go.", [*steps, *calls], "Done.", align=[(n, n) for n in range(33)])
+    error = [samples.call("find", {}, key="f"), samples.response("find", {"error": "offline"}, key="f")]
+    turns = [now, samples.turn("And?", error, "Yes.", align=[(0, 0)]), samples.turn("So?", [], "No.", align=[])]
+    wanted = [expected, samples.turn("And?", [samples.call("find", {})], "Yes."), samples.turn("So?", [], "No.")]
+    case = samples.case("evals/a.test.json:many", [samples.run("head:0", "passed", turns)], expected=wanted)
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    marks = [texts(page.locator(f'[data-turn="{turn}"] > summary > span'))[1] for turn in (1, 2, 3)]
+    assert marks == ["✓ as expected", "▾ find returned an error", "✓ as expected"]
+    assert [page.locator(f'[data-turn="{turn}"]').get_attribute("open") for turn in (1, 2, 3)] == [None, "", None]
+    page.locator('[data-turn="1"] > summary').click()
+    heads = page.locator('[data-turn="1"] tbody th')
+    assert texts(heads) == ["Call 1 ×3", "Call 33", "Answer"]
+    page.get_by_role("button", name="show 29 more calls as expected").click()
+    assert heads.count() == 32
+
+
+def test_case__a_failing_run_stands_beside_a_run_of_the_base_that_passed(visit: Visit, tmp_path: Path) -> None:
+    turn = [samples.turn("Toss.", answer="Heads.")]
+    keys = (("head:0", "failed"), ("base:0", "failed"), ("base:1", "passed"))
+    case = samples.case("evals/home.test.json:coin", [samples.run(key, status, turn) for key, status in keys])
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    base = page.get_by_role("group", name="base", exact=True).get_by_role("button")
+    assert [button.get_attribute("aria-pressed") for button in base.all()] == ["false", "true"]
+    assert texts(page.locator(".side-base .muted")) == ["as now"]
+
+
+def test_case__names_its_cause(visit: Visit, tmp_path: Path) -> None:
+    case = samples.lamp_case()
+    index = samples.index_of([case])
+    index["causes"] = [samples.cause(12, case["id"])]
+    page = visit(page_of_data(tmp_path / "report.html", index, [{"cases": [case]}]), fragment(case), ready=READY)
+    line = page.locator(".cause-line").inner_text()
+    assert 'find_devices returned {"devices": []}' in line
+    assert "Cause 1, with 11 other cases. Changed here: home/tools.py:42-47 (find_devices)" in line
+    page.get_by_role("link", name="Cause 1").click()
+    page.locator("body[data-view=list]").wait_for()
+    assert page.evaluate("location.hash") == "#q=cause%3A1"
+
+
+def test_case__copies_the_command_and_the_run_as_a_case(visit: Visit, tmp_path: Path) -> None:
+    case = samples.lamp_case()
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    page.evaluate("delete Navigator.prototype.clipboard")
+    page.get_by_role("button", name="Copy the command").click()
+    command = page.get_by_label("Command that runs this case")
+    assert command.input_value() == "agent-eval run evals/home.test.json"
+    page.get_by_role("button", name="Copy as a case").click()
+    written = json.loads(page.get_by_label("This run as an eval case").input_value())
+    parsed = EvalCase.model_validate(written)
+    assert parsed.eval_id == "lamp"
+    assert [call["name"] for call in written["conversation"][1]["intermediate_data"]["tool_uses"]] == [
+        "find_devices",
+        "notify",
+    ]
+
+
+def test_search__a_hit_is_opened_where_it_stands_and_marked(visit: Visit, tmp_path: Path) -> None:
+    case = samples.lamp_case()
+    page = visit(pages(tmp_path, case), "#q=welcome&" + fragment(case)[1:], ready=READY)
+    assert page.locator(".turn.to [data-turn='3'][open]").count() == 1
+    marked = page.evaluate("[...CSS.highlights.get('hit')].map((range) => range.toString())")
+    assert set(marked) == {"welcome"}
+    assert is_in_viewport(page.locator("[data-turn='3'] tr.answers"))

@@ -43,7 +43,7 @@ def test_page__from_a_server(visit: Visit, tmp_path: Path) -> None:
         page = visit(f"{address}/artifact", fragment, also=also)
         assert page.url == f"{address}/report.html{fragment}", "a redirect keeps the fragment"
         page.locator(".case-view h2", has_text="thermostat_in_bedroom").wait_for()
-        assert "✗ failed" in page.locator(".case-view h2").inner_text(), "read as UTF-8"
+        assert "✗" in page.locator(".case-view h2").inner_text(), "read as UTF-8"
         framed = visit(f"{address}/frame", also=also, ready="iframe").frame_locator("iframe")
         framed.locator(".case-view h2", has_text="thermostat_in_bedroom").wait_for()
         framed.get_by_role("link", name="All cases").click()

@@ -170,7 +170,7 @@ def counts(facts: Facts) -> dict[str, int]:
         "not_run": totals.not_run,
         "quarantined": totals.quarantined,
         "newly_failing": changes.get("newly_failing", 0),
-        "fixed": changes.get("fixed", 0),
+        "fixed": sum(map(facts.is_fixed, report.cases)),
         "suspicious": sum(grouping.is_suspected(case, facts.base) for case in report.cases),
         "blocking": len(facts.blocking),
         "flaky": sum(grouping.is_flaky(case, facts.base) for case in report.cases),

@@ -224,7 +224,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
         "suspicious": kind == "suspected regression",
         "flaky": kind in {"flaky", "passed again"} or flaky,
         "quarantined": case.status == "quarantined",
-        "fixed": kind == "better" or (change is not None and change.change == "fixed" and not facts.base.decided),
+        "fixed": facts.is_fixed(case),
         "new": change is not None and change.change == "added",
         "changed": change is not None and change.change == "changed",
         "renamed": change is not None and change.renamed_from is not None,

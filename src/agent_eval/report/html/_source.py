@@ -192,6 +192,13 @@ class Facts:
         history = self.case_histories.get(case.case_id)
         return history if history is not None and history.fingerprint == case.fingerprint else None
 
+    def is_fixed(self, case: CaseReport) -> bool:
+        """Whether a case is better than on the base branch, by the statistics where there are any."""
+        significance, change = self.base.significance.get(case.case_id), self.change(case.case_id)
+        if significance is not None and significance.kind == "better":
+            return True
+        return change is not None and change.change == "fixed" and not self.base.decided
+
     def needs_attention(self, case: CaseReport) -> bool:
         """Whether a case did not pass, or differs from the base branch."""
         change = self.change(case.case_id)

@@ -11,6 +11,8 @@ const CHANGE_TEXTS = {
   removed: "removed: only the base branch has it",
   unjudged: "not compared with the base branch",
 };
+/** The statistics have not decided that the case is better. */
+const FIXED_BY_CHANCE = "too few runs tell whether it is fixed";
 /** @type {Record<string, string>} Other words are what they say. */
 const WORD_TEXTS = { broken: "regression", suspicious: "suspected regression" };
 const OWNER_TEXTS = { agent: "of the agent", provider: "of an external service, not of the agent", gate: "of the gate, not of the agent" };
@@ -39,17 +41,42 @@ function renderCase(ctx, index, i, item, state) {
   const chosen = chosenRuns(item, state);
   const labels = new Map(item.runs.map((/** @type {any} */ run) => [run.key, run.label]));
   const run = chosen.now ?? chosen.base;
-  view.append(
+  const gating = item.metrics.filter((/** @type {any} */ metric) => metric.threshold !== null);
+  const ofHead = (/** @type {any} */ metric) => ({ ...metric, scores: metric.runs.filter((/** @type {any} */ score) => !score.key.startsWith("base")).map((/** @type {any} */ score) => score.score) });
+  view.replaceChildren(
     ...[
-      whySection(index, row, item, everything),
-      everything ? null : runBar(ctx, item, chosen, view),
+      h(
+        "div",
+        { class: gating.length || row.history ? "case-head two" : "case-head" },
+        h("div", null, caseTitle(index, row), causeLine(index, row), whySection(index, row, item, everything)),
+        gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), " ", historyStrip(row.history, row.recorded), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} passed`) : null) : null,
+      ),
+      everything ? null : runBar(ctx, index, row, item, chosen, view),
       run ? conversationSection(item, chosen, state, everything) : h("p", { class: "notice", text: "No run of this case is in the report." }),
-      item.metrics.length ? h("section", null, h("h3", { text: "Scores" }), renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })) : null,
+      run ? votesSection(item.metrics, run, everything) : null,
+      item.metrics.length ? aside(everything || !run?.turns.length || gating.some((/** @type {any} */ metric) => metric.status === "not_evaluated"), h("h3", { text: "Scores in detail" }), () => [renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })]) : null,
       run?.turns.length ? aside(everything, h("h3", { text: "Agents and tools of this run" }), () => [renderGraph(run)]) : null,
       historySection(index, item),
     ].filter((child) => child !== null),
   );
   return view;
+}
+
+/**
+ * The cause that the case shares with others, and where to look.
+ * @param {Index} index
+ * @param {Row} row
+ */
+function causeLine(index, row) {
+  const cause = index.causes[row.group];
+  if (!cause) return null;
+  const others = cause.count - 1;
+  return h(
+    "div",
+    { class: "cause-line" },
+    foreign(cause.title, "p", { class: "lead", dir: "ltr" }),
+    h("p", { class: "muted" }, h("a", { href: fragmentOf({ q: `cause:${row.group + 1}` }), text: `Cause ${row.group + 1}` }), others ? `, with ${countText(others, "other case")}` : null, cause.places.length ? [cause.before ? ". Changed, and called before: " : ". Changed here: ", ...placeLinks(index, cause.places)] : null),
+  );
 }
 
 /**
@@ -63,7 +90,7 @@ function caseTitle(index, row) {
   return h(
     "header",
     { class: "case-title" },
-    h("h2", null, statusMark(row.status), " ", foreign(row.evalId)),
+    h("h2", null, statusMark(row.status, true), " ", foreign(row.evalId)),
     h("p", { class: "muted" }, serverLink(index, url, foreign(place, "span", { class: "mono", dir: "ltr" })), row.agent ? [" · agent ", foreign(row.agent)] : null, row.runs > 1 ? ` · ${row.runsPassed} of ${row.runs} runs passed` : null, row.seconds ? ` · ${secondsText(row.seconds)}` : null, " ", ...tags),
   );
 }
@@ -99,8 +126,9 @@ function originOf(url) {
  * @param {boolean} everything
  */
 function whySection(index, row, item, everything) {
-  const findings = item.findings.map((/** @type {any} */ finding) => findingElement(finding, everything));
-  const change = row.change ? CHANGE_TEXTS[/** @type {keyof typeof CHANGE_TEXTS} */ (row.change)] : null;
+  const isLogged = item.runs.some((/** @type {any} */ run) => run.error?.traceback); // it stands at the run
+  const findings = item.findings.map((/** @type {any} */ finding) => findingElement(isLogged ? { ...finding, log: "" } : finding, everything));
+  const change = row.change === "fixed" && item.counts ? FIXED_BY_CHANCE : row.change ? CHANGE_TEXTS[/** @type {keyof typeof CHANGE_TEXTS} */ (row.change)] : null;
   const showReason = item.reason && (!findings.length || row.status === "not_run");
   const notes = [change ? h("li", null, change, item.counts ? [" (", foreign(item.counts), ")"] : null) : null, ...item.notes.map((/** @type {string} */ note) => foreign(note, "li")), ...item.decision.map(decisionElement)].filter(Boolean);
   if (!findings.length && !notes.length && !showReason) return null;
@@ -151,8 +179,8 @@ function logBlock(text, name) {
  */
 
 /**
- * The runs to show. Without a choice: the first one that did not pass, and the base's run of the same number; if all passed,
- * the base's first run that failed.
+ * The runs to show. Without a choice: the first one that did not pass, and a run of the base that passed, of the same number if there is
+ * one; if all passed, the base's first run that failed.
  * @param {CaseData} item
  * @param {State} state
  * @returns {ChosenRuns}
@@ -164,7 +192,9 @@ function chosenRuns(item, state) {
   const now = named(heads, state.run) ?? heads.find((/** @type {any} */ run) => run.status !== "passed") ?? heads[0] ?? null;
   const withTurns = bases.filter((/** @type {any} */ run) => run.turns.length);
   const failing = now?.status === "passed" ? withTurns.find((/** @type {any} */ run) => run.status === "failed") : undefined;
-  const sameNumber = withTurns.find((/** @type {any} */ run) => run.run === now?.run);
+  const ofNumber = (/** @type {any[]} */ runs) => runs.find((run) => run.run === now?.run);
+  const passing = now && now.status !== "passed" ? withTurns.filter((/** @type {any} */ run) => run.status === "passed") : [];
+  const sameNumber = ofNumber(passing) ?? passing[0] ?? ofNumber(withTurns);
   const base = bases.find((/** @type {any} */ run) => run.key === state.side || run.key === state.run) ?? (state.side === "base" ? named(bases, state.run) : undefined) ?? failing ?? sameNumber ?? bases[0] ?? null;
   const asked = state.side !== null && state.side !== "none";
   return { now, base, hidden: Boolean(now) && (state.side === "none" || (!caseChoices.base && !asked)) };
@@ -173,11 +203,13 @@ function chosenRuns(item, state) {
 /**
  * Buttons for the runs, and for what the columns show.
  * @param {Context} ctx
+ * @param {Index} index
+ * @param {Row} row
  * @param {CaseData} item
  * @param {ChosenRuns} chosen
  * @param {HTMLElement} view
  */
-function runBar(ctx, item, chosen, view) {
+function runBar(ctx, index, row, item, chosen, view) {
   const heads = item.runs.filter((/** @type {any} */ run) => run.side === "head");
   const bases = item.runs.filter((/** @type {any} */ run) => run.side === "base");
   const shown = caseChoices.differing ? differingRuns(heads, chosen.now) : heads;
@@ -196,7 +228,7 @@ function runBar(ctx, item, chosen, view) {
   }, "d");
   const toggleDiffering = () => {
     caseChoices.differing = !caseChoices.differing;
-    bar.replaceWith(runBar(ctx, item, chosen, view));
+    bar.replaceWith(runBar(ctx, index, row, item, chosen, view));
   };
   const bar = h(
     "div",
@@ -211,9 +243,22 @@ function runBar(ctx, item, chosen, view) {
       bases.length && heads.length ? toggle("base column", !chosen.hidden, toggleBase, "b") : null,
       bases.length || item.expected ? marks : null,
     ),
+    h("div", { class: "acts" }, item.command ? copyButton("Copy the command", item.command, "Command that runs this case") : null, chosen.now?.turns.length && !chosen.now.left_out ? copyButton("Copy as a case", caseText(row, chosen.now), "This run as an eval case") : null),
   );
   bar.toggleAttribute("hidden", !bar.querySelector("button"));
   return bar;
+}
+
+/**
+ * What the agent did in a run, as an eval case of google-adk.
+ * @param {Row} row
+ * @param {any} run
+ */
+function caseText(row, run) {
+  const content = (/** @type {string} */ role, /** @type {any[] | null} */ parts) => ({ role, parts: (parts ?? []).filter((part) => typeof part.text === "string").map(({ text }) => ({ text })) });
+  const calls = (/** @type {any} */ turn) => turn.steps.filter((/** @type {any} */ step) => step.kind === "call").map((/** @type {any} */ { name, args }) => ({ name, args: args ?? {} }));
+  const conversation = run.turns.map((/** @type {any} */ turn) => ({ user_content: content("user", turn.user), final_response: content("model", turn.answer), intermediate_data: { tool_uses: calls(turn), intermediate_responses: [] } }));
+  return JSON.stringify({ eval_id: row.evalId, conversation }, null, 2);
 }
 
 /**
@@ -259,8 +304,9 @@ function conversationSection(item, chosen, state, everything) {
     base: hidden || !base?.turns.length ? null : base,
     baseName: "base",
     baseNote: item.base_note,
-    wrongTurns: [...turnsWithEvidence(item, run, "failed"), run.error?.turn].filter(Number.isInteger),
-    lowTurns: turnsWithEvidence(item, run, "passed"),
+    wrongTurns: [...turnsWithEvidence(item, run), run.error?.turn].filter(Number.isInteger),
+    lowTurns: lowTurnTexts(item, run),
+    address: (turn) => fragmentOf({ ...state, view: undefined, case: item.id, run: run.key, turn: String(turn + 1), q: null }),
     remarks: (turn) => turnRemarks(item, run, turn),
     target: Number.isInteger(target) ? target : -1,
     everything,
@@ -309,19 +355,39 @@ function errorBlock(error, everything) {
 }
 
 /**
- * The turns that a metric of this status has evidence for: those that made it fail, or those that are below the threshold of one that passes.
+ * The turns that made a metric fail.
  * @param {CaseData} item
  * @param {any} run
- * @param {"failed" | "passed"} status
  * @returns {number[]}
  */
-function turnsWithEvidence(item, run, status) {
-  const scores = item.metrics.flatMap((/** @type {any} */ metric) => (metric.status === status ? metric.runs : []));
-  return scores.flatMap((/** @type {any} */ score) => (score.key === run.key && score.status === status ? score.evidence ?? [] : [])).map((/** @type {any} */ entry) => entry.turn);
+function turnsWithEvidence(item, run) {
+  return evidenceOf(item, run, "failed").map(({ entry }) => entry.turn);
 }
 
 /**
- * What the criteria say about a turn: scores with reasons where there are several turns, and judges' votes.
+ * The turns below the threshold of a metric that passes nevertheless, with their score.
+ * @param {CaseData} item
+ * @param {any} run
+ * @returns {Map<number, string>}
+ */
+function lowTurnTexts(item, run) {
+  return new Map(evidenceOf(item, run, "passed").reverse().map(({ metric, entry }) => [entry.turn, `${metric.name} ${scoreText(entry.score, metric.threshold)}, below a threshold`]));
+}
+
+/**
+ * @param {CaseData} item
+ * @param {any} run
+ * @param {"failed" | "passed"} status
+ * @returns {{metric: any, entry: any}[]}
+ */
+function evidenceOf(item, run, status) {
+  return item.metrics
+    .filter((/** @type {any} */ metric) => metric.status === status)
+    .flatMap((/** @type {any} */ metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key && score.status === status).flatMap((/** @type {any} */ score) => (score.evidence ?? []).map((/** @type {any} */ entry) => ({ metric, entry }))));
+}
+
+/**
+ * What the criteria say about a turn: scores with reasons where there are several turns.
  * @param {CaseData} item
  * @param {any} run
  * @param {number} turn
@@ -334,11 +400,7 @@ function turnRemarks(item, run, turn) {
     const evidence = several ? (score.evidence ?? []).filter((/** @type {any} */ entry) => entry.turn === turn) : [];
     return evidence.map((/** @type {any} */ entry) => h("li", null, foreign(metric.name, "strong"), ` ${scoreText(entry.score)} `, foreign((entry.why ?? []).join("; "))));
   });
-  const votes = scores.flatMap((/** @type {any} */ { metric, score }) => {
-    const ofTurn = (score.votes ?? []).filter((/** @type {any} */ vote) => vote.turn === turn || (vote.turn === null && !several));
-    return ofTurn.length ? [aside(false, foreign(`votes: ${metric.name} ${scoreText(score.score)}`), () => [voteList(ofTurn)])] : [];
-  });
-  return [remarks.length ? h("ul", { class: "remarks" }, remarks) : null, ...votes];
+  return [remarks.length ? h("ul", { class: "remarks" }, remarks) : null];
 }
 
 /**
@@ -348,7 +410,7 @@ function turnRemarks(item, run, turn) {
  */
 function historySection(index, item) {
   const history = item.history;
-  if (!history?.outcomes) return null;
+  if (!(history?.outcomes.length > 1)) return null;
   const outcome = (/** @type {string} */ code, /** @type {number} */ i) => {
     const [icon, tone, word] = OUTCOMES[code] ?? OUTCOMES["?"];
     const record = history.records[i] ?? {};
@@ -362,14 +424,14 @@ function historySection(index, item) {
     link.setAttribute("class", `outcome ${tone}`);
     return h("li", null, link);
   };
-  const scores = Object.entries(history.scores ?? {}).map(([name, values]) => h("li", null, foreign(name), " ", scoreLine(values), muted(values.map((/** @type {any} */ value) => scoreText(value)).join(" "))));
+  const scores = Object.entries(history.scores ?? {}).map(([name, values]) => [foreign(name), scoreLine(values), ...values.map((/** @type {any} */ value) => scoreText(value))]);
   return h(
     "section",
     { class: "history" },
     h("h3", { text: "History on the base branch" }),
     history.sentence ? foreign(history.sentence, "p") : null,
     h("ol", { class: "outcomes", "aria-label": "oldest first" }, [...history.outcomes].map(outcome)),
-    scores.length ? h("ul", { class: "sparklines" }, scores) : null,
+    scores.length ? dataTable(["metric", "line", ...[...history.outcomes].map((_, i) => dateText(history.records[i]?.time).slice(0, 10) || "–")], scores) : null,
   );
 }
 

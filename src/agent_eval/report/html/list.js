@@ -12,7 +12,7 @@ const SPARE_ROWS = 8;
 /** Tags because of which someone should look at a case, with the word for it. @type {Record<string, string>} */
 const TAG_MARKS = { quarantined: "quarantined", flaky: "flaky", suspicious: "suspected regression", blocking: "blocks" };
 /** @type {Record<string, string>} */
-const CHANGE_MARKS = { newly_failing: "newly failing", still_failing: "fails on the base too", fixed: "newly passing", added: "new", changed: "changed", removed: "removed", renamed: "renamed" };
+const CHANGE_MARKS = { newly_failing: "newly failing", still_failing: "fails on the base too", added: "new", changed: "changed", removed: "removed", renamed: "renamed" };
 
 /** The rows of an index, made once. @type {WeakMap<Index, Row[]>} */
 const rowsOfIndex = new WeakMap();

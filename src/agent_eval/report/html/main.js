@@ -140,10 +140,14 @@ class Page {
   settle(state, before, focus) {
     if (focus !== null) return focusAgain(focus);
     const target = this.main.querySelector("[data-target]");
-    if (target) target.scrollIntoView({ block: "start" });
+    if (state.q && state.view === "case" && markHits(this.main, wordsOf(parseQuery(state.q, this.index)))) return;
+    if (target) {
+      target.scrollIntoView({ block: "start" });
+      return /** @type {HTMLElement} */ (target.querySelector("summary")).focus({ preventScroll: true });
+    }
     if (before === null || (before.view === state.view && before.case === state.case)) return;
     if (state.view === "list" && before.case !== null) return this.list.focusCase(before.case);
-    if (!target) scrollTo({ top: 0, behavior: "instant" });
+    scrollTo({ top: 0, behavior: "instant" });
     this.main.focus({ preventScroll: true });
   }
 
@@ -194,6 +198,8 @@ async function caseElement(ctx, index, i, state) {
   let item;
   try {
     item = await loadCase(index, i);
+    const hit = state.q && !state.turn && !state.run && state.view === "case" ? placeOfHit(item, wordsOf(parseQuery(state.q, index))) : null;
+    if (hit) return renderCase(ctx, index, i, item, { ...state, ...hit });
   } catch (error) {
     return h("p", { class: "notice" }, "The details of this case can't be read: ", foreign(String(error)));
   }

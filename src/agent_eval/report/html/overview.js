@@ -10,7 +10,7 @@ const COUNTS = [
   ["flaky", "flaky", "flaky", "muted", "≈"],
   ["quarantined", "quarantined", "quarantined", "muted", "‖"],
   ["not_run", "not run", "status:not_run", "muted", "○"],
-  ["fixed", "newly passing", "change:fixed", "pass", "↗"],
+  ["fixed", "fixed", "fixed", "pass", "↗"],
   ["passed", "passed", "status:passed", "pass", "✓"],
 ];
 /** @type {Record<string, string[]>} */

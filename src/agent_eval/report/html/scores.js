@@ -1,4 +1,4 @@
-// The metrics of a case: score on a scale, score and evidence of each run, votes of judges, rubrics.
+// The metrics of a case: scores on scales, score and evidence of each run, rubrics, votes of judges.
 
 /**
  * @param {any[]} metrics
@@ -31,7 +31,6 @@ function scoreDetails(metric, selected, options) {
     labelled("score-value", scoreText(metric.score, metric.threshold)),
     muted(`needs ${metric.direction === "lower" ? "at most" : "at least"} ${scoreText(metric.threshold)}`),
     deltaText(metric),
-    scoreScale({ ...metric, scores: metric.runs.map((/** @type {any} */ run) => run.score) }, "base"),
     metric.blocking === false ? labelled("tag", "does not block") : null,
     metric.runs.some((/** @type {any} */ run) => run.close) ? labelled("tag warn", "≈ close to the threshold") : null,
   ];
@@ -135,7 +134,7 @@ function percentText(share) {
 }
 
 /**
- * Evidence, rubrics and votes of a run.
+ * Evidence and rubrics of a run.
  * @param {any} run
  * @param {{everything: boolean, labels: Map<string, string>, excerpts: boolean}} options
  */
@@ -143,7 +142,6 @@ function runJudgement(run, options) {
   const parts = [
     ...(run.evidence ?? []).map((/** @type {any} */ item) => evidenceBlock(item, options.excerpts)),
     run.rubrics?.length ? rubricList(run.rubrics) : null,
-    run.votes?.length ? voteList(run.votes) : null,
     run.details && Object.keys(run.details).length ? aside(options.everything, "details", () => [jsonBlock(run.details)]) : null,
   ].filter(Boolean);
   if (!parts.length) return null;
@@ -181,20 +179,45 @@ function rubricList(rubrics) {
 }
 
 /**
- * Each vote of a judge with its words.
- * @param {any[]} votes
+ * What the judges of a run said, once: verdict and tally, those who dissent, and behind a click those who agree.
+ * @param {any[]} metrics
+ * @param {any} run
+ * @param {boolean} everything
  */
-function voteList(votes) {
-  const item = (/** @type {any} */ vote) => {
-    const tone = vote.score === null ? "muted" : vote.score < 0.5 ? "fail" : "pass";
-    return h(
-      "li",
-      { class: "vote" },
-      h("p", null, h("span", { class: `mark ${tone}` }, foreign(vote.verdict ?? "no verdict"), vote.score === null ? "" : ` ${scoreText(vote.score)}`), " ", muted(vote.turn === null ? "conversation" : `turn ${vote.turn + 1}`), vote.rubric ? foreign(vote.rubric, "code") : null),
-      vote.text ? proseBlock(vote.text, vote.text.length) : muted("(no words)"),
-    );
-  };
-  return h("ol", { class: "votes", "aria-label": "votes of the judge" }, votes.map(item));
+function votesSection(metrics, run, everything) {
+  const judged = metrics.flatMap((metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key && score.votes?.length).map((/** @type {any} */ score) => ({ metric, score })));
+  if (!judged.length) return null;
+  const groups = judged.flatMap(({ metric, score }) => {
+    /** @type {Map<string, any[]>} */
+    const votes = new Map();
+    for (const vote of score.votes) {
+      const key = JSON.stringify([vote.rubric, vote.turn]);
+      votes.set(key, [...(votes.get(key) ?? []), vote]);
+    }
+    return [...votes.values()].map((ofOne) => voteGroup(metric, ofOne, everything));
+  });
+  return h("section", { class: "votes-section" }, h("h3", null, "Votes ", muted([...new Set(judged.map(({ metric }) => metric.judge).filter(Boolean))].join(", "))), groups);
+}
+
+/**
+ * @param {any} metric
+ * @param {any[]} votes About one thing.
+ * @param {boolean} everything
+ */
+function voteGroup(metric, votes, everything) {
+  const count = (/** @type {any} */ verdict) => votes.filter((vote) => vote.verdict === verdict).length;
+  const verdict = votes.reduce((best, vote) => (count(vote.verdict) > count(best.verdict) ? vote : best)).verdict;
+  const [agreeing, dissenting] = [true, false].map((agrees) => votes.filter((vote) => (vote.verdict === verdict) === agrees));
+  const score = agreeing.find((vote) => vote.score !== null)?.score ?? null;
+  const [icon, tone] = score === null ? ["○", "muted"] : score < 0.5 ? ["✗", "fail"] : ["✓", "pass"];
+  const [first] = votes;
+  const list = (/** @type {any[]} */ some, /** @type {string} */ name) => h("ol", { class: "votes", "aria-label": name }, some.map((vote) => h("li", { class: "vote" }, foreign(vote.verdict ?? "no verdict", "strong"), vote.text ? proseBlock(vote.text, vote.text.length) : muted("(no words)"))));
+  return h(
+    "div",
+    { class: "vote-group" },
+    h("div", null, h("h4", null, h("span", { class: `mark ${tone}` }, `${icon} `, foreign(verdict ?? "no verdict")), " ", foreign(first.rubric || metric.name)), h("p", { class: "sub" }, `${agreeing.length} of ${countText(votes.length, "vote")}${first.turn === null ? "" : `, turn ${first.turn + 1}`}`, first.rubric ? [", ", foreign(metric.name)] : null)),
+    h("div", null, dissenting.length ? [h("p", { class: "sub", text: countText(dissenting.length, "dissenting vote") }), list(dissenting, "dissenting votes")] : null, aside(everything || (!dissenting.length && tone === "fail"), countText(agreeing.length, "agreeing vote"), () => [list(agreeing, "agreeing votes")])),
+  );
 }
 
 /**

@@ -9,7 +9,7 @@ const QUERY_TOKEN = /(?:"[^"]*"?|[^\s"])+/g;
 const FILTER = /^([a-z_]+)(:|[<>]=?|=)(.*)$/i;
 const NUMBER_FILTERS = ["seconds", "tokens", "cost"];
 const FIELDS = ["status", "change", "word", "cause", "file", "agent", "tool", "metric", "seconds", "tokens", "cost"];
-const TAG_WORDS = ["flaky", "quarantined", "blocking"];
+const TAG_WORDS = ["flaky", "quarantined", "blocking", "fixed"];
 const QUERY_VALUES = {
   status: ["passed", "failed", "errored", "not_run"],
   change: ["newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed"],
@@ -230,6 +230,57 @@ async function searchBlock(index, block, hits) {
     const texts = conversationTexts(item).join("\n").toLowerCase();
     for (const [word, cases] of plausible) if (texts.includes(word)) cases.add(positionOf(index, id));
   }
+}
+
+/**
+ * The words of a query that a reader looks for.
+ * @param {Query} query
+ */
+function wordsOf(query) {
+  return query.terms.flatMap((term) => (term.word === null || term.negated ? [] : [term.word]));
+}
+
+/**
+ * The first turn that has one of the words.
+ * @param {CaseData | null} item
+ * @param {string[]} words
+ * @returns {{run?: string, side?: string, turn: string} | null}
+ */
+function placeOfHit(item, words) {
+  for (const run of item?.runs ?? []) {
+    const at = run.turns.findIndex((/** @type {any} */ { user, steps, answer }) => words.some((word) => textsOf([user, answer, steps]).join("\n").toLowerCase().includes(word)));
+    if (at >= 0) return { [run.side === "base" ? "side" : "run"]: run.key, turn: String(at + 1) };
+  }
+  return null;
+}
+
+/**
+ * Marks the words where they stand, and scrolls to the first.
+ * @param {HTMLElement} view
+ * @param {string[]} words
+ * @returns {boolean} Whether there is one.
+ */
+function markHits(view, words) {
+  const target = view.querySelector("[data-target]") ?? view;
+  for (const details of target.querySelectorAll("details.response")) if (words.some((word) => (details.textContent ?? "").toLowerCase().includes(word))) details.toggleAttribute("open", true);
+  /** @type {Range[]} */
+  const ranges = [];
+  const walker = document.createTreeWalker(target, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const text = (node.textContent ?? "").toLowerCase();
+    for (const word of words) {
+      for (let at = text.indexOf(word); word && at >= 0; at = text.indexOf(word, at + word.length)) {
+        const range = document.createRange();
+        range.setStart(node, at);
+        range.setEnd(node, Math.min(at + word.length, node.textContent?.length ?? 0));
+        ranges.push(range);
+      }
+    }
+  }
+  if ("highlights" in CSS) CSS.highlights.set("hit", new Highlight(...ranges));
+  const first = ranges.find((range) => range.getClientRects().length);
+  first?.startContainer.parentElement?.scrollIntoView({ block: "center" });
+  return first !== undefined;
 }
 
 /**

@@ -58,7 +58,8 @@ function rowWord(row) {
   const tag = Object.keys(TAG_MARKS).find((name) => name !== "blocking" && (row.tags.includes(name) || row.word === name));
   if (tag) return TAG_MARKS[tag];
   if (row.tags.includes("regression")) return "regression";
-  const change = row.change ? CHANGE_MARKS[row.change] : "";
+  if (row.tags.includes("fixed")) return "fixed";
+  const change = row.change && row.change !== "fixed" ? CHANGE_MARKS[row.change] : ""; // passing again is no evidence
   return change || (["passed", "failed"].includes(row.status) ? "" : row.status.replaceAll("_", " "));
 }
 

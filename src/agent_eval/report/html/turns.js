@@ -4,31 +4,35 @@
  * @typedef {{kind: "call" | "response" | "text", step: any, number: number, responses: any[]}} TurnItem
  *   `number`: which call of its turn it is, from 0; -1 for other kinds.
  * @typedef {"expected" | "now" | "base"} Side
- * @typedef {Record<Side, TurnItem | null>} TurnRow
- * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: number[], lowTurns: number[],
- *   remarks: (turn: number) => Child[], target: number, everything: boolean}} Conversation
- *   `now` and `base` are runs, or null. `remarks`: what the criteria say about a turn. `target`: the turn to go to, or -1.
- *   `everything`: open all turns, for print.
+ * @typedef {Record<Side, TurnItem | null> & {count?: number}} TurnRow `count`: of equal rows, one after the other.
+ * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: number[], lowTurns: Map<number, string>,
+ *   remarks: (turn: number) => Child[], address: (turn: number) => string, target: number, everything: boolean}} Conversation
+ *   `now` and `base` are runs, or null. `lowTurns`: turns of a passing run that are below a threshold, with the score. `remarks`: what the
+ *   criteria say about a turn. `target`: the turn to go to, or -1. `everything`: open all turns, for print.
  */
 
-/** So many turns are shown at once, and so many of them opened. */
+/** So many turns are shown at once. */
 const TURNS_SHOWN = 100;
-const TURNS_OPENED = 20;
 /** So many calls and texts of a turn are shown at once. */
 const ROWS_SHOWN = 100;
+/** Of more calls in a row that are as expected, only the first and the last are shown at once. */
+const CALM_ROWS = 8;
 /** @type {Side[]} */
 const SIDES = ["expected", "now", "base"];
 const CALL_MARKS = { same: "✓ as expected", differs: "≠ other arguments", extra: "+ not expected", missing: "✗ not called" };
 
 /**
- * All turns of a conversation.
+ * All turns of a conversation. Open is the one that was asked for, otherwise the first that is not as expected.
  * @param {Conversation} conversation
  * @returns {HTMLElement[]}
  */
 function renderTurns(conversation) {
-  const { expected, now, base, target } = conversation;
+  const { expected, now, base, target, wrongTurns } = conversation;
   const count = Math.max(expected?.length ?? 0, now?.turns.length ?? 0, base?.turns.length ?? 0);
-  const turns = (/** @type {number} */ from, /** @type {number} */ to) => Array.from({ length: to - from }, (_, i) => turnElement(conversation, from + i, count));
+  const marks = Array.from({ length: count }, (_, i) => turnMark(conversation, i));
+  const first = target >= 0 ? target : wrongTurns.length ? Math.min(...wrongTurns) : marks.findIndex((mark) => mark && !mark.isCalm);
+  const isOpen = (/** @type {number} */ i) => conversation.everything || count === 1 || i === first;
+  const turns = (/** @type {number} */ from, /** @type {number} */ to) => Array.from({ length: to - from }, (_, i) => turnElement(conversation, from + i, count, marks[from + i], isOpen(from + i)));
   const most = conversation.everything ? count : Math.max(TURNS_SHOWN, target + 1);
   if (count <= most) return turns(0, count);
   const more = pushButton(`show ${countText(count - most, "more turn")}`, () => more.replaceWith(...turns(most, count)));
@@ -36,23 +40,56 @@ function renderTurns(conversation) {
 }
 
 /**
+ * What the header of a turn says: the first difference, an error of a tool, a score below a threshold, or that all is as expected.
+ * @param {Conversation} conversation
+ * @param {number} i
+ * @returns {{text: string, tone: string, isCalm: boolean} | null}
+ */
+function turnMark(conversation, i) {
+  const { now, expected, wrongTurns, lowTurns } = conversation;
+  const turn = now?.turns[i];
+  const wrong = wrongTurns.includes(i);
+  const mark = (/** @type {string} */ text) => ({ text: `${wrong ? "✗" : "▾"} ${text}`, tone: wrong ? "mark fail" : "mark", isCalm: false });
+  if (now?.error?.turn === i) return mark("ended with an error");
+  const items = turnItems(turn).filter((item) => item.kind === "call");
+  const failed = items.find((item) => item.responses.some((response) => isError(response.value)));
+  const calls = turnItems(expected?.[i]).filter((item) => item.kind === "call");
+  const lost = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [, actual]) => actual === null)?.[0];
+  if (wrong && calls[lost]) return mark(`${calls[lost].step.name} not called`);
+  if (failed) return mark(`${failed.step.name} returned an error`);
+  if (wrong) return mark("lowered a score");
+  const low = lowTurns.get(i);
+  if (low) return mark(low);
+  if (now && !turn && expected?.[i]) return mark("not reached");
+  const isOther = (/** @type {(number | null)[]} */ [before, actual]) => before === null || actual === null || argumentDifferences(calls[before]?.step ?? {}, items[actual]?.step ?? {}).length > 0;
+  if ((turn?.align ?? []).some(isOther)) return { text: "other calls than expected, scores met", tone: "muted", isCalm: false };
+  return turn && expected?.[i] ? { text: "✓ as expected", tone: "muted", isCalm: true } : null;
+}
+
+/**
  * @param {Conversation} conversation
  * @param {number} i
  * @param {number} count
+ * @param {{text: string, tone: string} | null} mark
+ * @param {boolean} isOpen
  */
-function turnElement(conversation, i, count) {
-  const { wrongTurns, lowTurns, target, everything } = conversation;
-  const wrong = wrongTurns.includes(i);
+function turnElement(conversation, i, count, mark, isOpen) {
   const turn = conversation.now?.turns[i];
   const user = (turn ?? conversation.base?.turns[i] ?? conversation.expected?.[i])?.user;
   const summary = [
     h("h3", { text: count > 1 ? `Turn ${i + 1} of ${count}` : "Turn 1" }),
-    wrong ? labelled("mark fail", conversation.now?.error?.turn === i ? "✗ ended with an error" : "✗ lowered a score") : lowTurns.includes(i) ? labelled("mark warn", "below a threshold") : null,
-    foreign(textOfParts(user) ?? "", "span", { class: "gist muted" }),
+    foreign(textOfParts(user) ?? "", "span", { class: "gist" }),
+    mark ? foreign(mark.text, "span", { class: mark.tone, dir: "ltr" }) : null,
     turn?.seconds ? muted(secondsText(turn.seconds)) : null,
   ];
-  const props = { class: wrong ? "turn wrong" : "turn", open: everything || (wrongTurns.length ? wrong : i < TURNS_OPENED) || i === target, "data-turn": i + 1, "data-target": i === target };
-  return lazyDetails(props, summary, () => turnContent(conversation, i));
+  const link = h("a", { class: "turn-link no-print", href: conversation.address(i), "aria-label": `Link to turn ${i + 1}`, title: "Link to this turn", "data-focus": `turn ${i + 1}` }, linkIcon());
+  const classes = ["turn", conversation.wrongTurns.includes(i) ? "wrong" : "", i === conversation.target ? "to" : ""];
+  return h("div", { class: classes.filter(Boolean).join(" "), "data-target": i === conversation.target }, lazyDetails({ open: isOpen, "data-turn": i + 1 }, summary, () => turnContent(conversation, i)), link);
+}
+
+function linkIcon() {
+  const half = (/** @type {string} */ d) => svg("path", { d });
+  return svg("svg", { class: "icon", viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, half("M6.5 9.5a2.8 2.8 0 0 0 4 0l2.3-2.3a2.8 2.8 0 0 0-4-4L7.7 4.3"), half("M9.5 6.5a2.8 2.8 0 0 0-4 0L3.2 8.8a2.8 2.8 0 0 0 4 4l1.1-1.1"));
 }
 
 /**
@@ -98,21 +135,23 @@ function turnTable(conversation, turns, wrong) {
   const sides = SIDES.filter((side) => (side === "expected" ? conversation.expected : side === "now" ? now : base));
   const names = { expected: "expected", now: now ? `now, ${now.label}` : "now", base: base?.label ?? baseName };
   const items = { expected: turnItems(turns.expected), now: turnItems(turns.now), base: turnItems(turns.base) };
-  const rows = alignedRows(items, turns.now?.align, turns.base?.align);
+  const rows = withoutRepetition(alignedRows(items, turns.now?.align, turns.base?.align));
   const decisive = wrong ? decisiveResponses(rows) : new Set();
   const agents = new Set([...items.now, ...items.base].map((item) => item.step.agent));
   const judged = Boolean(turns.now?.align) || items.expected.some((item) => item.kind === "call");
   const cell = (/** @type {Side} */ side, /** @type {Child[]} */ content) =>
     h("td", { role: "cell", class: `side-${side}${content.length ? "" : " empty"}` }, foreign(names[side], "span", { class: "cell-name label" }), content);
-  const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, everything: conversation.everything }))));
-  const most = conversation.everything ? rows.length : ROWS_SHOWN;
-  const answers = h("tr", { role: "row", class: "answers" }, sides.map((side) => cell(side, answerCell(turns, side))));
-  const body = h("tbody", { role: "rowgroup" }, rows.slice(0, most).map(rowElement), answers);
-  if (rows.length > most) {
-    const more = pushButton(`show ${countText(rows.length - most, "more row")}`, () => more.closest("tr")?.replaceWith(...rows.slice(most).map(rowElement)));
-    answers.before(h("tr", { role: "row" }, h("td", { role: "cell", colspan: sides.length }, more)));
-  }
-  const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: the conversation ended before this turn.`));
+  const kindOf = (/** @type {TurnRow} */ row) => SIDES.map((side) => row[side]).find((item) => item);
+  const label = (/** @type {TurnRow} */ row) => {
+    const call = row.now ?? row.expected ?? row.base;
+    return call?.kind === "call" ? `Call ${call.number + 1}${(row.count ?? 1) > 1 ? ` ×${row.count}` : ""}` : call?.kind === "text" ? "Says" : "Response";
+  };
+  const head = (/** @type {string} */ text) => h("th", { role: "rowheader", scope: "row", class: "label", text });
+  const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, everything: conversation.everything }))));
+  const isCalm = (/** @type {TurnRow} */ row) => judged && kindOf(row)?.kind === "call" && Boolean(row.now && row.expected) && !argumentDifferences(row.expected?.step, row.now?.step).length && !(row.now?.responses ?? []).some((response) => decisive.has(response) || isError(response.value));
+  const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side))));
+  const body = h("tbody", { role: "rowgroup" }, ...(conversation.everything ? rows.map(rowElement) : foldedRows(rows, isCalm, rowElement, sides.length + 1)), answers);
+  const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: ${(side === "now" ? now : base)?.error ? "an error ended the conversation" : "the conversation ended before this turn"}.`));
   return h(
     "div",
     null,
@@ -120,7 +159,7 @@ function turnTable(conversation, turns, wrong) {
     h(
       "table",
       { class: `columns of-${sides.length}`, role: "table", "aria-label": "expected and actual" },
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, sides.map((side) => h("th", { role: "columnheader", scope: "col", class: `side-${side}` }, foreign(names[side]))))),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, h("th", { role: "columnheader", scope: "col" }, labelled("visually-hidden", "step")), sides.map((side) => h("th", { role: "columnheader", scope: "col", class: `side-${side}` }, foreign(names[side]))))),
       body,
     ),
   );
@@ -173,6 +212,53 @@ function alignedRows(items, alignNow, alignBase) {
     return expected === null ? undefined : rows.find((row) => row.expected?.number === expected);
   });
   return rows;
+}
+
+/**
+ * Equal rows, one after the other, become one with their number.
+ * @param {TurnRow[]} rows
+ */
+function withoutRepetition(rows) {
+  const content = (/** @type {TurnItem | null} */ item) => item && [item.step.name, item.step.agent, item.step.args ?? null, item.responses.map((response) => response.value)];
+  let last = "";
+  /** @type {TurnRow[]} */
+  const kept = [];
+  for (const row of rows) {
+    const isCall = SIDES.every((side) => !row[side] || row[side]?.kind === "call");
+    const key = isCall ? JSON.stringify(SIDES.map((side) => content(row[side]))) : "";
+    const before = kept[kept.length - 1];
+    if (key && key === last) before.count = (before.count ?? 1) + 1;
+    else kept.push(row);
+    last = key;
+  }
+  return kept;
+}
+
+/**
+ * The rows of a turn, without many calls in a row that are as expected, and without the rest of very many.
+ * @param {TurnRow[]} rows
+ * @param {(row: TurnRow) => boolean} isCalm
+ * @param {(row: TurnRow) => HTMLElement} element
+ * @param {number} columns
+ * @returns {HTMLElement[]}
+ */
+function foldedRows(rows, isCalm, element, columns) {
+  const more = (/** @type {TurnRow[]} */ left, /** @type {string} */ text) => {
+    const button = pushButton(text, () => button.closest("tr")?.replaceWith(...left.map(element)));
+    return h("tr", { role: "row" }, h("td", { role: "cell", colspan: columns }, button));
+  };
+  /** @type {HTMLElement[]} */
+  const shown = [];
+  for (let i = 0; i < rows.length; ) {
+    if (shown.length >= ROWS_SHOWN) return [...shown, more(rows.slice(i), `show ${countText(rows.length - i, "more row")}`)];
+    let end = i;
+    while (end < rows.length && isCalm(rows[end])) end += 1;
+    const inner = rows.slice(i + 1, end - 1);
+    if (inner.length > CALM_ROWS) shown.push(element(rows[i]), more(inner, `show ${countText(inner.length, "more call")} as expected`), element(rows[end - 1]));
+    else shown.push(...rows.slice(i, Math.max(end, i + 1)).map(element));
+    i = Math.max(end, i + 1);
+  }
+  return shown;
 }
 
 /**
@@ -254,8 +340,10 @@ function itemCell(row, side, { judged, decisive, agents, everything }) {
   const item = row[side];
   const expected = side === "expected" ? null : row.expected;
   if (!item) return judged && expected?.kind === "call" ? [labelled("mark fail", CALL_MARKS.missing)] : [];
-  if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : labelled("label", "says"), ...messageParts(item.step.parts)];
+  if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : null, ...messageParts(item.step.parts)];
   if (item.kind === "response") return [labelled("label", "response without a call"), responseElement(item.step, true, true)];
+  const { now } = row;
+  if (side === "base" && now?.kind === "call" && !diffValues([item.step.name, item.step.args ?? {}, item.responses.map(({ value }) => value)], [now.step.name, now.step.args ?? {}, now.responses.map(({ value }) => value)]).length) return [muted("as now")];
   const reference = expected ?? (side === "now" && !judged ? row.base : null);
   const differences = reference?.kind === "call" ? argumentDifferences(reference.step, item.step) : [];
   const mark = side === "expected" || !judged ? null : callMark(expected, differences);
@@ -336,17 +424,17 @@ function argumentTable(differences, than) {
 function answerCell(turns, side) {
   const turn = turns[side];
   if (!turn) return [];
-  if (!turn.answer) return side === "expected" ? [] : [labelled("label", "answer"), h("p", { class: "mark fail", text: "(no answer)" })];
+  if (!turn.answer) return side === "expected" ? [] : [h("p", { class: "mark fail", text: "(no answer)" })];
   const text = textOfParts(turn.answer);
   const reference = side === "expected" ? "now" : turns.expected?.answer ? "expected" : side === "now" ? "base" : "now";
   const other = textOfParts(turns[reference]?.answer);
-  const label = labelled("label", "answer");
-  if (text === null || other === null) return [label, ...messageParts(turn.answer)];
-  if (text === other) return [label, side === "expected" ? null : labelled("mark pass", reference === "expected" ? " ✓ as expected" : " = same"), ...messageParts(turn.answer)];
+  if (side === "base" && turns.now?.answer && JSON.stringify(turn.answer) === JSON.stringify(turns.now.answer)) return [muted("as now")];
+  if (text === null || other === null) return messageParts(turn.answer);
+  if (text === other) return [...messageParts(turn.answer), side === "expected" ? null : labelled("mark pass", reference === "expected" ? "✓ as expected" : "= same")];
   const isBefore = side === "expected" || (side === "base" && reference === "now");
   const runs = isBefore ? answerDifference(text, other) : answerDifference(other, text);
-  if (!runs) return [label, " ", muted("too long to compare word by word"), ...messageParts(turn.answer)];
-  return [label, ...messageParts(turn.answer, markedRuns(runs, isBefore))];
+  if (!runs) return [muted("too long to compare word by word"), ...messageParts(turn.answer)];
+  return messageParts(turn.answer, markedRuns(runs, isBefore));
 }
 
 /** The last difference that was computed, since two cells show it. */

@@ -257,9 +257,10 @@ const STATUS_MARKS = {
 /**
  * A status as icon, word and colour; null for a run of which only the recording is known.
  * @param {string | null} status
+ * @param {boolean} isShort Whether the word is for screen readers only.
  */
-function statusMark(status) {
+function statusMark(status, isShort = false) {
   if (status === null) return null;
   const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (status)] ?? ["○", "muted"];
-  return h("span", { class: `mark ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), status.replaceAll("_", " "));
+  return h("span", { class: `mark ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), h("span", { class: isShort ? "visually-hidden" : null, text: status.replaceAll("_", " ") }));
 }
