@@ -443,7 +443,11 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
             "sentence": "1 regression vs. main",
             "decided": "",
             "reasons": [],
-            "next": {"places": [], "text": "If the new behaviour is right: `agent-eval accept`"},
+            "next": [
+                {"text": "Look at ", "file": None, "line": None, "run": False},
+                {"text": "home/tools.py:42-47", "file": "home/tools.py", "line": 42, "run": False},
+                {"text": ", or run `agent-eval accept`", "file": None, "line": None, "run": False},
+            ],
             "spent": {
                 "tokens": 1280,
                 "runs": 1,

@@ -44,7 +44,7 @@ VIEWS = ("list", "about", "trend", "print", "case")
 
 def forbidden(items: Iterable[str]) -> list[str]:
     """What `AUDIT` must not list: an attribute or a style that acts, a link that leads elsewhere."""
-    homes = ("#", "https://github.example/", "https://github.com/org/")
+    homes = ("#", "https://github.example/", "https://github.com/org/", "https://github.com/octo/shop/")
     pairs = [(item, *item.split(" ", 1)) for item in items if item != "link data:,"]  # The empty icon.
     return [item for item, kind, value in pairs if kind != "tag" and not (kind == "link" and value.startswith(homes))]
 
@@ -68,7 +68,7 @@ def page_of_text(path: Path, text: str) -> list[str]:
         "reasons": ["x"],
         "baseline": {"sentence": "x", "url": "x", "name": "x", "commit": "x", "commit_url": "x"},
         "warnings": ["x"],
-        "next": {"places": [{"file": "x", "first": 1, "last": 2, "symbol": "x"}], "text": "x"},
+        "next": [{"text": "x", "file": file, "line": 1, "run": not file} for file in ("x", None)],
         "spent": {"tokens": 1, "runs": 1, "base_tokens": 1, "bill": "x", "base_cost": "x"},
     }
     index["header"]["origin"] |= {"pull_request": "x", "pull_url": "x"}

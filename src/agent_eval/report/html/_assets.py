@@ -16,7 +16,7 @@ SCRIPTS = (
 )
 """In the order in which they are joined: each uses what those before it declare."""
 STYLES = ("app.css", "case.css", "print.css")
-BUDGET = 215_000
+BUDGET = 225_000
 """Bytes of script and style together."""
 
 

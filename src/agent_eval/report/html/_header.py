@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.core.text import plural
-from agent_eval.report.html._causes import places
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
-from agent_eval.report.phrases import is_for_merge, other_reasons
-from agent_eval.report.views import Links, bill, grouping, location
+from agent_eval.report.phrases import ToRun, headline, is_for_merge, next_step, other_reasons
+from agent_eval.report.views import Links, Reference, bill, grouping, location
 from agent_eval.report.views.diff import no_baseline_reason
 from agent_eval.report.views.links import known_commit
 from agent_eval.report.views.numbers import cost_text
@@ -39,10 +38,10 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
     return {
         "verdict": report.verdict,
         "exit_code": report.exit_code,
-        "sentence": shown(facts.headline, _LINE),
+        "sentence": shown(headline(report, facts.base, brief=True), _LINE),
         "decided": decided_by(facts),
         "reasons": [shown(line, _LINE) for line in other_reasons(report, facts.base, _LINE)],
-        "next": next_step(facts),
+        "next": _next(facts),
         "problems": [_problem(problem) for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS],
         "warnings": [shown(warning, _LINE) for warning in report.warnings],
         "notices": [shown(notice, _LINE) for notice in notices],
@@ -84,19 +83,18 @@ def _note(problem: ProblemReport) -> str:
     return f"{f'{place}: ' if place else ''}{problem.message} {problem.hint}".strip()
 
 
-def next_step(facts: Facts) -> dict[str, Any]:
-    """What a reader does next: lines to look at, and a sentence in which commands stand in backticks."""
-    report = facts.report
-    changed = next((cause.changed_here for cause in report.causes if cause.changed_here), [])
-    text = ""
-    if report.verdict == "invalid":
-        text = "Fix the errors below."
-    elif report.verdict == "inconclusive":
-        remedy = facts.headline.partition("; ")[2].partition("; ")[0]
-        text = f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""
-    elif report.verdict == "failed" and report.totals.failed:
-        text = "If the new behaviour is right: `agent-eval accept`"
-    return {"places": places(changed), "text": shown(text, _LINE)}
+def _next(facts: Facts) -> list[dict[str, Any]]:
+    """What a reader does next, in pieces: text in which commands stand in backticks, lines of files, the run."""
+    steps = next_step(facts.report, facts.base)
+    return [
+        {
+            "text": shown(step if isinstance(step, str) else step.text, _LINE),
+            "file": shown(step.file, 1_000) or None if isinstance(step, Reference) else None,
+            "line": step.line if isinstance(step, Reference) else None,
+            "run": isinstance(step, ToRun),
+        }
+        for step in steps
+    ]
 
 
 def _spent(facts: Facts) -> dict[str, Any]:

@@ -15,6 +15,8 @@ const COUNTS = [
 ];
 /** @type {Record<string, string[]>} */
 const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["!", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
+/** Metrics that are in sight; the others are behind a click. */
+const MOST_SCORES = 6;
 /** The longest beginning of a headline that is its verdict. */
 const LONGEST_VERDICT = 30;
 
@@ -66,13 +68,13 @@ function baseName(index) {
 }
 
 /**
- * What to do next: places to look at, then a command.
+ * What to do next, with links to the lines and to the run that it names.
  * @param {Index} index
  */
 function nextStep(index) {
-  const { places, text } = index.header.next;
-  if (!places.length && !text) return null;
-  return h("p", { class: "next" }, h("strong", { text: "Next: " }), places.length ? ["see what changed in ", ...placeLinks(index, places.slice(0, 2)), ". "] : null, text ? withCode(text) : null);
+  const { next, origin } = index.header;
+  const piece = (/** @type {any} */ { text, file, line, run }) => (file ? outwardLink(sourceAddress(index, file, line), foreign(text, "span", { dir: "ltr" })) : run ? serverLink(index, origin.run_url, text) : withCode(text));
+  return next.length ? h("p", { class: "next" }, h("strong", { text: "Next: " }), next.map(piece)) : null;
 }
 
 /**
@@ -273,7 +275,7 @@ function countButtons(index, toggle) {
 function renderMetrics(index, isWhole = false) {
   const { metrics } = index;
   if (!metrics.length) return null;
-  const gating = metrics.filter((/** @type {any} */ metric) => metric.gates);
+  const gating = metrics.filter((/** @type {any} */ metric) => metric.gates).sort((/** @type {any} */ a, /** @type {any} */ b) => b.failed - a.failed).slice(0, isWhole ? undefined : MOST_SCORES);
   const columns = METRIC_COLUMNS.filter(([, , isShown]) => metrics.some(isShown));
   return h(
     "section",
