@@ -25,7 +25,7 @@ from rich.text import Text
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "unit"))
 
-from comparison_samples import mixed, tool_broken  # noqa: E402 - importable through the path above
+from comparison_samples import mixed, one_cause  # noqa: E402 - importable through the path above
 from report_samples import failed  # noqa: E402
 
 from agent_eval.report.renderers._console import console as console_text  # noqa: E402
@@ -33,7 +33,7 @@ from agent_eval.report.renderers.comment import comment_markdown  # noqa: E402
 from agent_eval.report.renderers.summary import summary_markdown  # noqa: E402
 
 STYLE = """
-body { font: 15px/1.5 "DejaVu Sans", "Noto Color Emoji", sans-serif; color: #1f2328; }
+body { font: 15px/1.5 "DejaVu Sans", "Noto Color Emoji", "WenQuanYi Micro Hei", sans-serif; color: #1f2328; }
 body { width: 900px; margin: 0; padding: 20px 28px }
 h2 { border-bottom: 1px solid #d1d9e0; padding-bottom: .3em; font-size: 1.4em; margin: 0 0 16px }
 h3 { font-size: 1.2em; margin: 20px 0 12px } h4 { font-size: 1em; margin: 16px 0 6px }
@@ -57,8 +57,8 @@ def coloured(match: re.Match[str]) -> str:
 
 def pages() -> dict[str, tuple[str, int]]:
     """Markdown and height in pixels, by the name of the picture."""
-    comments = {"comment-regression": tool_broken(), "comment-mixed": mixed()}
-    heights = {"comment-regression": 620, "comment-mixed": 900}
+    comments = {"comment-regression": one_cause(), "comment-mixed": mixed()}
+    heights = {"comment-regression": 640, "comment-mixed": 900}
     return {
         "summary": (summary_markdown(failed(), source_url="https://github.com/example/repo/blob/main"), 940),
         **{

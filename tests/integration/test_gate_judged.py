@@ -67,7 +67,7 @@ def test_judge__rejects_with_votes_and_rationale(repository: Repository, judge: 
         assert "Lyon" in text and "Paris was asked for" in text
     assert "3:2" not in explained["bad"]
     close = "final_response_match_v2: 1 of 3 verdicts was close, where one vote more could change it (torn)"
-    assert close in done.report.notices and close in console
+    assert close in done.report.notices and close in summary
     assert "<b>" not in summary and "@octocat" not in summary, "the judge's words are escaped"
     assert not any(line.lstrip().startswith("::error::") for line in (done.out + summary).splitlines())
     done.check_files()
@@ -261,7 +261,7 @@ def test_judge_model__unknown_to_the_provider(repository: Repository) -> None:
         url = server.url
 
     assert done.code == 3
-    assert "; fix `judge-model` or its key" in done.out, "starting the job again does not help"
+    assert "Next: fix `judge-model` or its key." in done.out, "starting the job again does not help"
     assert [reason.code for reason in done.report.reasons] == ["judge-invalid-request", "nothing-scored"]
     expected = f"`gemini-9-flush` at {url} can't be used: the provider does not know this model or URL (404"
     for text in ((done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())):

@@ -391,14 +391,16 @@ def lamp(eval_id: str, number: int, status: Literal["passed", "no devices", "not
     )
 
 
-def cause(code: CauseCode, cases: Sequence[CaseReport], places: list[Place], *, call: int, **data: Any) -> CauseReport:
+def cause(
+    code: CauseCode, cases: Sequence[CaseReport], places: list[Place], *, call: int, failing: int, **data: Any
+) -> CauseReport:
     return CauseReport(
         code=code,
         data=CauseData(**data),
         cases=[item.case_id for item in cases],
-        failing=CauseCounts(total=12, having=len(cases)),
-        passing=CauseCounts(total=10, having=1),
-        base=CauseCounts(total=22, having=0),
+        failing=CauseCounts(total=failing, having=len(cases)),
+        passing=CauseCounts(total=6, having=1),
+        base=CauseCounts(total=len(cases), having=0),
         example=CauseExample(case_id=cases[0].case_id, run=0, turn=0, call=call),
         changed_here=places,
     )
@@ -431,6 +433,7 @@ def one_cause() -> Situation:
             head,
             [FIND_DEVICES],
             call=0,
+            failing=9,
             tool="find_devices",
             actual='{"devices": []}',
             expected='{"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}',
@@ -458,8 +461,8 @@ def two_causes() -> Situation:
     run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head]
     instruction = Place(file="home_automation/agent.py", first=15)
     run_report.causes = [
-        cause("tool-empty", empty, [FIND_DEVICES], call=0, tool="find_devices", actual='{"devices": []}'),
-        cause("call-missing", missing, [instruction], call=0, tool="find_devices"),
+        cause("tool-empty", empty, [FIND_DEVICES], call=0, failing=7, tool="find_devices", actual='{"devices": []}'),
+        cause("call-missing", missing, [instruction], call=0, failing=7, tool="find_devices"),
     ]
     run_report.agent_changes = [
         AgentChange(

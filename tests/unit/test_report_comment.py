@@ -193,7 +193,7 @@ def test_comment_markdown__says_a_cause_once_with_its_cases_and_an_example() -> 
     assert page.open.splitlines()[0].endswith("9 regressions vs. main, one cause: find_devices returns nothing")
     assert page.open.count("changed here") == 1
     assert '9 cases: find_devices returned {"devices": []}' in page.open
-    assert "in 9 of 12 failing cases and 1 of 10 passing ones" in page.open
+    assert "in 9 of 9 failing cases and 1 of 6 passing ones" in page.open
     assert page.open.count('returned {"devices": []}') == 2, "the cause, and its example"
     assert 'on main {"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}' in page.open
     assert "Changed in the agent: tool find_devices (source)." in page.open

@@ -213,3 +213,19 @@ def test_console__verbose_shows_all_numbers_notices_and_paths() -> None:
     assert "token_usage_v1" in text and "something to know" in text and "out/results.json" in text
     brief = console(run_report, files=FILES)
     assert "token_usage_v1" not in brief and "something to know" not in brief and "out/results.json" not in brief
+
+
+def test_console__says_what_the_run_cost() -> None:
+    assert "  cost $0.042 (judges), on main $0.04\n" in console(SITUATIONS["unchanged"]().report)
+
+
+@pytest.mark.parametrize(("name", "step"), [("removed", "  Next: check that `evals/price.test.json`"), ("flaky", "")])
+def test_console__a_passing_run_says_what_to_do_only_if_there_is_something(name: str, step: str) -> None:
+    last = console(SITUATIONS[name]().report, width=200).splitlines()[-1]
+    assert last.startswith(step or "Does not block: no regressions")
+
+
+def test_console__a_path_is_never_on_two_lines() -> None:
+    page = "a_rather_long_directory/" * 4 + "report.html"
+    text = console(SITUATIONS["regression"]().report, width=60, files={"report": page})
+    assert f"\n  Page: {page}\n" in text

@@ -24,7 +24,9 @@ from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, st
 from agent_eval.report.views import (
     BaseComparison,
     Cause,
+    bill,
     case_name,
+    cases_with_low_turns,
     causes,
     command_of,
     diff,
@@ -47,6 +49,7 @@ from agent_eval.report.views.examples import (
     example_place,
     shared_causes,
 )
+from agent_eval.report.views.numbers import cost_text
 from agent_eval.report.views.rule_changes import rule_sentences
 from agent_eval.results import CaseReport, ProblemReport, RunReport
 
@@ -215,7 +218,7 @@ def _sum(files: Sequence[tuple[str, Counter[str]]]) -> Counter[str]:
 
 
 def _metrics(report: RunReport, base: BaseComparison, width: int) -> list[RenderableType]:
-    """The metrics that gate, those that fail first: one line, or two if some fail."""
+    """The metrics that gate, those that fail first, in one line, or two if some fail; then the cost if it is known."""
     rows = [row for row in metric_rows(report) if row.gates and row.mean is not None]
     was = {row.name: row for row in diff.delta_rows(report, base.comparison)} if base.comparison is not None else {}
     lines = [""]
@@ -230,6 +233,9 @@ def _metrics(report: RunReport, base: BaseComparison, width: int) -> list[Render
                 break
             lines.append("")
         lines[-1] += f"{'   ' * bool(lines[-1])}{text}"
+    if cost := bill(report):
+        old = base.comparison.cost.base if base.comparison is not None else None
+        lines.append(f"cost {cost}{'' if old is None else f', on {base.branch} {cost_text(old)}'}")
     return [_indented(styled((line, ""))) for line in lines if line]
 
 
@@ -338,6 +344,9 @@ def _remarks(report: RunReport, base: BaseComparison, groups: grouping.Groups) -
     ):
         if cases:
             yield _indented(styled((f"{plural(len(cases), 'case')} failed {what}", ""), (_names(cases), "dim")))
+    if low := [case for case, _ in cases_with_low_turns(report)]:
+        what = f"{plural(len(low), 'case passes', 'cases pass')} with a turn below a threshold"
+        yield _indented(styled((what, ""), (_names(low), "dim")))
     if groups.better:
         yield styled(("  better: ", "green"), (listed([case_name(case) for case in groups.better], _MOST_NAMES), ""))
     severe = [problem for problem in report.problems if problem.severity != "notice"]
@@ -385,17 +394,17 @@ def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str], w
 
     verdict = headline(report, base, brief=True)
     page = styled((f"Page: {files['report']}" if "report" in files else "", ""))
-    page.no_wrap, page.overflow = True, "ignore"  # A path on two lines can't be opened.
     line = styled((verdict, _VERDICT_STYLE[report.verdict]), (f" ({duration_text(report.duration)}).", ""))
     if page and line.cell_len + page.cell_len + 3 <= width:
         yield Text.assemble(line, "   ", page)
     else:
         yield line
         if page:
-            yield page
-    steps = _commands(report, base, files)
-    if not steps and report.verdict != "passed":
-        steps = [f"Next: {next_text(next_step(report, base))}."]
+            # A path on two lines can't be opened.
+            yield Text.assemble("  ", page, no_wrap=True, overflow="ignore")
+    steps, text = _commands(report, base, files), next_text(next_step(report, base))
+    if not steps and not text.startswith("nothing"):
+        steps = [f"Next: {text}."]
     together = "     ".join(steps)
     for step in [together] if steps and len(together) + 2 <= width else steps:
         yield _indented(styled((step, "")))

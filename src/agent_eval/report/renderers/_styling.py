@@ -67,5 +67,7 @@ def printed(blocks: Iterable[RenderableType], *, width: int, color: bool) -> str
         _environ={},
     )
     for block in blocks:
-        target.print(block, crop=False)
+        # rich joins texts before it prints them, and forgets how each wants to be wrapped.
+        no_wrap, overflow = (getattr(block, name, None) for name in ("no_wrap", "overflow"))
+        target.print(block, crop=False, no_wrap=no_wrap, overflow=overflow)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
