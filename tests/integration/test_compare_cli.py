@@ -85,8 +85,8 @@ def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys
     assert main(["compare", *files, "--format", "markdown", "--source-url", source]) == 0
     message = capsys.readouterr().out
     assert message.startswith(f"## ℹ️ {SUMMARY}\n")
-    assert f"[`evals/home.test.json:3`]({source}/evals/home.test.json#L3)" in message
-    assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in message
+    assert f"[`lamp`]({source}/evals/home.test.json#L3)" in message
+    assert "`response_match_score` 0.83 → **0.72** (needs 0.80)." in message
 
 
 def test_compare__takes_output_directories(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

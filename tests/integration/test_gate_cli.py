@@ -135,7 +135,7 @@ def test_output_dir__outside_of_the_repository(repository: Repository, tmp_path:
     done = run(repository, output=tmp_path / "elsewhere" / "deep")
     assert done.code == 0
     done.check_files()
-    assert str(tmp_path / "elsewhere" / "deep" / "results.json") in done.out
+    assert str(tmp_path / "elsewhere" / "deep" / "report.html") in done.out
     assert sorted(path.name for path in repository.root.iterdir()) == ["evals", "recordings"]
 
 

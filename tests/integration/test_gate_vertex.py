@@ -59,12 +59,11 @@ def test_each_metric_is_judged_by_whom_it_names__and_the_report_says_so(tmp_path
     assert bills["vertex-eval"] == (5, None, None)
     assert bills["gemini-2.5-flash"][0] == judge.stats.requests == 6
     assert (len(service.received), service.refused) == (5, [])
-    said = " ".join(done.out.replace("│", " ").split())
     for notice in (
         "safety_v1, multi_turn_task_success_v1: judged by Vertex AI's evaluation service",
         "multi_turn_trajectory_quality_v1: judged by gemini-2.5-flash, not by Vertex AI as in ADK",
     ):
-        assert notice in done.report.notices and notice in said
+        assert notice in done.report.notices
     summary = (done.output / "summary.md").read_text(encoding="utf-8")
     assert "is kind: not met" in summary and "names the capital" not in summary
     assert "@octocat" not in summary, "what the service says is a stranger's text as well"

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
 from rich.cells import cell_len
 
-from agent_eval.report.phrases import say
+from agent_eval.report.phrases import pass_rates_notices, say
 from agent_eval.report.renderers._console import console
+from agent_eval.report.views import usage_line
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
+    ModelUsageReport,
+    PassRates,
     ProblemReport,
     Reason,
     RunReport,
@@ -212,7 +215,18 @@ def test_console__verbose_shows_all_numbers_notices_and_paths() -> None:
     text = console(run_report, files=FILES, verbose=True)
     assert "token_usage_v1" in text and "something to know" in text and "out/results.json" in text
     brief = console(run_report, files=FILES)
-    assert "token_usage_v1" not in brief and "something to know" not in brief and "out/results.json" not in brief
+    assert "token_usage_v1" not in brief and "out/results.json" not in brief
+    assert "something to know" in brief
+
+
+def test_console__notices_about_numbers_that_decide_nothing_are_for_verbose() -> None:
+    run_report = SITUATIONS["unchanged"]().report
+    run_report.model_usage = [ModelUsageReport(model="gemini-2.5-flash", calls=12, cost=0.1)]
+    run_report.pass_rates = [PassRates(k=1, cases=8, any=0.9, all=0.9), PassRates(k=3, cases=8, any=1.0, all=0.7)]
+    run_report.notices = [*pass_rates_notices(run_report.pass_rates), usage_line(run_report.model_usage[0]), "20 tapes"]
+    brief, verbose = console(run_report), console(run_report, verbose=True)
+    assert ("20 tapes" in brief, "pass@3" in brief, "12 calls" in brief) == (True, False, False)
+    assert ("20 tapes" in verbose, "pass@3" in verbose, "12 calls" in verbose) == (True, True, True)
 
 
 def test_console__says_what_the_run_cost() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.report.phrases import (
     agent_changes,
+    backend_notes,
     can_accept,
     cause_evidence,
     cause_sentence,
@@ -18,6 +19,7 @@ from agent_eval.report.phrases import (
     next_step,
     next_text,
     other_reasons,
+    pass_rates_notices,
 )
 from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
@@ -28,6 +30,7 @@ from agent_eval.report.views import (
     case_name,
     cases_with_low_turns,
     causes,
+    close_vote_notes,
     command_of,
     diff,
     duration_text,
@@ -39,6 +42,7 @@ from agent_eval.report.views import (
     not_run_groups,
     one_line,
     run_note,
+    usage_line,
 )
 from agent_eval.report.views.examples import (
     Example,
@@ -147,7 +151,9 @@ def _blocks(
         yield ""
         yield from base_comparison_lines(report, base)
         yield from _all_metrics(report, base)
-        yield from _notes(report, files)
+        yield from _notes(report.notices, files)
+    else:
+        yield from _notes([notice for notice in report.notices if notice not in _only_verbose(report)], {})
     yield ""
     yield from _ending(report, base, files, width)
 
@@ -155,14 +161,21 @@ def _blocks(
 def _invalid(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -> Iterator[RenderableType]:
     yield ""
     yield from _problems(report.problems)
-    yield from _notes(report, files)
+    yield from _notes(report.notices, files)
     for reason in [*other_reasons(report, base), *report.warnings]:
         yield styled(" ", (reason, ""))
     yield styled((headline(report, base), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
 
 
-def _notes(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
-    for notice in report.notices:
+def _only_verbose(report: RunReport) -> Container[str]:
+    """Notices about numbers that decide nothing, and what the last line says."""
+    numbers = [*pass_rates_notices(report.pass_rates), *map(usage_line, report.model_usage)]
+    judges = [*backend_notes(report.cases), *close_vote_notes(report.cases)]
+    return {*numbers, *judges, *(notice for notice in report.notices if "--resume" in notice)}
+
+
+def _notes(notices: Sequence[str], files: Mapping[str, str]) -> Iterator[RenderableType]:
+    for notice in notices:
         yield styled(" ", (notice, "dim"))
     for name, path in files.items():
         line = styled((f" {name:<{max(map(len, files))}}  ", "dim"), (path, ""))

@@ -196,7 +196,7 @@ def _remarks(turn: TurnView) -> Iterator[str]:
 def _is_side(remark: Remark, turn: TurnView) -> bool:
     """Whether the lines of the turn show what a remark says."""
     name = remark.summary.partition(" ")[0]
-    if compares_answers(name):
+    if compares_answers(name) and not name.startswith("final_"):  # A judge gives reasons.
         return turn.said.expected_answer is not None or bool(remark.actual)
     return turn.said.expected_calls is not None if "trajectory" in name else not remark.details
 
