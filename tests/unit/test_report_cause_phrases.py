@@ -64,7 +64,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         'find is called with another room than on main ("Bad" instead of "bath")',
         "find is called with another room",
     ),
-    ("call-missing", {"tool": "find"}, "find is not called; on main it is", "find is not called"),
+    ("call-missing", {"tool": "find"}, "find is not called; on main it is", "find is no longer called"),
     ("call-extra", {"tool": "find"}, "find is called; on main it is not", "find is called as well"),
     (
         "sub-agent",
@@ -91,6 +91,10 @@ def test_cause_sentence__each_kind(code: str, data: dict[str, Any], sentence: st
     assert cause_sentence(cause, "main") == sentence
     assert cause_line(cause) == line
     assert "main" not in cause_sentence(a_cause(code, compared=False, **data), "main")
+
+
+def test_cause_line__without_a_base_no_one_knows_what_it_did_before() -> None:
+    assert cause_line(a_cause("call-missing", compared=False, tool="find")) == "find is not called"
 
 
 def test_cause_sentence__every_code_has_one() -> None:
