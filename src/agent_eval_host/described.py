@@ -12,7 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from agent_eval_host.frames import agent_places, is_own
-from agent_eval_host.tool_sources import files_of_server, is_of_agent, own_file
+from agent_eval_host.tool_sources import files_of_server
 from agent_eval_host.values import cut, dump, plain, text_of
 
 _MOST_AGENTS = 100
@@ -32,7 +32,7 @@ def describe(root: Any) -> list[dict[str, Any]]:
     left = _MOST_TOOLS
     described = []
     for agent in agents:
-        tools = _list(_attributes(agent).get("tools"))[:left]
+        tools = _tools(agent)[:left]
         left -= len(tools)
         described.append(_described(agent, tools, variables.get(id(agent))))
     return described
@@ -53,15 +53,26 @@ def _tree(root: Any) -> list[Any]:
     found, seen = [root], {id(root)}
     for agent in found:
         inside = _attributes(agent)
-        graph = _attributes(inside.get("graph"))
         wrapped = [_attributes(tool).get("agent") for tool in _list(inside.get("tools"))]
-        nodes = [_attributes(node).get("agent", node) for node in _list(graph.get("nodes"))]
+        nodes = [_attributes(node).get("agent", node) for node in _nodes(agent)]
         for other in (*_list(inside.get("sub_agents")), *wrapped, *nodes):
             is_agent = not _attributes(other).keys().isdisjoint(("sub_agents", "instruction", "graph"))
             if is_agent and id(other) not in seen and len(found) < _MOST_AGENTS:
                 seen.add(id(other))
                 found.append(other)
     return found
+
+
+def _nodes(agent: Any) -> list[Any]:
+    """The nodes of a workflow of google-adk 2."""
+    return _list(_attributes(_attributes(agent).get("graph")).get("nodes"))
+
+
+def _tools(agent: Any) -> list[Any]:
+    """The tools of an agent; the tools and functions that are nodes of a workflow."""
+    nodes = map(_attributes, _nodes(agent))
+    found = [node[name] for node in nodes for name in ("tool", "_unwrapped_func") if node.get(name) is not None]
+    return [*_list(_attributes(agent).get("tools")), *found]
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -95,7 +106,7 @@ def _described(agent: Any, tools: list[Any], variable: dict[str, Any] | None) ->
         "sub_agents": [_short(_attributes(each).get("name")) for each in _list(inside.get("sub_agents"))],
         "functions": functions,
         "tools": [_tool(tool) for tool in tools],
-        "code": variable or (_code(type(agent)) if is_of_agent(type(agent)) else None),
+        "code": variable or _code(type(agent)),
     }
 
 
@@ -111,20 +122,17 @@ def _model(value: Any) -> str:
 
 def _tool(tool: Any) -> dict[str, Any]:
     inside = _attributes(tool)
-    function = inside.get("func") if not _is_function(tool) else tool
-    if function is not None and (_is_function(tool) or type(tool).__module__ == _FUNCTION_TOOL):
-        wrapper = tool if type(tool).__module__ == _FUNCTION_TOOL else _function_tool(tool)
-        name = _attributes(wrapper).get("name") or _attributes(function).get("__name__")
-        declaration = "" if wrapper is None else declaration_hash(wrapper)
-    else:
-        name, declaration = inside.get("name"), ""  # How a class declares itself is its own code.
+    wrapper, function = (_function_tool(tool), tool) if _is_function(tool) else (tool, inside.get("func"))
+    # How a class of the agent declares itself is its own code.
+    is_adks = function is not None and type(wrapper).__module__.startswith("google.adk.")
+    name = _attributes(wrapper).get("name") or _attributes(function).get("__name__")
     code = _code(function if function is not None else type(tool))
     if code is None and (server := next(iter(files_of_server(tool)), None)) is not None:
         code = _place(server, None, "")
     return {
         "name": _short(name if isinstance(name, str) else type(tool).__name__),
         "code": code,
-        "declaration": declaration,
+        "declaration": declaration_hash(wrapper) if is_adks else "",
     }
 
 
@@ -168,14 +176,14 @@ def _code(value: Any) -> dict[str, Any] | None:
     """Where the agent's own function or class is, or the class of an object; None if it is not in the repository."""
     value = _plain_function(value)
     if type(value) is FunctionType:
-        return _place(own_file(value), value.__code__.co_firstlineno, value.__qualname__)
+        return _place(value.__code__.co_filename, value.__code__.co_firstlineno, value.__qualname__)
     cls = value if isinstance(value, type) else type(value)
-    return _place(own_file(sys.modules.get(cls.__module__)), None, cls.__qualname__)
+    return _place(_file_of(sys.modules.get(cls.__module__)), None, cls.__qualname__)
 
 
-def _place(file: str | None, line: int | None, symbol: str) -> dict[str, Any] | None:
+def _place(file: str, line: int | None, symbol: str) -> dict[str, Any] | None:
     root = agent_places[-1]
-    real = "" if file is None else os.path.realpath(file)
+    real = os.path.realpath(file) if is_own(file) else ""
     if not real.startswith(root) or not is_own(real):
         return None
     return {"file": real[len(root) :], "line": line, "symbol": _short(symbol)}
@@ -187,7 +195,7 @@ def _variables(agents: Iterable[Any]) -> dict[int, dict[str, Any]]:
     for module in _own_modules():
         for name, value in list(vars(module).items()):
             if id(value) in wanted and id(value) not in found:
-                place = _place(own_file(module), None, name)
+                place = _place(_file_of(module), None, name)
                 if place is not None:
                     found[id(value)] = place
     return found
@@ -195,5 +203,10 @@ def _variables(agents: Iterable[Any]) -> dict[int, dict[str, Any]]:
 
 def _own_modules() -> Iterator[ModuleType]:
     for module in list(sys.modules.values()):
-        if issubclass(type(module), ModuleType) and own_file(module):
+        if is_own(_file_of(module)):
             yield module
+
+
+def _file_of(module: Any) -> str:
+    file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
+    return file if isinstance(file, str) else ""

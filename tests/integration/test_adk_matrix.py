@@ -11,17 +11,21 @@ from adk_envs import MATRIX, adk_python
 from adk_harness import failure, running, say
 
 from agent_eval.agents.adk._driver import AdkAgent
+from agent_eval.agents.messages import AgentDescribed
 from agent_eval.agents.protocol import FailureKind
 from agent_eval.core.content import Part, text_of
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses
 
+DESCRIBED: list[AgentDescribed] = []
+"""The agents, as the host describes them."""
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(params=MATRIX, scope="module", loop_scope="module")
 async def shapes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AdkAgent]:
     logs: Path = tmp_path_factory.mktemp("logs")
-    async with running("shapes", logs, python=adk_python(request.param)) as agent:
+    DESCRIBED.clear()
+    async with running("shapes", logs, python=adk_python(request.param), described=DESCRIBED) as agent:
         assert agent.provenance["adk"] == request.param
         yield agent
 
@@ -159,3 +163,16 @@ async def test_matrix__app_details_are_of_the_agents_that_spoke(shapes: AdkAgent
 @pytest.mark.parametrize("message", ["nothing", "silent"])
 async def test_matrix__no_event_is_no_answer(shapes: AdkAgent, message: str) -> None:
     assert (await failure(shapes, message)).kind is FailureKind.NO_ANSWER
+
+
+async def test_matrix__the_agents_are_described(shapes: AdkAgent) -> None:
+    await say(shapes, "say hi")
+    root = DESCRIBED[0]
+    assert (root.name, len(DESCRIBED)) == (shapes.provenance["agent"], 12)
+    assert set(root.sub_agents) < {agent.name for agent in DESCRIBED}
+    tools = [tool for agent in DESCRIBED for tool in agent.tools]
+    own = {tool.name: tool.code for tool in tools if tool.code is not None}
+    assert {place.file for place in own.values()} == {"shapes/agent.py"}
+    assert {tool.name for tool in tools if tool.declaration} == {"add", "ask_boss", "show"}
+    assert root.code is not None
+    assert (root.code.file, root.code.symbol) == ("shapes/agent.py", "root_agent")
