@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from adk_envs import FIXTURES
+from adk_harness import running, say
 from base_repos import Repo, new_repo
 from gate_runs import Repository, repository_in
+from pydantic import ValidationError
+
+from agent_eval.agents.host.connection import RemoteError
+from agent_eval.agents.host.process import HostProcess
+from agent_eval.agents.messages import AgentDescribed, AgentsDescribed
+from agent_eval.core.content import text_of
 
 TOOLS = '''import functools
 
@@ -188,3 +197,34 @@ def _check_facts(repository: Repository, base: str) -> None:
         "bot/agent.py:25 root_agent",
         "bot/agent.py:15 check",
     ]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"agents": [{"name": "a"}] * 101},
+        {"agents": [{"name": "a", "tools": [{"name": "t"}] * 501}]},
+        {"agents": [{"name": "a", "code": {"file": "a.py", "line": -1}}]},
+        {"agents": [{"name": "a" * 5_000}]},
+        {"agents": [{"name": "a", "instruction": "x" * 50_000}]},
+    ],
+)
+def test_agents_described__too_much_or_nonsense_is_refused(sent: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        AgentsDescribed.model_validate(sent)
+
+
+async def test_agents_described__a_host_that_can_not_say_it_goes_on(tmp_path: Path) -> None:
+    described: list[AgentDescribed] = []
+    async with running("home", tmp_path / "logs", described=described) as agent:
+        said = await say(agent, "hello", state={"guest": "Mona"})
+        assert text_of(said.final_response) == "I heard 'hello'. Please."
+        assert [each.name for each in described] == ["butler"]
+    bad: list[AgentDescribed] = []
+    answer = asyncio.get_running_loop().create_future()
+    answer.set_exception(RemoteError("agents", "no", {}))
+    await HostProcess._describe(bad, answer)
+    answer = asyncio.get_running_loop().create_future()
+    answer.set_result({"agents": 1})
+    await HostProcess._describe(bad, answer)
+    assert bad == []

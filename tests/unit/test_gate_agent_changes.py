@@ -233,6 +233,41 @@ def test_note_changed_here__rules(found: CauseReport, head: dict[str, str], expe
     assert not found.called_before
 
 
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (Place(file="home/server.py"), ["server.py:8 add"]),  # a server that is started with it
+        (Place(file="home/server.py", first=11, symbol="Shelf"), ["server.py:8 add"]),
+        (Place(file="home/agent.py", first=9, symbol="check"), []),
+    ],
+)
+def test_note_changed_here__a_tool_of_a_toolset(place: Place, expected: list[str]) -> None:
+    server = """from mcp import FastMCP
+
+mcp = FastMCP()
+
+
+@mcp.tool()
+def add(one, other):
+    return one + other
+
+
+class Shelf:
+    async def get_tools(self):
+        return [add]
+"""
+    before = {**FILES, "home/server.py": server}
+    head = {**FILES, "home/server.py": server.replace("one + other", "one - other")}
+    code = HeadCode(
+        sources=lambda path: Sources(head.get, folder=path),
+        changed=lambda file: changed_lines(before[file], head[file]),
+        changed_files=["home/server.py"],
+    )
+    found = cause("tool-response", tool="add")
+    note_changed_here([found], lambda _: [tree(agent(tools=[tool("McpToolset", place=place)]))], code)
+    assert [f"{each.file.removeprefix('home/')}:{each.first} {each.symbol}" for each in found.changed_here] == expected
+
+
 def test_note_changed_here__a_tool_called_before() -> None:
     found = cause("tool-response", tool="find")
     assert here(found, OTHER_SCALE, {"heat", "load"}) == ["tools.py:6 SCALE"]

@@ -142,6 +142,8 @@ def test_locate__lines() -> None:
     ]
     for name in ("LOW", "HIGH", "REST", "LAMPS"):  # tuple assignments, annotated constants
         assert [each.place.symbol for each in sources().locate("home/tools.py", name)] == [name]
+    [whole] = sources().locate("home/data.py", "")
+    assert (whole.place.first, whole.place.last) == (1, len(FILES["home/data.py"].splitlines()))
     [lambda_] = sources({"a.py": "x = 1\ntools = [lambda: x]\n"}).locate("a.py", "<lambda>", 2)
     assert lambda_.place.first == 2
 

@@ -64,14 +64,21 @@ class Definition:
     @property
     def place(self) -> Place:
         """Its lines, with decorators."""
-        return Place(file=self.module.file, first=_first(self.node), last=_last(self.node), symbol=self.symbol)
+        first, last = self._lines
+        return Place(file=self.module.file, first=first, last=last, symbol=self.symbol)
+
+    @property
+    def _lines(self) -> tuple[int, int]:
+        if isinstance(self.node, ast.Module):
+            return 1, len(self.module.lines)
+        return _first(self.node), _last(self.node)
 
     @property
     def digest(self) -> str:
         """A hash of its lines, without white space at their ends."""
-        digests, lines = self.module.digests, self.module.lines[_first(self.node) - 1 : _last(self.node)]
+        digests, (first, last) = self.module.digests, self._lines
         if self.node not in digests:
-            text = "\n".join(line.rstrip() for line in lines)
+            text = "\n".join(line.rstrip() for line in self.module.lines[first - 1 : last])
             digests[self.node] = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         return digests[self.node]
 
@@ -112,13 +119,17 @@ class Sources:
         self._calls_in: dict[ast.AST, list[tuple[_Module, ast.Call, ast.expr]]] = {}
 
     def locate(self, file: str, symbol: str, line: int | None = None) -> list[Definition]:
-        """What a qualified name of a file stands for; of a function with its first line, that one only."""
+        """What a qualified name of a file stands for; of a function with its first line, that one only; for no name
+        the whole module.
+        """
         module = self._module(file)
         if module is None:
             return []
         if line is not None:
             node, owner = module.functions.get(line, (None, None))
             return [] if node is None else [Definition(module=module, node=node, symbol=symbol, owner=owner)]
+        if not symbol:
+            return [Definition(module=module, node=module.tree, symbol="")]
         name, *members = symbol.split(".")
         return [found for each in self._defined(module, name) for found in _member(each, members)]
 

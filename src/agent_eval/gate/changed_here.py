@@ -75,10 +75,18 @@ class HeadCode:
         sources, places = self.sources(tree.agent), []
         for tool in tools:
             assert tool.place is not None
-            used = sources.used(definitions(sources, tool.place))
-            places += self._shown(each.place for each in used) if used else self._shown([tool.place])
-            places += [Place(file=file) for file in self._named(used)]
+            places += self._of_code(sources, definitions(sources, tool.place)) or self._shown([tool.place])
+        if not tools:  # One of a toolset, or of an MCP server.
+            sets = [tool.place for each in agents for tool in each.tools if tool.place is not None]
+            inside = sources.used(each for place in sets for each in definitions(sources, place))
+            own = [each for each in inside if each.symbol.rpartition(".")[2] == name]
+            own += [each for file in dict.fromkeys(place.file for place in sets) for each in sources.locate(file, name)]
+            places += self._of_code(sources, own)
         return _distinct(places if self.changed_files is not None else places[:1])
+
+    def _of_code(self, sources: Sources, code: Sequence[Definition]) -> list[Place]:
+        used = sources.used(code)
+        return [*self._shown(each.place for each in used), *(Place(file=file) for file in self._named(used))]
 
     def _start(self, tree: AgentTree, agent: AgentFacts) -> list[Definition]:
         """Where the agent is made; for one without a variable, where the others are."""
@@ -113,7 +121,7 @@ class HeadCode:
 def definitions(sources: Sources, place: Place) -> list[Definition]:
     """What is at a place that a host has named."""
     found = sources.locate(place.file, place.symbol, place.first) if place.first is not None else []
-    return found or (sources.locate(place.file, place.symbol) if place.symbol else [])
+    return found or sources.locate(place.file, place.symbol)
 
 
 def note_changed_here(
