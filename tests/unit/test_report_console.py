@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from comparison_samples import SITUATIONS
+from comparison_samples import SITUATIONS, cause
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
@@ -243,3 +243,18 @@ def test_console__a_path_is_never_on_two_lines() -> None:
     page = "a_rather_long_directory/" * 4 + "report.html"
     text = console(SITUATIONS["regression"]().report, width=60, files={"report": page})
     assert f"\n  Page: {page}\n" in text
+
+
+def test_console__an_agent_that_can_not_be_imported_is_said_once() -> None:
+    run_report = SITUATIONS["import-error"]().report
+    run_report.causes = [cause("exception", run_report.cases, [], call=0, failing=22, exception="ImportError")]
+    text = console(run_report, width=120)
+    assert "ImportError at" not in text and "one cause" not in text
+    assert text.count("can't be imported: ModuleNotFoundError") == 1
+    assert text.splitlines()[-1] == "  Next: fix shop/tools.py:1."
+
+
+def test_console__an_unknown_price_is_no_line() -> None:
+    run_report = SITUATIONS["fine"]().report
+    run_report.model_usage = [ModelUsageReport(model="mine", calls=12)]
+    assert "cost" not in console(run_report)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import plural, share, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
-from agent_eval.report.views import NEVER_RAN, Cause, causes, one_line
+from agent_eval.report.views import NEVER_RAN, Cause, causes, never_ran, one_line
 from agent_eval.report.views.digest import case_name, has_crashed, has_timed_out, is_unanswered
 from agent_eval.report.views.grouping import BaseComparison, Groups, is_flaky, is_suspected
 from agent_eval.results import CaseReport, RunReport
@@ -120,9 +120,9 @@ def _failure_groups(
 
 
 def failing_ids(sorted_out: Groups) -> frozenset[str]:
-    """Ids of the failing cases that the headline counts, but for those that fail on the base branch too."""
+    """Ids of the failing cases that ran, but for those that fail on the base branch too."""
     failing = [*sorted_out.worse, *sorted_out.failed]
-    return frozenset(case.case_id for case in failing if case.status == "failed")
+    return frozenset(case.case_id for case in failing if case.status == "failed" and not never_ran(case))
 
 
 def _never_ran(cause: Cause, total: int, *, alone: bool) -> str:

@@ -11,7 +11,7 @@ from agent_eval.core.text import every, first_line, plural, share
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.phrases._causes import cause_title
 from agent_eval.report.phrases._failures import case_names, failing_ids, failures, suspected_text
-from agent_eval.report.views import causes
+from agent_eval.report.views import causes, never_ran
 from agent_eval.report.views.digest import with_status
 from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups
 from agent_eval.report.views.rule_changes import base_name
@@ -311,7 +311,7 @@ def other_reasons(report: RunReport, base: BaseComparison, limit: int = 600) -> 
     said = report.reasons[:1] if report.reasons and _is_first_reason(report, base) else []
     kinds = {cause.kind for cause in causes(report, with_status(report, "errored"))}
     kinds |= {case.reason.code for case in with_status(report, "not_run") if case.reason is not None}
-    if kinds:
+    if kinds or any(map(never_ran, report.cases)):
         kinds.add("nothing-scored")  # The headline and the causes say that in detail.
     lines = [
         first_line(reason.message, limit)

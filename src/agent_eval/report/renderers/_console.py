@@ -39,6 +39,7 @@ from agent_eval.report.views import (
     has_cause,
     location,
     metric_rows,
+    never_ran,
     not_run_groups,
     one_line,
     run_note,
@@ -246,7 +247,7 @@ def _metrics(report: RunReport, base: BaseComparison, width: int) -> list[Render
                 break
             lines.append("")
         lines[-1] += f"{'   ' * bool(lines[-1])}{text}"
-    if cost := bill(report):
+    if "$" in (cost := bill(report)):
         old = base.comparison.cost.base if base.comparison is not None else None
         lines.append(f"cost {cost}{'' if old is None else f', on {base.branch} {cost_text(old)}'}")
     return [_indented(styled((line, ""))) for line in lines if line]
@@ -431,7 +432,7 @@ def _commands(report: RunReport, base: BaseComparison, files: Mapping[str, str])
     groups = grouping.groups(report, base)
     failing = [*groups.worse, *groups.failed, *groups.still]
     folder = files.get("results", "").rpartition("/")[0]
-    if report.verdict != "failed" or not failing:
+    if report.verdict != "failed" or all(map(never_ran, failing)):
         return []
     ids = {case.case_id: case for case in failing}
     examples = [case for cause in report.causes if (case := ids.get(cause.example.case_id)) is not None]

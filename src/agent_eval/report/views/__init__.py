@@ -1,6 +1,6 @@
 """What a report says, as plain data, without markup."""
 
-from agent_eval.report.views._causes import NEVER_RAN, Cause, causes, has_cause
+from agent_eval.report.views._causes import NEVER_RAN, Cause, causes, has_cause, never_ran
 from agent_eval.report.views._findings import (
     Finding,
     base_note,

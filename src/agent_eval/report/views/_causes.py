@@ -69,6 +69,11 @@ def has_cause(case: CaseReport) -> bool:
     return case.status == "failed" and not scored_low and _error(case) is not None
 
 
+def never_ran(case: CaseReport) -> bool:
+    """Whether the agent could not be loaded: that is said of all its cases at once, and is no cause among others."""
+    return any(run.error is not None and run.error.kind in NEVER_RAN for run in case.runs)
+
+
 def _together(members: Sequence[tuple[CaseReport, Cause]]) -> Cause:
     first = members[0][1]
     return Cause(**{**first.__dict__, "cases": tuple(case for case, _ in members)})

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from agent_eval.core.text import first_line, shorten
-from agent_eval.report.views._causes import Cause
+from agent_eval.report.views._causes import Cause, never_ran
 from agent_eval.report.views._findings import compares_answers, reason_lines
 from agent_eval.report.views.conversation import NO_ANSWER, Remark, TurnView, case_view
 from agent_eval.report.views.digest import location
 from agent_eval.results import CaseReport, CauseReport, RunReport, StepReport, TurnReport
 
 _LINE = 300
+_BASE = 160
+"""Characters of what a tool returned on the base branch."""
 _MOST_ROWS = 8
 _BEFORE = 1
 """Rows that are as expected, before the first that is not."""
@@ -75,14 +77,14 @@ def shared_causes(
         cases: Some of its cases.
         branch: The base branch's name.
     """
-    left = {case.case_id: case for case in cases}
+    left = {case.case_id: case for case in cases if not never_ran(case)}
     shared = []
     for cause in report.causes:
         members = [case for case_id in cause.cases if (case := left.pop(case_id, None)) is not None]
         if members:
             shown = next((case for case in members if case.case_id == cause.example.case_id), members[0])
             shared.append(SharedCause(cause=cause, cases=members, example=example_of(shown, cause, branch)))
-    return shared, list(left.values())
+    return shared, [case for case in cases if case.case_id in left or never_ran(case)]
 
 
 def example_of(case: CaseReport, cause: CauseReport | None = None, branch: str = "") -> Example:
@@ -146,7 +148,7 @@ def _calls(turn: TurnReport, cause: CauseReport | None, branch: str) -> Iterator
         before = cause.data.expected if about_response and cause is not None and cause.base is not None else None
         for response in step.responses[:1] if about_response else failures[:1]:
             lead = f"on {branch}" if before else ""
-            yield Side(lead=lead, expected=before or "", now_lead="returned", now=response, wrong=True)
+            yield Side(lead=lead, expected=shorten(before or "", _BASE), now_lead="returned", now=response, wrong=True)
 
 
 def _unmet(pair: tuple[str | None, StepReport | None]) -> bool:
