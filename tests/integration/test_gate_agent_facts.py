@@ -158,6 +158,16 @@ def test_agent_changes__from_the_host_to_results_json(repo: Repo) -> None:
         assert stored.code == 0, stored.err
         assert _changes(repository) == expected
 
+        # An older baseline: what the base branch has changed since is not this change's.
+        (repo.root / "base.json").unlink()
+        repo.branch("main", "main")
+        repo.commit({"bot/agent.py": AGENT.replace("Cooks.", "Cooks well."), "base.json": base})
+        repo.branch("later", "main")
+        repo.commit({"bot/rooms.py": 'ROOMS = {"kitchen": 15}\n'})
+        later = repository.gate("run", "--baseline", "file:base.json", "--base-ref", "main")
+        assert later.code == 0, later.err
+        assert _changes(repository) == [("tool-source", "bot", "find", ["bot/rooms.py:1 ROOMS"])]
+
 
 def _changes(repository: Repository) -> list[tuple[str, str, str, list[str]]]:
     from agent_eval.results import RunReport

@@ -164,9 +164,12 @@ def _add_changes(
         changed=(lambda _: None) if difference is None else difference.lines,
         changed_files=None if difference is None else difference.files,
     )
-    older = report.baseline is not None and report.baseline.commit != commit
+    known, found = code.changed_files is not None, report.baseline
+    wanted = commit if known or found is None else found.wanted_commit
+    older = found is not None and wanted is not None and found.commit != wanted
+    # Without the lines that differ, what the base branch itself has changed since could be taken for the head's.
     report.agent_changes = agent_changes(
-        base, report.agents, code.of_change, only_placed=older and code.changed_files is not None
+        () if older and not known else base, report.agents, code.of_change, only_placed=older
     )
     agents = {file.file: file.agent for file in report.files}
     cases = {case.case_id: case for case in report.cases}
