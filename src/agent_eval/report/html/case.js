@@ -316,7 +316,7 @@ function conversationSection(item, chosen, state, everything) {
     { class: "conversation" },
     runFacts(run),
     run.error ? errorBlock(run.error, everything) : null,
-    run.left_out ? foreign(run.left_out, "p", { class: "notice" }) : null,
+    run.left_out ? foreign(run.left_out, "p", { class: "muted" }) : null,
     item.base_note && !hidden ? h("p", null, muted(item.base_note)) : null,
     base?.left_out && base !== run && !hidden ? h("p", null, muted(base.left_out)) : null,
     target >= turns.length ? h("p", { class: "notice", text: `This run has no turn ${target + 1}.` }) : null,

@@ -7,6 +7,8 @@
 
 /** So many cases are all in the document, so that the browser's own search finds them. */
 const REAL_ROWS = 500;
+/** Rows of a longer list are laid out when they come near the window; the browser's search finds them nevertheless. */
+const SMALL_LIST = 100;
 /** Rows kept in the document above and below the visible ones, where there are more. */
 const SPARE_ROWS = 8;
 /** Tags because of which someone should look at a case, with the word for it. @type {Record<string, string>} */

@@ -14,12 +14,11 @@
 function columnsOf(index, metric, sort) {
   const at = index.metrics.findIndex((/** @type {any} */ item) => item.name === metric || `metric:${item.name}` === sort?.replace(/^-/, ""));
   const isSorted = (/** @type {string} */ key) => sort?.replace(/^-/, "") === key;
-  const isGrouped = sort === null && allRows(index).length <= REAL_ROWS;
   const hasHistory = index.cases.history.some(Boolean);
   const name = baseName(index);
   /** @type {(Column | null)[]} */
   const columns = [
-    { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row, isGrouped ? groupWord(index, row.group) : "") },
+    { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row) },
     { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", sort: null, cell: whyCell },
     index.metrics.length ? { key: at < 0 ? "lowest" : `metric:${index.metrics[at].name}`, title: at < 0 ? "Lowest score" : index.metrics[at].name, class: "c-score", width: "11.5rem", sort: at < 0 ? null : `${index.metrics[at].direction === "lower" ? "-" : ""}metric:${index.metrics[at].name}`, cell: (row) => scoreCell(index, row, at) } : null,
     { key: "runs", title: "Runs passed", class: "c-number c-runs", width: "5.5rem", sort: "runs", cell: (row) => runsCell(row, name) },
@@ -35,18 +34,18 @@ function columnsOf(index, metric, sort) {
  * The name, and below it the place and one word about it.
  * @param {Index} index
  * @param {Row} row
- * @param {string} said The word that the heading has already.
  */
-function caseCell(index, row, said) {
+function caseCell(index, row) {
   const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (row.status)] ?? ["○", "muted"];
   const place = shortPath(index, row.file) + (row.line ? `:${row.line}` : "");
-  const word = rowWord(row) === said ? "" : rowWord(row);
+  const word = rowWord(row);
+  const isSaid = word === groupWord(index, row.group); // by the heading, where there is one
   const name = row.evalId === row.file ? shortPath(index, row.file) : row.evalId;
   return [
     h("span", { class: `mark ${tone}`, "aria-hidden": "true", text: icon }),
     labelled("visually-hidden", `${row.status.replaceAll("_", " ")} `),
     h("a", { class: "case-link" }, foreign(name, "span", { title: row.evalId })),
-    h("span", { class: "sub" }, word ? labelled("word", word) : null, word ? " · " : null, foreign(place, "span", { title: row.file, dir: "ltr" })),
+    h("span", { class: "sub" }, word ? h("span", { class: isSaid ? "word in-heading" : "word" }, h("strong", { text: word }), " · ") : null, foreign(place, "span", { title: row.file, dir: "ltr" })),
   ];
 }
 
@@ -164,7 +163,7 @@ function createTable(index, ctx, currentState) {
   const rows = allRows(index);
   const head = h("thead", { role: "rowgroup" });
   const body = h("tbody", { role: "rowgroup" });
-  const table = h("table", { class: rows.length <= REAL_ROWS ? "cases-table whole" : "cases-table", role: "table" }, h("caption", { class: "visually-hidden", text: "Cases" }), head, body);
+  const table = h("table", { class: rows.length > REAL_ROWS ? "cases-table" : rows.length > SMALL_LIST ? "cases-table whole lazy" : "cases-table whole", role: "table" }, h("caption", { class: "visually-hidden", text: "Cases" }), head, body);
   /** @type {Map<number, HTMLElement>} */
   const drawn = new Map();
   /** @type {number[]} */
@@ -174,11 +173,14 @@ function createTable(index, ctx, currentState) {
   let current = -1;
   let height = 56;
   const isWhole = rows.length <= REAL_ROWS;
+  /** @type {Map<number, HTMLElement>} */
+  const keptRows = new Map();
+  let keptLayout = "";
   /** @type {{sort: string | null, metric: string | null}} */
   let shown = { sort: null, metric: null };
 
   function layOut() {
-    drawn.forEach((element) => element.remove()); // first of all: what goes needs no layout
+    if (!isWhole) drawn.forEach((element) => element.remove()); // first of all: what goes needs no layout
     drawn.clear();
     columns = columnsOf(index, shown.metric, shown.sort);
     table.style.setProperty("--columns", columns.map((column) => column.width).join(" "));
@@ -192,11 +194,16 @@ function createTable(index, ctx, currentState) {
     }
   }
 
-  /** Every row, with a heading where another cause begins. */
+  /** Every row, with a heading where another cause begins. Rows that were drawn with the same columns are kept. */
   function drawAll() {
+    const layout = columns.map((column) => column.key).join();
+    table.classList.toggle("grouped", shown.sort === null);
+    if (layout !== keptLayout) keptRows.clear();
+    keptLayout = layout;
     let group = -1;
     const elements = order.flatMap((i, position) => {
-      const element = rowElement(position);
+      const element = rowElement(position, keptRows.get(i));
+      keptRows.set(i, element);
       drawn.set(position, element);
       if (shown.sort !== null || rows[i].group === group) return [element];
       group = rows[i].group;
@@ -223,10 +230,13 @@ function createTable(index, ctx, currentState) {
     body.style.setProperty("padding-block-start", `${first * height}px`);
   }
 
-  /** @param {number} position */
-  function rowElement(position) {
+  /**
+   * @param {number} position
+   * @param {HTMLElement} [kept] The row as it was drawn elsewhere.
+   */
+  function rowElement(position, kept) {
     const row = rows[order[position]];
-    const element = h(
+    const element = kept ?? h(
       "tr",
       { role: "row", class: `row ${row.status}`, "aria-rowindex": isWhole ? null : position + 2 },
       columns.map((column) => h("td", { role: "cell", class: column.class }, column.cell(row))),
@@ -234,7 +244,7 @@ function createTable(index, ctx, currentState) {
     const link = /** @type {HTMLElement} */ (element.querySelector(".case-link"));
     const { q, sort, metric } = currentState();
     link.setAttribute("href", fragmentOf({ case: row.id, q, sort, metric }));
-    link.addEventListener("focus", () => (current = position));
+    link.onfocus = () => (current = position);
     return element;
   }
 

@@ -27,7 +27,7 @@ function renderTrend(ctx, index) {
     { class: "trend" },
     h("h2", null, "Trend of ", foreign(trend.branch, "span")),
     h("p", { class: "muted", text: `${countText(rows.length, "run")}, oldest first${trend.head ? "; the hollow point is this run" : ""}. A bar marks a change of the suite, a judge or google-adk; a line ends where the suite changed.` }),
-    (trend.drift ?? []).map((/** @type {string} */ text) => foreign(text, "p", { class: "notice", dir: "ltr" })),
+    (trend.drift ?? []).map((/** @type {string} */ text) => foreign(text, "p", { dir: "ltr" })),
     h("div", { class: "charts" }, trendCharts(index, trend).map((chart) => chartFigure(ctx, chart, rows, marks))),
     changeList(trend, rows, marks),
     trendTable(index, trend, rows),
