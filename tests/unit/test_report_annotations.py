@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
+from comparison_samples import SITUATIONS
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import EVIL, HOME, SAMPLES, case, failed, metric, report
@@ -126,3 +127,20 @@ def test_stop_commands__refuses_a_token_that_occurs() -> None:
 def test_samples__hold_what_must_be_defused() -> None:
     assert re.search(r"^::error", EVIL, re.MULTILINE)
     assert "##[error]" in EVIL
+
+
+def test_annotations__a_cause_of_several_cases_is_one_at_the_changed_line() -> None:
+    run_report = SITUATIONS["one-cause"]().report
+    [command] = read(annotation_commands(run_report))
+    assert (command.properties["file"], command.properties["line"]) == ("home_automation/tools.py", "42")
+    assert command.properties["title"] == "9 cases: find_devices returns nothing"
+    assert "bedroom_lamp_off, fan_on" in command.message
+
+
+def test_annotations__a_cause_without_a_changed_line_is_at_its_example() -> None:
+    run_report = SITUATIONS["two-causes"]().report
+    run_report.causes[0].changed_here = []
+    first, second, third = read(annotation_commands(run_report))
+    assert (first.properties["file"], first.properties["line"]) == (HOME, "6")
+    assert second.properties["file"] == "home_automation/agent.py"
+    assert third.properties["title"].startswith("thermostat_in_bedroom"), "no cause explains it"

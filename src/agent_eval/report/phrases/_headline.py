@@ -199,10 +199,10 @@ def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
 def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
     parts = list(_unjudged(report, ()))
     unjudged = causes(report, with_status(report, "errored"))
-    if parts and len(unjudged) == 1 and unjudged[0].owner == "provider":
+    if unjudged and all(cause.owner == "provider" for cause in unjudged):
         errored = share(report.totals.errored, report.totals.cases, "case")
         parts[0] = f"{errored} had no model key that works"
-        if not unjudged[0].no_key:
+        if not all(cause.no_key for cause in unjudged):
             parts[0] = f"the model's provider failed in {errored}"
     if sorted_out.worse and report.decision is not None and report.decision.outcome == "inconclusive":
         parts.append(suspected_text(sorted_out.worse))
