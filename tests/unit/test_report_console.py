@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
-from comparison_samples import SITUATIONS, cause
+from comparison_samples import LINKS, SERVER, SITUATIONS, cause
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_pages import nothing_of_theirs
 from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
 from rich.cells import cell_len
 
 from agent_eval.report.phrases import pass_rates_notices, say
+from agent_eval.report.renderers import annotation_commands, comment_markdown
 from agent_eval.report.renderers._console import console
 from agent_eval.report.views import usage_line
+from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
@@ -258,3 +262,24 @@ def test_console__an_unknown_price_is_no_line() -> None:
     run_report = SITUATIONS["fine"]().report
     run_report.model_usage = [ModelUsageReport(model="mine", calls=12)]
     assert "cost" not in console(run_report)
+
+
+@pytest.mark.parametrize("code", get_args(CauseCode))
+@pytest.mark.parametrize("value", [EVIL, "x" * 50_000, "", "[bold]x[/bold]", "\n::error::y"])
+def test_console__a_cause_of_any_text_does_nothing(code: CauseCode, value: str) -> None:
+    run_report = SITUATIONS["one-cause"]().report
+    place = Place(file=value, first=1, symbol=value)
+    data = {"tool": value, "actual": value, "expected": value, "exception": value, "metric": value, "rubric": value}
+    cases = run_report.cases[:9]
+    run_report.causes = [
+        cause(code, cases, [place], call=0, failing=9, **data, names=[value], gone=[value], new=[value], place=place)
+    ]
+    for change in run_report.agent_changes:
+        change.tool, change.agent, change.places = value, value, [place]
+    for width in (40, 100):
+        text = console(run_report, width=width)
+        harmless(text)
+        assert len(text) < 20_000
+    nothing_of_theirs(comment_markdown(run_report, links=LINKS), f"{SERVER}/example/repo/", second_parser=False)
+    for line in annotation_commands(run_report):
+        assert "\n" not in line and "##[" not in line
