@@ -164,7 +164,7 @@ function findingsSection(index, toggle) {
 /**
  * @param {Index} index
  * @param {any} cause
- * @param {Node} button
+ * @param {Node | null} button Null on paper.
  */
 function causeElement(index, cause, button) {
   const { example } = cause;
@@ -275,13 +275,13 @@ function countButtons(index, toggle) {
 function renderMetrics(index, isWhole = false) {
   const { metrics } = index;
   if (!metrics.length) return null;
-  const gating = metrics.filter((/** @type {any} */ metric) => metric.gates).sort((/** @type {any} */ a, /** @type {any} */ b) => b.failed - a.failed).slice(0, isWhole ? undefined : MOST_SCORES);
+  const gating = metrics.filter((/** @type {any} */ metric) => metric.gates).sort((/** @type {any} */ a, /** @type {any} */ b) => b.failed - a.failed).slice(0, MOST_SCORES);
   const columns = METRIC_COLUMNS.filter(([, , isShown]) => metrics.some(isShown));
   return h(
     "section",
     { class: "metrics", "aria-labelledby": "metrics-title" },
     h("h2", { id: "metrics-title", text: "Scores" }),
-    gating.length ? scoreTable(gating.map((/** @type {any} */ metric) => ({ ...metric, scores: [metric.now] })), baseName(index)) : null,
+    gating.length && !isWhole ? scoreTable(gating.map((/** @type {any} */ metric) => ({ ...metric, scores: [metric.now] })), baseName(index)) : null,
     aside(isWhole, `All metrics (${metrics.length})`, () => [
       h(
         "div",

@@ -22,6 +22,7 @@ async function renderPrint(ctx, index, state) {
     { class: "print-view" },
     h("p", { class: "no-print" }, h("button", { type: "button", class: "button", text: "Print…", on: { click: () => print() } }), " ", h("a", { class: "button", href: fragmentOf({ q: state.q }), text: "Back to the list" })),
     renderSummary(index),
+    index.causes.length ? h("section", null, h("h2", { text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: "causes" }, index.causes.map((/** @type {any} */ cause) => causeElement(index, cause, null)))) : null,
     renderMetrics(index, true),
     h("h2", { text: `${countText(selected.length, "case")} that did not pass` }),
     state.q ? h("p", null, "Selected by: ", foreign(state.q, "code")) : null,
