@@ -112,7 +112,7 @@ async def test_run__exit_codes_of_servers_that_do_not_answer(repository: Path) -
         assert code == 2 and "[remote-agent-refused]" in out and results["verdict"] == "invalid"
     code, out, results = await run(repository, "--agent", f"adk:{server.url}")  # nothing listens any more
     assert (code, results["cases"][0]["status"]) == (1, "failed"), out
-    assert "agent-environment" in out
+    assert results["cases"][0]["reason"]["code"] == "agent-environment"
     async with served(FakeAdk(turn=hang, ignores_state=True)) as fake:
         code, out, results = await run(repository, "--agent", f"adk:{fake.url}")
         assert code == 2 and "remote-state-ignored" in out
@@ -125,7 +125,7 @@ async def test_run__an_overloaded_server_is_inconclusive(repository: Path) -> No
     async with served(FakeAdk(turn=busy)) as fake:
         code, out, results = await run(repository, "--agent", f"adk:{fake.url}", "--turn-timeout", "5")
     assert (code, results["cases"][0]["status"]) == (3, "errored"), out
-    assert "server-unavailable" in out
+    assert results["cases"][0]["reason"]["code"] == "server-unavailable"
 
 
 async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(repository: Path) -> None:
@@ -207,7 +207,8 @@ async def test_run__starts_a_server_and_ends_it(repository: Path) -> None:
     (repository / "agent-eval.toml").write_text(table.replace("double.py", "missing.py"), encoding="utf-8")
     code, out, results = await run(repository)
     assert (code, results["cases"][0]["status"]) == (1, "failed"), out
-    assert "agent-environment" in out and "missing.py" in out
+    assert results["cases"][0]["reason"]["code"] == "agent-environment"
+    assert "missing.py" in out, out
 
 
 async def test_run__starts_the_base_branchs_server_in_its_worktree(repository: Path) -> None:

@@ -194,7 +194,7 @@ def _case(case: CaseReport) -> Reference:
 def _at(file: str | None, line: int | None) -> Step:
     """A line to fix; without a file, the error that the text shows."""
     shown = file_reference(file, line)
-    return "the error below" if shown is None else shown
+    return "this error" if shown is None else shown
 
 
 def _how_to_accept(report: RunReport) -> str:

@@ -24,6 +24,7 @@ from agent_eval.report.phrases import (
 from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
 from agent_eval.report.views import (
+    NEVER_RAN,
     BaseComparison,
     Cause,
     bill,
@@ -76,6 +77,8 @@ _MOST_EXAMPLES = 3
 _MOST_LISTED = 10
 _MOST_PROBLEMS = 60
 _MOST_NAMES = 4
+_MOST_LOG = 3
+"""Lines from the end of an error's log."""
 _LONGEST_NAME = 200
 _LONGEST = 400
 """Characters of one text of an example."""
@@ -293,6 +296,10 @@ def _error(cause: Cause) -> Iterator[RenderableType]:
         yield _indented(styled((listed([short_name(case_name(case)) for case in cause.cases], _MOST_NAMES), "")))
     if cause.hint and (cause.owner != "provider" or cause.no_key):  # Else the last line says it.
         yield _indented(styled((cause.hint, "dim")))
+    if cause.kind in NEVER_RAN and not cause.file:  # What its process said last is all that is known of the error.
+        lines = [line for line in cause.log.splitlines() if line.strip()]
+        for line in lines[-_MOST_LOG:]:
+            yield _indented(styled((shorten(one_line(line), _LONGEST), "dim")), 4)
     for case in acted_before([cause]):
         yield from _example(example_of(case))
 
