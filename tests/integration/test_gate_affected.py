@@ -140,7 +140,7 @@ def test_only_affected__an_unrelated_change_runs_nothing(zoo: Lab) -> None:
     assert [reason.code for reason in nothing.report.reasons] == ["unaffected"]
     assert len(nothing.report.unaffected) == len(READERS) + 2
     [comment] = zoo.github.state.comments_of(200)
-    assert "## ✅ Not affected by this pull request and not run: 16 cases of" in comment.body
+    assert "## ✅ Does not block: not affected by this pull request and not run: 16 cases of" in comment.body
 
 
 @pytest.mark.slow

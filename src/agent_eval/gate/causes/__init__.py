@@ -74,8 +74,6 @@ class _Case:
     """By run."""
     starts: dict[Key, tuple[int, Difference]] = field(default_factory=dict)
     """The keys with which at least half of the runs start: one of these runs, and the place there."""
-    steady: set[Key] = field(default_factory=set)
-    """Those with which all runs start."""
 
     def having(self) -> set[Key]:
         """All keys of its failing runs."""
@@ -287,7 +285,6 @@ def _mark_starts(spectrum: _Spectrum) -> None:
                 places.setdefault(key, (run, difference))
         judged = min(case.runs, _MOST_RUNS)
         case.starts = {key: place for key, place in places.items() if 2 * runs[key] >= judged}
-        case.steady = {key for key in case.starts if runs[key] == judged}
 
 
 def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]] | None:
@@ -321,9 +318,7 @@ def _is_group(key: Key, group: Sequence[_Case]) -> bool:
     if code in {"answer", "answer-change"} and len({case.starts[key][1].expects for case in group}) < 2:
         return False
     least = 3 if code in _STRONG or (code == "call-argument" and any(key[3:])) else 4
-    if _repeated(group):
-        least = 2 if all(key in case.steady for case in group) else least - 1
-    return len(group) >= least
+    return len(group) >= (least - 1 if _repeated(group) else least)
 
 
 def _repeated(group: Sequence[_Case]) -> bool:

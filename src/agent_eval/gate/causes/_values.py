@@ -76,6 +76,13 @@ def differing(one: Any, other: Any) -> tuple[str, ...]:
     return tuple(sorted(name for name in {*one, *other} if one.get(name, missing) != other.get(name, missing)))
 
 
+def only_adds(one: Any, other: Any) -> bool:
+    """Whether the other value is the first one with more names: what read the first finds the same in it."""
+    if not isinstance(one, dict) or not isinstance(other, dict) or error_in(other) is not None:
+        return False
+    return bool(one) and all(name in other and other[name] == value for name, value in one.items())
+
+
 def json_text(value: Any) -> str:
     """A value for the results, at most 2,000 characters."""
     try:
