@@ -111,6 +111,13 @@ def test_discovery__file_outside_the_root(tmp_path: Path) -> None:
     assert names(discover(tmp_path / "repo", ["../x.test.json"])) == ["../x.test.json"]
 
 
+def test_discovery__more_cases_of_a_file_than_a_file_name_has_room_for(tmp_path: Path) -> None:
+    ids = [f"case_{number}" for number in range(100)]
+    (tmp_path / "a.test.json").write_text("{}", encoding="utf-8")
+    [selector] = selectors_of(tmp_path, [f"a.test.json:{','.join(ids)}"])
+    assert (selector.path, list(selector.ids)) == ("a.test.json", ids)
+
+
 def test_discovery__same_file_twice_merges_ids(tmp_path: Path) -> None:
     make(tmp_path, ["a.test.json", "b.test.json"])
     result = discover(tmp_path, ["a.test.json:c1", "./a.test.json:c2,c1", ".", str(tmp_path / "b.test.json")])

@@ -151,6 +151,11 @@ def test_show__the_cases_of_a_cause(show: Show, tmp_path: Path) -> None:
     assert "cause:1 is: find_devices returned nothing" in error
 
 
+def test_show__many_cases_of_one_file(show: Show) -> None:
+    code, out, _ = show(f"{FILE}:lamp,{','.join(f'another_{number}' for number in range(40))}")
+    assert (code, "turn 1 of run 2" in out) == (0, True)
+
+
 def test_show__votes_of_a_passed_criterion(show: Show) -> None:
     out = show("lamp")[1]
 

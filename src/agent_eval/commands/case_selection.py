@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -24,8 +25,9 @@ def split_words(words: Sequence[str], root: Path) -> tuple[Path, Sequence[str]]:
     """
     if words:
         path = root / words[0]
-        is_file = path.is_file() and not words[0].endswith(_EVAL_FILES)
-        if is_file or (path / FILES["results-file"]).exists():
+        # pathlib raises an error for a name that is too long for a file: many cases after a colon.
+        is_file = os.path.isfile(path) and not words[0].endswith(_EVAL_FILES)  # noqa: PTH113
+        if is_file or os.path.exists(path / FILES["results-file"]):  # noqa: PTH110
             return path, words[1:]
     return root / DEFAULT, words
 
