@@ -89,14 +89,16 @@ def _list(value: Any) -> list[Any]:
 
 def _described(agent: Any, tools: list[Any], variable: dict[str, Any] | None) -> dict[str, Any]:
     inside = _attributes(agent)
-    functions = {name: _functions(value) for name, value in inside.items() if name.endswith("_callback") and value}
+    functions = {
+        name: _functions(value) for name, value in inside.items() if name.endswith("_callback") and value is not None
+    }
     texts = []
     for name in _TEXTS:
         value = inside.get(name)
         if callable(value):
             functions[name] = _functions(value)
             texts.append(_name_of(value))
-        elif value:
+        elif value is not None and not (isinstance(value, str) and not value):
             texts.append(value if isinstance(value, str) else json.dumps(plain(value), sort_keys=True))
     return {
         "name": _short(inside.get("name")),

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from websockets.sync.client import ClientConnection, connect
@@ -49,21 +49,35 @@ class Firefox:
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """The result of a command; events that arrive before it are noted."""
-        self._last += 1
-        self._socket.send(json.dumps({"id": self._last, "method": method, "params": params}))
+        number = self._begin(method, **params)
         while True:
             message = json.loads(self._socket.recv(timeout=PATIENCE))
-            if message.get("id") == self._last:
+            if message.get("id") == number:
                 assert message["type"] == "success", f"{method}: {message['error']}: {message['message']}"
                 return dict(message["result"])
-            self._note(message["method"], message["params"])
+            if "method" in message:  # Not the late answer to another command.
+                self._note(message["method"], message["params"])
 
-    def open(self, address: str, *, width: int = 1440, height: int = 900, also: Collection[str] = ()) -> None:
+    def _begin(self, method: str, **params: Any) -> int:
+        """Sends a command, and returns its number."""
+        self._last += 1
+        self._socket.send(json.dumps({"id": self._last, "method": method, "params": params}))
+        return self._last
+
+    def open(
+        self,
+        address: str,
+        *,
+        width: int = 1440,
+        height: int = 900,
+        also: Collection[str] = (),
+        wait: Literal["complete", "none"] = "complete",
+    ) -> None:
         """Opens an address from an empty page, so that a fragment is read at the start and not as a change."""
         self._addresses = {"about:blank", address.split("#")[0], *also}
         self.send("browsingContext.setViewport", context=self._page, viewport={"width": width, "height": height})
-        for url in ("about:blank", address):
-            self.send("browsingContext.navigate", context=self._page, url=url, wait="complete")
+        self.send("browsingContext.navigate", context=self._page, url="about:blank", wait="complete")
+        self.send("browsingContext.navigate", context=self._page, url=address, wait=wait)
 
     def evaluate(self, function: str, *arguments: Any, frame: int | None = None) -> Any:
         """The result of a JavaScript function; arguments and result are JSON. `frame` is the place of a frame."""
@@ -132,6 +146,7 @@ class Firefox:
                 self.incidents.append(f"console: {event['text']}")
             case "browsingContext.userPromptOpened":
                 self.incidents.append(f"dialog: {event['message']}")
+                self._begin("browsingContext.handleUserPrompt", context=event["context"])
             case "browsingContext.contextCreated" if event["parent"] is None:
                 self.incidents.append(f"another page: {event['url']}")
             case "network.beforeRequestSent":

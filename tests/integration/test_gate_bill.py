@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         made.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8."))
         (made.root / "agent-eval.toml").write_text(PRICES, encoding="utf-8")
         yield made
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
 
 
 def test_bill__the_agents_calls_by_case(repository: Repository) -> None:
@@ -71,4 +77,30 @@ def test_bill__parts_share_the_budget_and_the_merge_adds_up(repository: Reposito
     done = repository.gate("merge", "parts", "--max-cost", "24")
 
     assert done.code == 0, done.err
+    assert sum(usage.cost or 0 for usage in done.report.case_usage) == 24.0
+
+
+def test_bill__money_that_runs_out_on_the_base_branch_fails_nothing(repository: Repository) -> None:
+    repository.evals(
+        "dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."}
+    )
+    for command in ("init -q -b main", "add -A", "commit -qm x", "checkout -qb pr", "commit --allow-empty -qm y"):
+        git(repository.root, *command.split())
+    compared = ("run", "--base-ref", "main", "--baseline", "rerun", "--concurrency", "1", "--max-cost")
+
+    assert repository.gate(*compared, "500").code == 0, "case_5 fails on main, too"
+    done = repository.gate(*compared, "30")
+    assert (done.code, done.report.verdict) == (3, "inconclusive"), done.out
+    assert "The budget of $30 is used up" in " ".join(done.out.split())
+    spent = sum(usage.cost or 0 for usage in done.report.case_usage)
+    assert spent == 32.0, "one run at a time: only the last one exceeds the limit"
+
+
+def test_bill__nothing_is_run_again_when_the_money_is_gone(repository: Repository) -> None:
+    repository.evals(
+        "dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."}
+    )
+    done = repository.gate("run", "--max-cost", "24")
+
+    assert (done.code, done.report.verdict) == (1, "failed"), "all cases ran: the thresholds decide"
     assert sum(usage.cost or 0 for usage in done.report.case_usage) == 24.0

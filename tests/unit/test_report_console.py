@@ -11,10 +11,11 @@ from markdown_pages import nothing_of_theirs
 from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
 from rich.cells import cell_len
 
-from agent_eval.report.phrases import pass_rates_notices, say
+from agent_eval.report.phrases import next_step, next_text, pass_rates_notices, say
 from agent_eval.report.renderers import annotation_commands, comment_markdown
 from agent_eval.report.renderers._console import console
 from agent_eval.report.views import usage_line
+from agent_eval.report.views.grouping import base_comparison
 from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
@@ -24,10 +25,9 @@ from agent_eval.results.report import (
     ProblemReport,
     Reason,
     RunReport,
-    SelectionReport,
-    TargetReport,
     TurnEvidence,
 )
+from agent_eval.results.shard import ShardReport
 
 FILES = {"results": "out/results.json", "report": "out/report.html"}
 
@@ -179,13 +179,21 @@ def test_console__an_inconclusive_run_says_cause_and_remedy_without_a_traceback(
     assert len(text.splitlines()) <= lines
 
 
-def test_console__a_run_that_can_be_resumed_says_the_command() -> None:
+def test_console__a_run_that_can_be_resumed_says_how() -> None:
     run_report = SAMPLES["inconclusive"]()
     run_report.notices = [say("journal-kept", file="journal.jsonl")]
-    run_report.selection = SelectionReport(targets=[TargetReport(path="evals/a b.test.json", ids=["x", "y"])])
+    # Not a command: the report does not know all settings of its run.
     assert console(run_report, width=120).splitlines()[-1] == (
-        "  Run only these 5 again: agent-eval run 'evals/a b.test.json:x,y' --resume"
+        "  Run only these 5 again: the same command with --resume"
     )
+
+
+def test_console__a_complete_part_is_not_to_be_run_again() -> None:
+    run_report = report("inconclusive", [case("x", "passed", metric(TRAJECTORY, 1.0, threshold=0.8))])
+    run_report.shard = ShardReport(index=1, total=2, plan="p", cases=["x"], suite_cases=2, weights_from="turns")
+    run_report.reasons = [Reason.of("part", part=1, total=2, runs=1, count=0)]
+    assert next_text(next_step(run_report, base_comparison(run_report))).startswith("nothing in this part")
+    assert "Next" not in console(run_report, width=120)
 
 
 def test_console__the_command_names_no_id_that_a_terminal_would_change() -> None:

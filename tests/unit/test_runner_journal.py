@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import recording_samples
 
-from agent_eval.core.content import model_message, user_message
-from agent_eval.core.invocation import Invocation
+from agent_eval.core.content import FunctionCall, model_message, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.runner.journal import Journal, write_lines
 
@@ -31,6 +31,15 @@ def written(path: Path, *recordings: Recording) -> Path:
     return path
 
 
+def nested(depth: int) -> Recording:
+    args: dict[str, object] = {}
+    for _ in range(depth):
+        args = {"a": args}
+    call = IntermediateData(tool_uses=[FunctionCall(name="t", args=args)])
+    turn = Invocation(user_content=user_message("hello"), final_response=model_message("hi"), intermediate_data=call)
+    return recording_samples.recording("deep", turn, run_id="deep#1", case_id="deep")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "out" / "journal.jsonl"
@@ -48,6 +57,21 @@ def test_journal__it_gives_back_what_it_was_given(path: Path) -> None:
     journal = Journal(written(path, *added), resume=True)
     assert [journal.reuse(each.run_id, "f") for each in added] == added
     journal.close()
+
+
+@pytest.mark.parametrize("depth", [200, 250, 400])
+def test_journal__what_is_nested_too_deeply_is_neither_read_nor_resumed(path: Path, depth: int) -> None:
+    journal = Journal(path, resume=False)
+    journal.add(nested(depth))
+    journal.add(recording("one"))
+    kept = journal.recording("deep#1")
+    assert kept is None or kept.invocations == []
+    assert journal.recording("one#1") == recording("one")
+    journal.close()
+    later = Journal(path, resume=True)
+    assert later.reuse("deep#1", "f") is None
+    assert later.reuse("one#1", "f") == recording("one")
+    later.close()
 
 
 def test_journal__a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> None:

@@ -22,7 +22,7 @@ from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, F
 from agent_eval.core.text import harmless, plural
 
 if TYPE_CHECKING:
-    from agent_eval.results import BaselineSource, RunReport
+    from agent_eval.results import BaselineSource, Reason, RunReport
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_BYTES = 1024
@@ -264,9 +264,18 @@ class RerunSource:
             hint = error.hint if isinstance(error, GitError) else None
             return FetchFailed(message=f"{where} could not be re-run: {message}", hint=hint)
         if (defect := incomplete(report)) is not None:
-            return FetchFailed(message=f"{where} was re-run, but {defect}.", outage=outage(report.cases))
+            ended = outage(report.cases) or _ended_early(report)
+            return FetchFailed(message=f"{where} was re-run, but {defect}.", outage=ended)
         return Found(
             report=report,
             provenance=Provenance(commit=request.commit, distance=0, recorded_at=report.started_at),
             message=f"The agent of {where} ran this run's eval files ({plural(len(report.cases), 'case')}).",
         )
+
+
+def _ended_early(report: RunReport) -> Reason | None:
+    """Why the gate made not all runs: its budget or its time was used up. That says nothing about the pull request."""
+    from agent_eval.results import Reason
+
+    errors = [run.error for case in report.cases for run in case.runs if run.error is not None]
+    return next((Reason(code=e.kind, message=e.message) for e in errors if e.kind in {"budget", "run-timeout"}), None)

@@ -196,9 +196,13 @@ class Meter:
         """Whether there is a limit in US dollars."""
         return self._budget.max_cost is not None
 
-    def pay(self, cost: float) -> ModelFailure | None:
-        """Adds what the agent's own model calls cost, in US dollars. Returns why nothing more may be spent."""
+    def pay(self, cost: float) -> None:
+        """Adds what the agent's own model calls cost, in US dollars."""
         self.spent.cost += cost
+
+    @property
+    def used_up(self) -> ModelFailure | None:
+        """Why nothing more may be spent; None if something may."""
         limit = self._budget.max_cost
         if limit is None or self.spent.cost < limit:
             return None

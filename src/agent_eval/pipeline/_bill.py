@@ -58,7 +58,13 @@ class Bill:
             )
             self.ledger.book(entry)
             cost += entry.cost or 0.0
-        spent = self.meter.pay(cost)
+        self.meter.pay(cost)
+        return self.used_up
+
+    @property
+    def used_up(self) -> RunError | None:
+        """Why no further run may begin; None if one may."""
+        spent = self.meter.used_up
         if spent is None:
             return None
         return RunError(kind=spent.kind, owner="gate", message=spent.message, hint=spent.hint)

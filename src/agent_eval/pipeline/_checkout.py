@@ -94,6 +94,7 @@ class Checkout:
             limiter=self.limiter,
             tools=self.tapes,
             model=self.models,
+            refused=bill.used_up if bill is not None else None,
             bill=lambda recording: bill.add(recording, purpose) if bill is not None else None,
             on_progress=self.context.progress,
             stop=self.context.stop,

@@ -76,6 +76,8 @@ class Execution:
     """Simulates the users of scenarios; None if no case has one."""
     bill: Callable[[Recording], RunError | None] = lambda _: None
     """Is given each new recording. Returns why no further run may begin."""
+    refused: RunError | None = None
+    """Why no new run may begin at all."""
     on_progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to stop early: active runs are cancelled, and the rest do not run."""
@@ -144,6 +146,7 @@ class Execution:
             else:
                 self.reused += 1
                 await self._note(planned, await self._score(planned, recording))
+        self._halt = self._halt or self.refused
         if self._halt is not None:
             return
         starting = {

@@ -99,8 +99,14 @@ class Journal:
             OSError: The disk is full. The recording was written into the reserve, unless that is too small: then
                 the partial line is removed, because it would damage the next one.
         """
-        line = recording.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
-        self._write(line, recording)
+        try:
+            text = recording.model_dump_json(exclude_unset=True, exclude_none=True)
+        except (
+            ValueError
+        ):  # An argument or a response is nested too deeply. It was scored; it can't be kept or resumed.
+            recording = recording.model_copy(update={"invocations": [], "unfinished": None, "fingerprint": ""})
+            text = recording.model_dump_json(exclude_unset=True, exclude_none=True)
+        self._write(text.encode() + b"\n", recording)
 
     def adopt(self, line: bytes, recording: Recording) -> None:
         """Takes over a recording of another job.
@@ -148,9 +154,14 @@ class Journal:
         return (self._line(self._entries[run_id]) for run_id in run_ids if run_id in self._entries)
 
     def recording(self, run_id: str) -> Recording | None:
-        """The recording of a run that was added or reused; None for any other run."""
+        """The recording of a run that was added or reused; None for any other and for what is nested too deeply."""
         entry = self._entries.get(run_id)
-        return None if entry is None else Recording.model_validate_json(self._line(entry))
+        if entry is None:
+            return None
+        try:
+            return Recording.model_validate_json(self._line(entry))
+        except ValueError:
+            return None
 
     def release_reserve(self) -> None:
         """Gives the reserved room to the results: nothing more is added."""

@@ -108,6 +108,9 @@ def _fix_problems(report: RunReport) -> Iterator[Step]:
 
 def _undecided(report: RunReport) -> Iterator[Step]:
     codes = {reason.code for reason in report.reasons}
+    if report.shard is not None and not any(reason.data.get("count") for reason in report.reasons):
+        yield "nothing in this part: `agent-eval merge` decides"
+        return
     if NO_SECRETS in codes:
         yield from _without_secrets(report)
         return

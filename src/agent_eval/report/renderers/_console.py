@@ -32,7 +32,6 @@ from agent_eval.report.views import (
     cases_with_low_turns,
     causes,
     close_vote_notes,
-    command_of,
     diff,
     duration_text,
     first_difference,
@@ -435,7 +434,7 @@ def _commands(report: RunReport, base: BaseComparison, files: Mapping[str, str])
     """The commands to go on with."""
     if report.verdict == "inconclusive" and any("--resume" in notice for notice in report.notices):
         left = report.totals.errored + report.totals.not_run
-        return [f"Run only {'this one' if left == 1 else f'these {left:,}'} again: {command_of(report)} --resume"]
+        return [f"Run only {'this one' if left == 1 else f'these {left:,}'} again: the same command with --resume"]
     groups = grouping.groups(report, base)
     failing = [*groups.worse, *groups.failed, *groups.still]
     folder = files.get("results", "").rpartition("/")[0]

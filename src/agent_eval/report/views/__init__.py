@@ -30,4 +30,4 @@ from agent_eval.report.views.digest import (
 from agent_eval.report.views.grouping import BaseComparison
 from agent_eval.report.views.links import Links, Reference, known_commit
 from agent_eval.report.views.numbers import duration_text, measurement_text, percent_text, score_text, threshold_text
-from agent_eval.report.views.reproduction import Reproduction, command_of, reproduce
+from agent_eval.report.views.reproduction import Reproduction, reproduce

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent_eval.report.views._visible import one_line
 from agent_eval.report.views.links import LONGEST_PATH
-from agent_eval.results import CaseReport, RunReport
+from agent_eval.results import CaseReport
 
 _MOST_SELECTORS = 20
 _LONGEST_COMMAND = 2_000
@@ -44,14 +44,6 @@ def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = N
         selected += len(ids)
     command = " ".join(["agent-eval run", *_flags(options or {}), *selectors]) if selected else ""
     return Reproduction(command=command, left_out=len(cases) - selected)
-
-
-def command_of(report: RunReport) -> str:
-    """The command that repeats a run, e.g. to resume it."""
-    targets = report.selection.targets if report.selection is not None else []
-    words = [f"{target.path}{':' * bool(target.ids)}{','.join(target.ids)}" for target in targets]
-    shown = [shlex.quote(word) for word in words if one_line(word) == word and not word.startswith("-")]
-    return " ".join(["agent-eval run", *_flags(report.options), *shown])
 
 
 REPEATED = ("agent", "config", "agent-python")
