@@ -7,9 +7,9 @@ from agent_eval.core.tracebacks import Frame, exception_of, frames_of
 TEXT = """Traceback (most recent call last):
   File "/venv/lib/python3.11/site-packages/google/adk/tools.py", line 5, in run
     return await f()
-  File "/work/repo/agents/shop/tools.py", line 33, in find
+  File "/home/dev/repo/agents/shop/tools.py", line 33, in find
     return lookup(room)
-  File "/work/repo/shared/rooms.py", line 7, in lookup
+  File "/home/dev/repo/shared/rooms.py", line 7, in lookup
     raise shared.NoSuchRoom(
   File "<string>", line 1, in <module>
 shared.rooms.NoSuchRoom: 'kitchen'

@@ -381,7 +381,7 @@ def test_find_causes__a_case_that_passes_half_of_the_time_is_in_no_group() -> No
 TRACEBACK = """Traceback (most recent call last):
   File "/venv/lib/python3.11/site-packages/google/adk/tools.py", line 5, in run
     return await f()
-  File "/work/repo/home/{file}", line {line}, in {function}
+  File "/home/dev/repo/home/{file}", line {line}, in {function}
     return ROOMS[room]
            ~~~~~^^^^^^
 KeyError: 'kitchen'
@@ -456,7 +456,7 @@ def test_find_causes__an_exception_as_data_names_its_line() -> None:
 
 def test_find_causes__an_exception_in_a_comprehension_is_its_functions() -> None:
     error = raised("find")
-    inner = '  File "/work/repo/home/tools.py", line 40, in <genexpr>\n    x\nKeyError'
+    inner = '  File "/home/dev/repo/home/tools.py", line 40, in <genexpr>\n    x\nKeyError'
     error.traceback = (error.traceback or "").replace("KeyError", inner, 1)
     cases = broken(4, lamp, lambda n: turn(lamp(n).calls[0]), errors=lambda n: {0: error})
     [cause] = causes_of(cases)
