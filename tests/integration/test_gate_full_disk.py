@@ -81,7 +81,9 @@ def test_a_full_disk_and_a_signal__end_in_time(repository: Repository) -> None:
     if process.poll() is None:
         os.kill(process.pid, signal.SIGTERM)
     done = repository.finish(process, begun=begun, timeout=60, output=None)
-    assert done.code == 2, done.out + done.err
+    # The full disk ends the run, too. A signal that comes after its end, while the verdict is printed, kills the gate.
+    killed = done.code == 128 + signal.SIGTERM and "there is no verdict" in done.err
+    assert done.code == 2 or killed, done.out + done.err
     assert "No space left on device" in done.out + done.err
     assert repository.left_behind() == []
 
