@@ -270,6 +270,23 @@ def test_pin__on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_pa
     assert baseline.commit == story.tip
 
 
+@pytest.mark.parametrize("checked_out", ["mine", "main"])
+def test_pin__a_local_branch_with_commits_that_were_not_pushed(story: Story, tmp_path: Path, checked_out: str) -> None:
+    """A baseline that was just committed there counts, unless the branch is what is tested."""
+    clone = Repo(tmp_path / "clone")
+    story.repo.git("checkout", "-q", "main")
+    story.repo.git("clone", "-q", str(story.repo.root), str(clone.root))
+    ahead = clone.commit({"baseline": "1"})
+    if checked_out == "mine":
+        clone.git("checkout", "-q", "-b", "mine")
+        clone.commit({"c": "1"})
+
+    baseline = find(GitHubEvent(), clone.opened(), base_ref="main")
+
+    assert isinstance(baseline, BaselineRequest)
+    assert baseline.commit == baseline.tip == (ahead if checked_out == "mine" else story.tip)
+
+
 @pytest.mark.parametrize("named", ["release/1", "tag", "commit"])
 def test_pin__what_base_ref_names(story: Story, named: str) -> None:
     """As in a merge request of GitLab, where the branch that it goes into need not be the default one."""

@@ -167,11 +167,17 @@ def _with_branch(
 
 
 def _tip(name: str, named: str | None, git: Git | GitError) -> str | None:
-    """The commit of a branch, as the remote has it where that is known; None if the clone lacks it."""
+    """The commit of a branch; None if the clone lacks it.
+
+    The remote's branch decides, since a local one may be old. A local branch that has commits which were not pushed
+    yet is newer, and decides unless it is the branch that is tested.
+    """
     if isinstance(git, GitError):
         return None
-    refs = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] + [name] * (name == named)
-    return next((commit for ref in refs if (commit := git.commit(ref)) is not None), None)
+    remote, local = (git.commit(f"refs/{kind}/{name}") for kind in ("remotes/origin", "heads"))
+    ahead = remote and local and local not in {remote, git.commit("HEAD")} and git.merge_base(remote, local) == remote
+    first = local if ahead else remote or local
+    return first or (git.commit(name) if name == named else None)
 
 
 def _suggestion(name: str, git: Git | GitError) -> str:
