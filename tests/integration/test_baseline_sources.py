@@ -14,12 +14,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from baseline_samples import WORKFLOW, artifact, case, measured, results, wire
 
 from agent_eval.baseline.artifact import ArtifactSource
-from agent_eval.baseline.compatibility import with_head
+from agent_eval.baseline.compatibility import checked
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.lookup import BaselineOutcome, BaselineRequest, Found, Resolver, resolve, to_report
 from agent_eval.baseline.rerun import BaseWorktree, RerunSource
 from agent_eval.github.client import Waiting
 from agent_eval.github.forge import GitHub
+from agent_eval.pipeline._regression import pair_with_base
 from agent_eval.results.report import RunReport
 from agent_eval.settings import parse_order
 
@@ -147,7 +148,10 @@ async def test_sources__a_changed_judge_gives_no_delta(bench: Bench) -> None:
     bench.record(results(case("one", "passed", judged)))
     head = results(case("one", "passed", measured(0.5, judge="gemini-3-flash", fingerprint="new")))
 
-    outcome = with_head(await bench.ask("auto"), head)
+    found = await bench.ask("auto")
+    base = pair_with_base(head, found, 20)
+    assert base is not None
+    outcome = checked(found, head, base.report, base.pairing)
     report = to_report(outcome, bench.request)
 
     assert outcome.report is None

@@ -31,7 +31,7 @@ from agent_eval.gate.history.answers import is_scored
 from agent_eval.gate.verdict import exit_code
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._decision import decide_on
-from agent_eval.pipeline._regression import compare_with_base
+from agent_eval.pipeline._regression import compare_with_base, pair_with_base
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
 from agent_eval.report.phrases import headline, put_into_words
@@ -85,7 +85,8 @@ async def decided(head: bytes, base: Path | None, root: Path, flags: Mapping[str
                 source = FileSource(path=str(base.relative_to(root)), root=root, git=GitError("no checkout"))
                 outcome = await resolve([source], WANTED)
             plan = Plan(cases=(), num_runs=1)
-            compared = await compare_with_base(report, outcome, bench, plan, None, repeatable=not recorded)
+            paired = pair_with_base(report, outcome, settings.history)
+            compared = await compare_with_base(report, outcome, paired, bench, plan, None, repeatable=not recorded)
             decide_on(report, bench, compared, repeatable=not recorded)
     report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
     put_into_words(report)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from history_samples import compare
 from report_samples import (
     EVIL,
     HOME,
@@ -24,7 +25,6 @@ from report_samples import (
     wrong_room,
 )
 
-from agent_eval.gate.diff.cases import compare
 from agent_eval.report.phrases import say
 from agent_eval.report.views import Links
 from agent_eval.results.causes import (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from history_samples import FILE, case, report
+from history_samples import FILE, case, comparable, report
 from policy_texts import policy_of
 
 from agent_eval.gate.evaluation import evaluate
 from agent_eval.gate.failures import Compared
 from agent_eval.gate.history.records import extend
+from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
@@ -109,12 +110,12 @@ def play(story: Story) -> Played:
             for case in made[0]
             for run in case.runs
         }
+        assert history is not None
         more = MoreEvidence(head=made[0], rounds=rounds, base=made[1])
-        gathered = gather(cases, history, policy, num_runs=1, more=more, rules=rules)
+        gathered = gather(cases, history, comparable(cases, history), policy, num_runs=1, more=more, rules=rules)
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
         step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
         if isinstance(step, Decision):
-            assert history is not None
             last = [case(name, outcomes[-1]) for name, outcomes in story.base.items()]
             compared = Compared(
                 decision=step,
@@ -122,7 +123,7 @@ def play(story: Story) -> Played:
                 base=history,
                 confirmations=made[0],
                 base_runs=made[1],
-                counterparts={report.case_id: report for report in [*last, *story.bases]},
+                pairing=pair_up(cases, [*last, *story.bases], history=history.cases),
             )
             break
         for side, requested, source in zip(made, (step.head, step.base), sources, strict=True):

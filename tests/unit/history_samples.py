@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent_eval.gate import diff
+from agent_eval.gate.pairing import pair_up
+from agent_eval.gate.regression import Comparable, comparable_cases
 from agent_eval.results._merge import merge
+from agent_eval.results.comparison import ComparisonReport
+from agent_eval.results.history import HistoryReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
@@ -33,6 +38,17 @@ ERRORS = {
     "-": RunError(kind="stopped", owner="gate", message="stopped"),
 }
 STATUS: dict[str, CaseStatus] = {"1": "passed", "p": "errored", "?": "errored", **dict.fromkeys("0xicd", "failed")}
+
+
+def compare(head: RunReport, base: RunReport, history: HistoryReport | None = None) -> ComparisonReport:
+    """The comparison of two runs, paired as a run of the gate pairs them."""
+    pairing = pair_up(head.cases, base.cases, head.selection, base.selection, history.cases if history else ())
+    return diff.compare(head, base, pairing, history)
+
+
+def comparable(cases: Sequence[CaseReport], base: HistoryReport) -> dict[str, Comparable]:
+    """Which cases of the head can be compared with stored runs."""
+    return comparable_cases(cases, base, pair_up(cases, (), history=base.cases).stored)
 
 
 def case(

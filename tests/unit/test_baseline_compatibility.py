@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import pytest
 from baseline_samples import case, measured, results
+from history_samples import compare
 
-from agent_eval.baseline.compatibility import incomparable, with_head
-from agent_eval.baseline.lookup import Found, Incompatible, NoneYet, Provenance, Step, outcome_of
-from agent_eval.gate.diff.cases import compare
+from agent_eval.baseline.compatibility import checked, incomparable
+from agent_eval.baseline.lookup import BaselineOutcome, Found, Incompatible, NoneYet, Provenance, Step, outcome_of
+from agent_eval.gate.pairing import pair_up
+from agent_eval.pipeline._regression import pair_with_base
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, FileReport, RunReport
 
 HEAD = results()
+
+
+def why_not(head: RunReport, base: RunReport) -> Incompatible | None:
+    return incomparable(head, base, pair_up(head.cases, base.cases))
+
+
+def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
+    base = pair_with_base(head, outcome, 20)
+    return outcome if base is None else checked(outcome, head, base.report, base.pairing)
 
 
 @pytest.mark.parametrize(
@@ -28,13 +39,13 @@ HEAD = results()
     ],
 )
 def test_compatibility__one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
-    assert incomparable(HEAD, base) is None
+    assert why_not(HEAD, base) is None
 
 
 def test_compatibility__eval_files_that_were_all_moved_are_compared() -> None:
     moved = results(*(item.model_copy(update={"case_id": f"tests/b.test.json:{item.eval_id}"}) for item in HEAD.cases))
 
-    assert incomparable(HEAD, moved) is None
+    assert why_not(HEAD, moved) is None
     assert compare(HEAD, moved).compared == 2
 
 
@@ -42,7 +53,7 @@ def test_compatibility__cases_without_gating_criteria_on_either_side() -> None:
     bare = case("one")
     bare.metrics = []
 
-    assert incomparable(results(bare), results(bare)) is None
+    assert why_not(results(bare), results(bare)) is None
 
 
 GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gpt-5", fingerprint="g")
@@ -91,7 +102,7 @@ GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gp
     ],
 )
 def test_compatibility__why_nothing_can_be_compared(head: RunReport, base: RunReport, message: str) -> None:
-    assert incomparable(head, base) == Incompatible(message=message)
+    assert why_not(head, base) == Incompatible(message=message)
 
 
 def test_compatibility__what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
@@ -99,11 +110,11 @@ def test_compatibility__what_was_found_becomes_incompatible_once_the_head_is_kno
     before = NoneYet(message="No artifact.")
     outcome = outcome_of([Step(source="artifact", baseline=before), Step(source="file", baseline=baseline)])
 
-    checked = with_head(outcome, HEAD)
+    compatible = with_head(outcome, HEAD)
 
-    assert isinstance(checked.baseline, Incompatible)
-    assert checked.report is None
-    assert [step.baseline for step in checked.steps] == [before, checked.baseline]
+    assert isinstance(compatible.baseline, Incompatible)
+    assert compatible.report is None
+    assert [step.baseline for step in compatible.steps] == [before, compatible.baseline]
 
 
 def test_compatibility__a_baseline_that_fits_stays_as_it_is() -> None:
@@ -124,7 +135,7 @@ def dead(eval_id: str) -> CaseReport:
 
 
 def test_incomparable__a_head_that_measured_nothing_is_no_fault_of_the_base() -> None:
-    assert incomparable(results(dead("one"), dead("two")), results()) is None
+    assert why_not(results(dead("one"), dead("two")), results()) is None
 
 
 def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_others_have() -> None:
@@ -136,16 +147,18 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
     base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
     baseline = Found(report=base, provenance=Provenance(commit="a" * 40), message="Found.")
 
-    checked = with_head(outcome_of([Step(source="artifact", baseline=baseline)]), two(*base.cases))
+    outcome = outcome_of([Step(source="artifact", baseline=baseline)])
+    paired = pair_with_base(two(*base.cases), outcome, 20)
 
-    assert checked.report is not None
-    assert {item.eval_id: item.status for item in checked.report.cases} == {
+    assert with_head(outcome, two(*base.cases)) is outcome
+    assert paired is not None
+    assert {item.eval_id: item.status for item in paired.report.cases} == {
         "bot1": "errored",
         "bot2": "errored",
         "shop1": "passed",
         "shop2": "failed",
     }
     assert base.cases[0].status == "failed"
-    by_id = {item.eval_id: (item.change, item.note) for item in compare(two(*base.cases), checked.report).cases}
+    by_id = {item.eval_id: (item.change, item.note) for item in compare(two(*base.cases), paired.report).cases}
     assert by_id["bot1"] == ("unjudged", "could not be evaluated on the base")
     assert by_id["shop2"][0] == "still_failing"

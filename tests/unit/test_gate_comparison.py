@@ -6,11 +6,11 @@ import time
 from collections import Counter
 
 import pytest
+from history_samples import compare
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report
 
-from agent_eval.gate.diff.cases import compare
 from agent_eval.results.comparison import CaseComparison, Change, ComparisonReport
 from agent_eval.results.report import CaseReport, CaseStatus, CaseUsageReport, MetricReport, Reason, RunReport
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from gate_play import Played, Story, play
-from history_samples import FILE, case, report
+from history_samples import FILE, case, compare, report
 from markdown_pages import rendered
 
-from agent_eval.gate.diff.cases import compare
 from agent_eval.pipeline._regression import decision_report
 from agent_eval.report.renderers.comment import comment_markdown
 from agent_eval.report.renderers.summary import summary_markdown

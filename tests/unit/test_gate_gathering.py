@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from history_samples import FILE, SCORE, TOKENS, case, report
+from history_samples import FILE, SCORE, TOKENS, case, comparable, report
 from policy_texts import policy_of
 
 from agent_eval.gate.history.records import extend
-from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, comparable_cases, gather
+from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.stats.decision import MetricRule, Rules
 from agent_eval.gate.stats.samples import PASS, Series
@@ -27,11 +27,12 @@ def base_of(*days: Sequence[CaseReport], num_runs: int = 1) -> HistoryReport:
 
 
 def gathered(
-    head: Sequence[CaseReport], base: HistoryReport | None, text: str = "", num_runs: int = 1, **more: Any
+    head: Sequence[CaseReport], base: HistoryReport, text: str = "", num_runs: int = 1, **more: Any
 ) -> Gathered:
     policy, problems = policy_of(text)
     assert problems == []
-    return gather(apply_policy(head, policy, min_pass_rate=1.0), base, policy, num_runs=num_runs, **more)
+    cases = apply_policy(head, policy, min_pass_rate=1.0)
+    return gather(cases, base, comparable(cases, base), policy, num_runs=num_runs, **more)
 
 
 def series(gathered_input: Gathered, metric: str = PASS) -> Series:
@@ -92,7 +93,7 @@ def test_gathering__what_can_not_be_compared_is_for_the_thresholds(head: CaseRep
 
 
 def test_gathering__without_a_base_nothing_can() -> None:
-    assert gathered([case("a", "0")], None).evidence == ()
+    assert gathered([case("a", "0")], extend(None, report())).evidence == ()
     old = base_of([case("a", "1")]).model_copy(update={"scoring_version": 0})
     assert gathered([case("a", "0")], old).evidence == ()
 
@@ -105,7 +106,7 @@ def test_gathering__a_renamed_case_is_compared_with_itself() -> None:
     for name in ("a", "z"):
         fresh = [case(name, "1", fingerprint="content of a")]
         result = gathered([renamed], base, more=MoreEvidence(base=fresh))
-        assert result.comparable[f"{FILE}:z"].base_id == f"{FILE}:a"
+        assert result.comparable[f"{FILE}:z"].history.case_id == f"{FILE}:a"
         assert (series(result).base, series(result).base_confirm) == ((1.0,), (1.0,))
 
 
@@ -215,4 +216,4 @@ def test_gathering__quarantined_cases_are_not_tested() -> None:
 
 def test_gathering__what_is_comparable_without_any_gating_metric() -> None:
     bare = case("a", "1").model_copy(update={"metrics": []})
-    assert set(comparable_cases([bare], base_of([bare]))) == {f"{FILE}:a"}
+    assert set(comparable([bare], base_of([bare]))) == {f"{FILE}:a"}

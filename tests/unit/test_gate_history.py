@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from agent_eval.gate.history import KEEP_ROWS, excerpt
 from agent_eval.gate.history._stored_runs import stored
 from agent_eval.gate.history.records import extend, join, unfit
+from agent_eval.gate.pairing import pair_up
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.recording import Usage
 from agent_eval.results.report import CaseReport, ModelUsageReport, RunReport
@@ -312,7 +313,8 @@ def test_trend__joined_histories_have_each_run_once_in_order() -> None:
 def test_excerpt__outcomes_of_the_cases_that_were_run_by_their_present_ids() -> None:
     history = history_of(report(case("a", "1"), case("b", "0"), case("c", "1"), case("gone", "1")))
     renamed = case("new_b", "1", fingerprint="content of b")
-    kept = excerpt(history, [case("a", "1"), renamed, case("c", "1", fingerprint="edited")], with_scores={f"{FILE}:a"})
+    head = [case("a", "1"), renamed, case("c", "1", fingerprint="edited")]
+    kept = excerpt(history, pair_up(head, (), history=history.cases).stored, with_scores={f"{FILE}:a"})
     assert [(item.case_id, item.outcomes, bool(item.scores)) for item in kept.cases] == [
         (f"{FILE}:a", "1", True),
         (f"{FILE}:new_b", "0", False),

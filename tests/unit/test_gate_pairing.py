@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from history_samples import compare
 from report_samples import case, metric, report
 
-from agent_eval.gate.diff.cases import compare
-from agent_eval.gate.history.records import extend, within
-from agent_eval.gate.regression.gathering import comparable_cases
+from agent_eval.gate import diff
+from agent_eval.gate.history.records import extend
+from agent_eval.gate.pairing import pair_up
+from agent_eval.gate.regression import comparable_cases
+from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport, RunReport, SelectionReport, TargetReport
 
 
@@ -32,14 +35,18 @@ def selected(*targets: str, exclude: Sequence[str] = ()) -> SelectionReport:
     )
 
 
-def matched(head: RunReport, base: RunReport) -> tuple[dict[str, str | None], dict[str, str]]:
+def matched(
+    head: RunReport, base: RunReport, history: HistoryReport | None = None
+) -> tuple[dict[str, str | None], dict[str, str]]:
     """Renamed cases by the comparison, and by the statistics."""
-    compared = {
-        change.case_id: change.renamed_from for change in compare(head, base).cases if change.change == "renamed"
-    }
-    history = within(extend(None, base), head.selection)
-    comparable = comparable_cases(head.cases, history)
-    return compared, {case_id: change.base_id for case_id, change in comparable.items() if change.base_id != case_id}
+    history = history or extend(None, base)
+    pairing = pair_up(head.cases, base.cases, head.selection, base.selection, history.cases)
+    compared = {case.case_id: case.renamed_from for case in diff.compare(head, base, pairing, history).cases}
+    comparable = comparable_cases(head.cases, history, pairing.stored)
+    return (
+        {case_id: name for case_id, name in compared.items() if name is not None},
+        {case_id: pair.history.case_id for case_id, pair in comparable.items() if pair.history.case_id != case_id},
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,8 +64,8 @@ def test_match__comparison_and_statistics_agree(
     head: list[tuple[str, str]], base: list[tuple[str, str]], pairs: dict[str, str]
 ) -> None:
     """All of these cases have the same content."""
-    sides = [run([asks(file, eval_id, "same") for file, eval_id in side]) for side in (head, base)]
-    assert matched(*sides) == (pairs, pairs)
+    head_run, base_run = (run([asks(file, eval_id, "same") for file, eval_id in side]) for side in (head, base))
+    assert matched(head_run, base_run) == (pairs, pairs)
 
 
 SUITE = [
@@ -100,6 +107,14 @@ def test_match__case_outside_of_the_selection_was_not_renamed() -> None:
     base = run([asks("old.test.json", "a", "same")])
     assert matched(head, base) == ({}, {})
     assert matched(head.model_copy(update={"selection": None}), base)[0] == {"new.test.json:a": "old.test.json:a"}
+
+
+def test_match__comparison_and_statistics_agree_where_the_last_run_was_limited() -> None:
+    """Stored runs have a case that the base's last run left out: which of the two was renamed is unknown to both."""
+    history = extend(None, run([asks("old", "y", "same"), asks("old", "z", "same")]))
+    base = run([asks("old", "y", "same")], selected("old:y"))
+    assert matched(run([asks("new", "a", "same")]), base, history) == ({}, {})
+    assert matched(run([asks("new", "z", "same")]), base, history) == ({}, {"new:z": "old:z"})
 
 
 def test_compare__case_that_the_base_did_not_select_is_not_new() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from history_samples import FILE, SCORE, TOKENS, case, report
+from history_samples import FILE, SCORE, TOKENS, case, comparable, compare, report
 from policy_texts import policy_of
 
-from agent_eval.gate.diff.cases import compare
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
@@ -70,7 +69,9 @@ def decided(make: Make, base: Sequence[float], head: float | dict[str, float], t
     more: list[CaseReport] = []
     rounds: dict[tuple[str, int], int] = {}
     for number in range(20):
-        gathered = gather(cases, stored, policy, num_runs=1, more=MoreEvidence(head=more, rounds=rounds))
+        gathered = gather(
+            cases, stored, comparable(cases, stored), policy, num_runs=1, more=MoreEvidence(head=more, rounds=rounds)
+        )
         step = next_step(gathered.evidence, gathered.rules, Budget(extra_runs=100 - len(more)))
         if isinstance(step, Decision):
             return decision_report(step, policy.alpha)
@@ -160,9 +161,11 @@ def test_scales__a_score_on_its_threshold_forgets_no_failure_of_the_base() -> No
     assert stored is not None
     assert stored.cases[0].outcomes == "1011"
 
+    cases = [faults("c0", 2.0, 0)]
     gathered = gather(
-        [faults("c0", 2.0, 0)],
+        cases,
         stored,
+        comparable(cases, stored),
         policy_of("")[0],
         num_runs=1,
         more=MoreEvidence(head=[faults("c0", 3.0, 1), faults("c0", 2.0, 2)]),
@@ -177,7 +180,7 @@ def test_scales__another_threshold_judges_what_is_better_when_lower_again() -> N
     assert stored.rules[0][0].direction == "lower"
     stricter = faults("c0", 3.0, 0)
     stricter.metrics[0].threshold = 0.5
-    [evidence] = gather([stricter], stored, policy_of("")[0], num_runs=1).evidence
+    [evidence] = gather([stricter], stored, comparable([stricter], stored), policy_of("")[0], num_runs=1).evidence
     assert evidence.metrics["pass"].base == (0.0,)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from history_samples import case, report
+from history_samples import case, compare, report
 
-from agent_eval.gate.diff.cases import compare
 from agent_eval.gate.history.records import extend
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport

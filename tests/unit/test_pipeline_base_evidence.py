@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 
 from baseline_samples import case, results
+from history_samples import compare
 
 from agent_eval.baseline import Found, to_report
 from agent_eval.baseline.lookup import BaselineOutcome, Provenance, Step
 from agent_eval.baseline.recordings import StoredRecordings
-from agent_eval.gate.diff import compare
-from agent_eval.pipeline._regression import notable_cases, store_baseline_recordings
+from agent_eval.pipeline._regression import Base, notable_cases, pair_with_base, store_baseline_recordings
 from agent_eval.results import BASELINE_RECORDINGS, Recording, RunReport
 from agent_eval.runner import StoredLines
 
@@ -32,34 +32,34 @@ def recordings(*names: str) -> StoredRecordings:
     return StoredRecordings(data=gzip.compress("\n".join(lines).encode()))
 
 
-def compared(head: RunReport, base: RunReport, stored: StoredRecordings | None) -> tuple[RunReport, BaselineOutcome]:
+def compared(head: RunReport, base: RunReport, stored: StoredRecordings | None) -> tuple[RunReport, Base | None]:
     found = Found(report=base, provenance=Provenance(commit="a" * 40), message="Found.", recordings=stored)
     outcome = BaselineOutcome(baseline=found, steps=(Step(source="artifact", baseline=found),))
     head.comparison, head.baseline = compare(head, base), to_report(outcome, None)
-    return head, outcome
+    return head, pair_with_base(head, outcome, 20)
 
 
 def test_store_baseline_recordings__cases_that_failed_or_differ_by_their_ids_on_the_base_branch(tmp_path: Path) -> None:
     renamed = case("new_name", "failed").model_copy(update={"fingerprint": "c-old_name"})
     head = results(case("same"), case("red", "failed"), case("fixed"), renamed)
-    base = results(case("same"), case("red", "failed"), case("fixed", "failed"), case("old_name"), case("gone"))
-    report, outcome = compared(head, base, recordings("same", "red", "fixed", "old_name", "gone"))
+    there = results(case("same"), case("red", "failed"), case("fixed", "failed"), case("old_name"), case("gone"))
+    report, base = compared(head, there, recordings("same", "red", "fixed", "old_name", "gone"))
 
     assert {case_id.split(":")[1] for case_id in notable_cases(report)} == {"red", "fixed", "new_name", "gone"}
-    store_baseline_recordings(report, outcome, tmp_path)
+    store_baseline_recordings(report, base, tmp_path)
     stored = list(StoredLines(path=tmp_path / BASELINE_RECORDINGS, model=Recording))
     assert [line.eval_id for line in stored] == ["red", "fixed", "old_name", "gone"]
     assert report.baseline is not None and report.baseline.recordings_note is None
 
 
 def test_store_baseline_recordings__a_failure_is_a_note_and_nothing_else(tmp_path: Path) -> None:
-    report, outcome = compared(results(case("red", "failed")), results(case("red")), recordings("red"))
+    report, base = compared(results(case("red", "failed")), results(case("red")), recordings("red"))
     (tmp_path / "base").write_text("a file", "utf-8")
-    store_baseline_recordings(report, outcome, tmp_path)
+    store_baseline_recordings(report, base, tmp_path)
     assert report.baseline is not None and report.baseline.recordings_note is not None
     assert report.baseline.recordings_note.startswith("The baseline's recordings could not be written: ")
 
-    without, outcome = compared(results(case("red", "failed")), results(case("red")), None)
-    store_baseline_recordings(without, outcome, tmp_path / "other")
+    without, base = compared(results(case("red", "failed")), results(case("red")), None)
+    store_baseline_recordings(without, base, tmp_path / "other")
     assert without.baseline is not None and without.baseline.recordings_note is None
     assert not (tmp_path / "other").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_samples import report
+from history_samples import comparable, report
 from policy_texts import policy_of
 from runner_doubles import EchoAgent, planned
 
@@ -90,12 +90,14 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
             head=head_checkout, plan=PLAN, choices=AgentChoices(by_file={}, problems=()), commit="0" * 40, stack=stack
         )
         base_checkout._checkout, base_checkout._plan = checkout(base, "base"), PLAN
+        first = await head_checkout.execute(PLAN)
         confirmation = Confirmation(
             checkout=head_checkout,
             plan=PLAN,
             base_checkout=base_checkout,
-            report=report(*await head_checkout.execute(PLAN), pull_request=7),
+            report=report(*first, pull_request=7),
             history=history,
+            comparable=comparable(first, history),
         )
         yield Sides(
             head=head,

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agent_eval.baseline.lookup import BaselineOutcome, Found, Incompatible, Step, outcome_of
+from agent_eval.baseline.lookup import BaselineOutcome, Incompatible, Step, outcome_of
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.results import CaseReport, MetricReport, RunReport
 
+if TYPE_CHECKING:
+    from agent_eval.gate.pairing import Pairing
 
-def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
-    """Checks a found baseline against the head's results.
 
-    A baseline without comparable cases is incompatible. Results of agents that never answered are dropped.
-    """
-    if not isinstance(outcome.baseline, Found) or head.verdict == "invalid":
+def checked(outcome: BaselineOutcome, head: RunReport, base: RunReport, pairing: Pairing) -> BaselineOutcome:
+    """A found baseline as `Incompatible` if none of its cases can be compared with the head's; see `incomparable`."""
+    reason = incomparable(head, base, pairing)
+    if reason is None:
         return outcome
-    from agent_eval.gate.history import without_silent
-
-    report = without_silent(outcome.baseline.report)
-    reason = incomparable(head, report)
-    if reason is None and report is outcome.baseline.report:
-        return outcome
-    baseline = reason or replace(outcome.baseline, report=report)
-    return outcome_of([*outcome.steps[:-1], Step(source=outcome.steps[-1].source, baseline=baseline)])
+    return outcome_of([*outcome.steps[:-1], Step(source=outcome.steps[-1].source, baseline=reason)])
 
 
-def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
+def incomparable(head: RunReport, base: RunReport, pairing: Pairing) -> Incompatible | None:
     """Returns why no case of the head can be compared with the base branch.
 
     Two cases are comparable if they have the same content (`gate.pairing` also matches renamed cases and moved files),
@@ -42,9 +36,6 @@ def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
             message=f"The base branch's scores have another meaning: scoring version {base.scoring_version}, "
             f"this run's is {head.scoring_version}."
         )
-    from agent_eval.gate.pairing import pair_up
-
-    pairing = pair_up(head.cases, base.cases, head.selection, base.selection)
     if any(_measured_alike(pair.head, pair.base) for pair in pairing.pairs):
         return None
     if pairing.pairs:

@@ -11,6 +11,7 @@ from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
+from agent_eval.gate.pairing import pair_up
 from agent_eval.report.views import Links
 from agent_eval.report.views.diff import comparison_summary
 from agent_eval.results import DEFAULT, BaselineReport, Delta, RunReport
@@ -81,7 +82,8 @@ def with_base(head: RunReport, base: RunReport, path: Path, *, note: str = "") -
         recorded_at=base.started_at,
         message=f"The base is {harmless(str(path))}{note}.{part}",
     )
-    return head.model_copy(update={"comparison": compare(head, base), "baseline": baseline, "decision": None})
+    comparison = compare(head, base, pair_up(head.cases, base.cases, head.selection, base.selection))
+    return head.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
 
 
 def render(report: RunReport, format: Format, *, source_url: str | None = None, width: int = 100) -> str:

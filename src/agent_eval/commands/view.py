@@ -14,6 +14,7 @@ from agent_eval.commands._io import CliIO
 from agent_eval.commands.compare import with_base
 from agent_eval.core.text import harmless
 from agent_eval.gate.history import excerpt, extend, join, unfit
+from agent_eval.gate.pairing import pair_up
 from agent_eval.report.html import MEGABYTE, folder_source, write_page
 from agent_eval.report.views import Links, known_commit
 from agent_eval.results import (
@@ -92,7 +93,8 @@ def _opened(paths: Sequence[Path], base_path: Path | None) -> Iterator[_View]:
         if len(results) > 1:
             history = _joined([stored.report for stored in results], report, history)
         if history is not None:
-            history = excerpt(history, report.cases, with_scores={case.case_id for case in report.cases})
+            stored = pair_up(report.cases, (), history=history.cases).stored
+            history = excerpt(history, stored, with_scores=stored.keys())
         yield _View(shown=shown, report=report, base=base, history=history)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.regression import Gathered, Outcome
 from agent_eval.gate.stats import Decision
 from agent_eval.results import BROKE, CaseDecisionReport, CaseReport, HistoryReport, MetricReport, Reason
@@ -22,12 +23,11 @@ class Compared:
     decision: Decision
     gathered: Gathered
     base: HistoryReport
+    pairing: Pairing
     confirmations: Sequence[CaseReport] = ()
     """The head's extra runs."""
     base_runs: Sequence[CaseReport] = ()
     """The base branch's runs of today."""
-    counterparts: Mapping[str, CaseReport] = field(default_factory=dict)
-    """The same cases in the base branch's results, by the head's ids."""
     agents: Mapping[str, str] = field(default_factory=dict)
     """The head's agents by eval file."""
 
@@ -77,8 +77,9 @@ class BaseErrors:
     @classmethod
     def of(cls, compared: Compared) -> BaseErrors:
         """Collects them."""
-        kinds = [kind for case in (*compared.counterparts.values(), *compared.base_runs) for kind in kinds_of(case)]
-        known_errors = {case.case_id: len(kinds_of(case)) for case in compared.counterparts.values()}
+        there = compared.pairing.counterparts.values()
+        kinds = [kind for case in (*there, *compared.base_runs) for kind in kinds_of(case)]
+        known_errors = {case.case_id: len(kinds_of(case)) for case in there}
         unknown = (
             case.case_id
             for case in compared.base.cases
@@ -121,7 +122,8 @@ def sort_failed_case(
         base_errors: The agent's errors on the base branch.
         into: Where to add it. A case for which the decision has a reason of its own is added nowhere.
     """
-    comparable, counterpart = compared.gathered.comparable.get(case.case_id), compared.counterparts.get(case.case_id)
+    comparable = compared.gathered.comparable.get(case.case_id)
+    counterpart = compared.pairing.counterparts.get(case.case_id)
     broke, outcome = bool(kinds_of(case)), compared.decision.retrials.get(case.case_id)
     failing = _failing(case)
     alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
@@ -135,7 +137,7 @@ def sort_failed_case(
         return  # The decision has a reason of its own.
     elif broke and again.get(case.case_id, (0, 0))[1] and not again[case.case_id][0]:
         into.error_once.append((case, again[case.case_id][1]))
-    elif broke and not base_errors.explain(case, comparable.base_id, passed_there=bool(word.base_mean)):
+    elif broke and not base_errors.explain(case, comparable.history.case_id, passed_there=bool(word.base_mean)):
         into.hold(case, into.agent_errors, outcome)
     elif (
         not broke
@@ -158,7 +160,7 @@ def are_broken_alike(cases: Sequence[CaseReport], compared: Compared) -> bool:
     return any(
         _breaks_alike(metric, there)
         for case in cases
-        if case.status == "failed" and (there := compared.counterparts.get(case.case_id)) is not None
+        if case.status == "failed" and (there := compared.pairing.counterparts.get(case.case_id)) is not None
         for metric in _failing(case)
     )
 

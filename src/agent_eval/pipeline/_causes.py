@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import BaselineOutcome, Found
 from agent_eval.core.process import collector_paused
 
 if TYPE_CHECKING:
     from agent_eval.gate.causes import CaseRuns
+    from agent_eval.pipeline._regression import Base
     from agent_eval.results import Recording, RunReport
     from agent_eval.runner import Plan
 
@@ -23,7 +23,7 @@ def add_causes(
     report: RunReport,
     plan: Plan,
     recording_of: Callable[[str], Recording | None],
-    base: BaselineOutcome | None,
+    base: Base | None,
     output: Path,
 ) -> None:
     """Adds the causes to a report. Never raises: they explain a verdict and are no part of it.
@@ -52,24 +52,19 @@ def _runs_of(
     report: RunReport,
     plan: Plan,
     recording_of: Callable[[str], Recording | None],
-    base: BaselineOutcome | None,
+    base: Base | None,
     output: Path,
     stack: contextlib.ExitStack,
 ) -> Callable[[str], CaseRuns]:
     from agent_eval.baseline.recordings import StoredRecordings, recorded_lines
     from agent_eval.gate.causes import CaseRuns
-    from agent_eval.gate.pairing import pair_up
     from agent_eval.results import BASE_RECORDINGS, Recording
     from agent_eval.runner import stored_index
 
-    found = base.baseline if base is not None and isinstance(base.baseline, Found) else None
-    stored = (found.recordings if found is not None else None) or StoredRecordings(missing="")
+    stored = (base.recordings if base is not None else None) or StoredRecordings(missing="")
     baseline = stack.enter_context(stored_index(recorded_lines(stored), Recording))
     today = stack.enter_context(stored_index(output / BASE_RECORDINGS, Recording))
-    base_ids: dict[str, str] = {}
-    if found is not None:
-        pairs = pair_up(report.cases, found.report.cases, report.selection, found.report.selection).pairs
-        base_ids = {pair.head.case_id: pair.base.case_id for pair in pairs}
+    counterparts = base.pairing.counterparts if base is not None else {}
     run_ids: dict[str, list[str]] = {}
     for case in (*report.cases, *report.confirmations):
         run_ids.setdefault(case.case_id, []).extend(run.run_id for run in case.runs)
@@ -78,8 +73,8 @@ def _runs_of(
     def runs_of(case_id: str) -> CaseRuns:
         recordings = map(recording_of, run_ids.get(case_id, ()))
         on_base = [*today.of(case_id)]
-        if case_id in base_ids:
-            on_base += baseline.of(base_ids[case_id])
+        if case_id in counterparts:
+            on_base += baseline.of(counterparts[case_id].case_id)
         return CaseRuns(
             head=(recording for recording in recordings if recording is not None),
             base=on_base,

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.baseline.lookup import Resolver
+    from agent_eval.baseline.recordings import StoredRecordings
     from agent_eval.gate.failures import Compared
-    from agent_eval.gate.regression import Before, Gathered
+    from agent_eval.gate.pairing import Pairing
+    from agent_eval.gate.regression import Before, Comparable, Gathered
     from agent_eval.gate.stats import ConfirmOnBase, Decision, Runs
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
@@ -101,14 +103,34 @@ def baseline_report(ci: CIContext, outcome: BaselineOutcome | None) -> BaselineR
     return BaselineReport(status="fetch-failed", message=ci.no_baseline_reason) if ci.no_baseline_reason else None
 
 
-def history_of(outcome: BaselineOutcome | None, keep: int) -> HistoryReport | None:
-    """The base branch's history; None without a baseline."""
-    from agent_eval.gate.history import extend
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """The base's results, paired with the head's."""
+
+    report: RunReport
+    """Cases of agents that answered in none are `errored`."""
+    recordings: StoredRecordings | None
+    history: HistoryReport
+    pairing: Pairing
+
+
+def pair_with_base(report: RunReport, outcome: BaselineOutcome | None, keep: int) -> Base | None:
+    """Pairs the cases of a run with those of the base; None without a baseline.
+
+    Args:
+        report: The head's, with its cases.
+        outcome: Result of `find_base`.
+        keep: Maximum number of stored runs.
+    """
+    from agent_eval.gate.history import extend, without_silent
+    from agent_eval.gate.pairing import pair_up
 
     if outcome is None or not isinstance(outcome.baseline, Found):
         return None
-    report = outcome.baseline.report
-    return report.history or extend(None, report, keep)
+    base = without_silent(outcome.baseline.report)
+    history = base.history or extend(None, base, keep)
+    pairing = pair_up(report.cases, base.cases, report.selection, base.selection, history.cases)
+    return Base(report=base, recordings=outcome.baseline.recordings, history=history, pairing=pairing)
 
 
 @dataclass(kw_only=True)
@@ -122,6 +144,7 @@ class Confirmation:
     report: RunReport
     """With the screening runs."""
     history: HistoryReport
+    comparable: Mapping[str, Comparable]
     same_day: bool = False
     """Whether `history` was recorded beside the head's runs (`baseline: rerun`)."""
     before: Mapping[str, Before] = field(default_factory=dict)
@@ -147,10 +170,12 @@ class Confirmation:
 
         # The whole base has just run: it always confirms.
         confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
+        base_ids = {case_id: pair.history.case_id for case_id, pair in self.comparable.items()}
         while True:
             gathered = gather(
                 self.report.cases,
                 self.history,
+                self.comparable,
                 self.checkout.settings.policy,
                 num_runs=self.report.num_runs,
                 min_pass_rate=self.checkout.settings.min_pass_rate,
@@ -172,7 +197,7 @@ class Confirmation:
                 if away and step.outcome == "inconclusive":
                     self.notices.append(say("no-confirmation", because=away))
                 return step, gathered
-            await self._make(step, {case_id: pair.base_id for case_id, pair in gathered.comparable.items()})
+            await self._make(step, base_ids)
 
     def _allowed(self, gathered: Gathered, confirm_on_base: ConfirmOnBase) -> int:
         from agent_eval.gate.stats import usual_extra_runs
@@ -314,11 +339,10 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
     from agent_eval.gate.history import flakiness
     from agent_eval.results import FlakinessReport
 
-    histories = {case.case_id: case for case in history.cases}
     reports = {}
     for case_id in case_ids:
         pair = gathered.comparable[case_id]
-        rate = flakiness(history, histories[pair.base_id], pair.rules)
+        rate = flakiness(history, pair.history, pair.rules)
         if rate.is_mixed:
             reports[case_id] = FlakinessReport(
                 failures=rate.failures,
@@ -354,6 +378,7 @@ def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
 async def compare_with_base(
     report: RunReport,
     outcome: BaselineOutcome | None,
+    base: Base | None,
     checkout: Checkout,
     plan: Plan,
     base_checkout: BaseCheckout | None,
@@ -366,6 +391,7 @@ async def compare_with_base(
         report: The head's, with its cases. Receives baseline, comparison, decision and extra runs; a recording run
             receives its history.
         outcome: Result of `find_base`.
+        base: Result of `pair_with_base`.
         checkout: The head's.
         plan: The head's.
         base_checkout: None where the base can't be run.
@@ -374,29 +400,25 @@ async def compare_with_base(
     Returns:
         Input of the verdict; None without a usable baseline.
     """
-    from agent_eval.baseline.compatibility import with_head
+    from agent_eval.baseline.compatibility import checked
     from agent_eval.gate.diff import compare
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.history import agents_by_file, drift, excerpt, extend, within
-    from agent_eval.gate.pairing import pair_up
-    from agent_eval.pipeline._regression import notable_cases
+    from agent_eval.gate.regression import comparable_cases
     from agent_eval.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci
     if ci.activity.kind == "record":
-        history = history_of(outcome, settings.history)
-        report.history = extend(history, report, settings.history)
+        report.history = extend(base.history if base is not None else None, report, settings.history)
         report.notices += drift_notices(drift(report.history))
         return None
-    if outcome is not None:
-        outcome = with_head(outcome, report)
-    history = history_of(outcome, settings.history)
+    if outcome is not None and base is not None:
+        outcome = checked(outcome, report, base.report, base.pairing)
     report.baseline = baseline_report(ci, outcome)
-    base = outcome.report if outcome is not None else None
-    if base is None or history is None:
+    if base is None or outcome is None or outcome.report is None:
         return None
-    report.comparison = compare(report, base, history)
-    history = within(history, report.selection)
+    report.comparison = compare(report, base.report, base.pairing, base.history)
+    history = within(base.history, report.selection)
     report.notices += drift_notices(drift(history))
     confirmation = Confirmation(
         checkout=checkout,
@@ -404,6 +426,7 @@ async def compare_with_base(
         base_checkout=base_checkout,
         report=report,
         history=history,
+        comparable=comparable_cases(report.cases, history, base.pairing.stored),
         same_day=report.baseline is not None and report.baseline.source == "rerun",
         before=await asyncio.to_thread(_before, ci, checkout.context.log),
         no_more="thresholds" if settings.gate == "thresholds" else "limit" if repeatable else "recorded",
@@ -411,16 +434,15 @@ async def compare_with_base(
     decision, gathered = await confirmation.decide()
     report.decision = decision_report(decision, settings.policy.alpha, gathered=gathered, history=history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
-    report.base_history = excerpt(history, report.cases, report.selection, with_scores=notable_cases(report))
+    report.base_history = excerpt(history, base.pairing.stored, with_scores=notable_cases(report))
     report.notices += confirmation.notices
-    pairs = pair_up(report.cases, base.cases, report.selection, base.selection).pairs
     return Compared(
         decision=decision,
         gathered=gathered,
         base=history,
+        pairing=base.pairing,
         confirmations=confirmation.head,
         base_runs=confirmation.base,
-        counterparts={pair.head.case_id: pair.base for pair in pairs},
         agents=agents_by_file(report),
     )
 
@@ -435,27 +457,24 @@ def notable_cases(report: RunReport) -> frozenset[str]:
     return frozenset(ids)
 
 
-def store_baseline_recordings(report: RunReport, outcome: BaselineOutcome | None, output: Path) -> None:
+def store_baseline_recordings(report: RunReport, base: Base | None, output: Path) -> None:
     """Writes the baseline's recordings of the notable cases, or notes in the report why there are none. Never raises.
 
     Args:
         report: The head's, after the comparison.
-        outcome: The baseline.
+        base: The base's results.
         output: The output directory.
     """
-    from agent_eval.baseline import Found
     from agent_eval.baseline.recordings import write_recordings
     from agent_eval.results import BASELINE_RECORDINGS
 
-    if report.baseline is None or report.comparison is None or outcome is None:
+    if report.baseline is None or report.comparison is None or base is None or base.recordings is None:
         return
-    if not isinstance(outcome.baseline, Found) or outcome.baseline.recordings is None:
-        return
-    renamed = {case.case_id: case.renamed_from or case.case_id for case in report.comparison.cases}
-    case_ids = {renamed.get(case_id, case_id) for case_id in notable_cases(report)}
+    base_ids = {case_id: case.case_id for case_id, case in base.pairing.counterparts.items()}
+    case_ids = {base_ids.get(case_id, case_id) for case_id in notable_cases(report)}
     path = output / BASELINE_RECORDINGS
     try:
-        report.baseline.recordings_note = write_recordings(path, outcome.baseline.recordings, case_ids)
+        report.baseline.recordings_note = write_recordings(path, base.recordings, case_ids)
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink()

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
+    from agent_eval.pipeline._regression import Base
     from agent_eval.results import AgentTree, RunReport
     from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
@@ -256,14 +257,14 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
             open_base_checkout(checkout, plan, choices) as base_checkout,
         ):
-            base_outcome = None
+            base = None
             base_agents: Sequence[AgentTree] = ()
             if planned.part is not None:
                 verdict = await run_part(planned.part, drafted, checkout)
             else:
-                verdict, base_outcome = await _judged(planned, drafted, checkout, base_checkout)
-                if base_outcome is not None and base_outcome.report is not None:
-                    base_agents = base_outcome.report.agents
+                verdict, base = await _judged(planned, drafted, checkout, base_checkout)
+                if base is not None:
+                    base_agents = base.report.agents
                 if not base_agents and base_checkout is not None:  # those of its runs of today
                     base_agents = base_checkout.agents
             await loading
@@ -279,13 +280,13 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             report.provenance["concurrency"] = resources.limiter.summary
         report.opened = opened_reports(report, checkout, planned.parts)
         report.pass_rates = pass_rates(report.cases, report.num_runs)
-        base = branch_name(report)
+        branch = branch_name(report)
         said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
-        report.warnings = [text(note, base) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
+        report.warnings = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *spending(models, planned.bill, report, planned.parts),
-            *(text(note, base) for note in verdict.notes if note.code != QUARANTINED_BROKEN and note not in said),
+            *(text(note, branch) for note in verdict.notes if note.code != QUARANTINED_BROKEN and note not in said),
         ]
         if planned.tapes is not None:
             adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
@@ -304,7 +305,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
         if kept and not context.ci.event.name and settings.tools in {"live", "replay"}:
             report.notices.append(say("journal-kept", file=JOURNAL))
-        add_causes(report, plan, journal.recording, base_outcome, settings.output)
+        add_causes(report, plan, journal.recording, base, settings.output)
         add_changes(report, base_agents, context.ci, settings.root.resolve(), journal.recording)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
@@ -318,13 +319,13 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
 
 async def _judged(
     planned: _Planned, drafted: Callable[[], RunReport], checkout: Checkout, base_checkout: BaseCheckout | None
-) -> tuple[Verdict, BaselineOutcome | None]:
+) -> tuple[Verdict, Base | None]:
     """Runs the plan while the base's results are fetched, compares and decides.
 
     Returns:
         The verdict, and the base's results; None if there are none, or the run was stopped before.
     """
-    from agent_eval.pipeline._regression import compare_with_base, find_base, store_baseline_recordings
+    from agent_eval.pipeline._regression import compare_with_base, find_base, pair_with_base, store_baseline_recordings
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
     stop = checkout.context.stop
@@ -349,12 +350,15 @@ async def _judged(
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         earlier = planned.parts.results if planned.parts is not None else ()
         report.agents = agent_trees(checkout, [result.report for result in earlier])
-        compared, outcome = None, None
+        compared, outcome, base = None, None, None
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.
             outcome = await finding
-            compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
-            await asyncio.to_thread(store_baseline_recordings, report, outcome, settings.output)
+            base = pair_with_base(report, outcome, settings.history)
+            compared = await compare_with_base(
+                report, outcome, base, checkout, plan, base_checkout, repeatable=repeatable
+            )
+            await asyncio.to_thread(store_baseline_recordings, report, base, settings.output)
         if settings.fail_fast and not fail_fast:
             compares = compared is not None or stopped
             report.notices.append(say("fail-fast-compared" if compares else "fail-fast-alone"))
@@ -370,7 +374,7 @@ async def _judged(
     if report.merged_from is not None:
         verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
-    return verdict, outcome
+    return verdict, base
 
 
 _STARTS = 0.1

@@ -13,7 +13,7 @@ from typing import Literal
 from agent_eval.core.text import plural
 from agent_eval.gate.diff._metrics import Fate, MetricTable, alike, fate_words
 from agent_eval.gate.history import StoredMeans, stored_means
-from agent_eval.gate.pairing import Pair, Pairing, pair_up
+from agent_eval.gate.pairing import Pair, Pairing
 from agent_eval.results import (
     CaseComparison,
     CaseMetricComparison,
@@ -28,12 +28,15 @@ from agent_eval.results import (
 )
 
 
-def compare(head: RunReport, base: RunReport, history: HistoryReport | None = None) -> ComparisonReport:
+def compare(
+    head: RunReport, base: RunReport, pairing: Pairing, history: HistoryReport | None = None
+) -> ComparisonReport:
     """Compares two runs.
 
     Args:
         head: The run to report on.
         base: The run to compare with.
+        pairing: Of their cases.
         history: The base branch's stored runs. With a history, the base's scores and pass rate are means over them; the
             status of each case is still that of its last run.
 
@@ -42,9 +45,8 @@ def compare(head: RunReport, base: RunReport, history: HistoryReport | None = No
         result on one side, or with another definition there, has no delta.
     """
     means = stored_means(base, history)
-    pairing = pair_up(head.cases, means.cases, head.selection, base.selection)
     table = MetricTable(same_scoring=head.scoring_version == base.scoring_version)
-    compared = [_pair(pair, table) for pair in pairing.pairs]
+    compared = [_pair(pair, means, table) for pair in pairing.pairs]
     listed = {
         id(compared_case.pair.head): compared_case.comparison
         for compared_case in compared
@@ -82,9 +84,9 @@ class _Compared:
     """Whether both sides have comparable results."""
 
 
-def _pair(pair: Pair, table: MetricTable) -> _Compared:
+def _pair(pair: Pair, means: StoredMeans, table: MetricTable) -> _Compared:
     head, base = pair.head, pair.base
-    olds = {metric.name: metric for metric in base.metrics}
+    olds = {metric.name: metric for metric in means.metrics.get(base.case_id, base.metrics)}
     judged = {head.status, base.status}.isdisjoint({"errored", "not_run"})
     fates = {metric.name: table.add(pair, metric, olds.get(metric.name), judged=judged) for metric in head.metrics}
     change, note = _change(head, base, fates)

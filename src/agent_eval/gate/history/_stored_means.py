@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_eval.gate.history._stored_runs import StoredRun, stored_runs
-from agent_eval.results import PASSED, UNKNOWN, CaseReport, HistoryReport, MetricReport, RunReport
+from agent_eval.results import PASSED, UNKNOWN, HistoryReport, MetricReport, RunReport
 
 _ROUNDING = 1.5e-4
 """Stored scores have four digits: a mean that differs from the last score by at most this much is the last score."""
@@ -17,40 +17,39 @@ _ROUNDING = 1.5e-4
 
 @dataclass(frozen=True, kw_only=True)
 class StoredMeans:
-    """A base report with means for its scores."""
+    """Means of the base's cases that have several stored runs, by case id."""
 
-    cases: Sequence[CaseReport]
-    """The report's cases; the scores of their metrics are means over the stored runs."""
+    metrics: Mapping[str, Sequence[MetricReport]] = field(default_factory=dict)
+    """The report's metrics with mean scores."""
     passes: Mapping[str, float] = field(default_factory=dict)
-    """The case's pass rate on the base branch, 0 to 1, by case id."""
+    """The pass rate, 0 to 1."""
     records: int = 1
     """The maximum number of gate runs that a mean covers."""
 
 
 def stored_means(base: RunReport, history: HistoryReport | None) -> StoredMeans:
-    """The base's cases with the means of their stored runs.
+    """The means of the base's stored runs.
 
     Args:
         base: The base's report.
         history: The history, including this report's runs; None to use the report alone.
     """
     if history is None or history.scoring_version != base.scoring_version:
-        return StoredMeans(cases=base.cases)
+        return StoredMeans()
     case_histories = {case.case_id: case for case in history.cases}
-    cases: list[CaseReport] = []
+    metrics: dict[str, Sequence[MetricReport]] = {}
     passes: dict[str, float] = {}
     records = 1
     for case in base.cases:
         old = case_histories.get(case.case_id)
         runs = stored_runs(history, old) if old is not None and old.fingerprint == case.fingerprint else []
         if len(runs) < 2:
-            cases.append(case)
             continue
         records = max(records, len({run.record for run in runs}))
-        cases.append(case.model_copy(update={"metrics": [_averaged(metric, runs) for metric in case.metrics]}))
+        metrics[case.case_id] = [_averaged(metric, runs) for metric in case.metrics]
         if (share := _share(runs, base.min_pass_rate)) is not None:
             passes[case.case_id] = share
-    return StoredMeans(cases=cases, passes=passes, records=records)
+    return StoredMeans(metrics=metrics, passes=passes, records=records)
 
 
 def _averaged(metric: MetricReport, runs: Sequence[StoredRun]) -> MetricReport:

@@ -6,7 +6,7 @@ the metric's fingerprint is unchanged. Only runs and scores of changed cases and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from agent_eval.core.text import plural
@@ -23,10 +23,11 @@ from agent_eval.gate.history._stored_runs import (
 )
 from agent_eval.gate.history._trend import KEEP_ROWS, joined_rows, key_of, trend_row
 from agent_eval.gate.history.answers import agents_by_file, never_started, silent_cases
-from agent_eval.gate.pairing import same_cases, scope
+from agent_eval.gate.pairing import pair_up, scope
 from agent_eval.results import (
     UNKNOWN,
     WITHOUT_KEY,
+    CaseHistory,
     CaseReport,
     HistoryRecord,
     HistoryReport,
@@ -60,9 +61,8 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
     record = _record(report)
     if unfit(report) is not None or key_of(record) in map(key_of, (*earlier.records, *trend)):
         return earlier
-    before = {case.case_id: case for case in earlier.cases}
     records = [*earlier.records, record]
-    olds = same_cases(report.cases, before.values(), report.selection)
+    olds = pair_up(report.cases, (), report.selection, history=earlier.cases).stored
     writer = HistoryWriter(keep=keep)
     silent = silent_cases(report.cases, agents_by_file(report))
     # A single case with an error may be flaky; several cases with nothing but errors mean that the agent is down.
@@ -70,7 +70,7 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
         case for case in report.cases if case.case_id not in silent or (len(silent) == 1 and not never_started(case))
     ]
     for case in cases:
-        old = before.get(olds.get(case.case_id, ""))
+        old = olds.get(case.case_id)
         fresh = fresh_runs(case, report.num_runs, len(records) - 1)
         if old is not None and not case.metrics:
             # Every run raised an error before scoring: only the earlier runs have the thresholds.
@@ -81,7 +81,7 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
         runs = rescored(earlier, old, rules) if old is not None else []
         writer.add(case, rules, [*runs, *fresh])
     # Cases that this run omitted may run again next time.
-    here = {case.case_id for case in cases} | {olds[case.case_id] for case in cases if case.case_id in olds}
+    here = {case.case_id for case in cases} | {olds[case.case_id].case_id for case in cases if case.case_id in olds}
     for old in earlier.cases:
         runs = stored_runs(earlier, old) if old.case_id not in here else []
         if runs and runs[-1].record >= len(records) - keep:
@@ -183,24 +183,19 @@ def _record(report: RunReport) -> HistoryRecord:
 
 
 def excerpt(
-    history: HistoryReport,
-    cases: Sequence[CaseReport],
-    selection: SelectionReport | None = None,
-    *,
-    with_scores: Collection[str],
+    history: HistoryReport, stored: Mapping[str, CaseHistory], *, with_scores: Collection[str]
 ) -> HistoryReport:
     """The trend, and the outcomes of the cases that were run and have the same content on the base branch.
 
     Args:
         history: The base branch's history.
-        cases: The head's cases.
-        selection: What the head's run was limited to.
+        stored: Its cases by the head's id (`Pairing.stored`).
         with_scores: Ids of the head's cases that keep their scores. All scores would double a report.
 
     Returns:
         A history whose cases have the head's ids.
     """
-    heads = {base_id: case_id for case_id, base_id in same_cases(cases, history.cases, selection).items()}
+    heads = {case.case_id: case_id for case_id, case in stored.items()}
     kept = []
     for case in history.cases:
         if (case_id := heads.get(case.case_id)) is not None:

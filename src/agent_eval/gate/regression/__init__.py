@@ -1,7 +1,15 @@
 """Regression detection: collect the runs of each case, request more runs, and decide which cases got worse."""
 
 from agent_eval.gate.regression._decide import OUTAGE
-from agent_eval.gate.regression.gathering import Before, Gathered, MoreEvidence, gather, held_against
+from agent_eval.gate.regression.gathering import (
+    Before,
+    Comparable,
+    Gathered,
+    MoreEvidence,
+    comparable_cases,
+    gather,
+    held_against,
+)
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
 from agent_eval.gate.regression.retrial import Outcome
 from agent_eval.gate.regression.sequential import next_step

@@ -25,7 +25,6 @@ from agent_eval.gate.history import (
     stored,
     stored_rules,
 )
-from agent_eval.gate.pairing import same_cases
 from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.retrial import Retrial, is_constant_error
@@ -50,8 +49,8 @@ _VALUE: Mapping[str, float] = {PASSED: 1.0, FAILED: 0.0, BROKE: 0.0}
 class Comparable:
     """A case of the head that can be compared with the base branch."""
 
-    base_id: str
-    """The case's id on the base branch; differs if the case was renamed."""
+    history: CaseHistory
+    """Its stored runs, with its id on the base branch, which differs if the case was renamed."""
     rules: PassRules
     """The head's thresholds of the metrics that both sides measured. A run passes if it reaches them."""
     missing: tuple[str, ...]
@@ -84,28 +83,30 @@ class Gathered:
     """Failures for which the thresholds decide, with their additional runs."""
 
 
-def comparable_cases(cases: Sequence[CaseReport], base: HistoryReport | None) -> dict[str, Comparable]:
-    """The cases of the head that can be compared with the base branch, by id."""
+def comparable_cases(
+    cases: Sequence[CaseReport], base: HistoryReport, stored: Mapping[str, CaseHistory]
+) -> dict[str, Comparable]:
+    """The cases of the head that can be compared with the base branch, by id.
+
+    Args:
+        cases: The head's cases.
+        base: The base branch's history.
+        stored: Its cases by the head's id (`Pairing.stored`).
+    """
     # The head always has the current scoring version; a baseline may be older.
-    if base is None or base.scoring_version != SCORING_VERSION:
+    if base.scoring_version != SCORING_VERSION:
         return {}
-    base_cases = {case.case_id: case for case in base.cases}
     comparable: dict[str, Comparable] = {}
-    for case_id, base_id in same_cases(cases, base_cases.values()).items():
-        comparable[case_id] = Comparable(base_id=base_id, rules={}, missing=())
     for case in cases:
-        if (pair := comparable.get(case.case_id)) is not None:
-            base_case = base_cases[pair.base_id]
+        if (history := stored.get(case.case_id)) is not None:
             # If every run of the head raised an error before scoring, only the history has the thresholds.
-            rules = rules_of(case) if case.metrics else stored_rules(base, base_case)
+            rules = rules_of(case) if case.metrics else stored_rules(base, history)
             # A case whose runs all raised an error on the base has no scores, but failed under any rules.
-            measured = set(rules) if set(base_case.outcomes) == {BROKE} else _measured(base, base_case)
+            measured = set(rules) if set(history.outcomes) == {BROKE} else _measured(base, history)
             common = {key: rule for key, rule in rules.items() if key in measured}
             missing = tuple(name for name, fingerprint in rules if (name, fingerprint) not in measured)
             if common or not rules:
-                comparable[case.case_id] = Comparable(base_id=pair.base_id, rules=common, missing=missing)
-            else:
-                del comparable[case.case_id]
+                comparable[case.case_id] = Comparable(history=history, rules=common, missing=missing)
     return comparable
 
 
@@ -116,7 +117,8 @@ def _measured(base: HistoryReport, case: CaseHistory) -> set[MetricKey]:
 
 def gather(
     cases: Sequence[CaseReport],
-    base: HistoryReport | None,
+    base: HistoryReport,
+    comparable: Mapping[str, Comparable],
     policy: Policy,
     *,
     num_runs: int,
@@ -130,6 +132,7 @@ def gather(
     Args:
         cases: The head's cases, with the policy applied (`rescoring.apply_policy`).
         base: The base branch's history. For a base branch run of today: `history.extend(None, report)`.
+        comparable: From `comparable_cases`.
         policy: The repository's policy.
         num_runs: Screening runs of each case; runs with higher numbers in `cases` are confirmation runs.
         min_pass_rate: The share of runs that a case must pass, 0 to 1.
@@ -141,14 +144,12 @@ def gather(
         The samples in the order of the cases. Quarantined cases, cases without history on the base branch and cases
         that never started (more runs would give the same result) are omitted.
     """
-    comparable = comparable_cases(cases, base)
     reader = PolicyReader(policy)
     without_quarantine = dataclasses.replace(policy, quarantine=())
     extra, base_extra = (
         _by_id(apply_policy(reports, without_quarantine, min_pass_rate=0.0)) for reports in (more.head, more.base)
     )
-    base_answers = base is not None and not _has_errors(base, more.base)
-    base_cases = {case.case_id: case for case in base.cases} if base is not None else {}
+    base_answers = not _has_errors(base, more.base)
     evidence: list[CaseEvidence] = []
     retrials: list[Retrial] = []
     defaults = {PASS: _rule(reader.metric(PASS, _general(policy)), None, True)}
@@ -156,8 +157,9 @@ def gather(
     lower = _better_when_lower(cases, base)
     for case in cases:
         pair = comparable.get(case.case_id)
-        if base is not None and reader.blocks(reader.of_case(case.file, case.eval_id)):
-            kind = _retrial(case, pair, base_cases)
+        entries = reader.of_case(case.file, case.eval_id)
+        if reader.blocks(entries):
+            kind = _retrial(case, pair)
             if kind is not None:
                 parts = extra.get(case.case_id, ())
                 retrials.append(
@@ -169,15 +171,15 @@ def gather(
                         constant_error=kind == "error" and base_answers and is_constant_error([case, *parts]),
                     )
                 )
-        if base is None or pair is None or case.status in {"quarantined", "not_run"} or never_started(case):
+        if pair is None or case.status in {"quarantined", "not_run"} or never_started(case):
             continue
-        entries = reader.of_case(case.file, case.eval_id)
-        renamed = base_extra.get(pair.base_id, ()) if pair.base_id != case.case_id else ()
+        base_id = pair.history.case_id
+        renamed = base_extra.get(base_id, ()) if base_id != case.case_id else ()
         sides = _Sides(
             head=_runs([case], pair.rules, range(num_runs)),
             head_more=_runs([case], pair.rules, range(num_runs, _ENDLESS), more.rounds)
             + _runs(extra.get(case.case_id, ()), pair.rules, range(_ENDLESS), more.rounds),
-            base=rescored(base, base_cases[pair.base_id], pair.rules),
+            base=rescored(base, pair.history, pair.rules),
             base_more=_runs([*base_extra.get(case.case_id, ()), *renamed], pair.rules, range(_ENDLESS)),
             same_day=same_day,
             before=more.before.get(case.case_id, ""),
@@ -212,14 +214,12 @@ def _has_errors(base: HistoryReport, base_runs: Iterable[CaseReport]) -> bool:
     )
 
 
-def _retrial(
-    case: CaseReport, pair: Comparable | None, base_cases: Mapping[str, CaseHistory]
-) -> Literal["case", "error", "quarantined"] | None:
+def _retrial(case: CaseReport, pair: Comparable | None) -> Literal["case", "error", "quarantined"] | None:
     """The kind of retrial that a failure needs before it blocks; None if there is none or the comparison decides."""
     if never_started(case):
         return None
     if case.status == "quarantined":
-        outcomes = base_cases[pair.base_id].outcomes if pair is not None else ""
+        outcomes = pair.history.outcomes if pair is not None else ""
         all_failed = all(run.status == "failed" for run in case.runs)
         return "quarantined" if all_failed and 2 * outcomes.count(PASSED) > len(outcomes) else None
     if case.status != "failed":
@@ -257,14 +257,13 @@ def _rule(metric_policy: MetricPolicy, relative_to: Series | None, blocks: bool)
     return MetricRule(max_drop=drop, blocking=metric_policy.blocking and blocks, alpha=metric_policy.alpha)
 
 
-def _better_when_lower(cases: Iterable[CaseReport], base: HistoryReport | None) -> set[str]:
+def _better_when_lower(cases: Iterable[CaseReport], base: HistoryReport) -> set[str]:
     """Metrics for which lower is better: informational metrics, and custom metrics with that direction in any case.
 
     A single case may not show the direction: a score equal to its threshold passes either way.
     """
     names = {metric.name for case in cases for metric in case.metrics if metric.direction == "lower"}
-    if base is not None:
-        names |= {base.metrics[rule.metric].name for rules in base.rules for rule in rules if rule.direction == "lower"}
+    names |= {base.metrics[rule.metric].name for rules in base.rules for rule in rules if rule.direction == "lower"}
     return names | set(INFORMATIONAL_METRICS)
 
 
