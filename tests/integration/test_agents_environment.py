@@ -169,24 +169,6 @@ async def test_environment__a_project_is_importable_where_it_lies(bench: Bench) 
     assert bench.python(interpreter, code).startswith("22")
 
 
-async def test_environment__poetry_dependencies_without_a_project_table(bench: Bench) -> None:
-    """As customer-service of adk-samples, whose build backend is misspelt too."""
-    (bench.root / "pyproject.toml").write_text(
-        '[tool.poetry]\nname = "my-bot"\nversion = "1.2"\n'
-        '[tool.poetry.dependencies]\npython = "^3.10"\ndemo-dep = "^1.0"\nnever = {version = "1", optional = true}\n'
-        '[tool.poetry.group.dev.dependencies]\nno-such-package = "*"\n[tool.poetry.plugins.demo]\nx = "my_bot:x"\n'
-        '[build-system]\nrequires = ["poetry-core"]\nbuild-backend = "poetry.core.masonery.api"\n'
-    )
-    interpreter = await bench.ensure()
-    assert interpreter.origin == "pyproject.toml [tool.poetry] and google-adk"
-    code = (
-        "import demo_dep, google.adk, importlib.metadata as m;"
-        "print(m.version('my-bot'), [e.value for e in m.entry_points(group='demo')])"
-    )
-    assert bench.python(interpreter, code) == "1.2 ['my_bot:x']"
-    assert (await bench.ensure()).reused
-
-
 async def test_environment__a_google_adk_that_is_too_old_is_refused_before_it_is_installed(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("google-adk==0.5.0\n")
     failed = await bench.failure()

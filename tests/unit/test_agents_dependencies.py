@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.protocol import AgentFailure
-from agent_eval.agents.venv._dependencies import Dependencies, check_adk, find_dependencies, fingerprint
+from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, check_adk, find_dependencies, fingerprint
 
 _TOO_LARGE = 20_000_001
 
@@ -54,3 +54,77 @@ def test_fingerprint__large_local_archive(tmp_path: Path) -> None:
     before = fingerprint(_prepared(tmp_path), tmp_path)
     _sparse(tmp_path / "model.whl", "two")
     assert fingerprint(_prepared(tmp_path), tmp_path) != before
+
+
+POETRY = '[tool.poetry]\nname = "x"\n[tool.poetry.dependencies]\ngoogle-adk = "^1.20"\n'
+
+
+@pytest.mark.parametrize("project", ["", '[project]\nname = "x"\n'])
+def test_find_dependencies__says_what_to_do_about_poetrys_own_table(tmp_path: Path, project: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(project + POETRY, "utf-8")
+    with pytest.raises(AgentFailure, match=r"\[tool.poetry.dependencies\]") as caught:
+        find_dependencies(tmp_path, tmp_path)
+    assert caught.value.kind is FailureKind.ENVIRONMENT
+    assert "`poetry export -o requirements.txt`" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("project", ['dependencies = ["google-adk"]\n', 'dynamic = ["dependencies"]\n'])
+def test_find_dependencies__takes_the_standard_ones_of_a_project_of_poetry(tmp_path: Path, project: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "x"\n{project}{POETRY}', "utf-8")
+    assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.PROJECT
+
+
+def test_find_dependencies__takes_what_poetry_exported(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(POETRY, "utf-8")
+    (tmp_path / "requirements.txt").write_text("google-adk==2.13.0\n", "utf-8")
+    assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.REQUIREMENTS
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("google-adk==0.5.0", True),
+        ("google-adk[eval]==1.17.1", True),
+        ("google_adk == 1.0.*", True),
+        ("google-adk<1.18", True),
+        ("google-adk>=1.0,<1.18.0", True),
+        ("google-adk<=1.17", True),
+        ("google-adk~=1.17.0", True),
+        ("google-adk==0.5.0  # a comment", True),
+        ("google-adk", False),
+        ("google-adk==1.18.0", False),
+        ("google-adk>=0.5", False),
+        ("google-adk~=1.0", False),
+        ("google-adk==1.*", False),
+        ("google-adk<2", False),
+        ("google-adk==0.5.0; python_version < '3'", False),
+        ("google-adk-community<0.2", False),
+        ("# google-adk==0.5.0", False),
+    ],
+)
+def test_check_adk__refuses_what_is_too_old_before_it_is_installed(tmp_path: Path, line: str, refused: bool) -> None:
+    project = f'[project]\nname = "x"\nversion = "1"\ndependencies = ["{line}"]\n'
+    for name, text in (("requirements.txt", f"other==1\n{line}\n"), ("pyproject.toml", project)):
+        if "#" in line and name == "pyproject.toml":
+            continue
+        (tmp_path / name).write_text(text, "utf-8")
+        dependencies = find_dependencies(tmp_path, tmp_path)
+        if not refused:
+            check_adk(dependencies, tmp_path)
+            continue
+        with pytest.raises(AgentFailure, match=r"agent-eval needs google-adk 1\.18 or newer"):
+            check_adk(dependencies, tmp_path)
+
+
+def test_check_adk__reads_included_requirements_and_locks(tmp_path: Path) -> None:
+    def refused() -> str:
+        with pytest.raises(AgentFailure) as caught:
+            check_adk(find_dependencies(tmp_path, tmp_path), tmp_path)
+        return caught.value.message
+
+    (tmp_path / "requirements.txt").write_text("-r more.txt\n", "utf-8")
+    (tmp_path / "more.txt").write_text("google-adk==1.0\n", "utf-8")
+    assert "more.txt requires google-adk==1.0" in refused()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n', "utf-8")
+    (tmp_path / "uv.lock").write_text('[[package]]\nname = "google-adk"\nversion = "1.2.0"\n', "utf-8")
+    assert "uv.lock requires google-adk==1.2.0" in refused()

@@ -12,13 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure
-from agent_eval.agents.venv._poetry import (
-    NotTranslatable,
-    local_sources,
-    poetry_table,
-    python_versions,
-    requirements,
-)
 from agent_eval.core.files import open_regular, read_regular
 from agent_eval.core.toml_lines import read_toml
 
@@ -46,7 +39,6 @@ class SourceKind(enum.Enum):
 
     LOCK = "uv.lock"
     PROJECT = "pyproject.toml"
-    POETRY = "[tool.poetry]"
     REQUIREMENTS = "requirements"
     NONE = "nothing"
 
@@ -65,8 +57,6 @@ class Dependencies:
     project_version: str = "0"
     entry_points: str = ""
     """The project's entry_points.txt."""
-    requirements: tuple[str, ...] = ()
-    """Requirements from Poetry's table."""
 
     @property
     def directory(self) -> Path | None:
@@ -91,24 +81,26 @@ def dependencies_of(start: Path, root: Path, named: Path | None = None) -> Depen
 def find_dependencies(start: Path, root: Path) -> Dependencies:
     """Finds the nearest file that declares dependencies, from a directory up to the root.
 
-    In each directory a pyproject.toml with `[project]` or Poetry's dependencies takes precedence over requirements.txt.
-    A uv.lock next to it, or that of its workspace, makes it a locked project.
+    In each directory a pyproject.toml with `[project]` takes precedence over requirements.txt. A uv.lock next to it, or
+    that of its workspace, makes it a locked project.
 
     Args:
         start: The agent's directory, at or below the root.
         root: The repository's root, where the search ends.
 
     Raises:
-        AgentFailure: A pyproject.toml on this path can't be read.
+        AgentFailure: A pyproject.toml on this path can't be read, or lists its dependencies in Poetry's own table only.
     """
     start, root = start.resolve(), root.resolve()
     for directory in (start, *start.parents):
-        if (directory / "pyproject.toml").is_file():
-            document = _toml(directory / "pyproject.toml")
-            if "project" in document or poetry_table(document) is not None:
-                return dependencies_in(directory / "pyproject.toml", root)
+        manifest = directory / "pyproject.toml"
+        document = _toml(manifest) if manifest.is_file() else {}
+        if "project" in document:
+            return dependencies_in(manifest, root)
         if (directory / "requirements.txt").is_file():
             return dependencies_in(directory / "requirements.txt", root)
+        if _is_poetrys(document):
+            return dependencies_in(manifest, root)
         if directory == root:
             break
     return Dependencies(kind=SourceKind.NONE, file=None, python=_pinned_python(start, root) or MINIMUM_PYTHON)
@@ -135,11 +127,16 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
     document = _toml(manifest)
     project = document.get("project") or {}
     locked = _lock_of(manifest, root.resolve()) is not None
-    if not locked and (poetry := poetry_table(document)) is not None:
-        return _of_poetry(poetry, manifest, pinned)
+    if not locked and _is_poetrys(document):
+        raise EnvironmentFailure(
+            f"{manifest} lists its dependencies in [tool.poetry.dependencies], which only Poetry can read",
+            hint="Move them to [project] (Poetry 2), or set a requirements file with `agent-requirements` "
+            "(`poetry export -o requirements.txt` writes one), or an interpreter with `agent-python` "
+            "(`poetry run python`).",
+        )
     if file.name == "pyproject.toml" and not project:
         raise EnvironmentFailure(
-            f"{file} has neither [project] nor [tool.poetry.dependencies], so it declares no dependencies",
+            f"{file} has no [project], so it declares no dependencies",
             hint="Set a requirements file with `agent-requirements`, or an interpreter with `agent-python`.",
         )
     return Dependencies(
@@ -152,26 +149,12 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
     )
 
 
-def _of_poetry(table: dict[str, Any], manifest: Path, pinned: str | None) -> Dependencies:
-    scripts, plugins = table.get("scripts"), table.get("plugins")
-    groups = {"scripts": scripts, "entry-points": plugins}
-    try:
-        lines = requirements(table, manifest.parent)
-    except NotTranslatable as error:
-        raise EnvironmentFailure(
-            f"[tool.poetry.dependencies] in {manifest} can't be used: {error}",
-            hint="Set a requirements file with `agent-requirements` (`poetry export -o requirements.txt` writes one), "
-            "or an interpreter with `agent-python` (`poetry run python`).",
-        ) from error
-    return Dependencies(
-        kind=SourceKind.POETRY,
-        file=manifest,
-        python=pinned or python_versions(table) or MINIMUM_PYTHON,
-        project_name=_text(table.get("name")),
-        project_version=_text(table.get("version")) or "0",
-        entry_points=_entry_points(groups),
-        requirements=lines,
-    )
+def _is_poetrys(document: dict[str, Any]) -> bool:
+    """Whether a pyproject.toml lists its dependencies in Poetry's own table, as projects of Poetry 1 do."""
+    tool, project = document.get("tool"), document.get("project") or {}
+    poetry = tool.get("poetry") if isinstance(tool, dict) else None
+    standard = "dependencies" in project or "dependencies" in project.get("dynamic", ())
+    return isinstance(poetry, dict) and isinstance(poetry.get("dependencies"), dict) and not standard
 
 
 def check_adk(dependencies: Dependencies, root: Path) -> None:
@@ -196,8 +179,6 @@ def check_adk(dependencies: Dependencies, root: Path) -> None:
 def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iterator[tuple[Path, str]]:
     """Requirements with their files."""
     match dependencies.kind:
-        case SourceKind.POETRY:
-            yield from ((file, line) for line in dependencies.requirements)
         case SourceKind.PROJECT:
             listed = (_toml(file).get("project") or {}).get("dependencies")
             yield from ((file, line) for line in (listed if isinstance(listed, list) else ()) if isinstance(line, str))
@@ -325,9 +306,6 @@ def copied_sources(dependencies: Dependencies, root: Path) -> Iterator[Path]:
     for path in declaring_files(dependencies, root):
         if path.is_file():
             yield from _local_sources(path, _text_of(path))
-    file = dependencies.file
-    if file is not None and dependencies.kind is SourceKind.POETRY and (table := poetry_table(_toml(file))) is not None:
-        yield from local_sources(table, file.parent)
 
 
 def declaring_files(dependencies: Dependencies, root: Path) -> list[Path]:

@@ -46,7 +46,7 @@ _FRESH_SECONDS = 7 * 24 * 3600
 _REPORT_SECONDS = 15.0
 """Between two lines about an environment that is being made."""
 ADK = "google-adk"
-_PROJECTS = {SourceKind.LOCK, SourceKind.PROJECT, SourceKind.POETRY}
+_PROJECTS = {SourceKind.LOCK, SourceKind.PROJECT}
 
 _OVERLAY = """\
 import json, os, sys
@@ -275,8 +275,7 @@ def _origin(dependencies: Dependencies, root: Path) -> str:
     if dependencies.file is None:
         return f"plain {ADK} (no declared dependencies)"
     file = dependencies.file.with_name("uv.lock") if dependencies.locked else dependencies.file
-    table = " [tool.poetry]" if dependencies.kind is SourceKind.POETRY else ""
-    return os.path.relpath(file, root.resolve()) + table
+    return os.path.relpath(file, root.resolve())
 
 
 def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir: Path) -> None:
@@ -326,10 +325,9 @@ async def _build(place: Place, dependencies: Dependencies, installer: Installer,
             ["sync", *fresh, "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd
         )
     else:
+        requirements = [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
-        await installer.uv(
-            ["pip", "install", *fresh, *python, "--compile-bytecode", *_install_arguments(dependencies)], cwd=cwd
-        )
+        await installer.uv(["pip", "install", *fresh, *python, "--compile-bytecode", *requirements], cwd=cwd)
     if account is None:  # Another user can't build in the checkout.
         for source in local:
             shutil.rmtree(source / place.build, ignore_errors=True)
@@ -345,13 +343,6 @@ async def _build(place: Place, dependencies: Dependencies, installer: Installer,
         await asyncio.to_thread(take_over, place.directory)
     origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
     return EnvironmentInfo(origin=origin, versions=interpreter.versions)
-
-
-def _install_arguments(dependencies: Dependencies) -> list[str]:
-    """Arguments of `uv pip install`."""
-    if dependencies.kind is SourceKind.POETRY:
-        return [*dependencies.requirements] or [ADK]
-    return [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
 
 
 async def _make_importable(
