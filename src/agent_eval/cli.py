@@ -89,10 +89,8 @@ _OF_OTHER_TOOLS = {
     "--agent-a2a-url": "Use --agent a2a:URL",
     "--evaluator": "The criteria of test_config.json choose the metrics, DeepEval's too",
     "--evalset-file": "Give the files without a flag",
-    "--file": "Give the files without a flag",
     "--volcengine-access-key": "Set the judge's key as a variable, e.g. AGENT_EVAL_JUDGE_API_KEY",
     "--volcengine-secret-key": "Set the judge's key as a variable, e.g. AGENT_EVAL_JUDGE_API_KEY",
-    "--cozeloop-api-key": "Set the variable OBSERVABILITY_OPENTELEMETRY_COZELOOP_API_KEY",
 }
 """What to do instead of a flag of `adk eval` or `veadk` that no command has."""
 
@@ -235,8 +233,7 @@ def _unknown_command(word: str, commands: Mapping[str, _Parser]) -> str:
         return f"a command must come first. {listed}"
     if Path(word.partition(":")[0]).exists():
         return f"`{word}` is a path, not a command. Did you mean `agent-eval run {word}`?"
-    others = {**dict.fromkeys(("eval", "evaluate", "test"), "run"), "uploadevalset": "export cozeloop"}
-    near = [others[word]] if word in others else difflib.get_close_matches(word, commands, n=1)
+    near = ["run"] if word in {"eval", "evaluate", "test"} else difflib.get_close_matches(word, commands, n=1)
     return f"there is no command `{word}`. " + (f"Did you mean `{near[0]}`?" if near else listed)
 
 

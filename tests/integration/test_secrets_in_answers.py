@@ -72,7 +72,7 @@ def test_uploads__a_quoted_token_is_masked_wherever_it_is() -> None:
         client = Client({"Authorization": f"Bearer {KEY}"})
         for body in bodies:
             with pytest.raises(UploadError) as raised:
-                client.post(server.url, {}, repeatable=False)
+                client.post(server.url, {})
             assert leaked(str(raised.value)) == [], body[:400]
             assert "HTTP 400: {" in str(raised.value)
         client.close()

@@ -1,4 +1,4 @@
-"""The command `agent-eval view`, and the badge."""
+"""The command `agent-eval view`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from agent_eval.cli import main
 from agent_eval.commands.view import _links
 from agent_eval.evalset.json import write_text
 from agent_eval.report.html import unpacked
-from agent_eval.report.renderers import badge_svg, results_pieces
+from agent_eval.report.renderers import results_pieces
 from agent_eval.results import BASE_RECORDINGS, Origin, Recording, RunReport
 from agent_eval.runner.journal import write_lines
 
@@ -77,10 +76,9 @@ def test_view__a_directory_its_results_and_its_zip_give_the_same_page(
     output = tmp_path / "site" / "index.html"
     (tmp_path / "download").write_bytes((tmp_path / "results.zip").read_bytes())
     for results in (folder / "results.json", tmp_path / "results.zip", tmp_path / "download"):
-        assert view(results, "--output", output, "--badge", tmp_path / "badge.svg") == 0
+        assert view(results, "--output", output) == 0
         assert capsys.readouterr().out.strip() == str(output)
         assert output.read_bytes() == first.read_bytes()
-    assert (tmp_path / "badge.svg").read_text("utf-8") == badge_svg(lamp())
     assert view("--report", "scores", "--output", output) == 0
     assert "It is off." not in json.dumps(data(output))
 
@@ -182,7 +180,7 @@ def test_view__what_is_there_is_kept_if_the_page_can_not_be_written(
     assert "pipe can't be written: It is a named pipe, not a regular file." in capsys.readouterr().err
     for results, flag, output in (
         (folder, "--output", folder / "results.json"),
-        (folder / "results.json", "--badge", folder / "recordings.jsonl.gz"),
+        (folder / "results.json", "--output", folder / "recordings.jsonl.gz"),
         (archive, "--output", archive),
     ):
         assert view(results, "--output", tmp_path / "page.html", flag, output) == 2
@@ -202,7 +200,7 @@ def test_view__a_browser_opens_on_a_terminal_only(tmp_path: Path) -> None:
         "import argparse; from pathlib import Path; from agent_eval.commands import view; "
         "from agent_eval.commands import CliIO\n"
         "for width, environ, wish in ((80, {}, True), (None, {}, True), (80, {'CI': 'true'}, True), (80, {}, False)):\n"
-        f"    arguments = argparse.Namespace(results=[Path({str(folder)!r})], base=None, badge=None, report='full', "
+        f"    arguments = argparse.Namespace(results=[Path({str(folder)!r})], base=None, report='full', "
         f"size=15.0, open=wish, output=Path({str(tmp_path / 'page.html')!r}))\n"
         "    io = CliIO(environ=environ, log=print, print_result=print, terminal_width=width)\n"
         "    assert view.execute(arguments, io) == 0\n"
@@ -224,23 +222,3 @@ def test_view__links_lead_to_the_repository_of_the_results_only() -> None:
     there = origin.model_copy(update={"run_url": "https://git.example/octo/bots/actions/runs/7"})
     assert _links(there, own).source_url == f"https://git.example/octo/bots/blob/{'a' * 40}"
     assert _links(None, {}).server_url == ""
-
-
-@pytest.mark.parametrize(
-    ("verdict", "cases", "text", "color"),
-    [
-        ("passed", ["passed", "passed"], "2/2 passed", "#176f2c"),
-        ("failed", ["passed", "failed"], "1/2 passed", "#b3261e"),
-        ("inconclusive", ["passed", "errored"], "inconclusive, 1/2 passed", "#59636e"),
-        ("invalid", [], "invalid", "#59636e"),
-        ("passed", [], "no cases", "#59636e"),
-        ("passed", ["errored"], "0/1 passed", "#59636e"),
-    ],
-)
-def test_badge__says_how_many_cases_passed(verdict: Any, cases: list[Any], text: str, color: str) -> None:
-    shown = [case(f"c{at}", status, metric(RESPONSE, 1.0, threshold=0.8)) for at, status in enumerate(cases)]
-    run = report(verdict, shown)
-    root = ET.fromstring(badge_svg(run))
-    assert [item.text for item in root.iter(f"{SVG}text")] == ["evals", text]
-    assert root.get("aria-label") == f"evals: {text}" == root.findtext(f"{SVG}title")
-    assert [item.get("fill") for item in root.iter(f"{SVG}rect") if item.get("fill")][1] == color

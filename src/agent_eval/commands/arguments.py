@@ -110,7 +110,6 @@ def add_view(parser: argparse.ArgumentParser) -> None:
         help="megabytes that the page may have, from 1 to 100. What does not fit is left out, passing cases first. "
         "Default: 15",
     )
-    parser.add_argument("--badge", type=Path, metavar="FILE", help="also write the result as an SVG badge")
 
 
 def natural(text: str, most: int = 3650) -> int:

@@ -35,9 +35,9 @@ _GITHUB = "https://github.com"
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     results: list[Path] = arguments.results or [Path(DEFAULT)]
-    lost = _overwritten([*results, *([arguments.base] if arguments.base else [])], [arguments.output, arguments.badge])
-    if lost is not None:
-        io.log(f"agent-eval: {harmless(str(lost))} belongs to the results, which stay as they are. Name another file.")
+    output: Path | None = arguments.output
+    if output is not None and _belongs_to(output, [*results, *([arguments.base] if arguments.base else [])]):
+        io.log(f"agent-eval: {harmless(str(output))} belongs to the results, which stay as they are. Name another file.")
         return 2
     try:
         with _opened(results, arguments.base) as view:
@@ -58,14 +58,14 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     return 0
 
 
-def _overwritten(results: Iterable[Path], outputs: Iterable[Path | None]) -> Path | None:
-    """An output that would replace a file of the results, other than their page."""
+def _belongs_to(output: Path, results: Iterable[Path]) -> bool:
+    """Whether the output would replace a file of the results, other than their page."""
     names = {*FILES.values(), BASE_RECORDINGS, BASELINE_RECORDINGS} - {FILES["report-file"]}
     kept = set()
     for path in results:
         folder = path if path.is_dir() else path.parent
         kept |= {path.resolve(), *((folder / name).resolve() for name in names)}
-    return next((output for output in outputs if output is not None and output.resolve() in kept), None)
+    return output.resolve() in kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +118,6 @@ def _joined(reports: Sequence[RunReport], shown: RunReport, history: HistoryRepo
 
 
 def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
-    from agent_eval.evalset.json import write_text
-    from agent_eval.report.renderers import badge_svg
-
     page: Path = arguments.output or Path(tempfile.mkdtemp(prefix="agent-eval-view-"), "report.html")
     page.parent.mkdir(parents=True, exist_ok=True)
     with folder_source(
@@ -131,8 +128,6 @@ def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
         baseline_folder=None if view.base is None else view.base.folder,
     ) as source:
         write_page(page, source, arguments.report, round(arguments.size * MEGABYTE))
-    if arguments.badge is not None:
-        write_text(arguments.badge, badge_svg(view.report))
     return page.absolute()
 
 

@@ -19,7 +19,6 @@ from agent_eval.results import FILES
 from agent_eval.settings import BY_INPUT
 from agent_eval_workbench.exports.adk_web import write_history
 from agent_eval_workbench.exports.client import InvalidTarget, otlp_target, send_batches
-from agent_eval_workbench.exports.cozeloop import upload_eval_files
 from agent_eval_workbench.exports.otlp import otlp_batches, otlp_lines
 from agent_eval_workbench.exports.runs import StoredRun, csv_lines, json_lines
 
@@ -40,7 +39,6 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     _rows_arguments(formats, "jsonl", "the same rows as JSON Lines")
     _otlp_arguments(formats)
     _adk_arguments(formats)
-    _cozeloop_arguments(formats)
 
 
 def _rows_arguments(formats: Parsers, name: str, description: str) -> None:
@@ -79,27 +77,6 @@ def _adk_arguments(formats: Parsers) -> None:
     parser.add_argument(
         "--agent", type=Path, metavar="DIR", help="directory of the agent. Default: the agents that ran"
     )
-
-
-def _cozeloop_arguments(formats: Parsers) -> None:
-    parser = add_format(formats, "cozeloop", "eval files as items of a CozeLoop evaluation set")
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="eval files, directories and globs, also FILE:EVAL_ID, as for `run`"
-    )
-    variable = "Default: OBSERVABILITY_OPENTELEMETRY_COZELOOP_"
-    parser.add_argument("--workspace-id", metavar="ID", help=f"workspace. {variable}SERVICE_NAME")
-    target = parser.add_mutually_exclusive_group()
-    target.add_argument("--evalset-id", metavar="ID", help=f"existing evaluation set. {variable}EVALSET_ID")
-    target.add_argument("--create", type=_set_name, metavar="NAME", help="create an evaluation set with this name")
-    parser.add_argument(
-        "--trajectory", action="store_true", help="add the expected tool calls in a column `trajectory`"
-    )
-
-
-def _set_name(text: str) -> str:
-    if not 1 <= len(text) <= 255:
-        raise argparse.ArgumentTypeError("must have 1 to 255 characters")
-    return text
 
 
 def add_format(formats: Parsers, name: str, description: str) -> argparse.ArgumentParser:
@@ -223,5 +200,4 @@ FORMATS: Mapping[str, Export] = {
     "jsonl": _rows(json_lines),
     "otlp": _otlp,
     "adk": _adk,
-    "cozeloop": upload_eval_files,
 }

@@ -1,4 +1,4 @@
-"""Sends documents to services: JSON with credentials, bounded time and size, no secret in a message; OTLP."""
+"""Sends OTLP: JSON with credentials, bounded time and size, no secret in a message."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ class InvalidTarget(Exception):
     """The address or the credentials can't be used. The message is safe to log."""
 
 
-def checked_url(url: str, name: str, *, encrypted: bool = False) -> str:
+def _checked_url(url: str, name: str) -> str:
     """The URL of a service without a trailing slash.
 
     Args:
         url: The URL.
         name: The flag or variable that contains it, for the message.
-        encrypted: Whether only https is allowed, except for this machine.
 
     Raises:
         InvalidTarget: It is not an http(s) URL, or contains a password.
@@ -51,8 +50,6 @@ def checked_url(url: str, name: str, *, encrypted: bool = False) -> str:
     if parts.scheme not in {"http", "https"} or not host or "@" in parts.netloc or parts.query or parts.fragment:
         # The URL is not shown: it may contain a password.
         raise InvalidTarget(f"{name} is not the URL of a service. Write https://HOST[:PORT][/PATH].")
-    if encrypted and parts.scheme == "http" and host not in {"localhost", "127.0.0.1", "::1"}:
-        raise InvalidTarget(f"{name} would send the key without encryption. Write https://.")
     return url.rstrip("/")
 
 
@@ -92,13 +89,8 @@ class Client:
         """Closes the connections."""
         self._session.close()
 
-    def post(self, url: str, body: Mapping[str, Any], *, repeatable: bool = True) -> dict[str, Any]:
-        """Sends JSON and returns the JSON object of the answer; {} for an empty answer.
-
-        Args:
-            url: The address.
-            body: The JSON object to send.
-            repeatable: Whether to send it again after an outage or a rate limit.
+    def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Sends JSON, up to four times, and returns the JSON object of the answer; {} for an empty answer.
 
         Raises:
             UploadError: The answer is not a success, or there is none.
@@ -107,7 +99,7 @@ class Client:
         for attempt in itertools.count(1):
             answer = self._send(url, data)
             is_temporary = answer.status in UNPROCESSED if isinstance(answer, Answer) else answer.kind == "unavailable"
-            if not (repeatable and is_temporary and attempt < _RETRY.attempts):
+            if not (is_temporary and attempt < _RETRY.attempts):
                 return self._json(url, answer)
             self._sleep(_RETRY.pause(attempt, seconds_asked(answer.headers) if isinstance(answer, Answer) else None))
         raise AssertionError("unreachable")
@@ -182,11 +174,11 @@ def otlp_target(signal: Literal["traces", "logs"], environ: Mapping[str, str], e
     """
     own = f"{_PREFIX}{signal.upper()}_"
     if endpoint:
-        url = f"{checked_url(endpoint, '--endpoint')}/v1/{signal}"
+        url = f"{_checked_url(endpoint, '--endpoint')}/v1/{signal}"
     elif value := environ.get(f"{own}ENDPOINT"):
-        url = checked_url(value, f"{own}ENDPOINT")
+        url = _checked_url(value, f"{own}ENDPOINT")
     elif value := environ.get(f"{_PREFIX}ENDPOINT"):
-        url = f"{checked_url(value, f'{_PREFIX}ENDPOINT')}/v1/{signal}"
+        url = f"{_checked_url(value, f'{_PREFIX}ENDPOINT')}/v1/{signal}"
     else:
         raise InvalidTarget(f"There is no endpoint. Set --endpoint or {_PREFIX}ENDPOINT, or write to --output.")
     name = f"{own}HEADERS" if environ.get(f"{own}HEADERS") else f"{_PREFIX}HEADERS"

@@ -1,10 +1,9 @@
-"""One module per output: comment, summary, console, JUnit, annotations, JSON, badge."""
+"""One module per output: comment, summary, console, JUnit, annotations, JSON."""
 
 from agent_eval.report.renderers._case_text import RunView, case_text
 from agent_eval.report.renderers._comparison_text import comparison_text
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands, notice_command, stop_commands
-from agent_eval.report.renderers.badge import badge_svg
 from agent_eval.report.renderers.comment import comment_markdown, report_link
 from agent_eval.report.renderers.junit import explanation_lines, junit_xml, score_lines
 from agent_eval.report.renderers.outputs import github_outputs, one_output
