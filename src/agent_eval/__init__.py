@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_eval.api import (
-        ADKEvaluator,
         AgentEvaluator,
         CaseResult,
         EvalFailed,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0.dev0"
 __all__ = [
-    "ADKEvaluator",
     "AgentEvaluator",
     "CaseResult",
     "EvalFailed",

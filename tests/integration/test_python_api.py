@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
-from recorded_evals import AGENT, WITHOUT_PLUGINS, case, write_evals
+from recorded_evals import AGENT, WITHOUT_PLUGINS, write_evals
 
 import agent_eval
 
@@ -146,53 +144,6 @@ def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pyteste
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*EvalFailed: the evals did not pass: failed (exit code 1)"])
     assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
-
-
-@pytest.mark.slow
-def test_veadk_evaluator__with_and_without_await(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_evals(tmp_path, "data/home.test.json", {"good": ["lamp"], "bad": ["heater"]})
-    (tmp_path / "data/test_config.json").write_text('{"criteria": {"nonsense": 1}}', "utf-8")
-    evaluator = agent_eval.ADKEvaluator(AGENT)
-
-    async def awaited() -> tuple[object, list[str]]:
-        return await evaluator.evaluate(
-            eval_set_file_path=os.path.join("data", "home.test.json"), num_runs=1, check=False
-        )
-
-    results, failures = asyncio.run(awaited())
-
-    assert failures == ["tool_trajectory_avg_score for data/home.test.json:bad Failed. Expected 1.0, but got 0.0."]
-    assert isinstance(results, list)
-    assert [score.overall_score for score in results[0] if score.metric_name == "response_match_score"] == [1.0, 1.0]
-    assert "Failed: 1 of 2 cases fails" in capsys.readouterr().out
-
-    eval_set = {"eval_set_id": "set", "eval_cases": [case("good")]}
-    assert evaluator.evaluate(eval_set=eval_set, num_runs=1, print_detailed_results=False)[1] == []
-    with pytest.raises(agent_eval.EvalInvalid):
-        evaluator.evaluate(eval_set={"eval_set_id": "set", "eval_cases": 5}, check=False)
-
-
-def test_veadk_evaluator__a_test_without_an_assertion_fails_with_its_agent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_evals(tmp_path, "tests/simple.test.json", {"bad": ["heater"]})
-
-    async def as_in_the_documentation_of_veadk() -> None:
-        evaluator = agent_eval.ADKEvaluator(agent=AGENT)
-        await evaluator.evaluate(
-            eval_set_file_path="tests/simple.test.json",
-            response_match_score_threshold=1,
-            tool_score_threshold=0.5,
-            num_runs=1,
-            print_detailed_results=True,
-        )
-
-    with pytest.raises(agent_eval.EvalFailed, match="✗ not called"):
-        asyncio.run(as_in_the_documentation_of_veadk())
 
 
 def test_run__initial_session_reaches_the_engine(tmp_path: Path) -> None:

@@ -133,13 +133,6 @@ def test_evaluate__refuses_objects_for_another_process() -> None:
         agent_eval.evaluate("pkg", "data", artifact_service=object(), eval_set_results_manager=1)
 
 
-def test_veadk_evaluator__finds_the_source_of_an_agent() -> None:
-    with pytest.raises(TypeError, match="Pass the agent's dotted module name"):
-        agent_eval.ADKEvaluator(object())
-    with pytest.raises(ValueError, match="eval_set or eval_set_file_path is required"):
-        agent_eval.ADKEvaluator("pkg").evaluate()
-
-
 @pytest.mark.parametrize(("eval_id", "glob"), [("a", "a"), ("a[1]", "a[1]"), ("a, b[1]", "a??b?1]"), (" a ", "?a?")])
 def test_selection_pattern__names_every_id(eval_id: str, glob: str) -> None:
     assert pattern(eval_id) == glob

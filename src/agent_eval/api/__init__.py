@@ -5,10 +5,8 @@ from agent_eval.api._engine import EngineInterrupted, EngineOutcome, EngineReque
 from agent_eval.api._result import CaseResult, Cases, EvalFailed, EvalInconclusive, EvalInvalid, EvalResult, result_of
 from agent_eval.api._run import InvalidOptions, default_options, engine_request, option_text, run, setting_named
 from agent_eval.api._save import SaveError, save_session
-from agent_eval.api._veadk import ADKEvaluator, MetricScore
 
 __all__ = [
-    "ADKEvaluator",
     "AgentEvaluator",
     "CaseResult",
     "Cases",
@@ -20,7 +18,6 @@ __all__ = [
     "EvalInvalid",
     "EvalResult",
     "InvalidOptions",
-    "MetricScore",
     "SaveError",
     "default_options",
     "engine_request",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, Self
 
 from agent_eval.api._engine import EngineOutcome
 from agent_eval.core.selectors import nearby
@@ -17,33 +17,6 @@ if TYPE_CHECKING:
     from agent_eval.results import CaseReport, CaseStatus, CauseReport, RunReport, VerdictValue
 
 _LONGEST_TEXT = 30_000
-_T = TypeVar("_T")
-
-
-class Finished(Coroutine[Any, Any, _T], Generic[_T]):
-    """Something that has been done already, and can be awaited as if it were to be done.
-
-    `asyncio.run`, `create_task` and `gather` accept it, too. Unlike a native coroutine, it has run even if it isn't
-    awaited.
-    """
-
-    def _awaited(self) -> _T:
-        raise NotImplementedError
-
-    def __await__(self) -> Generator[Any, Any, _T]:
-        return self._awaited()
-        yield
-
-    def send(self, value: Any, /) -> Never:
-        """Ends the coroutine with its result."""
-        raise StopIteration(self._awaited())
-
-    def throw(self, kind: Any, value: Any = None, traceback: TracebackType | None = None, /) -> Never:
-        """Raises the exception."""
-        raise kind if value is None else value
-
-    def close(self) -> None:
-        """Does nothing: everything is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +113,32 @@ class Cases(Mapping[str, CaseResult]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EvalResult(Finished["EvalResult"]):
-    """The result of a run. It can be awaited, and is its own result."""
+class EvalResult(Coroutine[Any, Any, "EvalResult"]):
+    """The result of a run. It can be awaited, and is its own result.
+
+    `asyncio.run`, `create_task` and `gather` accept it, too. Unlike a native coroutine, it has run even if it isn't
+    awaited.
+    """
 
     report: RunReport
     """Everything that results.json has (docs/results.md)."""
     output: Path | None = None
     """The directory with the result files; None if it was temporary and is removed."""
 
-    def _awaited(self) -> Self:
+    def __await__(self) -> Generator[Any, Any, Self]:
         return self
+        yield
+
+    def send(self, value: Any, /) -> Never:
+        """Ends the coroutine with its result."""
+        raise StopIteration(self)
+
+    def throw(self, kind: Any, value: Any = None, traceback: TracebackType | None = None, /) -> Never:
+        """Raises the exception."""
+        raise kind if value is None else value
+
+    def close(self) -> None:
+        """Does nothing: everything is done."""
 
     def __bool__(self) -> bool:
         """Whether the run is green, as `check` decides, for `assert`."""

@@ -88,7 +88,7 @@ def engine_request(
 
 
 def test_files(path: Path) -> str:
-    """What the evaluators of ADK and VeADK run: a file, or the `*.test.json` of a directory."""
+    """What ADK's evaluator runs: a file, or the `*.test.json` of a directory."""
     return os.path.join(glob.escape(str(path)), "**", "*.test.json") if path.is_dir() else str(path)  # noqa: PTH118
 
 

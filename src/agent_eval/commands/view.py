@@ -37,7 +37,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     results: list[Path] = arguments.results or [Path(DEFAULT)]
     output: Path | None = arguments.output
     if output is not None and _belongs_to(output, [*results, *([arguments.base] if arguments.base else [])]):
-        io.log(f"agent-eval: {harmless(str(output))} belongs to the results, which stay as they are. Name another file.")
+        io.log(
+            f"agent-eval: {harmless(str(output))} belongs to the results, which stay as they are. Name another file."
+        )
         return 2
     try:
         with _opened(results, arguments.base) as view:
