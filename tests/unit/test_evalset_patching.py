@@ -78,7 +78,13 @@ def test_patched_text__new_case__is_indented_like_the_others() -> None:
       "eval_id": "new",
       "conversation": [
         {
-          "user_content": {"parts": [{"text": "Hi"}]}
+          "user_content": {
+            "parts": [
+              {
+                "text": "Hi"
+              }
+            ]
+          }
         }
       ]
     }
@@ -93,8 +99,7 @@ def test_patched_text__new_member__follows_the_member_before_it() -> None:
     turn = {"user_content": {"parts": [{"text": "Off, please"}]}, "final_response": answer}
     text = patch(EXPANDED, lambda value: replaced(value, USES[:4], turn | value["eval_cases"][0]["conversation"][0]))
     before = '          "user_content": {"parts": [{"text": "Off, please"}]},\n'
-    new = '          "final_response": {\n            "parts": [{"text": "Done: ü"}],\n            "role": "model"\n'
-    new += "          },\n"
+    new = '          "final_response": {"parts": [{"text": "Done: ü"}], "role": "model"},\n'
     assert text == EXPANDED.replace(before, before + new)
 
 
@@ -107,7 +112,7 @@ def test_patched_text__new_member__follows_the_member_before_it() -> None:
         pytest.param("[ 1 ]", lambda v: without(v, (0,)), "[]", id="remove the only one"),
         pytest.param('{"a":1}', lambda v: {**v, "b": [1, {"c": 2}]}, '{"a":1,"b":[1,{"c":2}]}', id="one"),
         pytest.param('{"a":1,"b":2}', lambda v: {**v, "c": [1, 2]}, '{"a":1,"b":2,"c":[1,2]}', id="compact"),
-        pytest.param('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2}), '{ "a" : { "b" : 2 } }', id="padded"),
+        pytest.param('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2}), '{ "a" : {"b": 2} }', id="one line"),
         pytest.param(
             "[\n\t1\n]",
             lambda v: with_item(v, (), {"a": [2]}),

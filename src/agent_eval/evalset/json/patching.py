@@ -11,20 +11,23 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 from agent_eval.core.files import MAX_TEXT, read_regular, replacing
 from agent_eval.core.process import naming
-from agent_eval.evalset.json._style import Layout, Style, aligned, canonical
 from agent_eval.evalset.json.positions import Entry, JsonPath, Positions
 from agent_eval.evalset.models import EvalSet
 
 _MARK = "\ufeff"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_SCANNED = 64 * 1024
-"""Largest container, in characters, that is scanned for its style as a whole."""
+_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\u(?!00[0-7])")
+_INDENTED = re.compile(r"\n([ \t]+)\S")
+_SPACED = re.compile(r'"\s*:\s')
+_BEGINNING = 64 * 1024
+"""Characters from the start of a text that show its line ends, its indentation and its separators."""
 
 
 class PatchError(ValueError):
@@ -35,8 +38,8 @@ def patched_text(text: str, old: Any, new: Any) -> str:
     r"""A JSON text with another value.
 
     Everything else is kept: values that do not change and the space around them, the order and spelling of keys, a byte
-    order mark, line ends, the indentation. New values are written in the style of their neighbours: on one line or on
-    several, with `\u` escapes if the text has only those.
+    order mark, line ends, the indentation. A new value is written on one line if its container, its neighbour or the
+    value that it replaces is, else with the indentation of the text; with `\u` escapes if the text has only those.
 
     Args:
         text: A well-formed JSON document.
@@ -139,7 +142,12 @@ def _same(first: Any, second: Any) -> bool:
         return True
     if type(first) is not type(second) or first != second:
         return False
-    return canonical(first) == canonical(second)
+    return _canonical(first) == _canonical(second)
+
+
+def _canonical(value: Any) -> str:
+    """Canonical form: equal for equal JSON values only. 1, 1.0 and true differ."""
+    return json.dumps(value, sort_keys=True)
 
 
 class _Patcher:
@@ -147,77 +155,89 @@ class _Patcher:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._layout = Layout(text)
+        self._positions = Positions(text)
+        beginning = text[:_BEGINNING]
+        self._newline = "\r\n" if "\r\n" in beginning else "\n"
+        indented = _INDENTED.search(beginning)
+        self._unit = indented[1] if indented else "  "
+        self._colon, self._comma = (": ", ", ") if _SPACED.search(beginning) or '":' not in beginning else (":", ",")
+        self._ascii = text.isascii() and _ESCAPED.search(text) is not None
 
     def patch(self, old: Any, new: Any) -> str:
-        start = self._layout.positions.start()
-        end = self._layout.positions.end(start) if self._text[start] in "[{" else len(self._text.rstrip(" \t\r\n"))
-        entry = Entry(start, start, end)
-        return self._text[:start] + self._value(entry, old, new, _Place()) + self._text[end:]
+        start = self._positions.start()
+        end = self._positions.end(start) if self._text[start] in "[{" else len(self._text.rstrip(" \t\r\n"))
+        return self._text[:start] + self._value(Entry(start, start, end), old, new) + self._text[end:]
 
-    def _value(self, entry: Entry, old: Any, new: Any, place: _Place) -> str:
-        """The text of a value after the change."""
+    def _value(self, entry: Entry, old: Any, new: Any, *, one_line: bool = False) -> str:
+        """The text of a value after the change; `one_line`: its container is written on one line."""
         if _same(old, new):
             return self._text[entry.value : entry.end]
-        if place.style is None and entry.end - entry.value <= _SCANNED:
-            place = replace(place, style=Style.of(self._layout, entry.value, place.label))
         if isinstance(old, dict) and isinstance(new, dict) and old and new:
-            if self._layout.positions.has_duplicates(entry.value):
-                line = self._layout.positions.at(entry.value).line
+            if self._positions.has_duplicates(entry.value):
+                line = self._positions.at(entry.value).line
                 raise PatchError(f"an object that would change has a key more than once (line {line})")
-            return self._container(entry, [*old.values()], _object_slots(old, new), place)
+            return self._container(entry, [*old.values()], _object_slots(old, new))
         if isinstance(old, list) and isinstance(new, list) and old and new:
-            return self._container(entry, old, _list_slots(old, new), place)
-        style = place.style or Style(layout=self._layout)
-        return style.render(new, place.label, self._layout.indentation(entry.key), one_line=place.one_line)
+            return self._container(entry, old, _list_slots(old, new))
+        return self._render(new, self._indentation(entry.key), one_line=one_line or self._is_one_line(entry))
 
-    def _container(self, entry: Entry, old: list[Any], slots: list[_Slot], place: _Place) -> str:
+    def _container(self, entry: Entry, old: list[Any], slots: list[_Slot]) -> str:
         """The text of an object or a list with other children, at least one of them."""
-        entries, leads = self._layout.entries(entry.value), self._layout.leads(entry.value)
-        inside = replace(place, one_line=self._layout.arrangement(entry.value) == "line")
-        parts = [self._text[entry.value]]
+        entries = list(self._positions.children(entry.value).values())
+        starts = [entry.value + 1, *(child.end for child in entries)]
+        # The space before each child, with the comma after the child before.
+        leads = [self._text[start : child.key] for start, child in zip(starts, entries, strict=False)]
+        second = leads[1] if len(leads) > 1 else f",{leads[0]}" if "\n" in leads[0] else self._comma
+        one_line = self._is_one_line(entry)
+        text = self._text[entry.value]
         last = -1
         for number, slot in enumerate(slots):
-            inside = replace(inside, label=f"{place.label}[]" if slot.key is None else slot.key)
-            index = slot.index
-            if index is None:
+            if slot.index is None:
                 neighbour = min(last + 1, len(entries) - 1)
-                style = place.style or self._neighbour_style(entries[neighbour], inside)
-                lead = leads[max(neighbour, 1)] if len(leads) > 1 else self._lead(leads[0], style)
-                key = "" if slot.key is None else style.key(slot.key)
-                indentation = _indentation(lead) if "\n" in lead else self._layout.indentation(entry.value)
-                child = key + style.render(slot.value, inside.label, indentation, one_line=inside.one_line)
+                lead = leads[neighbour] if neighbour > 0 else second
+                indentation = _indentation(lead) if "\n" in lead else self._indentation(entry.value)
+                child = "" if slot.key is None else self._scalar(slot.key) + self._colon
+                beside = one_line or self._is_one_line(entries[max(last, 0)])
+                child += self._render(slot.value, indentation, one_line=beside)
             else:
-                last, lead = index, leads[index]
-                present = entries[index]
+                last = slot.index
+                present = entries[last]
+                lead = leads[last] if last > 0 else second
                 child = self._text[present.key : present.value]
-                child += self._value(present, old[index], slot.value, inside)
-            first = number == 0
-            if first or index == 0:
-                lead = leads[0] if first else leads[1] if len(leads) > 1 else self._lead(leads[0], place.style)
-            parts += [lead, child]
-        return "".join(parts) + self._text[entries[-1].end : entry.end]
+                child += self._value(present, old[last], slot.value, one_line=one_line)
+            text += (lead if number > 0 else leads[0]) + child
+        return text + self._text[entries[-1].end : entry.end]
 
-    def _neighbour_style(self, entry: Entry, place: _Place) -> Style:
-        """The style of a child of a container that is too large to be scanned as a whole."""
-        if entry.end - entry.value > _SCANNED:
-            return Style(layout=self._layout)
-        return Style.of(self._layout, entry.value, place.label)
+    def _render(self, value: Any, indentation: str, *, one_line: bool) -> str:
+        """The text of a new value, of which the first line has the indentation."""
+        if one_line or not value or not isinstance(value, dict | list):
+            return self._scalar(value)
+        inner = indentation + self._unit
+        if isinstance(value, dict):
+            opening, closing = "{}"
+            parts = [
+                self._scalar(key) + self._colon + self._render(child, inner, one_line=False)
+                for key, child in value.items()
+            ]
+        else:
+            opening, closing = "[]"
+            parts = [self._render(child, inner, one_line=False) for child in value]
+        lines = f",{self._newline}{inner}".join(parts)
+        return f"{opening}{self._newline}{inner}{lines}{self._newline}{indentation}{closing}"
 
-    def _lead(self, first: str, style: Style | None) -> str:
-        """What precedes a second child, by what precedes the only one."""
-        return "," + first if "\n" in first else (style or Style(layout=self._layout)).comma
+    def _scalar(self, value: Any) -> str:
+        """The text of a value on one line."""
+        separators = (self._comma, self._colon)
+        return json.dumps(value, ensure_ascii=self._ascii, allow_nan=False, separators=separators)
 
+    def _is_one_line(self, entry: Entry) -> bool:
+        """Whether a value is an object or a list with children, written on one line."""
+        text = self._text[entry.value : entry.end]
+        return len(text) > 2 and text[0] in "[{" and "\n" not in text
 
-@dataclass(frozen=True, kw_only=True)
-class _Place:
-    """Where a value is in the document."""
-
-    label: str = ""
-    style: Style | None = None
-    """The style of a container around it; None if all of them are too large to be scanned."""
-    one_line: bool = False
-    """The container that it is in is written on one line."""
+    def _indentation(self, offset: int) -> str:
+        """The space at the beginning of the line of an offset."""
+        return _indentation(self._text[self._text.rfind("\n", 0, offset) + 1 : offset])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,10 +277,23 @@ def _list_slots(old: list[Any], new: list[Any]) -> list[_Slot]:
         most = shorter - start
         tail = next((index for index in range(most) if not _same(old[-1 - index], new[-1 - index])), most)
         sources = [*range(start)]
-        middle = aligned(old[start : len(old) - tail], new[start : len(new) - tail])
+        middle = _aligned(old[start : len(old) - tail], new[start : len(new) - tail])
         sources += [None if index is None else start + index for index in middle]
         sources += range(len(old) - tail, len(old))
     return [_Slot(index=index, key=None, value=value) for index, value in zip(sources, new, strict=True)]
+
+
+def _aligned(old: list[Any], new: list[Any]) -> list[int | None]:
+    """For each item of `new`, the index of the item of `old` that it is or replaces; None for an additional one.
+
+    The indices ascend. Where items were replaced and others removed or added beside them, the first ones are paired.
+    """
+    matcher = SequenceMatcher(None, [*map(_canonical, old)], [*map(_canonical, new)], autojunk=False)
+    sources: list[int | None] = []
+    for _, start, end, new_start, new_end in matcher.get_opcodes():
+        indices: list[int | None] = [*range(start, end)]
+        sources += (indices + [None] * (new_end - new_start))[: new_end - new_start]
+    return sources
 
 
 def eval_set_text(eval_set: EvalSet) -> str:
