@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +12,11 @@ from hypothesis import strategies as st
 from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.criteria import Conversation, NotEvaluated, Scored, build
-from agent_eval.criteria import _adk_rust as adk_rust
 from agent_eval.criteria._sequences import in_any_order, in_order
 from agent_eval.criteria.calls import ArgsMatch, contains, count_matched, match_calls, same_call
 from agent_eval.evalset.models import CRITERION_MODELS, EvalCase, MatchType
 from agent_eval.evalset.parse import criterion
 
-VECTORS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "vectors" / "adk_rust.json").read_text(encoding="utf-8")
-)["trajectory"]
 Calls = list[FunctionCall]
 
 
@@ -54,30 +48,6 @@ async def run(
 
 async def score(expected: Calls, actual: Calls, **options: Any) -> float | None:
     return (await run((expected, actual), **options)).score
-
-
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["case"])
-async def test_adk_rust__vectors(vector: dict[str, Any]) -> None:
-    expected, actual = ([FunctionCall(**fields) for fields in vector[side]] for side in ("expected", "actual"))
-    for name, value in vector["scores"].items():
-        options = {"strict_order": "strict_order" in name, "strict_args": "strict_args" in name}
-        assert await score(expected, actual, compat="adk-rust", **options) == pytest.approx(value, abs=1e-6), name
-
-
-async def test_adk_rust__matches_greedily_and_by_type() -> None:
-    loose = {"strict_order": False, "compat": "adk-rust"}
-    expected, actual = [call("w"), call("w", city="NYC")], [call("w", city="NYC"), call("w", city="LA")]
-    assert await score(expected, actual, **loose) == 0.5
-    assert await score(expected, actual, strict_order=False) == 1
-    assert await score([A, B, C], [B, C, A], compat="adk-rust") == pytest.approx(1 / 3)
-    assert await score([A, B, C], [B, C, A]) == pytest.approx(2 / 3)
-    nested = [call("f", at={"x": 1})], [call("f", at={"x": 1, "y": 2})]
-    assert await score(*nested, compat="adk-rust") == 0
-    assert await score(*nested) == 1
-    assert await score([call("f", x=1)], [call("f", x=1.0)], compat="adk-rust") == 0
-    assert await score([call("f", x=1)], [call("f", x=1.0)]) == 1
-    result = await run(([A], [A]), ([A], [A]), ([A], []), threshold=0.8, compat="adk-rust")
-    assert result.score == 0.5
 
 
 async def test_partial_trajectory__score() -> None:
@@ -205,7 +175,7 @@ def test_subset__accepts_what_equality_accepts(expected: Calls, actual: Calls, m
 
 @given(LISTS, LISTS)
 def test_matching__is_the_largest(expected: Calls, actual: Calls) -> None:
-    """Compared with every assignment of expected to actual calls, and with adk-rust's greedy search."""
+    """Compared with every assignment of expected to actual calls."""
     longer = [*actual, *[None] * len(expected)]
     best, best_ordered = 0, 0
     if len(expected) <= 3 and len(actual) <= 4:
@@ -216,13 +186,11 @@ def test_matching__is_the_largest(expected: Calls, actual: Calls) -> None:
                 best_ordered = max(best_ordered, len(pairs))
         assert len(in_any_order(expected, actual, fits)) == best
         assert len(in_order(expected, actual, fits)) == best_ordered
-    for ordered, ours in ((True, in_order), (False, in_any_order)):
+    for ours in (in_order, in_any_order):
         pairs = ours(expected, actual, fits)
         assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
         assert all(fits(expected[i], actual[j]) for i, j in pairs)
         assert pairs == sorted(pairs)
-        greedy = adk_rust.match(expected, actual, strict_order=ordered, strict_args=False)
-        assert len(pairs) >= len(greedy)
     assert [j for _, j in in_order(expected, actual, fits)] == sorted(j for _, j in in_order(expected, actual, fits))
 
 

@@ -1,10 +1,8 @@
-"""`response_similarity`: each algorithm, adk-rust's rules, and texts of every script."""
+"""`response_similarity`: each algorithm, and texts of every script."""
 
 from __future__ import annotations
 
-import json
 import unicodedata
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq, Levenshtein
 
-from agent_eval.core.content import Content, Part, model_message, user_message
+from agent_eval.core.content import Content, model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.criteria import Conversation, NotEvaluated, Scored, build
 from agent_eval.criteria._sequences import common_length, edit_distance
@@ -21,9 +19,6 @@ from agent_eval.criteria.tokenize import tokenize
 from agent_eval.evalset.models import CRITERION_MODELS, EvalCase, SimilarityAlgorithm
 from agent_eval.evalset.parse import criterion
 
-VECTORS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "vectors" / "adk_rust.json").read_text(encoding="utf-8")
-)["response_similarity"]
 SYMMETRIC = [*SimilarityAlgorithm]
 SYMMETRIC.remove(SimilarityAlgorithm.CONTAINS)
 
@@ -60,54 +55,6 @@ async def why(expected: str, actual: str, **options: Any) -> list[str]:
     assert isinstance(result, Scored)
     [finding] = result.findings
     return list(finding.why)
-
-
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['expected']}|{vector['actual']}")
-async def test_adk_rust__vectors(vector: dict[str, Any]) -> None:
-    flags = {name: vector[name] for name in ("normalize", "ignore_case", "ignore_punctuation")}
-    for algorithm, expected in vector["scores"].items():
-        actual = await score(vector["expected"], vector["actual"], algorithm=algorithm, compat="adk-rust", **flags)
-        assert actual == pytest.approx(expected, abs=1e-6), algorithm
-
-
-@pytest.mark.parametrize(
-    ("scores", "mean"), [((1, 1, 0), 0.5), ((0, 1, 1), 0.75), ((1,), 1.0), ((0, 1), 0.5), ((1, 0, 1, 1), 0.875)]
-)
-async def test_adk_rust__later_turns_weigh_more(scores: tuple[int, ...], mean: float) -> None:
-    turns: list[tuple[Answer, Answer]] = [("a", "a" if score else "b") for score in scores]
-
-    result = await run(turns, threshold=1.0, compat="adk-rust")
-
-    assert isinstance(result, Scored)
-    assert result.score == mean
-    assert result.turn_scores == scores
-    assert [finding.turn for finding in result.findings] == [turn for turn, score in enumerate(scores) if not score]
-
-
-async def test_adk_rust__a_turn_below_the_threshold_fails_the_case() -> None:
-    result = await run([("a", "b"), ("a", "a"), ("a", "a")], threshold=0.7, compat="adk-rust")
-
-    assert isinstance(result, Scored)
-    assert result.score == 0  # the mean by halves, 0.75, would pass
-
-
-async def test_adk_rust__no_reference_and_no_answer() -> None:
-    result = await run([(None, "b"), ("a", "a")], compat="adk-rust")
-    assert isinstance(result, Scored)
-    assert (result.score, result.turn_scores) == (1.0, (None, 1.0))
-
-    assert isinstance(await run([(None, "b")], compat="adk-rust"), NotEvaluated)
-    assert await score("a", None, algorithm="contains", compat="adk-rust") == 0
-    parts = Content(role="model", parts=[Part(text="a"), Part(text="b")])
-    assert await score("ab", parts, algorithm="exact", compat="adk-rust") == 1
-
-
-async def test_adk_rust__marks_are_letters_and_controls_no_space() -> None:
-    same: dict[str, Any] = {"algorithm": "exact", "compat": "adk-rust", "ignore_punctuation": True}
-    assert await score("don't", "dont", **same) == 1
-    assert await score("कि", "क", **same) == 0  # a vowel sign is Alphabetic
-    assert await score("क्", "क", **same) == 1  # a virama is not
-    assert await score("a\x1cb", "a b", algorithm="exact", compat="adk-rust") == 0
 
 
 @pytest.mark.parametrize(
@@ -236,10 +183,6 @@ async def test_similarity__findings() -> None:
         "2 words in the same order, of 4 expected (recall 0.50) and 4 given (precision 0.50)",
         "the same words in a different order",
     ]
-    assert await why(on, off, algorithm="rouge1", compat="adk-rust") == [
-        "the texts differ by the rules of adk-rust",
-        'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."',
-    ]
     assert await why(on, "", algorithm="rouge1") == ["the agent gave no text to compare"]
     assert await why("x", "\x1b[31mred\u202e", algorithm="exact") == [
         "the texts are not equal",
@@ -278,24 +221,6 @@ def test_similarity__does_not_depend_on_the_normal_form(left: str, right: str, r
 
     assert similarity(composed, decomposed, rules) == 1
     assert similarity(composed, right, rules) == similarity(decomposed, right, rules)
-
-
-@given(TEXTS, TEXTS, st.sampled_from(SimilarityAlgorithm), st.booleans(), st.booleans())
-def test_adk_rust__range_and_identity(
-    left: str, right: str, algorithm: SimilarityAlgorithm, normalize: bool, flags: bool
-) -> None:
-    rules = similarity_rules(
-        {
-            "algorithm": algorithm,
-            "normalize": normalize,
-            "ignore_case": flags,
-            "ignore_punctuation": flags,
-            "compat": "adk-rust",
-        }
-    )
-
-    assert 0 <= similarity(left, right, rules) <= 1
-    assert similarity(left, left, rules) == 1
 
 
 @given(st.text(max_size=80), st.text(max_size=80))

@@ -96,7 +96,6 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "ignore_case": False,
     "ignore_punctuation": True,
     "direction": "either",
-    "compat": "adk-rust",
     "tool_name": "look_up",
     "judge_model_options": {
         "judge_model": "openai/m",

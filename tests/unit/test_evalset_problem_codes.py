@@ -17,6 +17,7 @@ MAKERS = {
     "refuse": 0,
     "_Finding": None,
     "error": 0,
+    "notice": 0,
     "_error": 0,
     "_file_error": 1,
     "warning": 0,

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_eval.core.content import Content, text_of
 from agent_eval.core.text import plural
-from agent_eval.criteria import _adk_rust
 from agent_eval.criteria._differences import describe_texts
 from agent_eval.criteria._explain import FEW_WORDS, bounded, counted, surplus
 from agent_eval.criteria._sequences import Rouge, edit_distance, rouge_l, rouge_n
@@ -45,20 +43,10 @@ class SimilarityRules:
     ignore_case: bool = True
     ignore_punctuation: bool = False
     direction: str = EXPECTED_IN_ACTUAL
-    """Of `contains`, by our rules; by adk-rust's either text may contain the other."""
-    adk_rust: bool = False
-    """Use adk-rust's rules (_adk_rust.py)."""
-
-    def text(self, content: Content | None) -> str | None:
-        """The text of a response; None only with adk-rust's rules, for no response."""
-        return _adk_rust.text(content) if self.adk_rust else text_of(content)
+    """Of `contains`."""
 
     def prepare(self, text: str) -> str:
         """The text as it is compared."""
-        if self.adk_rust:
-            if not self.normalize:
-                return text
-            return _adk_rust.normalized(text, ignore_case=self.ignore_case, ignore_punctuation=self.ignore_punctuation)
         text = unicodedata.normalize("NFC", text)
         if self.ignore_case:
             text = text.casefold()
@@ -73,9 +61,7 @@ class SimilarityRules:
         return tokenize(text) if self.ignore_case else words(text, fold=False)
 
     def score(self, expected: str, actual: str) -> float:
-        """The similarity of two prepared texts. An empty text is like no other, except with adk-rust's rules."""
-        if self.adk_rust:
-            return _adk_rust.similarity(self.algorithm, expected, actual)
+        """The similarity of two prepared texts. An empty text is like no other."""
         if not expected or not actual:
             return float(expected == actual)
         match self.algorithm:
@@ -121,7 +107,6 @@ def similarity_rules(options: Mapping[str, Any]) -> SimilarityRules:
         ignore_case=options.get("ignore_case", True),
         ignore_punctuation=options.get("ignore_punctuation", False),
         direction=options.get("direction", EXPECTED_IN_ACTUAL),
-        adk_rust=options.get("compat") == "adk-rust",
     )
 
 
@@ -138,17 +123,15 @@ def explain_similarity(expected: str, actual: str, rules: SimilarityRules) -> tu
     """
     if not expected or not actual:
         return ("the expected text is empty" if not expected else "the agent gave no text to compare",)
-    if rules.algorithm in BY_TOKENS and not rules.adk_rust:
+    if rules.algorithm in BY_TOKENS:
         return bounded(_summary_of_words(expected, actual, rules), _different_words(expected, actual, rules))
-    summary = {
-        SimilarityAlgorithm.EXACT: "the texts are not equal",
-        SimilarityAlgorithm.CONTAINS: _not_contained(EITHER if rules.adk_rust else rules.direction),
-    }.get(rules.algorithm)
-    if summary is None and rules.algorithm is SimilarityAlgorithm.LEVENSHTEIN:
+    summary = "the texts are not equal"
+    if rules.algorithm is SimilarityAlgorithm.CONTAINS:
+        summary = _not_contained(rules.direction)
+    elif rules.algorithm is SimilarityAlgorithm.LEVENSHTEIN:
         longest = max(len(expected), len(actual))
         summary = f"edit distance {edit_distance(expected, actual):,} of {plural(longest, 'character')}"
-    shown = [describe_texts(expected, actual)] if expected != actual else []
-    return bounded(summary or "the texts differ by the rules of adk-rust", shown)
+    return bounded(summary, [describe_texts(expected, actual)])
 
 
 def _not_contained(direction: str) -> str:

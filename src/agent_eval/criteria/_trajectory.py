@@ -8,8 +8,7 @@ from functools import partial
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.invocation import Invocation, tool_calls
-from agent_eval.criteria import _adk_rust
-from agent_eval.criteria._alignment import Alignment, aligned
+from agent_eval.criteria._alignment import aligned
 from agent_eval.criteria._explain import (
     explain_partial,
     explain_share,
@@ -84,20 +83,19 @@ class PartialTrajectory:
     """Calls match only in the order of the eval file."""
     strict_args: bool = False
     """Args must be equal; otherwise the actual ones may have further keys, at any depth."""
-    adk_rust: bool = False
-    """Use adk-rust's rules (_adk_rust.py)."""
     name: str = "tool_trajectory_partial"
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        mean = partial(_adk_rust.case_score, threshold=self.threshold) if self.adk_rust else None
-        return score_turns(conversation, self._score_turn, mean=mean)
+        return score_turns(conversation, self._score_turn)
 
     def _score_turn(self, turn: int, actual_turn: Invocation, expected_turn: Invocation) -> TurnResult:
         expected, actual = tool_calls(expected_turn.intermediate_data), tool_calls(actual_turn.intermediate_data)
-        alignment = self._align(expected, actual)
+        same: Same = _same_strict if self.strict_args else partial(same_call, args=ArgsMatch.SUBSET)
+        matched = (in_order if self.strict_order else in_any_order)(expected, actual, same)
+        alignment = aligned(expected, actual, matched, same)
         longest = max(len(expected), len(actual))
-        score = len(alignment.matched) / longest if longest else 1.0
+        score = len(matched) / longest if longest else 1.0
         if score >= self.threshold:
             return score, None
         args = ArgsMatch.EXACT if self.strict_args else ArgsMatch.SUBSET
@@ -108,15 +106,6 @@ class PartialTrajectory:
             actual=list_calls(actual),
             why=explain_partial(alignment, expected, actual, args=args, ordered=self.strict_order),
         )
-
-    def _align(self, expected: Sequence[FunctionCall], actual: Sequence[FunctionCall]) -> Alignment:
-        if self.adk_rust:
-            same: Same = partial(_adk_rust.same_call, strict_args=self.strict_args)
-            matched = _adk_rust.match(expected, actual, strict_order=self.strict_order, strict_args=self.strict_args)
-        else:
-            same = _same_strict if self.strict_args else partial(same_call, args=ArgsMatch.SUBSET)
-            matched = (in_order if self.strict_order else in_any_order)(expected, actual, same)
-        return aligned(expected, actual, matched, same)
 
 
 def _same_strict(expected: FunctionCall, actual: FunctionCall) -> bool:

@@ -246,7 +246,6 @@ def score_turns(
     conversation: Conversation,
     score_turn: Callable[[int, Invocation, Invocation], TurnResult | NotEvaluated],
     *,
-    mean: Callable[[Sequence[float]], float] | None = None,
     without_scores: NotEvaluated | None = None,
 ) -> Result:
     """Scores each turn against its reference, and the run as the mean of its turns.
@@ -254,7 +253,6 @@ def score_turns(
     Args:
         conversation: The run.
         score_turn: Called with the 0-based turn, the actual and the expected invocation. NotEvaluated ends the loop.
-        mean: Combines the turns' scores; None for `running_mean`.
         without_scores: The result if every turn was left out; None if `score_turn` leaves none out.
     """
     pairs = paired(conversation)
@@ -275,7 +273,7 @@ def score_turns(
     present = [score for score in scores if score is not None]
     if not present and without_scores is not None:
         return without_scores
-    return Scored(score=(mean or running_mean)(present), turn_scores=tuple(scores), findings=tuple(findings))
+    return Scored(score=running_mean(present), turn_scores=tuple(scores), findings=tuple(findings))
 
 
 def no_turns() -> NotEvaluated:

@@ -76,7 +76,6 @@ def _trajectory_partial(config: CriterionConfig) -> Criterion:
         threshold=config.threshold,
         strict_order=config.options.get("strict_order", True),
         strict_args=config.options.get("strict_args", False),
-        adk_rust=config.options.get("compat") == "adk-rust",
     )
 
 

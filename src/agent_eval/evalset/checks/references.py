@@ -68,8 +68,6 @@ def _effect(criterion: CriterionConfig) -> str:
     """The effect of a turn without a reference on a criterion."""
     if criterion.metric != "response_similarity":
         return "As in ADK, any answer scores 0 in this turn."
-    if criterion.options.get("compat"):
-        return "As in adk-rust, `response_similarity` leaves this turn out."
     return "Any answer in this turn leaves `response_similarity` without a score."
 
 
@@ -88,9 +86,10 @@ def omitted_args(
         builtin: The built-in criteria of the case.
     """
     permissive = [spec.name for spec, criterion in builtin if _allows_any_args(criterion)]
-    refusing = [spec.name for spec, criterion in builtin if spec.name == _PARTIAL and criterion.options.get("compat")]
-    if not permissive and not refusing:
+    if not permissive:
         return
+    names = " and ".join(f"`{metric}`" for metric in permissive)
+    accept = "accepts" if len(permissive) == 1 else "accept"
     for number, turn in enumerate(turns):
         calls = [call for call in tool_calls(turn.intermediate_data) if call.args is None]
         if not calls:
@@ -98,22 +97,12 @@ def omitted_args(
         at: JsonPath = (*path, "conversation", number)
         message = f"An expected call of `{calls[0].name}` has no `args`."
         hint = 'For a call without arguments write "args": {}.'
-        if permissive:
-            names = " and ".join(f"`{metric}`" for metric in permissive)
-            accept = "accepts" if len(permissive) == 1 else "accept"
-            yield file.notice("omitted-args", f"{message} {names} {accept} any arguments for it.", at, hint)
-        for metric in refusing:
-            yield file.warning(
-                "omitted-args", f"{message} As in adk-rust, `{metric}` matches no call with it.", at, hint
-            )
-
-
-_PARTIAL = "tool_trajectory_partial"
+        yield file.notice("omitted-args", f"{message} {names} {accept} any arguments for it.", at, hint)
 
 
 def _allows_any_args(criterion: CriterionConfig) -> bool:
-    if criterion.metric == _PARTIAL:
-        return not criterion.options.get("compat")
+    if criterion.metric == "tool_trajectory_partial":
+        return True
     return criterion.options.get("args_match") == "subset" and not criterion.options.get("ignore_args")
 
 

@@ -140,8 +140,6 @@ class PartialTrajectoryCriterion(BaseCriterion):
     """Calls match only in the order of the eval file."""
     strict_args: bool = False
     """The args must be equal; otherwise the actual args may have further keys."""
-    compat: Literal["adk-rust"] | None = None
-    """`adk-rust`: the rules of adk-rust's `ToolTrajectoryScorer`."""
 
 
 class ResponseSimilarityCriterion(BaseCriterion):
@@ -154,11 +152,9 @@ class ResponseSimilarityCriterion(BaseCriterion):
     ignore_case: bool = True
     """Ignore differences between upper and lower case."""
     ignore_punctuation: bool = False
-    """Ignore punctuation and symbols. jaccard and rouge always do, except with `compat`."""
+    """Ignore punctuation and symbols. jaccard and rouge always do."""
     direction: Literal["actual_contains_expected", "expected_contains_actual", "either"] = "actual_contains_expected"
-    """Of `contains`. With `compat` always either."""
-    compat: Literal["adk-rust"] | None = None
-    """`adk-rust`: the rules of adk-rust's `ResponseScorer`."""
+    """Of `contains`."""
 
 
 class TrajectoryShareCriterion(BaseCriterion):

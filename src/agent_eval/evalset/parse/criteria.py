@@ -24,7 +24,6 @@ from agent_eval.evalset.models import (
     RubricsBasedCriterion,
     is_packaged,
 )
-from agent_eval.evalset.parse._other_tools import equivalent_of, hint_for_field
 from agent_eval.evalset.parse.shape import keys_of, near_miss, shape_problems
 
 _THRESHOLD = TypeAdapter(float)
@@ -111,25 +110,23 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
 
 
 def hint_for_metric(metric: str, names: Iterable[str]) -> str:
-    """What an unknown metric was probably meant to be: the equivalent of another tool's, similar names, or all names.
+    """What an unknown metric was probably meant to be: similar names, or all names.
 
     Args:
         metric: What was written.
         names: The names that are allowed here.
     """
-    equivalent = equivalent_of(metric)
-    if equivalent is not None:
-        return f"Did you mean {equivalent}? The name is another tool's; {docs_page('criteria')} has a table."
     close = nearby(metric, names)
     if close:
-        return f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
-    return f"Known metrics: {', '.join(f'`{name}`' for name in names)}."
+        guess = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
+    else:
+        guess = f"Known metrics: {', '.join(f'`{name}`' for name in names)}."
+    return f"{guess} {docs_page('criteria')} has a table of other tools' names."
 
 
 def hint_for_key(key: str) -> str | None:
     """What to write instead of a criterion that stands beside `criteria`; None if the key is not one."""
-    name = f"`{key}`" if key in METRICS else equivalent_of(key)
-    return None if name is None else f'Criteria are keys of "criteria": {{...}}. Write {name} there.'
+    return f'Criteria are keys of "criteria": {{...}}. Write `{key}` there.' if key in METRICS else None
 
 
 def _name_taken(document: Document, metric: str, path: JsonPath) -> Problem:
@@ -204,14 +201,16 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
         yield document.error("misspelt-criterion-field", message, path=path, hint="Remove them.")
     for key in unknown[:MAX_PROBLEMS]:
         close = near_miss(key, fields)
-        foreign = hint_for_field(key, metric)
-        if foreign is not None:
+        name = to_snake(key)
+        if (metric, name) in _LOOSENING or name in _FOREIGN_FIELDS:
+            owner = next((other for other, model in CRITERION_MODELS.items() if name in model.model_fields), None)
+            where = f"{docs_page('criteria')} has the fields of each metric" if owner is None else f"`{owner}` has it"
             yield document.error(
                 "foreign-criterion-field",
                 f"`{metric}` has no field `{key}` and would ignore it.",
                 path=(*path, key),
                 key=True,
-                hint=foreign,
+                hint=f"Remove it: {where}.",
             )
         elif close is not None:
             yield document.error(
@@ -231,6 +230,15 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
                 key=True,
                 hint=f"Fields: {', '.join(f'`{name}`' for name in fields)}.",
             )
+
+
+_FOREIGN_FIELDS = frozenset(
+    {"strict_order", "strict_args", "algorithm", "ignore_case", "ignore_punctuation", "normalize", "direction"}
+    | {"compat", "weight", "levels"}
+)
+"""Fields of other tools, which say how strict a metric is: they must not be ignored."""
+_LOOSENING = frozenset(("tool_trajectory_partial", field) for field in ("match_type", "ignore_args", "args_match"))
+"""Fields of a similar metric, likewise."""
 
 
 def _duplicate_rubrics(document: Document, model: BaseCriterion, path: JsonPath) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval.evalset.json import Document, JsonPath
 from agent_eval.evalset.models import EvalCase, EvalSet
-from agent_eval.evalset.parse._other_tools import what_is
 from agent_eval.evalset.parse.legacy import Converted, LegacySession, convert, is_list_of_evals, is_list_of_turns
 from agent_eval.evalset.parse.shape import keys_of, near_miss, shape_problems
 
@@ -87,7 +86,7 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
 def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile | None, list[Problem]]:
     if "eval_set_id" not in value and "eval_cases" not in value:
         camel_case = "evalSetId" in value or "evalCases" in value
-        if not camel_case and (what_is(value) or not any(near_miss(key, list(_REQUIRED)) for key in value)):
+        if not camel_case and (_what_is(value) or not any(near_miss(key, list(_REQUIRED)) for key in value)):
             return None, [_not_an_eval_set(document, value)]
     problems = list(_camel_case(document, value))
     renamed = {problem.hint for problem in problems}
@@ -173,7 +172,55 @@ _REQUIRED = ("eval_set_id", "eval_cases")
 
 
 def _not_an_eval_set(document: Document, value: Any) -> Problem:
-    hint = what_is(value) or 'An eval set is an object: {"eval_set_id": "...", "eval_cases": [...]}.'
+    hint = _what_is(value) or 'An eval set is an object: {"eval_set_id": "...", "eval_cases": [...]}.'
     if value == []:
         hint = f"It is an empty list. {hint}"
     return document.error("not-an-eval-set", "The file is not an eval set.", hint=hint)
+
+
+def _what_is(value: Any) -> str | None:
+    """Describes a document and names the tool that reads it; None if it is not recognized.
+
+    Args:
+        value: A JSON value that is not an eval set.
+    """
+    items = value if isinstance(value, list) else [value]
+    objects = [item for item in items[:100] if isinstance(item, dict)]
+    for is_kind, text in _KINDS:
+        if any(is_kind(item) for item in objects):
+            return text
+    return None
+
+
+def _has(*keys: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda item: any(key in item for key in keys)
+
+
+_KINDS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
+    (
+        _has("eval_case_results", "evalCaseResults"),
+        "It is an eval set result of ADK (.adk/eval_history), which contains scores; `adk web` shows it. "
+        "`agent-eval migrate FILE NEW` makes eval cases of it.",
+    ),
+    (
+        _has("tool_version", "scoring_version"),
+        "It is a results.json of agent-eval, which contains scores; the recordings are next to it, in "
+        "recordings.jsonl.gz. `agent-eval show` and `agent-eval compare` read it.",
+    ),
+    (
+        _has("resourceSpans", "resource_spans", "traceId", "trace_id", "span_id", "spanId"),
+        "It is a trace (OpenTelemetry). `agent-eval migrate FILE NEW` makes eval cases of its conversations.",
+    ),
+    (_has("criteria"), "It looks like a config file; use it with --config, or put it next to the eval files."),
+    (
+        _has("events"),
+        "It is a recorded session of ADK, e.g. of `adk test`, for `adk web` and `adk run --resume`. "
+        "`agent-eval migrate FILE NEW` makes an eval case of it.",
+    ),
+    (_has("scenarios"), "It looks like a file of scenarios; `agent-eval migrate OLD NEW` converts it to an eval set."),
+    (
+        _has("eval_id", "evalId"),
+        'It looks like a single case, or a list of cases; write {"eval_set_id": "...", "eval_cases": [...]} around it.',
+    ),
+)
+"""Recognizers and descriptions, the most specific first."""
