@@ -21,6 +21,7 @@ from report_samples import (
     metric,
     outage,
     report,
+    turn_of,
     wide,
     wrong_room,
 )
@@ -46,7 +47,7 @@ from agent_eval.results.decision import (
     FlakinessReport,
     SuiteTestReport,
 )
-from agent_eval.results.origin import CaseWord
+from agent_eval.results.origin import CaseWord, GateMode
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
@@ -55,7 +56,6 @@ from agent_eval.results.report import (
     ProblemReport,
     Reason,
     RunReport,
-    TurnEvidence,
     VerdictValue,
 )
 
@@ -107,6 +107,8 @@ def pull_request(
     *,
     baseline: BaselineReport | None = FOUND,
     decision: DecisionReport | None = None,
+    gate: GateMode = "thresholds",
+    blocking: Sequence[CaseReport] = (),
     cost: tuple[float, float] | None = None,
     problems: list[ProblemReport] | None = None,
     reasons: list[Reason] | None = None,
@@ -114,41 +116,83 @@ def pull_request(
     run_report = report(verdict, identified(cases), problems=problems, reasons=reasons)
     run_report.origin = Origin(repository="example/repo", commit="1" * 40, head_commit=HEAD, pull_request=7)
     run_report.baseline, run_report.decision = baseline, decision
+    run_report.gate, run_report.blocking = gate, [item.case_id for item in blocking]
     if base is not None:
         before = report("passed", identified(base))
-        if cost is not None:
-            for sample, spent in ((run_report, cost[0]), (before, cost[1])):
-                sample.case_usage = [
-                    CaseUsageReport(case_id="x", purpose="safety_v1", model="gemini-2.5-flash", calls=12, cost=spent)
-                ]
+        for sample, spent in zip((run_report, before), cost or (), strict=False):
+            sample.case_usage = [
+                CaseUsageReport(case_id="x", purpose="safety_v1", model="gemini-2.5-flash", calls=12, cost=spent)
+            ]
         run_report.comparison = compare(run_report, before)
     return run_report
 
 
+def decided(
+    outcome: Literal["passed", "failed", "inconclusive"],
+    *words: tuple[CaseDecisionReport, CaseRunsReport],
+    extra_runs: int = 0,
+    reason: tuple[str, str] | None = None,
+    suite: SuiteTestReport | None = None,
+) -> DecisionReport:
+    """A decision with what it says of cases, by `word_of`."""
+    return DecisionReport(
+        outcome=outcome,
+        alpha=0.05,
+        extra_runs=extra_runs,
+        cases=[item for item, _ in words],
+        runs=[runs for _, runs in words],
+        reasons=[DecisionReasonReport(code=reason[0], message=reason[1])] if reason else [],
+        suites=[suite] if suite else [],
+    )
+
+
+def word_of(
+    sample_case: CaseReport,
+    word: CaseWord,
+    head: tuple[int, int],
+    base: tuple[int, int],
+    *,
+    blocking: bool = False,
+    would_decide: str = "",
+    p_value: float | None = None,
+    flakiness: FlakinessReport | None = None,
+) -> tuple[CaseDecisionReport, CaseRunsReport]:
+    """What the statistics say of a case, and its passed and judged runs on both sides."""
+    return (
+        CaseDecisionReport(
+            case_id=sample_case.case_id,
+            metric="pass",
+            word=word,
+            blocking=blocking,
+            evidence=f"{head[0]} of {head[1]} now, {base[0]} of {base[1]} on base",
+            would_decide=would_decide,
+            p_value=p_value,
+            flakiness=flakiness,
+        ),
+        CaseRunsReport(
+            case_id=sample_case.case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]
+        ),
+    )
+
+
 def judged(eval_id: str, *, score: float = 0.33, line: int = 160) -> CaseReport:
     """A case that a model judges."""
-    name = "rubric_based_final_response_quality_v1"
-    turn = TurnEvidence(
-        turn=0,
+    failed = score < 0.8
+    evidence = turn_of(
+        "Is the front door locked?",
+        "politeness: yes\naccuracy: yes\nbrevity: yes",
+        "politeness: yes\naccuracy: no\nbrevity: no",
+        'accuracy: no (3 of 3 votes): "The answer says that the door is locked; the tool reported UNLOCKED."',
+        'brevity: no (2 of 3 votes): "It repeats the question and adds advice nobody asked for."',
         score=score,
-        user="Is the front door locked?",
-        expected="politeness: yes\naccuracy: yes\nbrevity: yes",
-        actual="politeness: yes\naccuracy: no\nbrevity: no",
-        why=[
-            'accuracy: no (3 of 3 votes): "The answer says that the door is locked; the tool reported UNLOCKED."',
-            'brevity: no (2 of 3 votes): "It repeats the question and adds advice nobody asked for."',
-        ],
     )
-    sample_case = case(
-        eval_id,
-        "passed" if score >= 0.8 else "failed",
-        metric(name, score, threshold=0.8, evidence={0: [turn]} if score < 0.8 else None),
-        line=line,
+    by_model = metric(
+        "rubric_based_final_response_quality_v1", score, threshold=0.8, evidence={0: [evidence]} if failed else None
     )
-    sample_case.metrics[0].judge = "gemini-2.5-flash"
-    if score < 0.8:
-        sample_case.metrics[0].runs[0].details["judge"] = "gemini-2.5-flash"
-    return sample_case
+    by_model.judge = "gemini-2.5-flash"
+    if failed:
+        by_model.runs[0].details["judge"] = "gemini-2.5-flash"
+    return case(eval_id, "failed" if failed else "passed", by_model, line=line)
 
 
 def fine_cases() -> list[CaseReport]:
@@ -186,116 +230,55 @@ def fine() -> Situation:
 
 
 def regression() -> Situation:
-    decision = DecisionReport(
-        outcome="failed",
-        alpha=0.05,
+    thermostat, door = wrong_room(), judged("front_door")
+    decision = decided(
+        "failed",
+        word_of(thermostat, "broken", (0, 7), (10, 10), blocking=True, p_value=0.00012),
+        word_of(
+            door, "suspicious", (3, 7), (9, 10), p_value=0.118, would_decide="5 more runs of the base would decide"
+        ),
         extra_runs=10,
-        cases=[
-            CaseDecisionReport(
-                case_id=f"{HOME}:thermostat_in_bedroom",
-                metric="pass",
-                word="broken",
-                blocking=True,
-                evidence="0 of 6 now, 10 of 10 on base",
-                p_value=0.00012,
-                p_adjusted=0.00036,
-            ),
-            CaseDecisionReport(
-                case_id=f"{HOME}:front_door",
-                metric="pass",
-                word="suspicious",
-                evidence="3 of 6 now, 9 of 10 on base",
-                p_value=0.118,
-                p_adjusted=0.236,
-                would_decide="5 more runs of the base would decide",
-            ),
-        ],
-        runs=[
-            CaseRunsReport(
-                case_id=f"{HOME}:thermostat_in_bedroom", head_passed=0, head_runs=7, base_passed=10, base_runs=10
-            ),
-            CaseRunsReport(case_id=f"{HOME}:front_door", head_passed=3, head_runs=7, base_passed=9, base_runs=10),
-        ],
-        suites=[
-            SuiteTestReport(
-                metric="pass",
-                cases=9,
-                drop=0.111,
-                p_value=0.061,
-                p_confirm=0.0004,
-                p_adjusted=0.0008,
-                minimum_detectable_drop=0.14,
-                blocking=True,
-            )
-        ],
-    )
-    return Situation(
-        report=pull_request(
-            "failed",
-            but(wrong_room(), judged("front_door")),
-            [*fine_cases(), judged("front_door", score=1.0)],
-            decision=decision,
-            cost=(0.0421, 0.0398),
-        )
-    )
+        suite=SuiteTestReport(
+            metric="pass", cases=9, drop=0.111, p_value=0.061, p_confirm=0.0004, p_adjusted=0.0008,
+            minimum_detectable_drop=0.14, blocking=True,
+        ),
+    )  # fmt: skip
+    base = [*fine_cases(), judged("front_door", score=1.0)]
+    return Situation(report=pull_request("failed", but(thermostat, door), base, decision=decision, cost=COST))
 
 
 def flaky() -> Situation:
     """Two cases failed by chance, of which one did so on the base too."""
-    decision = DecisionReport(
-        outcome="passed",
-        alpha=0.05,
+    thermostat, morning = wrong_room(), case_that_failed("good_morning")
+    before = FlakinessReport(failures=3, runs=10, low=0.1078, high=0.6032, since="9c8b7a6" + "0" * 33)
+    decision = decided(
+        "passed",
+        word_of(thermostat, "flaky as before", (2, 4), (7, 10), p_value=0.98, flakiness=before),
+        word_of(morning, "flaky as before", (6, 7), (10, 10), p_value=1.0),
         extra_runs=9,
-        cases=[
-            CaseDecisionReport(
-                case_id=f"{HOME}:thermostat_in_bedroom",
-                metric="pass",
-                word="flaky as before",
-                evidence="2 of 3 when run again, 7 of 10 on base",
-                p_value=0.98,
-                p_adjusted=1.0,
-                flakiness=FlakinessReport(failures=3, runs=10, low=0.1078, high=0.6032, since="9c8b7a6" + "0" * 33),
-            ),
-            CaseDecisionReport(
-                case_id=f"{HOME}:good_morning",
-                metric="pass",
-                word="flaky as before",
-                evidence="6 of 6 when run again, 10 of 10 on base",
-                p_value=1.0,
-                p_adjusted=1.0,
-            ),
-        ],
-        runs=[
-            CaseRunsReport(
-                case_id=f"{HOME}:thermostat_in_bedroom", head_passed=2, head_runs=4, base_passed=7, base_runs=10
-            ),
-            CaseRunsReport(case_id=f"{HOME}:good_morning", head_passed=6, head_runs=7, base_passed=10, base_runs=10),
-        ],
     )
-    head = but(wrong_room(), case_that_failed("good_morning"))
-    run_report = pull_request("passed", head, fine_cases(), decision=decision)
-    run_report.gate = "regressions"
-    return Situation(report=run_report)
+    head = but(thermostat, morning)
+    return Situation(report=pull_request("passed", head, fine_cases(), decision=decision, gate="regressions"))
 
 
 def fix() -> Situation:
     return Situation(report=pull_request("passed", fine_cases(), but(wrong_room(), crash())))
 
 
+COST = (0.0421, 0.0398)
+"""In dollars, of the pull request and of the base branch."""
 GOODS = ("lamp", "chair", "table", "sofa", "shelf", "desk")
 SHOP = "evals/price.test.json"
 
 
 def price(good_: str, number: int, *, broken: bool = False) -> CaseReport:
     """A case of a shop's agent whose tool may be broken."""
-    answer, sorry = f"The {good_} costs {12 + number} euros today.", "Sorry, I could not find out."
-    turn = TurnEvidence(
-        turn=0,
-        score=0.0,
-        user=f"What does the {good_} cost?",
-        expected=answer,
-        actual=sorry,
-        why=["0 of 6 expected words found (recall 0.00)", f"missing words: the, {good_}, costs, euros, today"],
+    turn = turn_of(
+        f"What does the {good_} cost?",
+        f"The {good_} costs {12 + number} euros today.",
+        "Sorry, I could not find out.",
+        "0 of 6 expected words found (recall 0.00)",
+        f"missing words: the, {good_}, costs, euros, today",
     )
     return case(
         f"price_{good_}",
@@ -307,86 +290,63 @@ def price(good_: str, number: int, *, broken: bool = False) -> CaseReport:
     )
 
 
+def prices() -> list[CaseReport]:
+    return [price(name, n) for n, name in enumerate(GOODS)]
+
+
 def greetings(count: int = 6) -> list[CaseReport]:
     return [good(f"greet_{n}", file="evals/greet.test.json", line=3 + 12 * n) for n in range(count)]
 
 
-def of_shop(report_: RunReport) -> RunReport:
-    for file in report_.files:
+def of_shop(run_report: RunReport) -> RunReport:
+    for file in run_report.files:
         file.agent = "shop"
-    return report_
+    return run_report
 
 
-def word_of(
-    sample_case: CaseReport,
-    word: CaseWord,
-    head: tuple[int, int],
-    base: tuple[int, int],
-    *,
-    blocking: bool = False,
-    p_value: float | None = None,
-) -> tuple[CaseDecisionReport, CaseRunsReport]:
-    """What the statistics say of a case, and its passed and judged runs on both sides."""
-    evidence = f"{head[0]} of {head[1]} now, {base[0]} of {base[1]} on base"
-    return (
-        CaseDecisionReport(
-            case_id=sample_case.case_id,
-            metric="pass",
-            word=word,
-            blocking=blocking,
-            evidence=evidence,
-            p_value=p_value,
-        ),
-        CaseRunsReport(
-            case_id=sample_case.case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]
-        ),
-    )
+def shop(verdict: VerdictValue, head: list[CaseReport], base: list[CaseReport] | None = None, **more: Any) -> Situation:
+    """A pull request of the shop, which a comparison decides; by default the base branch's cases pass."""
+    more = {"gate": "regressions", "decision": decided("passed"), **more}
+    before = [*prices(), *greetings()] if base is None else base
+    return Situation(report=of_shop(pull_request(verdict, head, before, **more)))
 
 
 def tool_broken() -> Situation:
     """A tool that always fails: four cases are named by the statistics, two before they had enough runs."""
     head = [price(name, n, broken=True) for n, name in enumerate(GOODS)]
-    words = [
-        word_of(item, "broken", (0, 9), (10, 10), blocking=True)
-        if n < 4
-        else word_of(item, "suspicious", (0, 6), (7, 7), p_value=0.001)
-        for n, item in enumerate(head)
-    ]
-    decision = DecisionReport(
-        outcome="failed",
-        alpha=0.05,
+    decision = decided(
+        "failed",
+        *(word_of(item, "broken", (0, 9), (10, 10), blocking=True) for item in head[:4]),
+        *(word_of(item, "suspicious", (0, 6), (7, 7), p_value=0.001) for item in head[4:]),
         extra_runs=47,
-        cases=[item for item, _ in words],
-        runs=[item for _, item in words],
-        reasons=[DecisionReasonReport(code="case-worse", message="4 cases are worse than on the base: a, b")],
+        reason=("case-worse", "4 cases are worse than on the base: a, b"),
     )
-    base = [price(name, n) for n, name in enumerate(GOODS)]
-    run_report = pull_request("failed", [*head, *greetings()], [*base, *greetings()], decision=decision)
-    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head[:4]]
-    return Situation(report=of_shop(run_report))
+    return shop("failed", [*head, *greetings()], decision=decision, blocking=head[:4])
 
 
 def lamp(eval_id: str, number: int, status: Literal["passed", "no devices", "not called"]) -> CaseReport:
     """A case of the home's agent, which looks a device up and switches it."""
-    calls = ['find_devices(room="bedroom")', 'set_device_status(device_id="bedroom_lamp", status="off")']
-    answer, sorry = "The bedroom lamp is now off.", "I could not find any such device in the bedroom."
-    found, empty = '{"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}', '{"devices": []}'
+    line = 6 + 20 * number
     if status == "passed":
-        return good(eval_id, file=HOME, line=6 + 20 * number)
-    steps = [StepReport(call=calls[0], responses=[empty])]
+        return good(eval_id, file=HOME, line=line)
+    calls = ['find_devices(room="bedroom")', 'set_device_status(device_id="bedroom_lamp", status="off")']
+    step = StepReport(call=calls[0], responses=['{"devices": []}'])
     if status == "not called":
-        steps = [StepReport(call='set_device_status(device_id="lamp", status="off")', responses=[found])]
-    said = TurnReport(
-        turn=0, user="Turn off the lamp in the bedroom.", steps=steps, answer=sorry, expected_calls=calls,
-        expected_answer=answer,
-    )  # fmt: skip
-    turn = TurnEvidence(turn=0, score=0.0, user=said.user, expected=answer, actual=sorry, why=["1 of 2 calls", "x"])
+        found = '{"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}'
+        step = StepReport(call='set_device_status(device_id="lamp", status="off")', responses=[found])
+    user, answer, expected = (
+        "Turn off the lamp in the bedroom.",
+        "I could not find any such device in the bedroom.",
+        "The bedroom lamp is now off.",
+    )
+    said = TurnReport(turn=0, user=user, steps=[step], answer=answer, expected_calls=calls, expected_answer=expected)
+    turn = turn_of(user, expected, answer, "1 of 2 calls", "x")
     return case(
         eval_id,
         "failed",
         metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}),
         metric(RESPONSE, 0.4, threshold=0.8, evidence={0: [turn]}),
-        line=6 + 20 * number,
+        line=line,
         conversation=ConversationReport(run=0, turns=[said]),
     )
 
@@ -406,87 +366,56 @@ def cause(
     )
 
 
-LAMPS = (
-    "bedroom_lamp_off",
-    "fan_on",
-    "list_a_room",
-    "关灯",
-    "消灯",
-    "扇風機",
-    "two_turns",
-    "events",
-    "fan_off",
-)
+LAMPS = ("bedroom_lamp_off", "fan_on", "list_a_room", "关灯", "消灯", "扇風機", "two_turns", "events", "fan_off")
 FIND_DEVICES = Place(file="home_automation/tools.py", first=42, last=47, symbol="find_devices")
+
+
+def home(head: list[CaseReport], base: list[CaseReport], causes: list[CauseReport], change: AgentChange) -> Situation:
+    """A pull request that changes the home's agent, and breaks cases by that."""
+    run_report = pull_request("failed", [*head, *greetings()], [*base, *greetings()], gate="regressions", blocking=head)
+    run_report.causes, run_report.agent_changes = causes, [change]
+    return Situation(report=run_report)
+
+
+def changed(code: Literal["tool-source", "instruction"], place: Place, **more: Any) -> AgentChange:
+    return AgentChange(code=code, path="home_automation", agent="home_automation", places=[place], **more)
 
 
 def one_cause() -> Situation:
     """A tool returns nothing in nine cases, and the pull request changes its source."""
     head = [lamp(name, n, "no devices") for n, name in enumerate(LAMPS)]
-    run_report = pull_request(
-        "failed", [*head, *greetings()], [*(lamp(name, n, "passed") for n, name in enumerate(LAMPS)), *greetings()]
-    )
-    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head]
-    run_report.causes = [
-        cause(
-            "tool-empty",
-            head,
-            [FIND_DEVICES],
-            call=0,
-            failing=9,
-            tool="find_devices",
-            actual='{"devices": []}',
-            expected='{"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}',
-        )
-    ]
-    run_report.agent_changes = [
-        AgentChange(
-            code="tool-source",
-            path="home_automation",
-            agent="home_automation",
-            tool="find_devices",
-            places=[FIND_DEVICES],
-        )
-    ]
-    return Situation(report=run_report)
+    values = {
+        "actual": '{"devices": []}',
+        "expected": '{"devices": [{"device_id": "bedroom_lamp", "room": "bedroom"}]}',
+    }
+    nothing = cause("tool-empty", head, [FIND_DEVICES], call=0, failing=9, tool="find_devices", **values)
+    base = [lamp(name, n, "passed") for n, name in enumerate(LAMPS)]
+    return home(head, base, [nothing], changed("tool-source", FIND_DEVICES, tool="find_devices"))
 
 
 def two_causes() -> Situation:
     """Two causes, and a case that neither of them explains."""
     empty = [lamp(name, n, "no devices") for n, name in enumerate(LAMPS[:3])]
     missing = [lamp(name, n, "not called") for n, name in enumerate(LAMPS[3:6], start=3)]
-    head = [*empty, *missing, wrong_room()]
-    base = [lamp(name, n, "passed") for n, name in enumerate(LAMPS[:6])]
-    run_report = pull_request("failed", [*head, *greetings()], [*base, good("thermostat_in_bedroom"), *greetings()])
-    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head]
+    base = [*(lamp(name, n, "passed") for n, name in enumerate(LAMPS[:6])), good("thermostat_in_bedroom")]
     instruction = Place(file="home_automation/agent.py", first=15)
-    run_report.causes = [
+    causes = [
         cause("tool-empty", empty, [FIND_DEVICES], call=0, failing=7, tool="find_devices", actual='{"devices": []}'),
         cause("call-missing", missing, [instruction], call=0, failing=7, tool="find_devices"),
     ]
-    run_report.agent_changes = [
-        AgentChange(
-            code="instruction", path="home_automation", agent="home_automation", removed=1, places=[instruction]
-        )
-    ]
-    return Situation(report=run_report)
+    return home([*empty, *missing, wrong_room()], base, causes, changed("instruction", instruction, removed=1))
 
 
 def most_broken() -> Situation:
     """40 of 46 cases, judged together after three fresh runs of each."""
     head = [price(f"good_{n:02}", n, broken=n < 40) for n in range(46)]
-    words = [word_of(item, "suspicious", (0, 4), (10, 10), p_value=0.0029) for item in head[:40]]
-    decision = DecisionReport(
-        outcome="failed",
-        alpha=0.05,
-        cases=[item for item, _ in words],
-        runs=[item for _, item in words],
-        reasons=[DecisionReasonReport(code="suite-worse", message="The suite as a whole got worse: 87 points lower")],
-        suites=[SuiteTestReport(metric="pass", cases=46, drop=0.87, p_value=3e-12, p_adjusted=3e-12, blocking=True)],
+    decision = decided(
+        "failed",
+        *(word_of(item, "suspicious", (0, 4), (10, 10), p_value=0.0029) for item in head[:40]),
+        reason=("suite-worse", "The suite as a whole got worse: 87 points lower"),
+        suite=SuiteTestReport(metric="pass", cases=46, drop=0.87, p_value=3e-12, p_adjusted=3e-12, blocking=True),
     )
-    run_report = pull_request("failed", head, [price(f"good_{n:02}", n) for n in range(46)], decision=decision)
-    run_report.gate = "regressions"
-    return Situation(report=of_shop(run_report))
+    return shop("failed", head, [price(f"good_{n:02}", n) for n in range(46)], decision=decision)
 
 
 NOT_IMPORTED = RunError(
@@ -504,9 +433,18 @@ NOT_IMPORTED = RunError(
 def import_error(count: int = 22) -> Situation:
     head = [case(f"price_{n:02}", "failed", file=SHOP, line=4 + n, errors={0: NOT_IMPORTED}) for n in range(count)]
     base = [good(f"price_{n:02}", file=SHOP) for n in range(count)]
-    run_report = pull_request("failed", head, base)
-    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head]
-    return Situation(report=of_shop(run_report))
+    return shop("failed", head, base, decision=None, blocking=head)
+
+
+def not_evaluated(error: RunError, *, lines: int) -> list[CaseReport]:
+    """The cases of the shop, which all met an error of the provider."""
+    return [
+        case(f"price_{name}", "errored", file=SHOP, line=4 + lines * n, errors={0: error})
+        for n, name in enumerate(GOODS)
+    ]
+
+
+UNAVAILABLE = Reason(code="provider-unavailable", message="6 cases could not be evaluated (provider-unavailable)")
 
 
 def provider_down() -> Situation:
@@ -518,109 +456,69 @@ def provider_down() -> Situation:
         hint="Run the job again; nothing in the pull request caused this.",
         turn=0,
     )
-    head = [
-        case(f"price_{name}", "errored", file=SHOP, line=4 + 20 * n, errors={0: error}) for n, name in enumerate(GOODS)
-    ]
-    base = [price(name, n) for n, name in enumerate(GOODS)]
-    decision = DecisionReport(outcome="passed", alpha=0.05)
-    run_report = pull_request("inconclusive", [*head, *greetings()], [*base, *greetings()], decision=decision)
-    run_report.gate = "regressions"
-    run_report.reasons = [
-        Reason(code="provider-unavailable", message="6 cases could not be evaluated (provider-unavailable)")
-    ]
-    return Situation(report=of_shop(run_report))
+    return shop("inconclusive", [*not_evaluated(error, lines=20), *greetings()], reasons=[UNAVAILABLE])
 
 
 def unchanged() -> Situation:
     """Nothing got worse, and the notes of old files are nothing for a comment."""
-    decision = DecisionReport(
-        outcome="passed",
-        alpha=0.05,
-        suites=[SuiteTestReport(metric="pass", cases=8, drop=0.0, p_value=1.0, minimum_detectable_drop=0.2)],
-    )
+    suite = SuiteTestReport(metric="pass", cases=8, drop=0.0, p_value=1.0, minimum_detectable_drop=0.2)
+    old = ProblemReport(severity="notice", code="legacy-eval-set", message="an old form", file=SINGLE, line=1)
     run_report = pull_request(
         "passed",
         fine_cases(),
         fine_cases(),
-        decision=decision,
-        cost=(0.0421, 0.0398),
-        problems=[ProblemReport(severity="notice", code="legacy-eval-set", message="an old form", file=SINGLE, line=1)],
+        decision=decided("passed", suite=suite),
+        gate="regressions",
+        cost=COST,
+        problems=[old],
     )
     assert run_report.comparison is not None
-    run_report.gate, run_report.comparison.base_records = "regressions", 10
+    run_report.comparison.base_records = 10
     return Situation(report=run_report)
 
 
 def improved() -> Situation:
     """One case is fixed by the word of the statistics; another passed by luck, which nobody calls better."""
     base = but(wrong_room(), case_that_failed("good_morning"))
-    fixed, _ = word_of(base[3], "fixed", (8, 8), (0, 10))
-    runs = [
-        word_of(base[3], "fixed", (8, 8), (0, 10))[1],
-        word_of(base[4], "unchanged", (1, 1), (5, 10))[1],
-    ]
-    decision = DecisionReport(outcome="passed", alpha=0.05, cases=[fixed], runs=runs, extra_runs=7)
-    run_report = pull_request("passed", fine_cases(), base, decision=decision)
-    run_report.gate = "regressions"
-    return Situation(report=run_report)
+    decision = decided("passed", word_of(base[3], "fixed", (8, 8), (0, 10)), extra_runs=7)
+    decision.runs.append(word_of(base[4], "unchanged", (1, 1), (5, 10))[1])
+    return Situation(report=pull_request("passed", fine_cases(), base, decision=decision, gate="regressions"))
 
 
 def too_few_runs() -> Situation:
     head = but(case_that_failed("good_morning"))
-    word, runs = word_of(head[4], "suspicious", (4, 13), (8, 10))
-    word.would_decide = "More runs may decide it. The limit on extra runs is reached: raise `max-extra-runs`"
-    decision = DecisionReport(outcome="inconclusive", alpha=0.05, cases=[word], runs=[runs], extra_runs=100)
-    run_report = pull_request(
-        "inconclusive",
-        head,
-        fine_cases(),
-        decision=decision,
-        reasons=[
-            Reason(
-                code="budget",
-                message="1 suspected regression is undecided: good_morning. The limit on extra runs is reached: raise "
-                "`max-extra-runs`",
-            )
-        ],
+    limit = "The limit on extra runs is reached: raise `max-extra-runs`"
+    word = word_of(head[4], "suspicious", (4, 13), (8, 10), would_decide=f"More runs may decide it. {limit}")
+    reason = Reason(code="budget", message=f"1 suspected regression is undecided: good_morning. {limit}")
+    decision = decided("inconclusive", word, extra_runs=100)
+    return Situation(
+        report=pull_request("inconclusive", head, fine_cases(), decision=decision, gate="regressions", reasons=[reason])
     )
-    run_report.gate = "regressions"
-    return Situation(report=run_report)
 
 
 def loosened() -> Situation:
     """Rules that the pull request loosens, and that somebody has accepted."""
-    cases = [*(price(name, n) for n, name in enumerate(GOODS)), *greetings()]
-    run_report = pull_request("passed", cases, cases, decision=DecisionReport(outcome="passed", alpha=0.05))
-    run_report.gate = "regressions"
-    run_report.rule_changes = RuleChangesReport(
+    cases = [*prices(), *greetings()]
+    config = "evals/test_config.json"
+    looser = RuleChange(kind="threshold", metric=RESPONSE, config=config, cases=12, base="0.80", head="0.00", fails=6)
+    sample = shop("passed", cases, cases)
+    sample.report.rule_changes = RuleChangesReport(
         base_ref="main",
         decides="head",
         accepted="octocat set the label `agent-eval: accept rules`",
-        changes=[
-            RuleChange(
-                kind="threshold",
-                metric=RESPONSE,
-                config="evals/test_config.json",
-                cases=12,
-                base="0.80",
-                head="0.00",
-                fails=6,
-            )
-        ],
+        changes=[looser],
         only_here=[item.case_id for item in cases[:6]],
         base_cases=12,
     )
-    return Situation(report=of_shop(run_report))
+    return sample
 
 
 def removed() -> Situation:
     """Half of the cases are deleted; the rest passes."""
-    base = [*(price(name, n) for n, name in enumerate(GOODS)), *greetings()]
-    run_report = pull_request("passed", greetings(), base, decision=DecisionReport(outcome="passed", alpha=0.05))
-    run_report.gate = "regressions"
+    sample = shop("passed", greetings())
     gone = RemovedCases(file=SHOP, base=6, removed=6)
-    run_report.rule_changes = RuleChangesReport(base_ref="main", removed=[gone], base_cases=12)
-    return Situation(report=of_shop(run_report))
+    sample.report.rule_changes = RuleChangesReport(base_ref="main", removed=[gone], base_cases=12)
+    return sample
 
 
 def fork_without_key() -> Situation:
@@ -634,18 +532,10 @@ def fork_without_key() -> Situation:
         'line 1, in __init__\n    raise ValueError("No API key was provided.")\nValueError: No API key was provided.\n',
         turn=0,
     )
-    head = [case(f"price_{name}", "errored", file=SHOP, line=4 + n, errors={0: error}) for n, name in enumerate(GOODS)]
-    base = [price(name, n) for n, name in enumerate(GOODS)]
-    run_report = pull_request("inconclusive", head, base, decision=DecisionReport(outcome="passed", alpha=0.05))
-    run_report.gate = "regressions"
-    run_report.reasons = [
-        Reason(code="no-secrets", data={"is_fork": True}, message=say("no-secrets", is_fork=True)),
-        Reason(code="provider-unavailable", message="6 cases could not be evaluated (provider-unavailable)"),
-    ]
-    return Situation(
-        report=of_shop(run_report),
-        warnings=["These results were uploaded by the fork's own run. Only the required check decides."],
-    )
+    no_secrets = Reason(code="no-secrets", data={"is_fork": True}, message=say("no-secrets", is_fork=True))
+    sample = shop("inconclusive", not_evaluated(error, lines=1), prices(), reasons=[no_secrets, UNAVAILABLE])
+    warning = "These results were uploaded by the fork's own run. Only the required check decides."
+    return Situation(report=sample.report, warnings=[warning])
 
 
 def mixed() -> Situation:
@@ -674,7 +564,7 @@ def mixed() -> Situation:
             [renamed, *head, case_that_failed("fan_off")],
             [*base, good("old_case")],
             baseline=moved,
-            cost=(0.0421, 0.0398),
+            cost=COST,
             problems=[
                 ProblemReport(
                     severity="warning",
@@ -691,13 +581,13 @@ def mixed() -> Situation:
 
 
 def case_that_failed(eval_id: str) -> CaseReport:
-    turn = TurnEvidence(
-        turn=0,
+    turn = turn_of(
+        "Good morning!",
+        "Good morning. The blinds are up and the coffee is on.",
+        "Hello.",
+        "1 of 10 expected words found (recall 0.10)",
+        "missing words: blinds, up, coffee, on",
         score=0.25,
-        user="Good morning!",
-        expected="Good morning. The blinds are up and the coffee is on.",
-        actual="Hello.",
-        why=["1 of 10 expected words found (recall 0.10)", "missing words: blinds, up, coffee, on"],
     )
     return case(
         eval_id,
@@ -759,36 +649,21 @@ def many() -> Situation:
 
 
 def scripts() -> Situation:
-    cases = wide().cases
-    arabic = case(
-        "درجة_حرارة_غرفة_النوم",
-        "failed",
-        metric(
-            RESPONSE,
-            0.4,
-            threshold=0.8,
-            evidence={
-                0: [
-                    TurnEvidence(
-                        turn=0,
-                        score=0.4,
-                        user="اجعل غرفة النوم ٢١ درجة من فضلك",
-                        expected="تم ضبط غرفة النوم على ٢١ درجة.",
-                        actual="المطبخ الآن ٢١ درجة (kitchen).",
-                        why=["الكلمات الناقصة: غرفة، النوم"],
-                    )
-                ]
-            },
-        ),
-        file="tests/عربي/بيت.test.json",
-        line=9,
+    turn = turn_of(
+        "اجعل غرفة النوم ٢١ درجة من فضلك",
+        "تم ضبط غرفة النوم على ٢١ درجة.",
+        "المطبخ الآن ٢١ درجة (kitchen).",
+        "الكلمات الناقصة: غرفة، النوم",
+        score=0.4,
     )
-    before = [good(item.eval_id, file=item.file) for item in [*cases, arabic]]
-    return Situation(report=pull_request("failed", [*cases, arabic, good("✨ לילה טוב 🌙")], before))
+    low = metric(RESPONSE, 0.4, threshold=0.8, evidence={0: [turn]})
+    cases = [*wide().cases, case("درجة_حرارة_غرفة_النوم", "failed", low, file="tests/عربي/بيت.test.json", line=9)]
+    before = [good(item.eval_id, file=item.file) for item in cases]
+    return Situation(report=pull_request("failed", [*cases, good("✨ לילה טוב 🌙")], before))
 
 
 def hostile() -> Situation:
-    turn = TurnEvidence(turn=0, score=0.0, user=EVIL, expected=EVIL, actual=EVIL[::-1], why=[EVIL, "missing: " + EVIL])
+    turn = turn_of(EVIL, EVIL, EVIL[::-1], EVIL, "missing: " + EVIL)
     odd = case(
         EVIL,
         "failed",
@@ -810,12 +685,9 @@ def hostile() -> Situation:
         message=EVIL,
         steps=[BaselineStep(source="file", status="none-yet", message=EVIL)] * 2,
     )
-    decision = DecisionReport(
-        outcome="failed",
-        alpha=0.05,
-        cases=[CaseDecisionReport(case_id=odd.case_id, metric=EVIL, word="broken", evidence=EVIL, would_decide=EVIL)],
-        suites=[SuiteTestReport(metric=EVIL, cases=1)],
-    )
+    evil = CaseDecisionReport(case_id=odd.case_id, metric=EVIL, word="broken", evidence=EVIL, would_decide=EVIL)
+    decision = decided("failed", suite=SuiteTestReport(metric=EVIL, cases=1))
+    decision.cases = [evil]
     run_report = pull_request("failed", [odd, new], [was, gone], baseline=baseline, decision=decision)
     run_report.notices = [EVIL]
     run_report.origin = Origin(repository=EVIL, commit=EVIL, head_commit=EVIL, run_url="https://evil.example/")
@@ -829,28 +701,10 @@ def hostile() -> Situation:
 
 
 SITUATIONS: Mapping[str, Callable[[], Situation]] = {
-    "first-run": first_run,
-    "fine": fine,
-    "regression": regression,
-    "fix": fix,
-    "mixed": mixed,
-    "errors": errors,
-    "no-baseline": no_baseline,
-    "incompatible": incompatible,
-    "many": many,
-    "scripts": scripts,
-    "hostile": hostile,
-    "flaky": flaky,
-    "tool-broken": tool_broken,
-    "one-cause": one_cause,
-    "two-causes": two_causes,
-    "most-broken": most_broken,
-    "import-error": import_error,
-    "provider-down": provider_down,
-    "unchanged": unchanged,
-    "improved": improved,
-    "too-few-runs": too_few_runs,
-    "loosened": loosened,
-    "removed": removed,
-    "fork-without-key": fork_without_key,
+    made.__name__.replace("_", "-"): made
+    for made in (
+        *(first_run, fine, regression, fix, mixed, errors, no_baseline, incompatible, many, scripts, hostile, flaky),
+        *(tool_broken, one_cause, two_causes, most_broken, import_error, provider_down, unchanged, improved),
+        *(too_few_runs, loosened, removed, fork_without_key),
+    )
 }

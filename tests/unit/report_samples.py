@@ -143,6 +143,11 @@ def report(
     )
 
 
+def turn_of(user: str, expected: str, actual: str, *why: str, score: float = 0.0, turn: int = 0) -> TurnEvidence:
+    """A turn as a criterion sees it that it does not pass."""
+    return TurnEvidence(turn=turn, score=score, user=user, expected=expected, actual=actual, why=list(why))
+
+
 def efficiency() -> list[MetricReport]:
     return [
         metric("tool_call_count_v1", 1.5, threshold=None),
@@ -164,71 +169,53 @@ def good(eval_id: str, *, file: str = HOME, line: int = 3, response: float = 0.9
 
 
 def wrong_room() -> CaseReport:
+    said = "Make the bedroom 21 degrees, please."
+    calls = [
+        'get_temperature(room="bedroom")',
+        'set_temperature(room="bedroom", celsius=21)',
+        'set_temperature(room="kitchen", celsius=21)',
+    ]
+    trajectory = turn_of(
+        said,
+        "\n".join(calls[:2]),
+        "\n".join(calls[::2]),
+        "1 of 2 expected calls matched",
+        'set_temperature: room is "kitchen", expected "bedroom" (call 2)',
+        turn=1,
+    )
+    response = turn_of(
+        said,
+        "The bedroom is set to 21 °C.",
+        "I have set the kitchen to 21 °C.",
+        "5 of 7 expected words found (recall 0.71); 5 of 8 words given were expected",
+        "missing words: bedroom, is",
+        score=0.6667,
+        turn=1,
+    )
+    steps = [
+        StepReport(call=calls[0], responses=['{"error": "unknown room: bedroom"}']),
+        StepReport(text="The bedroom has no thermostat. I take the kitchen's."),
+        StepReport(call=calls[2], responses=['{"celsius": 21}']),
+    ]
+    turns = [
+        TurnReport(turn=0, user="Hello!", answer="Hello! What can I do for you?"),
+        TurnReport(
+            turn=1,
+            user=said,
+            steps=steps,
+            answer=response.actual,
+            expected_calls=calls[:2],
+            expected_answer=response.expected,
+        ),
+    ]
     return case(
         "thermostat_in_bedroom",
         "failed",
-        metric(
-            TRAJECTORY,
-            0.5,
-            threshold=1.0,
-            evidence={
-                0: [
-                    TurnEvidence(
-                        turn=1,
-                        score=0.0,
-                        user="Make the bedroom 21 degrees, please.",
-                        expected='get_temperature(room="bedroom")\nset_temperature(room="bedroom", celsius=21)',
-                        actual='get_temperature(room="bedroom")\nset_temperature(room="kitchen", celsius=21)',
-                        why=[
-                            "1 of 2 expected calls matched",
-                            'set_temperature: room is "kitchen", expected "bedroom" (call 2)',
-                        ],
-                    )
-                ]
-            },
-        ),
-        metric(
-            RESPONSE,
-            0.7996,
-            threshold=0.8,
-            evidence={
-                0: [
-                    TurnEvidence(
-                        turn=1,
-                        score=0.6667,
-                        user="Make the bedroom 21 degrees, please.",
-                        expected="The bedroom is set to 21 °C.",
-                        actual="I have set the kitchen to 21 °C.",
-                        why=[
-                            "5 of 7 expected words found (recall 0.71); 5 of 8 words given were expected",
-                            "missing words: bedroom, is",
-                        ],
-                    )
-                ]
-            },
-        ),
+        metric(TRAJECTORY, 0.5, threshold=1.0, evidence={0: [trajectory]}),
+        metric(RESPONSE, 0.7996, threshold=0.8, evidence={0: [response]}),
         *efficiency(),
         line=48,
-        conversation=ConversationReport(
-            run=0,
-            turns=[
-                TurnReport(turn=0, user="Hello!", answer="Hello! What can I do for you?"),
-                TurnReport(
-                    turn=1,
-                    user="Make the bedroom 21 degrees, please.",
-                    steps=[
-                        StepReport(
-                            call='get_temperature(room="bedroom")', responses=['{"error": "unknown room: bedroom"}']
-                        ),
-                        StepReport(text="The bedroom has no thermostat. I take the kitchen's."),
-                        StepReport(call='set_temperature(room="kitchen", celsius=21)', responses=['{"celsius": 21}']),
-                    ],
-                    answer="I have set the kitchen to 21 °C.",
-                    expected_calls=['get_temperature(room="bedroom")', 'set_temperature(room="bedroom", celsius=21)'],
-                    expected_answer="The bedroom is set to 21 °C.",
-                ),
-            ],
-        ),
+        conversation=ConversationReport(run=0, turns=turns),
     )
 
 
@@ -285,28 +272,17 @@ def passed() -> RunReport:
 
 
 def failed() -> RunReport:
+    turn = turn_of(
+        "Turn off the lamp and the fan.",
+        'turn_off(device="lamp")\nturn_off(device="fan")',
+        'turn_off(device="lamp")',
+        "1 of 2 expected calls matched",
+        'missing: turn_off(device="fan") (expected as call 2)',
+    )
     flaky = case(
         "two_devices",
         "failed",
-        metric(
-            TRAJECTORY,
-            1.0,
-            0.0,
-            1.0,
-            threshold=1.0,
-            evidence={
-                1: [
-                    TurnEvidence(
-                        turn=0,
-                        score=0.0,
-                        user="Turn off the lamp and the fan.",
-                        expected='turn_off(device="lamp")\nturn_off(device="fan")',
-                        actual='turn_off(device="lamp")',
-                        why=["1 of 2 expected calls matched", 'missing: turn_off(device="fan") (expected as call 2)'],
-                    )
-                ]
-            },
-        ),
+        metric(TRAJECTORY, 1.0, 0.0, 1.0, threshold=1.0, evidence={1: [turn]}),
         metric(RESPONSE, 0.93, 0.95, 0.91, threshold=0.8),
         *efficiency(),
         runs=3,
@@ -407,7 +383,7 @@ EVIL = (
 
 
 def hostile() -> RunReport:
-    turn = TurnEvidence(turn=0, score=0.0, user=EVIL, expected=EVIL, actual=EVIL[::-1], why=[EVIL, "missing: " + EVIL])
+    turn = turn_of(EVIL, EVIL, EVIL[::-1], EVIL, "missing: " + EVIL)
     step = StepReport(agent=EVIL, call=EVIL, responses=[EVIL], text=EVIL)
     actual = TurnReport(
         turn=0,
@@ -447,55 +423,27 @@ def hostile() -> RunReport:
 
 
 def wide() -> RunReport:
+    japanese = turn_of(
+        "寝室を二十一度にしてください 🛏️🌡️",
+        'set_temperature(room="寝室", celsius=21)',
+        'set_temperature(room="台所", celsius=21)',
+        'set_temperature: room is "台所", expected "寝室"',
+    )
+    chinese = turn_of(
+        "请打开卧室的灯",
+        "卧室的灯已经打开了。如果您还需要调节亮度,请告诉我想要的百分比。",
+        "厨房的灯已经关闭。🙇",
+        "missing words: 卧, 室, 打, 开",
+        score=0.25,
+        turn=2,
+    )
+    low = metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [japanese]})
+    lower = metric(RESPONSE, 0.25, threshold=0.8, evidence={0: [chinese]})
     return report(
         "failed",
         [
-            case(
-                "寝室の温度を上げる",
-                "failed",
-                metric(
-                    TRAJECTORY,
-                    0.0,
-                    threshold=1.0,
-                    evidence={
-                        0: [
-                            TurnEvidence(
-                                turn=0,
-                                score=0.0,
-                                user="寝室を二十一度にしてください 🛏️🌡️",
-                                expected='set_temperature(room="寝室", celsius=21)',
-                                actual='set_temperature(room="台所", celsius=21)',
-                                why=['set_temperature: room is "台所", expected "寝室"'],
-                            )
-                        ]
-                    },
-                ),
-                file="tests/日本語/家.test.json",
-                line=12,
-            ),
-            case(
-                "卧室灯-👩‍👩‍👧‍👦",
-                "failed",
-                metric(
-                    RESPONSE,
-                    0.25,
-                    threshold=0.8,
-                    evidence={
-                        0: [
-                            TurnEvidence(
-                                turn=2,
-                                score=0.25,
-                                user="请打开卧室的灯",
-                                expected="卧室的灯已经打开了。如果您还需要调节亮度,请告诉我想要的百分比。",
-                                actual="厨房的灯已经关闭。🙇",
-                                why=["missing words: 卧, 室, 打, 开"],
-                            )
-                        ]
-                    },
-                ),
-                file="tests/中文/家.test.json",
-                line=5,
-            ),
+            case("寝室の温度を上げる", "failed", low, file="tests/日本語/家.test.json", line=12),
+            case("卧室灯-👩‍👩‍👧‍👦", "failed", lower, file="tests/中文/家.test.json", line=5),
         ],
     )
 

@@ -44,25 +44,6 @@ def read(lines: list[str]) -> list[Command]:
     return [as_the_runner_reads(line) for line in lines]
 
 
-def test_annotations__stand_at_the_failing_case() -> None:
-    commands = read(annotation_commands(failed()))
-    assert [(item.name, item.properties["title"]) for item in commands] == [
-        ("error", "thermostat_in_bedroom failed"),
-        ("error", "two_devices failed"),
-        ("error", "garage_door crashed"),
-        ("warning", "turn-without-reference"),
-    ]
-    assert commands[0].properties["file"] == HOME
-    assert commands[0].properties["line"] == "48"
-    assert commands[0].message.splitlines()[0] == "tool_trajectory_avg_score 0.50, needs 1.00"
-    assert 'set_temperature: room is "kitchen", expected "bedroom" (call 2)' in commands[0].message
-    assert commands[3].properties["col"] == "9"
-
-
-def test_annotations__of_a_passed_run_are_none() -> None:
-    assert annotation_commands(SAMPLES["passed"]()) == []
-
-
 def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> None:
     commands = read(annotation_commands(SAMPLES["many"](), limit=10, more="summary.md"))
     assert len(commands) == 10
@@ -78,18 +59,6 @@ def test_annotations__exactly_the_limit_needs_no_last_one() -> None:
 def test_annotations__an_impossible_limit() -> None:
     with pytest.raises(ValueError, match="below 2"):
         annotation_commands(failed(), limit=1)
-
-
-def test_annotations__cases_not_run_share_one() -> None:
-    commands = read(annotation_commands(SAMPLES["inconclusive"]()))
-    assert [item.name for item in commands] == ["error", "error", "warning"]
-    assert commands[-1].properties == {"title": "3 cases did not run"}
-
-
-def test_annotations__of_invalid_files() -> None:
-    commands = read(annotation_commands(SAMPLES["invalid"]()))
-    assert [item.properties["title"] for item in commands] == ["unknown-metric", "no-agent", "unknown-part-key"]
-    assert "file" not in commands[1].properties
 
 
 @given(st.one_of(st.text(), st.sampled_from([EVIL, EVIL * 40, "%0A::error::", "a,b:c%,;]", "x" * 9_000])))
@@ -127,14 +96,6 @@ def test_stop_commands__refuses_a_token_that_occurs() -> None:
 def test_samples__hold_what_must_be_defused() -> None:
     assert re.search(r"^::error", EVIL, re.MULTILINE)
     assert "##[error]" in EVIL
-
-
-def test_annotations__a_cause_of_several_cases_is_one_at_the_changed_line() -> None:
-    run_report = SITUATIONS["one-cause"]().report
-    [command] = read(annotation_commands(run_report))
-    assert (command.properties["file"], command.properties["line"]) == ("home_automation/tools.py", "42")
-    assert command.properties["title"] == "9 cases: find_devices returns nothing"
-    assert "bedroom_lamp_off, fan_on" in command.message
 
 
 def test_annotations__a_cause_without_a_changed_line_is_at_its_example() -> None:

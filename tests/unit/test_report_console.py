@@ -49,16 +49,6 @@ def test_console__keeps_its_width_and_does_nothing(name: str, width: int) -> Non
     assert max(cell_len(line) for line in text.splitlines() if "\u200d" not in line) <= width
 
 
-def test_console__the_verdict_is_last_with_what_to_do_next() -> None:
-    lasts = {name: console(sample(), width=200, files=FILES).splitlines()[-1] for name, sample in SAMPLES.items()}
-    assert lasts["passed"] == "Passed: all 4 cases pass (12 s).   Page: out/report.html"
-    assert lasts["failed"] == (
-        "  Look: agent-eval show out thermostat_in_bedroom     If the new behaviour is right: agent-eval accept out"
-    )
-    assert lasts["inconclusive"] == "  Next: run it again."
-    assert lasts["invalid"].startswith("Invalid: 2 errors in the eval files or the configuration; nothing was run")
-
-
 def test_console__colour_only_when_asked_for() -> None:
     assert "\x1b[" not in console(failed())
     coloured = console(failed(), color=True)
@@ -151,34 +141,6 @@ def test_console__of_many_files_the_rest_is_counted() -> None:
     assert lines[10].split() == ["and", "21", "more", "files", "130", "passed"]
 
 
-def test_console__a_cause_is_said_once_with_one_example_beside_its_expectation() -> None:
-    text = console(SITUATIONS["one-cause"]().report, width=102, files=FILES)
-    assert text.count("now\n") == 1, "one example"
-    assert '✗ 9 cases: find_devices returned {"devices": []}' in text
-    assert "changed here: home_automation/tools.py:42-47 (find_devices)" in text
-    assert "  also: fan_on, list_a_room, 关灯, 消灯 and 4 more" in text
-    assert "all with one cause (12 s)." in text
-    assert text.splitlines()[-1] == (
-        "  Look: agent-eval show out bedroom_lamp_off     If the new behaviour is right: agent-eval accept out"
-    )
-    assert len(text.splitlines()) <= 28
-
-
-def test_console__what_no_cause_explains_is_shown_alone() -> None:
-    text = console(SITUATIONS["two-causes"]().report, width=100)
-    assert "✗ 1 case with no shared cause" in text
-    assert text.index("find_devices is not called; on main it is") < text.index("thermostat_in_bedroom")
-
-
-@pytest.mark.parametrize(("name", "lines"), [("fork-without-key", 14), ("provider-down", 14)])
-def test_console__an_inconclusive_run_says_cause_and_remedy_without_a_traceback(name: str, lines: int) -> None:
-    sample = SITUATIONS[name]().report
-    text = console(sample, width=100, files=FILES)
-    assert "Traceback" not in text and "--resume" not in text
-    assert "  Next: " in text
-    assert len(text.splitlines()) <= lines
-
-
 def test_console__a_run_that_can_be_resumed_says_how() -> None:
     run_report = SAMPLES["inconclusive"]()
     run_report.notices = [say("journal-kept", file="journal.jsonl")]
@@ -239,16 +201,6 @@ def test_console__notices_about_numbers_that_decide_nothing_are_for_verbose() ->
     brief, verbose = console(run_report), console(run_report, verbose=True)
     assert ("20 tapes" in brief, "pass@3" in brief, "12 calls" in brief) == (True, False, False)
     assert ("20 tapes" in verbose, "pass@3" in verbose, "12 calls" in verbose) == (True, True, True)
-
-
-def test_console__says_what_the_run_cost() -> None:
-    assert "  cost $0.042 (judges), on main $0.04\n" in console(SITUATIONS["unchanged"]().report)
-
-
-@pytest.mark.parametrize(("name", "step"), [("removed", "  Next: check that `evals/price.test.json`"), ("flaky", "")])
-def test_console__a_passing_run_says_what_to_do_only_if_there_is_something(name: str, step: str) -> None:
-    last = console(SITUATIONS[name]().report, width=200).splitlines()[-1]
-    assert last.startswith(step or "Does not block: no regressions")
 
 
 def test_console__a_path_is_never_on_two_lines() -> None:

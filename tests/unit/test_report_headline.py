@@ -156,25 +156,6 @@ def test_other_reasons__do_not_repeat_what_an_advisory_gate_would_say() -> None:
     assert other_reasons(run_report, grouping.base_comparison(run_report)) == []
 
 
-def test_headline__one_cause_of_all_regressions_is_named_without_values() -> None:
-    run_report = SITUATIONS["one-cause"]().report
-    base = grouping.base_comparison(run_report)
-
-    assert said(run_report) == "Blocks the merge: 9 regressions vs. main, one cause: find_devices returns nothing"
-    assert headline(run_report, base, brief=True) == "Blocks the merge: 9 regressions vs. main, all with one cause"
-    assert then(run_report) == (
-        "look at home_automation/tools.py:42-47 (find_devices), changed here. "
-        "If the new behaviour is right: `agent-eval accept`"
-    )
-
-
-def test_headline__causes_of_some_regressions_say_of_how_many() -> None:
-    assert said(SITUATIONS["two-causes"]().report) == (
-        "Blocks the merge: 7 regressions vs. main, 6 of them with two causes: find_devices returns nothing, and "
-        "find_devices is no longer called"
-    )
-
-
 def test_headline__a_case_that_never_ran_again_is_suspected_and_no_regression() -> None:
     """Where another case had decided, nothing was run again: one failure of one run is no regression."""
     head = but(wrong_room(), crash())
@@ -185,45 +166,6 @@ def test_headline__a_case_that_never_ran_again_is_suspected_and_no_regression() 
     assert said(run_report) == (
         "Blocks the merge: 1 regression vs. main (garage_door), 1 suspected regression (thermostat_in_bedroom)"
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "decision", "step"),
-    [
-        (
-            "removed",
-            "Does not block: all 6 cases pass, as on main, but 6 of main's 12 cases are gone",
-            "removed on purpose",
-        ),
-        (
-            "loosened",
-            "Does not block, since its looser rules are accepted: 6 of 12",
-            "remove the label",
-        ),
-        ("flaky", "Does not block: no regressions, 6 of 8 cases pass", "nothing. 2 cases failed in some runs"),
-        (
-            "fork-without-key",
-            "Can't tell yet, blocks until it can: the run has no model key",
-            "maintainer",
-        ),
-        (
-            "too-few-runs",
-            "Can't tell yet, blocks until it can: 1 suspected regression",
-            "compare the answers",
-        ),
-        (
-            "provider-down",
-            "Can't tell yet, blocks until it can: the model's",
-            "run the failed job again",
-        ),
-        ("import-error", "Blocks the merge: the agent can't be imported", "fix shop/tools.py:1"),
-        ("first-run", "Does not block: all 8 cases pass", "nothing"),
-    ],
-)
-def test_headline__says_whether_it_blocks_and_the_next_step_what_to_do(name: str, decision: str, step: str) -> None:
-    run_report = SITUATIONS[name]().report
-    assert said(run_report).startswith(decision)
-    assert step in then(run_report)
 
 
 def test_next_step__dependabot_needs_its_own_secret() -> None:

@@ -261,16 +261,6 @@ def test_case__recording_of_another_run_is_ignored_and_counted(tmp_path: Path) -
     assert "2 recordings belong to another run and are not shown." in page.index["header"]["notices"]
 
 
-def test_case__without_recordings_shows_the_excerpt(tmp_path: Path) -> None:
-    page = page_of(tmp_path, failed())
-
-    shown = next(item for item in page.cases.values() if item["id"].endswith("thermostat_in_bedroom"))
-    [run] = shown["runs"]
-    assert run["left_out"].startswith("Shortened")
-    assert run["turns"][1]["steps"][0]["parts"] == [{"code": 'get_temperature(room="bedroom")'}]
-    assert shown["expected"][1]["answer"] == [{"text": "The bedroom is set to 21 °C."}]
-
-
 def test_case__pictures_are_kept_only_if_small_and_not_svg(tmp_path: Path) -> None:
     of = case("picture", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))
     data = base64.b64encode(b"x" * 300).decode()
@@ -313,18 +303,6 @@ def test_case__edge_values_are_shown(tmp_path: Path) -> None:
     assert len(only["steps"][1]["value"]) <= 200_000
     assert page.column("scores") == [["nan"]]
     assert "</template>" not in page.html.replace("</template>\n", "")
-
-
-def test_invalid_run__has_problems_and_no_cases(tmp_path: Path) -> None:
-    page = page_of(tmp_path, SAMPLES["invalid"]())
-
-    assert page.index["header"]["verdict"] == "invalid"
-    assert page.index["blocks"] == 0
-    problem = page.index["header"]["problems"][1]
-    assert (problem["file"], problem["line"], problem["code"]) == (
-        *("tests/home_automation/test_config.json", 3, "unknown-metric"),
-    )
-    assert "tests/home_automation/test_config.json:3" in page.html
 
 
 def test_hostile_report__links_to_its_own_server_only(tmp_path: Path) -> None:
