@@ -11,6 +11,8 @@ Spoken: `POST /v1beta/models/MODEL:generateContent` and `:streamGenerateContent`
 under Vertex AI's paths, with the bearer token that `POST /token` gives to any service account; and for who starts it as
 a process `GET /stats` and `POST /reset`. Bodies are checked as Gemini checks them: what it would refuse is refused
 here, with its status and error body (https://ai.google.dev/api/generate-content).
+
+Vertex AI's evaluation service, which is asked in another way, is in evaluation.py.
 """
 
 from __future__ import annotations

@@ -98,6 +98,13 @@ def judged_reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refer
         yield running
 
 
+@pytest.fixture(scope="session")
+def vertex_reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
+    """The same with Google's SDK, which asks the service that the request names."""
+    with _worker("vertex_worker.py", tmp_path_factory) as running:
+        yield running
+
+
 @contextmanager
 def _worker(script: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
     log = tmp_path_factory.mktemp("adk") / "worker.log"

@@ -137,7 +137,29 @@ def test_plan__what_is_wrong_is_2(repository: Repository, wrong: str) -> None:
     done = repository.gate(*PLAN, *arguments, python=False)
 
     assert (done.code, "In all" in done.out) == (2, False)
-    assert {"file": "broken.test.json", "metric": "is not a supported model", "model": "nobody/x"}[wrong] in done.err
+    assert {"file": "broken.test.json", "metric": "can't judge it", "model": "nobody/x"}[wrong] in done.err
+
+
+def test_plan__the_evaluation_service_is_named_with_what_it_needs(repository: Repository) -> None:
+    judged(repository, samples=5)
+    config = {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}
+    (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    command = ("evals", "--agent", "recorded:answers.json")
+    place = {"GOOGLE_CLOUD_PROJECT": "a-project", "GOOGLE_CLOUD_LOCATION": "us-central1"}
+
+    message = repository.gate("validate", "--plan", *command, python=False, environment={**NO_KEYS, **place})
+    refused = repository.gate(
+        "run", *command, python=False, environment={**NO_KEYS, **place, "GOOGLE_CLOUD_PROJECT": ""}
+    )
+
+    assert message.code == 0, message.err
+    assert "vertex_ai_evaluation" in message.out and "application default credentials" in message.out
+    assert "No estimate of the cost of safety_v1" in message.out
+    assert "`vertex-eval` is Vertex AI's evaluation service, which bills each call." in message.out
+    assert refused.code == 2
+    said = " ".join(refused.out.split())
+    assert "GOOGLE_CLOUD_PROJECT is not set" in said
+    assert "safety_v1 of evals/some.evalset.json:good" in said
 
 
 def test_plan__a_scenario_costs_as_many_turns_as_it_may_have(repository: Repository) -> None:

@@ -642,6 +642,7 @@ BAD_CONFIGS = [
         "missing-field",
         criterion("rubric_based_tool_use_quality_v1", rubric_levels={"a": [{"score": 0}]}),
     ),
+    bad("unknown backend", "invalid-value", criterion("safety_v1", backend="openai")),
     bad("no tool name", "missing-field", {"criteria": {"trajectory_single_tool_use": 1}}, "tool_name"),
     bad(
         "unknown config keys are warnings",

@@ -76,7 +76,7 @@ def test_read_criteria__options_are_typed_and_complete() -> None:
         "response_match_score": base,
         "final_response_match_v2": {**base, "judge_model_options": JudgeModelOptions(num_samples=3)},
         "hallucinations_v1": {**base, "judge_model_options": judge, "evaluate_intermediate_nl_responses": False},
-        "safety_v1": {**base, "judge_model_options": judge},
+        "safety_v1": {**base, "judge_model_options": judge, "backend": "judge"},
         "per_turn_user_simulator_quality_v1": {**base, "judge_model_options": judge, "stop_signal": "</finished>"},
     }
     assert [criterion.threshold for criterion in config.criteria] == [1.0, 1.0, 0.5, 0.5, 1.0, 0.5]
@@ -110,6 +110,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "rubric_levels": {"a": [{"score": 0.0, "text": "no"}, {"score": 1.0, "text": "yes"}]},
     "evaluate_intermediate_nl_responses": True,
     "stop_signal": "bye",
+    "backend": "vertex",
 }
 
 

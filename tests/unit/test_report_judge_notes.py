@@ -12,7 +12,7 @@ from agent_eval.report.views._usage import bill, case_usage_report, saved_votes,
 from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport
 
 
-def test_backends__are_shown_for_the_metrics_that_adk_sends_to_vertex() -> None:
+def test_backends__are_shown_for_the_metrics_that_have_two() -> None:
     def judged_by(name: str, **details: str) -> MetricReport:
         judged = metric(name, 0.0, threshold=0.5)
         judged.runs[0].details = {"judge": {"model": "m"}, **details}
@@ -20,13 +20,14 @@ def test_backends__are_shown_for_the_metrics_that_adk_sends_to_vertex() -> None:
 
     assert backend_notes([case("a", "failed", judged_by("final_response_match_v2"))]) == []
     cases = [
-        case("a", "failed", judged_by("safety_v1", backend="judge")),
-        case("b", "failed", judged_by("multi_turn_task_success_v1", backend="judge")),
+        case("a", "failed", judged_by("safety_v1", backend="vertex")),
+        case("b", "failed", judged_by("multi_turn_task_success_v1", backend="vertex")),
         case("c", "failed", judged_by("response_evaluation_score", backend="judge")),
-        case("d", "failed", judged_by("safety_v1", backend="judge")),
+        case("d", "failed", judged_by("safety_v1", backend="vertex")),
     ]
     assert backend_notes(cases) == [
-        "safety_v1, multi_turn_task_success_v1, response_evaluation_score: judged by m, not by Vertex AI as in ADK",
+        "safety_v1, multi_turn_task_success_v1: judged by Vertex AI's evaluation service",
+        "response_evaluation_score: judged by m, not by Vertex AI as in ADK",
     ]
 
 

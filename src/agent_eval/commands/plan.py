@@ -142,7 +142,7 @@ def make_report(
     Returns:
         The plan, and all problems. A missing key is only a warning, because a plan needs none.
     """
-    from agent_eval.models import read_prices
+    from agent_eval.models import VERTEX_EVAL, read_prices
     from agent_eval.models.check import check_models, shared_keys
 
     problems = [*suite.problems, *choices.problems]
@@ -186,6 +186,8 @@ def make_report(
                 priced=endpoint.name.price_key in models.prices,
             )
         )
+    if VERTEX_EVAL in cost.models and models.replay is None:
+        report.notices.append(f"`{VERTEX_EVAL}` is Vertex AI's evaluation service, which bills each call.")
     if models.replay is not None and uses:
         report.notices.append("Every reply comes from the replay: no call is billed, and no key is needed.")
     if choices.runs_here:

@@ -139,6 +139,21 @@ def judge_of(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Opt
     return judge_options(config, default_model)
 
 
+def why_not(config: CriterionConfig) -> str | None:
+    """The reason why a criterion can't be scored with its options, as a clause; None if it can."""
+    judge = judge_of(config)
+    if judge is None:
+        return None
+    from agent_eval.models import VERTEX_EVAL
+    from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
+
+    if judge.model == VERTEX_EVAL and config.metric not in JUDGED_BY_SERVICE:
+        return (
+            f"`{config.metric}` names `{VERTEX_EVAL}` as its judge, and Vertex AI's evaluation service can't judge it"
+        )
+    return None
+
+
 def build(config: CriterionConfig, *, judge: Judge | None = None, function: str | None = None) -> Criterion:
     """Builds the scorer of a configured criterion.
 

@@ -1,10 +1,10 @@
 """Calls to language models: providers, budgets, cache, retries, prices.
 
-`check.py`, `pool.py` and `cache.py` are imported by those who call a model.
+`check.py`, `pool.py`, `cache.py` and `vertex_eval.py` are imported by those who call a model.
 """
 
 from agent_eval.models._limits import Health, Meter, Spent
-from agent_eval.models.names import parse_model
+from agent_eval.models.names import VERTEX_EVAL, parse_model
 from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelReply, ModelRequest, ModelUsage
 from agent_eval.models.settings import Budget, ModelSettings, ModelUse
 from agent_eval.models.usage import Ledger, Price, UsageEntry, price_of_agent, read_prices

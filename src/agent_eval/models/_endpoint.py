@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent_eval.models.names import PROVIDERS, ModelName, Provider, parse_model
+from agent_eval.models.names import EVALUATION, PROVIDERS, ModelName, Provider, parse_model
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings
 
 KEY_INPUT = "judge-api-key"
+_LOCATION = "GOOGLE_CLOUD_LOCATION"
 _ADC_FILE = "gcloud/application_default_credentials.json"
 
 
@@ -37,11 +39,13 @@ class Endpoint:
     """File of Google's application default credentials, if any."""
     api_version: str | None = None
     """Azure's API version, for its dated API."""
+    storage_url: str | None = None
+    """URL of a Cloud Storage emulator, for the evaluation service's definitions; None: Cloud Storage itself."""
 
     @property
     def verified_by_opening(self) -> bool:
         """Whether opening the client verifies the credentials, because it has to obtain them."""
-        return self.api_key is None and self.provider.protocol == "gemini"
+        return self.api_key is None and self.provider.protocol in {"gemini", "vertex-eval"}
 
     @property
     def identity(self) -> str:
@@ -88,7 +92,8 @@ def key_owner(settings: ModelSettings, models: Iterable[str], environ: Mapping[s
         return None
     if settings.judge_model is not None:
         return provider_of(parse_model(settings.judge_model), environ).name
-    providers = sorted({provider_of(parse_model(model), environ).name for model in models})
+    # The evaluation service takes no key.
+    providers = sorted({provider_of(parse_model(model), environ).name for model in models} - {EVALUATION.name})
     if len(providers) > 1:
         raise ValueError(
             f"`{KEY_INPUT}` is ambiguous, since {', '.join(providers)} are in use: set `judge-model` to select the "
@@ -115,6 +120,8 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     except ValueError as error:
         raise ModelFailure("invalid-request", f"{error}.") from error
     provider = provider_of(name, environ)
+    if provider is EVALUATION:
+        return _evaluation(name, _base_url(provider, ModelSettings(), environ), environ)
     explicit = settings if provider.name == owner else ModelSettings()
     if provider.protocol != "gemini" and importlib.util.find_spec("openai") is None:
         raise ModelFailure(
@@ -177,6 +184,14 @@ def _vertex(
             credential=_key_source(explicit, variable) or "",
             key_variable=None if explicit.api_key else variable,
         )
+    endpoint = _with_machine_credentials(name, provider, base_url, environ)
+    return replace(endpoint, project=project, location=location)
+
+
+def _with_machine_credentials(
+    name: ModelName, provider: Provider, base_url: str | None, environ: Mapping[str, str]
+) -> Endpoint:
+    """An endpoint with Google's application default credentials, without a project."""
     file = _credentials_file(environ)
     return Endpoint(
         name=name,
@@ -185,9 +200,35 @@ def _vertex(
         api_key=None,
         credential=f"application default credentials ({'a file' if file else 'the machine'})",
         key_variable="GOOGLE_APPLICATION_CREDENTIALS" if environ.get("GOOGLE_APPLICATION_CREDENTIALS") else None,
-        project=project,
-        location=location,
         credentials_file=file,
+    )
+
+
+def _evaluation(name: ModelName, base_url: str | None, environ: Mapping[str, str]) -> Endpoint:
+    """Resolves the evaluation service as ADK does: application default credentials, project and location by variable.
+
+    ADK's client reads GOOGLE_API_KEY too, but uses application default credentials anyway (google-cloud-aiplatform
+    2.7.0, measured).
+    """
+    values = {variable: environ.get(variable, "").strip() for variable in ("GOOGLE_CLOUD_PROJECT", _LOCATION)}
+    missing = [variable for variable, value in values.items() if not value]
+    if missing:
+        raise ModelFailure(
+            "no-credentials",
+            "Vertex AI's evaluation service needs a project and a location: "
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set.",
+            "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with google-github-actions/auth before this step; or "
+            'remove `"backend": "vertex"` from the criterion to use your judge model instead.',
+        )
+    for variable, value in values.items():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*" if variable != _LOCATION else r"[a-z0-9-]+", value):
+            raise ModelFailure("invalid-request", f"{variable} is {value!r}, which is not a valid name.")
+    storage = environ.get("STORAGE_EMULATOR_HOST", "").strip().rstrip("/")
+    return replace(
+        _with_machine_credentials(name, EVALUATION, base_url, environ),
+        project=values["GOOGLE_CLOUD_PROJECT"],
+        location=values[_LOCATION],
+        storage_url=storage if storage.startswith(("http://", "https://")) else None,
     )
 
 

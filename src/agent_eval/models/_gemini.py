@@ -205,6 +205,7 @@ def google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 
+    only = endpoint.provider.protocol == "vertex-eval"
     try:
         # It reads the process's environment and the metadata server. No other source works for every kind of
         # credentials.
@@ -213,7 +214,8 @@ def google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
         raise ModelFailure(
             "no-credentials",
             f"`{endpoint.name.written}` is called through Vertex AI, and credentials are missing: {error_text(error)}",
-            "Use google-github-actions/auth before this step, or give an API key as `judge-api-key`.",
+            "Use google-github-actions/auth before this step"
+            + ("." if only else ", or give an API key as `judge-api-key`."),
         ) from error
     if not (endpoint.project or project):
         raise ModelFailure(

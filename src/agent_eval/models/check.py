@@ -15,6 +15,7 @@ from agent_eval.models.names import parse_model
 from agent_eval.models.pool import no_price, price_of
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings, ModelUse
+from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 NO_KEY = "judge-credentials-missing"
 """Code of the problem that credentials of a model are missing."""
@@ -55,6 +56,15 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
             protocol = provider_of(parse_model(use.model), environ).protocol
         except ValueError as error:
             findings.add(Problem(code="judge-model-unknown", message=f"{error}."), use)
+            continue
+        if protocol == "vertex-eval" and use.purpose not in JUDGED_BY_SERVICE:
+            findings.add(
+                Problem(
+                    code="judge-model-unknown",
+                    message=f"`{use.model}` supports no other criteria than {', '.join(JUDGED_BY_SERVICE)}.",
+                ),
+                use,
+            )
             continue
         for finding in _config_findings(use, protocol):
             findings.add(finding, use)

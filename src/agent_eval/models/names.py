@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Protocol = Literal["gemini", "openai", "azure"]
+VERTEX_EVAL = "vertex-eval"
+"""The model name of Vertex AI's evaluation service, which scores a few metrics and is no general model
+(vertex_eval.py)."""
+
+Protocol = Literal["gemini", "openai", "azure", "vertex-eval"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +114,14 @@ PROVIDERS: Mapping[str, Provider] = {
 """By the prefix of the model name. Sources: docs.litellm.ai/docs/providers for variables and prefixes, the providers'
 documentation for URLs."""
 
+EVALUATION = Provider(
+    name="vertex_ai_evaluation",
+    protocol="vertex-eval",
+    base_url_variables=("GOOGLE_VERTEX_BASE_URL",),
+    needs_key=False,
+)
+"""Not in PROVIDERS: it has no models."""
+
 _OTHER_SPELLINGS = {"ollama_chat": "ollama", "vertex_ai_beta": "vertex_ai", "azure_ai": "azure", "vllm": "hosted_vllm"}
 
 _VERTEX_PATH = re.compile(
@@ -138,7 +150,7 @@ class ModelName:
     def price_key(self) -> str:
         """The key in the price table: the bare name of Google's and OpenAI's models, else `provider/model`."""
         bare = self.model.rpartition("/")[2]
-        if self.provider is None or self.provider.name in {"gemini", "vertex_ai", "openai"}:
+        if self.provider is None or self.provider.name in {"gemini", "vertex_ai", "openai", EVALUATION.name}:
             return bare
         return f"{self.provider.name}/{self.model}"
 
@@ -150,6 +162,8 @@ def parse_model(name: str) -> ModelName:
         ValueError: No supported provider; the message lists the supported forms.
     """
     text = name.strip()
+    if text == VERTEX_EVAL:
+        return ModelName(written=name, provider=EVALUATION, model=text)
     if match := _VERTEX_PATH.fullmatch(text):
         if match["publisher"] not in {None, "google"}:
             raise ValueError(f"`{name}`: on Vertex AI only Google's own models are supported")

@@ -223,13 +223,21 @@ async def open_models(
 
 
 def price_of(endpoint: Endpoint, settings: ModelSettings) -> Price | None:
-    """Returns the price of a model's tokens; None if it is unknown."""
+    """Returns the price of a model's tokens; None if it is unknown or the model reports no tokens."""
+    if endpoint.provider.protocol == "vertex-eval":
+        return None
     return settings.prices.get(endpoint.name.price_key)
 
 
 def no_price(endpoint: Endpoint) -> ModelFailure:
     """Returns the failure for a cost limit on a model without a price."""
     key = endpoint.name.price_key
+    if endpoint.provider.protocol == "vertex-eval":
+        return ModelFailure(
+            "budget",
+            "`max-cost` is set, but Vertex AI's evaluation service reports no usage.",
+            "Use `max-judge-calls`.",
+        )
     return ModelFailure(
         "budget",
         f"`max-cost` is set, but there is no price for `{key}`.",
@@ -261,6 +269,10 @@ def _client_of(endpoint: Endpoint, connections: int) -> Client:
         from agent_eval.models._gemini import open_gemini
 
         return open_gemini(endpoint, connections=connections)
+    if endpoint.provider.protocol == "vertex-eval":
+        from agent_eval.models.vertex_eval import open_vertex_eval
+
+        return open_vertex_eval(endpoint, connections=connections)
     from agent_eval.models._openai_chat import open_openai
 
     return open_openai(endpoint, connections=connections)

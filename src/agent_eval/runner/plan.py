@@ -22,6 +22,7 @@ from agent_eval.criteria import (
     judge_of,
     supported,
     unlabelled,
+    why_not,
 )
 from agent_eval.evalset.checks import lacks_rubrics
 from agent_eval.evalset.models import (
@@ -254,11 +255,12 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
         if criterion.metric not in METRICS:
             problems += _package_problem(criterion, config)
             continue
-        if not supported(criterion.metric, judged=judge is not None):
+        reason = why_not(criterion)
+        if reason or not supported(criterion.metric, judged=judge is not None):
             problems.append(
                 Problem(
                     code="metric-unsupported",
-                    message=f"This version has no scorer for `{criterion.metric}`.",
+                    message=f"{reason or f'This version has no scorer for `{criterion.metric}`'}.",
                     hint="Remove it from `criteria`, or move these cases to their own directory and exclude it "
                     f"({docs_page('criteria')} lists the supported metrics).",
                     file=config,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.core.problem import Problem
+from agent_eval.criteria import why_not
 from agent_eval.criteria.judged import verdict_scale
 from agent_eval.evalset.models import CRITERION_MODELS, JUDGED_METRICS, METRICS, CriterionConfig
 from agent_eval.evalset.parse import criterion as criterion_config
@@ -115,6 +116,9 @@ def choose_target(requested: str, config: Path | None, root: Path) -> tuple[Targ
         binary = set(verdict_scale(metric).values()) == {0.0, 1.0}
         high = METRICS[metric].high
         target, problems = TargetCriterion(config=_defaults(metric, high), threshold=high if binary else None), []
+    if target is not None and (reason := why_not(target.config)) is not None:
+        problems = [*problems, _error("metric-unsupported", f"{reason[:1].upper()}{reason[1:]}.", file=target.source)]
+        target = None
     return target, problems
 
 

@@ -12,11 +12,13 @@ from agent_eval.criteria.base import Criterion, check_complete
 from agent_eval.criteria.judged._hallucinations import Hallucinations
 from agent_eval.criteria.judged._rubric_criteria import TRAJECTORY, RubricCriterion
 from agent_eval.criteria.judged._simulator import SimulatorQuality
+from agent_eval.criteria.judged._vertex import VertexQuality
 from agent_eval.criteria.judged.final_response import FinalResponseMatch
 from agent_eval.criteria.judged.judge import Judge, needed
 from agent_eval.criteria.judged.quality import JUDGE_SPECS, Quality
 from agent_eval.criteria.judged.rubrics import Weights
 from agent_eval.evalset.models import JUDGED_METRICS, METRICS, CriterionConfig, Family
+from agent_eval.models import VERTEX_EVAL
 
 
 def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
@@ -60,7 +62,9 @@ def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
 
 
 def _quality(config: CriterionConfig, judge: Judge) -> Criterion:
-    return Quality(name=config.metric, threshold=config.threshold, judge=judge, options=judge.options(config))
+    options = judge.options(config)
+    scorer = VertexQuality if options.model == VERTEX_EVAL else Quality
+    return scorer(name=config.metric, threshold=config.threshold, judge=judge, options=options)
 
 
 _SCORERS: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agent_eval.core.prompt_fence import Draft, Render, fenced
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Vote
 from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, JudgeModelOptions
-from agent_eval.models import FailureKind, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.models import VERTEX_EVAL, FailureKind, Model, ModelFailure, ModelReply, ModelRequest
 
 CODES: Mapping[FailureKind, str] = {
     "unavailable": "judge-unavailable",
@@ -54,10 +54,15 @@ class Options:
 def judge_options(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Options:
     """The options of a configured criterion. Its own `judge_model` takes precedence over the default.
 
-    `parallelism_limit` is ignored, since concurrency is limited for the whole run.
+    `parallelism_limit` is ignored, since concurrency is limited for the whole run. With `"backend": "vertex"` Vertex
+    AI's evaluation service is asked once, because it votes by itself.
     """
+    if config.options.get("backend") == "vertex":
+        return Options(model=VERTEX_EVAL, samples=1)
     options = config.options.get("judge_model_options") or JudgeModelOptions()
     model = options.judge_model if "judge_model" in options.model_fields_set else default_model
+    if model == VERTEX_EVAL:
+        return Options(model=VERTEX_EVAL, samples=1)
     return Options(model=model, samples=options.num_samples, config=options.judge_model_config or {})
 
 

@@ -1,7 +1,9 @@
 """The five metrics that ADK sends to Vertex AI's evaluation service, judged here by the configured judge.
 
-Vertex AI's prompts and rubrics are not public, so its scores are not comparable with ours. The aggregation is the same:
-the single-turn metrics are means over turns, the others judge the conversation once.
+With `"backend": "vertex"` the service judges them (_vertex.py).
+
+Vertex AI's prompts and rubrics are not public, so the scores of the two backends are not comparable. The aggregation
+is the same: the single-turn metrics are means over turns, the others judge the conversation once.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from agent_eval.evalset.models.criterion_options import (
     PartialTrajectoryCriterion,
     ResponseSimilarityCriterion,
     RubricsBasedCriterion,
+    ServiceBackedCriterion,
     SingleToolUseCriterion,
     ToolTrajectoryCriterion,
     TrajectoryShareCriterion,
@@ -133,9 +134,9 @@ METRICS: dict[str, MetricSpec] = {
             needs_tool_calls=True,
         ),
         MetricSpec(
-            "response_evaluation_score", Family.JUDGE, LlmAsAJudgeCriterion, low=1.0, high=5.0, needs_reference=True
+            "response_evaluation_score", Family.JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
         ),
-        MetricSpec("safety_v1", Family.JUDGE, LlmAsAJudgeCriterion),
+        MetricSpec("safety_v1", Family.JUDGE, ServiceBackedCriterion),
         MetricSpec(
             "final_response_match_v2",
             Family.JUDGE,
@@ -172,17 +173,17 @@ METRICS: dict[str, MetricSpec] = {
         MetricSpec(
             "per_turn_user_simulator_quality_v1", Family.JUDGE, LlmBackedUserSimulatorCriterion, needs_scenario=True
         ),
-        MetricSpec("multi_turn_task_success_v1", Family.JUDGE, LlmAsAJudgeCriterion),
+        MetricSpec("multi_turn_task_success_v1", Family.JUDGE, ServiceBackedCriterion),
         MetricSpec(
             "multi_turn_trajectory_quality_v1",
             Family.JUDGE,
-            LlmAsAJudgeCriterion,
+            ServiceBackedCriterion,
             needs_tool_calls=True,
         ),
         MetricSpec(
             "multi_turn_tool_use_quality_v1",
             Family.JUDGE,
-            LlmAsAJudgeCriterion,
+            ServiceBackedCriterion,
             needs_tool_calls=True,
         ),
         MetricSpec(

@@ -209,3 +209,10 @@ class LlmBackedUserSimulatorCriterion(LlmAsAJudgeCriterion):
 
     stop_signal: str = "</finished>"
     """The text with which the simulated user ends the conversation."""
+
+
+class ServiceBackedCriterion(LlmAsAJudgeCriterion):
+    """Judged by a judge model, or by Vertex AI's evaluation service as in ADK."""
+
+    backend: Literal["judge", "vertex"] = "judge"
+    """`judge` or `vertex`. Not in ADK, which always uses Vertex AI."""

@@ -10,16 +10,17 @@ from agent_eval.results import CaseReport
 
 def backend_notes(cases: Iterable[CaseReport]) -> list[str]:
     """A line for each judge of metrics for which ADK uses Vertex AI: the scores of the two differ."""
-    metrics_by_judge: dict[str, dict[str, None]] = {}
+    metrics_by_judge: dict[tuple[str, str], dict[str, None]] = {}
     for case in cases:
         for metric in case.metrics:
             for run in metric.runs:
-                if run.details.get("backend") == "judge":
+                if (backend := run.details.get("backend")) in {"judge", "vertex"}:
                     model = str(run.details.get("judge", {}).get("model", "a judge"))
-                    metrics_by_judge.setdefault(model, {})[metric.name] = None
+                    metrics_by_judge.setdefault((backend, model), {})[metric.name] = None
     return [
-        f"{', '.join(metrics)}: judged by {model}, not by Vertex AI as in ADK"
-        for model, metrics in metrics_by_judge.items()
+        f"{', '.join(metrics)}: judged by "
+        + ("Vertex AI's evaluation service" if backend == "vertex" else f"{model}, not by Vertex AI as in ADK")
+        for (backend, model), metrics in metrics_by_judge.items()
     ]
 
 
