@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "files": {
         "edit": "change one eval case",
-        "migrate": "convert eval files in older formats, sessions and traces",
+        "migrate": "convert eval files in older formats",
         "tapes": "list recorded tool answers; remove unused ones",
     },
     "more": {

@@ -110,33 +110,6 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     assert [(use.replayed, use.live) for use in uses if use] == [(1, 0), (0, 1)]
 
 
-def test_record_again__new_answers_and_everything_else_is_kept(repository: Repository) -> None:
-    file = repository.root / "evals" / "dice.evalset.json"
-    file.parent.mkdir()
-    written = """{
-\t"eval_set_id": "dice", "name": "kept",
-\t"eval_cases": [
-\t\t{"evalId": "old", "note": "kept", "conversation": [
-\t\t\t{"userContent": {"parts": [{"text": "roll"}]}, "finalResponse": {"parts": [{"text": "It is 7."}]}, "rubrics": []}
-\t\t]},
-\t\t{"evalId": "other", "conversation": [{"userContent": {"parts": [{"text": "roll"}]}}]}
-\t]
-}"""
-    file.write_bytes(written.replace("\n", "\r\n").encode())
-    done = ask(repository, "evals/dice.evalset.json:old", "--again", "--runs", "2")
-    assert done.code == 0, done.out + done.err
-    assert "Replaced 1 case in evals/dice.evalset.json: `old`" in done.out
-    text = file.read_bytes().decode()
-    old, other = written.replace("\n", "\r\n").split('"It is 7."')
-    assert text.startswith(old.split('"finalResponse"')[0])
-    assert text.endswith(other[other.index(', "rubrics"') :].split("]}")[-1]) and "\n" not in text.replace("\r\n", "")
-    first, second = cases(file)
-    assert (first["note"], first["conversation"][0]["rubrics"]) == ("kept", [])
-    assert first["conversation"][0]["finalResponse"] == {"role": "model", "parts": [{"text": "It is 8."}]}
-    assert first["conversation"][0]["intermediateData"]["toolUses"][0]["name"] == "roll_die"
-    assert second == {"evalId": "other", "conversation": [{"userContent": {"parts": [{"text": "roll"}]}}]}
-
-
 def test_record_messages__file_standard_input_and_dry_run(repository: Repository) -> None:
     (repository.root / "lines.txt").write_text("roll\n\ncount\n", "utf-8")
     done = ask(repository, "dice.test.json", "--messages", "lines.txt", "--dry-run", "--expect", "none")
@@ -183,8 +156,14 @@ def test_record_say__a_failing_agent_and_what_is_refused(repository: Repository)
         ("a.test.json", "--say", "x"): "[record-file] `a.test.json` has a case already",
         ("a.evalset.json:a", "--say", "x"): "[record-id] `a.evalset.json` has a case `a` already",
         ("a.evalset.json:b", "--replace", "--say", "x"): "[record-id] `a.evalset.json` has no case `b`",
-        ("a.evalset.json", "--again"): "[record-id] Which case of `a.evalset.json` is meant?",
-        ("a.evalset.json:b", "--say", "x", "--again"): "[record-source] --say and --again exclude each other",
+        ("a.evalset.json", "--replace", "--say", "x"): "[record-id] Which case of `a.evalset.json` is meant?",
+        (
+            "a.evalset.json:b",
+            "--say",
+            "x",
+            "--messages",
+            "-",
+        ): "--say and --messages exclude each other",
         ("a.evalset.json:b", "--say", " "): "[record-input] --say has an empty text",
         ("b.evalset.json", "--say", "x", "--state", "[]"): "[record-input] --state is not a JSON object",
         ("b.evalset.json", "--messages", "none.txt"): "[record-input] The messages in `none.txt` can't be read",

@@ -1,4 +1,4 @@
-"""Real sessions and traces of google-adk become eval cases that score 1.0; so do the commands of docs/authoring.md."""
+"""Real sessions and traces of google-adk become eval cases that score 1.0."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from source_samples import veadk_trace
 
 from agent_eval.core.invocation import adk_value
 from agent_eval_workbench.sources.cases import eval_cases
-from agent_eval_workbench.sources.reading import Request, read_source
+from agent_eval_workbench.sources.reading import read_source
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sources_worker.py")
@@ -88,12 +88,9 @@ def test_sessions__become_the_invocations_of_adks_own_conversion(tmp_path: Path)
     for path, theirs in zip(paths, json.loads(done.stdout.splitlines()[-1]), strict=True):
         database = next(name for name in ("session.db", "database.db") if (path.parent / name).exists())
         session_id = path.name.removesuffix(".session.json")
-        for source in (
-            read_source(path, "s"),
-            read_source(path.parent / database, "d", Request(sessions=(session_id,))),
-        ):
+        for source in (read_source(path, "s"), read_source(path.parent / database, "d")):
             assert source is not None
-            [conversation] = source.conversations
+            [conversation] = [item for item in source.conversations if item.session_id == session_id]
             ours = [adk_value(turn) for turn in conversation.turns]
             assert len(ours) == len(theirs)
             for mine, other in zip(ours, theirs, strict=True):
@@ -118,10 +115,7 @@ def agent_eval(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
-    commands = [line.split("#")[0].split() for line in re.findall(r"^agent-eval migrate .*$", page, re.MULTILINE)]
-    assert len(commands) >= 7
+def test_record__of_every_source_and_the_agent_passes_its_own_sessions(tmp_path: Path) -> None:
     agent = tmp_path / "agents" / "home"
     shutil.copytree(ROOT / "examples" / "home_automation", agent, ignore=shutil.ignore_patterns("evals", "__pycache__"))
     produce(tmp_path, **CAPTURE)
@@ -129,17 +123,16 @@ def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path
     shutil.copy(tmp_path / "session.db", agent / ".adk")
     (tmp_path / "veadk_trace.json").write_text(json.dumps(veadk_trace({"s": [("Hi", "Hello.")]})), encoding="utf-8")
     shutil.copy(ROOT / "tests" / "data" / "adk_web" / "home.evalset_result.json", tmp_path)
-    for _, *arguments in reversed(commands):
-        (tmp_path / arguments[2]).unlink(missing_ok=True)
-        result = agent_eval(*arguments, cwd=tmp_path)
-        assert (result.returncode, result.stderr) == (0, ""), f"{arguments}: {result.stdout}"
-        assert f"Wrote {arguments[2]}" in result.stdout
-    again = agent_eval(*commands[0][1:], cwd=tmp_path)
-    assert (again.returncode, "file-exists" in again.stdout) == (2, True)
-
+    (tmp_path / "evals").mkdir()
     (tmp_path / "evals" / "test_config.json").write_text(
         json.dumps({"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}}), encoding="utf-8"
     )
+    sources = ("agents/home", "session.db", "s-lamps.session.json", "otlp.json", "spans.db", "veadk_trace.json")
+    for number, source in enumerate((*sources, "home.evalset_result.json")):
+        file = f"evals/{number or 'home'}.evalset.json"
+        result = agent_eval("record", file, "--from", source, "--session", "all", cwd=tmp_path)
+        assert result.returncode == 0, f"{source}: {result.stdout}{result.stderr}"
+        assert re.search(rf"Added \d cases? in {file}", result.stdout)
     python = shlex.join(host_forks.command(adk_python()))
     for name in (str(agent), "recorded:evals/home.evalset.json"):
         options = ("--agent", name, "--agent-python", python)

@@ -58,7 +58,7 @@ def test_veadk__its_eval_set_and_its_trace_pass_on_its_agent(tmp_path: Path) -> 
 
         saved = json.loads(run(str(python), str(HERE / "veadk_worker.py")).splitlines()[-1])
         shutil.move(saved["eval_set"], evals / "recorded.evalset.json")
-        run(*GATE, "migrate", saved["trace"], "evals/trace.evalset.json")
+        run(*GATE, "record", "evals/trace.evalset.json", "--from", saved["trace"])
         run(*GATE, "run", "evals", "--agent", "home", "--agent-python", str(python), timeout=600)
 
     results = json.loads((root / "agent-eval-results/results.json").read_text("utf-8"))

@@ -18,7 +18,7 @@ from agent_eval.core.invocation import (
 from agent_eval.evalset.models import EvalCase
 from agent_eval.evalset.parse.config import default_config
 from agent_eval_workbench.recording.live import Take
-from agent_eval_workbench.recording.new_cases import most_typical_take, personal_data, without_calls
+from agent_eval_workbench.recording.new_cases import most_typical_take, personal_data
 from agent_eval_workbench.recording.target import split_name
 from agent_eval_workbench.sources.cases import CaseForm, expected_turn
 
@@ -87,14 +87,6 @@ def events(turn_calls: int) -> Invocation:
         final_response=model_message("bye"),
         intermediate_data=InvocationEvents(invocation_events=listed),
     )
-
-
-@given(st.integers(0, 5), st.sets(st.integers(0, 6)))
-def test_without_calls__drops_calls_and_their_responses(count: int, dropped: set[int]) -> None:
-    changed = without_calls(events(count), dropped)
-    kept = [f"f{number}" for number in range(count) if number not in dropped]
-    assert [call.name for call in tool_calls(changed.intermediate_data)] == kept
-    assert [response.name for response in tool_responses(changed.intermediate_data)] == kept
 
 
 @pytest.mark.parametrize("form", ["flat", "events"])

@@ -11,13 +11,13 @@ from source_samples import ANSWERED, ASKED, session, session_database, turn
 from test_sources_sessions import texts
 
 from agent_eval_workbench.sources.cases import eval_cases
-from agent_eval_workbench.sources.reading import Request, Source, read_source
+from agent_eval_workbench.sources.reading import Source, read_source
 
 EXPECTED = [(ASKED, ANSWERED, ["set_lamp"])]
 
 
-def read(path: Path, request: Request = Request()) -> Source:  # noqa: B008 - frozen
-    source = read_source(path, path.name, request)
+def read(path: Path, state_scopes: tuple[str, ...] = ()) -> Source:
+    source = read_source(path, path.name, state_scopes)
     assert source is not None
     return source
 
@@ -33,9 +33,8 @@ def test_database__has_a_case_for_each_session(tmp_path: Path) -> None:
     assert [texts(case) for case in cases] == [EXPECTED, [("And now?", ANSWERED, ["set_lamp"])]]
     assert [case.session_input.state for case in cases if case.session_input] == [{"room": "attic"}] * 2
     assert source.problems[0].file == "home/.adk/session.db"
-    with_user = read(agent, Request(sessions=("s-2",), state_scopes=("user",)))
-    assert with_user.conversations[0].state == {"room": "attic", "user:tier": "gold"}
-    assert with_user.problems == ()
+    with_user = read(agent, ("user",))
+    assert with_user.conversations[1].state == {"room": "attic", "user:tier": "gold"}
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["session.db"]
 

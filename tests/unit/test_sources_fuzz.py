@@ -15,9 +15,12 @@ from agent_eval.agents.recorded import check_recording
 from agent_eval.baseline.adk_results import read_adk_results
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.core.problem import has_error
+from agent_eval.evalset.json import eval_set_text, write_text
 from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.models import EvalSet
 from agent_eval.results import RunReport
-from agent_eval_workbench.commands.migrate import migrate
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.reading import read_source
 
 SOURCES = {
     "session.json": json.dumps(session([*turn("e-1"), *turn("e-2")])),
@@ -30,7 +33,7 @@ EMPTY = RunReport(tool_version="1", verdict="passed", started_at=0, duration=0, 
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_migrate__mutated_sources(name: str, tmp_path: Path) -> None:
+def test_sources__mutated_files(name: str, tmp_path: Path) -> None:
     chance = random.Random(f"{SEED} {name}")
     old, new = tmp_path / name, tmp_path / "new" / "n.evalset.json"
     for number in range(INPUTS // 2):
@@ -45,9 +48,13 @@ def test_migrate__mutated_sources(name: str, tmp_path: Path) -> None:
 
 
 def check(old: Path, new: Path, which: str) -> None:
-    problems = migrate(old, new)
-    assert has_error(problems) != new.exists(), which
-    if new.exists():
+    source = read_source(old, old.as_posix())
+    if source is None:
+        return
+    cases, problems = eval_cases(source.conversations)
+    problems = [*source.problems, *problems]
+    if cases and not has_error(problems):
+        write_text(new, eval_set_text(EvalSet(eval_set_id="n", eval_cases=cases)))
         codes = {problem.code for problem in load_suite(new.parent).errors}
         assert codes <= {"needs-reference"}, which  # An answer without text, scored by ADK's default criteria.
         new.unlink()
@@ -55,7 +62,7 @@ def check(old: Path, new: Path, which: str) -> None:
         assert problem.file, which
 
 
-def test_migrate__mutated_databases(tmp_path: Path) -> None:
+def test_sources__mutated_databases(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     path = session_database(tmp_path / "s.db", [session(), session(id="s-2")])
     data = path.read_bytes()

@@ -73,20 +73,9 @@ def _migrate(parser: argparse.ArgumentParser) -> None:
         "old",
         type=Path,
         metavar="OLD",
-        help="a legacy eval file, a file of scenarios, a session or a result of ADK, a trace (OTLP, VeADK), or the "
-        "directory of an agent with sessions in .adk/session.db",
+        help="a legacy eval file, a file of scenarios, or an eval file with comments",
     )
     parser.add_argument("new", type=Path, metavar="NEW", help="the eval set to write")
-    parser.add_argument(
-        "--session", action="append", default=[], metavar="ID", help="only this session of OLD; repeatable"
-    )
-    parser.add_argument(
-        "--state-scopes",
-        type=_scopes,
-        default=(),
-        metavar="LIST",
-        help="also write state of these scopes to the cases: `app`, `user`, or `app,user`",
-    )
     parser.add_argument(
         "--initial-session",
         type=Path,
@@ -105,7 +94,7 @@ def _init(parser: argparse.ArgumentParser) -> None:
 
 
 def _record(parser: argparse.ArgumentParser) -> None:
-    add_record(parser, _scopes)
+    add_record(parser)
     add_settings(parser, [setting for setting in SETTINGS if setting.input in _RECORDING], paths=False)
 
 
@@ -231,13 +220,8 @@ EXPECTATIONS = ("calls", "final", "responses", "intermediate")
 MOST_RUNS = 20
 
 
-def add_record(parser: argparse.ArgumentParser, scopes: Callable[[str], tuple[str, ...]]) -> None:
-    """Adds the arguments.
-
-    Args:
-        parser: The parser of the command.
-        scopes: Parses `--state-scopes`.
-    """
+def add_record(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `agent-eval record`."""
     parser.add_argument(
         "target",
         nargs="?",
@@ -245,13 +229,11 @@ def add_record(parser: argparse.ArgumentParser, scopes: Callable[[str], tuple[st
         help="the eval set (.evalset.json or .test.json) to make or to add to, and the id of the case. Default id: the "
         "words of the first message",
     )
-    _add_sources(
-        parser.add_argument_group("where the conversation comes from (default: a chat in the terminal)"), scopes
-    )
+    _add_sources(parser.add_argument_group("where the conversation comes from (default: a chat in the terminal)"))
     _add_case(parser.add_argument_group("the case"))
 
 
-def _add_sources(group: argparse._ArgumentGroup, scopes: Callable[[str], tuple[str, ...]]) -> None:
+def _add_sources(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--say", action="append", metavar="TEXT", help="ask the agent this; repeatable, a turn each")
     group.add_argument(
         "--messages",
@@ -266,16 +248,13 @@ def _add_sources(group: argparse._ArgumentGroup, scopes: Callable[[str], tuple[s
         help="something recorded: a session of ADK, a database, an agent's directory with .adk/session.db, a trace, a "
         "result of ADK, the output directory of a run or its recordings.jsonl.gz",
     )
-    group.add_argument(
-        "--again", action="store_true", help="ask the messages of FILE:EVAL_ID again, and expect the new answers"
-    )
     group.add_argument("--session", metavar="ID", help="with --from: the id of a session, `latest`, or `all`")
     group.add_argument("--case", metavar="CASE", help="with --from: only this eval id, FILE:EVAL_ID, or glob of ids")
     group.add_argument("--run", type=int, metavar="N", help="with --from: only this run of a case")
     group.add_argument("--list", action="store_true", help="with --from: show the conversations, and write nothing")
     group.add_argument(
         "--state-scopes",
-        type=scopes,
+        type=_scopes,
         default=(),
         metavar="LIST",
         help="with --from: also take state of these scopes: `app`, `user`, or `app,user`",

@@ -1,10 +1,10 @@
-"""`agent-eval migrate OLD NEW`: converts a legacy eval file, scenarios, sessions or traces to an eval set."""
+"""`agent-eval migrate OLD NEW`: converts a legacy eval file or a file of scenarios to an eval set."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,18 +24,12 @@ from agent_eval.evalset.parse import (
     read_session,
     shape_problems,
 )
-from agent_eval_workbench.authoring.writing import errors_in
 from agent_eval_workbench.recording.target import new_set_id, stem
-from agent_eval_workbench.sources.cases import eval_cases
-from agent_eval_workbench.sources.reading import ALL, Request, Source, read_source
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
-    request = Request(sessions=tuple(arguments.session), state_scopes=arguments.state_scopes)
-    problems = migrate(
-        arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd(), request=request
-    )
+    problems = migrate(arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd())
     print_problems(capped(problems))
     if has_error(problems):
         return 2
@@ -49,11 +43,8 @@ def migrate(
     *,
     initial_session: Path | None = None,
     root: Path | None = None,
-    request: Request = ALL,
 ) -> list[Problem]:
     """Converts an eval file from either of ADK's legacy formats, or a file of scenarios (`{"scenarios": [...]}`).
-
-    Sessions and results of ADK and traces become an eval set with a case for each session (see `sources/`).
 
     Comments and trailing commas are removed, also from a file in the current format and from a config.
 
@@ -66,18 +57,10 @@ def migrate(
         new: The file to write. It may be the same file.
         initial_session: A JSON file with the initial session of a list of turns, or of every scenario.
         root: The directory whose eval files must not have the same id. None skips this check.
-        request: Which sessions of a source to convert.
 
     Returns:
         The problems. The file was written if none of them is an error.
     """
-    source = read_source(old, old.as_posix(), request)
-    if source is not None:
-        return _migrate_source(source, new, initial_session, root)
-    if request != ALL:
-        message = "`--session` and `--state-scopes` are for sessions and traces, and the file is neither."
-        hint = "Leave them out, or name a session of ADK, a session database, or a trace."
-        return [Problem(code="source-unreadable", message=message, hint=hint, file=old.as_posix())]
     document, problems = read_document(old, old.as_posix(), lenient=True)
     if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
         return _migrate_scenarios(document, problems, new, initial_session, root)
@@ -108,26 +91,6 @@ def migrate(
         cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
     set_id, renamed = new_set_id(new, root)
     return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
-
-
-def _migrate_source(source: Source, new: Path, initial_session: Path | None, root: Path | None) -> list[Problem]:
-    problems = list(source.problems)
-    if initial_session is not None:
-        problems.append(_unused_session(initial_session))
-    cases, case_problems = eval_cases(source.conversations)
-    problems += case_problems
-    if not cases:
-        skipped = "source-session-skipped"
-        problems = [replace(item, severity=Severity.ERROR) if item.code == skipped else item for item in problems]
-    if has_error(problems):
-        return problems
-    if new.exists() or new.is_symlink():
-        hint = "Name a new file: the cases of an eval set are expectations that someone has checked."
-        message = "The file exists already; nothing is written."
-        return [*problems, Problem(code="file-exists", message=message, hint=hint, file=new.as_posix())]
-    set_id, renamed = new_set_id(new, root)
-    text = eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases))
-    return problems + renamed + (errors_in(text, new.as_posix()) or _write(text, new))
 
 
 def _write(text: str, new: Path) -> list[Problem]:

@@ -118,8 +118,7 @@ class _Recorder:
             return 0
         if arguments.target is None:
             raise error("record-file", "The eval file is missing.", "Write `agent-eval record FILE[:EVAL_ID] ...`.")
-        replaces = arguments.replace or arguments.again
-        target = open_target(self.settings.root, *split_name(arguments.target), replace=replaces)
+        target = open_target(self.settings.root, *split_name(arguments.target), replace=arguments.replace)
         state = None if arguments.state is None else read_state(arguments.state)
         if arguments.source is not None:
             return self._write(target, self._from_source(target, state))
@@ -131,7 +130,6 @@ class _Recorder:
             "--say": bool(arguments.say),
             "--messages": arguments.messages is not None,
             "--from": arguments.source is not None,
-            "--again": arguments.again,
         }
         chosen = [flag for flag, is_set in flags.items() if is_set]
         if len(chosen) > 1:
@@ -148,10 +146,6 @@ class _Recorder:
             raise error(_SOURCE, f"{unused[0]} needs --from.", "Name what was recorded: `--from SOURCE`.")
         if arguments.source is not None and arguments.runs > 1:
             raise error(_SOURCE, "--runs is for conversations with the agent, not for --from.", "Leave it out.")
-        fixed = [flag for flag in ("state", "app_name", "user_id") if getattr(arguments, flag) is not None]
-        if arguments.again and fixed:
-            flag = f"--{fixed[0].replace('_', '-')}"
-            raise error(_SOURCE, f"{flag} and --again exclude each other.", "Change `session_input` of the case first.")
         if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
 
@@ -216,24 +210,16 @@ class _Recorder:
     def _ask(self, target: Target, state: dict[str, Any] | None) -> int:
         from agent_eval.runner import DEFAULT_APP_NAME, DEFAULT_USER_ID
 
-        arguments, case = self.arguments, target.replaced_case
-        session = case.session_input if arguments.again and case is not None else None
-        messages = self._messages(case)
-        if session is not None:
-            state = dict(session.state)
-        app_name = session.app_name if session is not None else arguments.app_name
-        chosen = choose_agent(target, self.settings, app_name, state or {})
+        arguments = self.arguments
+        messages = self._messages()
+        chosen = choose_agent(target, self.settings, arguments.app_name, state or {})
         log_problems(chosen.choices.problems, self.io)
-        if arguments.again:
-            app_name, user_id = (session.app_name, session.user_id) if session is not None else (None, None)
-        else:
-            app_name = chosen.app_name
-            keeps = app_name or state or arguments.user_id
-            user_id = (arguments.user_id or USER_ID) if keeps else None
+        keeps = chosen.app_name or state or arguments.user_id
+        user_id = (arguments.user_id or USER_ID) if keeps else None
         start = SessionStart(
             eval_set_id=target.set_id,
             eval_id=target.eval_id or "new",
-            app_name=app_name or DEFAULT_APP_NAME,
+            app_name=chosen.app_name or DEFAULT_APP_NAME,
             user_id=user_id or DEFAULT_USER_ID,
             state=state or {},
         )
@@ -241,7 +227,7 @@ class _Recorder:
         draft = self._converse(target, start, chosen, messages, taping)
         conversation = Conversation(
             session_id=target.name,
-            turns=draft.expected(),
+            turns=draft.turns,
             started_at=0.0,
             place=Place(file=target.name),
             app_name=start.app_name if user_id else None,
@@ -259,24 +245,14 @@ class _Recorder:
             return ""
         return draft.eval_id if draft.eval_id and target.index is None else target.eval_id
 
-    def _messages(self, case: EvalCase | None) -> list[Content]:
+    def _messages(self) -> list[Content]:
         """What is asked; nothing for a chat."""
         arguments = self.arguments
         if arguments.say:
             return said(arguments.say)
         if arguments.messages is not None:
             return read_messages(arguments.messages, sys.stdin.buffer.read)
-        if not arguments.again:
-            return []
-        assert case is not None
-        if case.conversation is None:
-            hint = "A scenario has no messages; make a case of one of its runs with --from agent-eval-results."
-            raise error("record-id", f"The case `{case.eval_id}` is a scenario.", hint)
-        if not case.conversation:
-            raise error(
-                "record-id", f"The case `{case.eval_id}` has no messages.", "Record it with --say and --replace."
-            )
-        return [turn.user_content for turn in case.conversation]
+        return []
 
     def _converse(
         self,
@@ -316,10 +292,9 @@ class _Recorder:
         if not recorded:
             self.io.print_result(f"{target.name}: nothing new.")
             return 0
-        again = self.arguments.again
         form = CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
         conversations = [item.conversation for item in recorded]
-        cases, written, problems = new_cases(target, conversations, form, again=again)
+        cases, written, problems = new_cases(target, conversations, form)
         log_problems([*target.notices, *problems], self.io)
         shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
         text = "\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown)
@@ -341,7 +316,7 @@ class _Recorder:
         lines = [f"{verb} {plural(len(cases), 'case')} in {target.name}: {names}"]
         if len(cases) == 1:
             turns = [] if self.arguments.source is not None else recorded[0].draft.turns
-            for turn in turns if self.arguments.say or self.arguments.messages or self.arguments.again else ():
+            for turn in turns if self.arguments.say or self.arguments.messages else ():
                 lines += message_lines("you> ", turn.user_content)
                 lines += turn_lines(turn, width=self.io.width)
         ok, scores = self._self_scores(target, cases, recorded)
@@ -370,10 +345,9 @@ class _Recorder:
         pairs = zip(cases, recorded, strict=False) if len(cases) == len(recorded) else ()
         for case, item in pairs:
             check = self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
-            expected = check.passes or item.draft.is_changed
-            passes = passes and expected
-            if len(cases) == 1 or not expected:
-                lines += score_lines(check, case, changed=item.draft.is_changed)
+            passes = passes and check.passes
+            if len(cases) == 1 or not check.passes:
+                lines += score_lines(check, case)
         return passes, lines
 
 

@@ -50,11 +50,6 @@ def _placeholder(part: Part) -> str:
     return f"[{part.file_data.file_uri}]" if part.file_data is not None else ""
 
 
-def call_lines(turn: Invocation) -> list[str]:
-    """The calls of a turn, numbered from 1."""
-    return [f"  {number}  {render_call(call)}" for number, call in enumerate(tool_calls(turn.intermediate_data), 1)]
-
-
 def _steps(turn: Invocation, limit: int) -> Iterator[str]:
     answer = [part.text for part in turn.final_response.iter_parts()] if turn.final_response else []
     authors = {author for author, _ in _parts(turn)}
@@ -75,9 +70,6 @@ def _parts(turn: Invocation) -> Iterator[tuple[str, Part]]:
 
 
 _HELP = """\
-  /expect TEXT   expect TEXT as the last answer, instead of what the agent said
-  /calls         show the calls of the last turn
-  /drop N        expect call N of the last turn no more
   /state         show the state with which the session begins
   /retry         ask everything again in a new session
   /back          forget the last turn
@@ -85,6 +77,7 @@ _HELP = """\
   /quit          leave without writing
   a backslash at the end of a line continues the message on the next line"""
 _BROKEN = "The last turn has no answer, and can't be part of a case: use /retry or /back first."
+_NO_TURN = "There is no turn yet."
 _LOG_LINES = 5
 
 
@@ -175,9 +168,6 @@ class Chat:
         word, _, rest = text.partition(" ")
         rest = rest.strip()
         commands: dict[str, Callable[[], None]] = {
-            "/expect": lambda: self._expect(rest),
-            "/calls": self._show_calls,
-            "/drop": lambda: self._drop(rest),
             "/state": lambda: self.terminal.write(harmless(json.dumps(self.state, indent=2, ensure_ascii=False))),
             "/retry": self._retry,
             "/back": self._back,
@@ -224,52 +214,16 @@ class Chat:
         self.terminal.write("/retry asks again in a new session, /back forgets this turn.")
         return None
 
-    def _expect(self, text: str) -> None:
-        if not self._has_turn():
-            return
-        if not text:
-            self.terminal.write("Write the expected answer behind /expect.")
-            return
-        self.draft.answers[len(self.draft.turns) - 1] = text
-        self.terminal.write("The case expects this answer.")
-
-    def _has_turn(self) -> bool:
-        if not self.draft.turns:
-            self.terminal.write("There is no turn yet.")
-        return bool(self.draft.turns)
-
-    def _show_calls(self) -> None:
-        if not self._has_turn():
-            return
-        last = len(self.draft.turns) - 1
-        lines = call_lines(self.draft.turns[last])
-        dropped = self.draft.dropped.get(last, set())
-        for number, line in enumerate(lines):
-            self.terminal.write(line + ("   (dropped)" if number in dropped else ""))
-        if not lines:
-            self.terminal.write("The agent called no tool in the last turn.")
-
-    def _drop(self, text: str) -> None:
-        if not self._has_turn():
-            return
-        last = len(self.draft.turns) - 1
-        count = len(tool_calls(self.draft.turns[last].intermediate_data))
-        if not text.isdecimal() or not 1 <= int(text) <= count:
-            calls = plural(count, "call")
-            self.terminal.write(f"The last turn has {calls}; /drop takes its number. /calls shows them.")
-            return
-        self.draft.dropped.setdefault(last, set()).add(int(text) - 1)
-        self.terminal.write(f"Call {text} is not expected.")
-
     def _retry(self) -> None:
-        messages = self._messages()
-        if messages or self._has_turn():
+        if messages := self._messages():
             self._replay(messages)
+        else:
+            self.terminal.write(_NO_TURN)
 
     def _back(self) -> None:
         messages = self._messages()
         if not messages:
-            self._has_turn()
+            self.terminal.write(_NO_TURN)
             return
         kept = messages[:-1]
         if kept and not self._confirmed(f"This asks the agent {plural(len(kept), 'message')} again. Continue?"):
@@ -283,10 +237,9 @@ class Chat:
         return texts if self._unanswered is None else [*texts, self._unanswered]
 
     def _replay(self, messages: Sequence[str]) -> None:
-        """Asks the messages in a new session. Expectations of the turns are kept where the user has changed them."""
+        """Asks the messages in a new session."""
         self._close()
-        answers = {turn: text for turn, text in self.draft.answers.items() if turn < len(messages)}
-        self.draft = Draft(turns=[], answers=answers)
+        self.draft = Draft(turns=[])
         self._unanswered = None
         for message in messages:
             for line in message_lines("you> ", user_message(message)):
@@ -294,7 +247,6 @@ class Chat:
             self._ask(message)
             if self._unanswered is not None:
                 break
-        self.draft.answers = {turn: text for turn, text in answers.items() if turn < len(self.draft.turns)}
 
     def _end(self) -> None:
         """The input has ended. A broken turn can't be saved, so the user gets one chance to repair it."""

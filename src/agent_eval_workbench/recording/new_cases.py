@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_eval.core.content import Content, model_message
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import EvalCase, EvalConfig
@@ -110,73 +109,13 @@ def _strings(value: Any) -> Iterator[str]:
 
 @dataclass(kw_only=True)
 class Draft:
-    """A conversation and its changes."""
+    """A conversation with the agent."""
 
     turns: list[Invocation]
-    """What the agent did."""
     calls_visible: bool = True
     """False if the agent's interface does not show its tool calls."""
-    answers: dict[int, str] = field(default_factory=dict)
-    """Expected answers instead of the agent's, by turn (0-based)."""
-    dropped: dict[int, set[int]] = field(default_factory=dict)
-    """Calls that are not expected, by turn: their numbers (0-based) among the turn's calls."""
     eval_id: str = ""
     """The id that the user has chosen; "" for none."""
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the case will expect something else than the agent has done."""
-        return bool(self.answers or self.dropped)
-
-    def expected(self) -> list[Invocation]:
-        """The turns with the changes."""
-        turns = []
-        for number, turn in enumerate(self.turns):
-            turn = without_calls(turn, self.dropped.get(number, ()))
-            if number in self.answers:
-                turn = turn.model_copy(update={"final_response": model_message(self.answers[number])})
-            turns.append(turn)
-        return turns
-
-
-def without_calls(turn: Invocation, numbers: Collection[int]) -> Invocation:
-    """The turn without some of its calls and their responses.
-
-    Args:
-        turn: A turn in any form.
-        numbers: 0-based positions among the calls of the turn.
-    """
-    data = turn.intermediate_data
-    if not numbers or data is None:
-        return turn
-    changed: IntermediateData | InvocationEvents
-    if isinstance(data, IntermediateData):
-        kept = [call for number, call in enumerate(data.tool_uses) if number not in numbers]
-        changed = data.model_copy(update={"tool_uses": kept})
-    else:
-        changed = _events_without(data, numbers)
-    return turn.model_copy(update={"intermediate_data": changed})
-
-
-def _events_without(data: InvocationEvents, numbers: Collection[int]) -> InvocationEvents:
-    ids: set[str] = set()
-    count = 0
-    events = []
-    for event in data.invocation_events:
-        parts = []
-        for part in event.content.iter_parts() if event.content is not None else ():
-            if part.function_call is not None:
-                if count in numbers:
-                    ids.add(part.function_call.id or "")
-                    count += 1
-                    continue
-                count += 1
-            answered = part.function_response.id if part.function_response is not None else None
-            if not answered or answered not in ids:
-                parts.append(part)
-        content = Content(role=event.content.role, parts=parts) if event.content is not None else None
-        events.append(event.model_copy(update={"content": content}))
-    return InvocationEvents(invocation_events=events)
 
 
 _LONG = 50
@@ -184,7 +123,7 @@ _LONG = 50
 
 
 def new_cases(
-    target: Target, conversations: Sequence[Conversation], form: CaseForm, *, again: bool = False
+    target: Target, conversations: Sequence[Conversation], form: CaseForm
 ) -> tuple[list[EvalCase], str, list[Problem]]:
     """Makes a case of each conversation.
 
@@ -192,7 +131,6 @@ def new_cases(
         target: The eval file.
         conversations: At least one.
         form: What the cases expect.
-        again: The only case has new expectations for the messages of the one that it replaces.
 
     Returns:
         The cases, the text of the whole file with them, and warnings and notices.
@@ -206,7 +144,7 @@ def new_cases(
         cases = [cases[0].model_copy(update={"eval_id": target.eval_id})]
     if has_error(problems) or not cases:
         raise Refused(problems)
-    text = checked_text(target, cases, again=again)
+    text = checked_text(target, cases)
     for case in cases:
         if (turns := len(case.conversation or ())) > _LONG:
             message = f"The case `{case.eval_id}` has {turns:,} turns, and each run of it asks the agent all of them."
@@ -305,20 +243,13 @@ def self_check(
     )
 
 
-def score_lines(check: SelfCheck, case: EvalCase, *, changed: bool) -> list[str]:
-    """The scores as lines.
-
-    Args:
-        check: The scores.
-        case: The new case.
-        changed: The user expects something else than what the agent did, so that lower scores are right.
-    """
+def score_lines(check: SelfCheck, case: EvalCase) -> list[str]:
+    """The scores of a new case as lines."""
     scores = ", ".join(f"{name} {'-' if score is None else f'{score:.2f}'}" for name, score, _ in check.scores)
-    what = "the recorded answers score now" if changed else "scored against itself"
-    lines = [f"`{case.eval_id}` {what}: {scores} ({check.config})"] if scores else []
+    lines = [f"`{case.eval_id}` scored against itself: {scores} ({check.config})"] if scores else []
     lines += [f"  {reason}" for reason in check.reasons]
     if check.others:
         lines.append(f"  not scored here: {', '.join(check.others)}")
-    if not check.passes and not changed:
+    if not check.passes:
         lines.append("  The case can't pass as it is: change the criteria, or what it expects (--expect).")
     return lines

@@ -28,7 +28,7 @@ from agent_eval.results import FILES
 from agent_eval.runner import DEFAULT_APP_NAME
 from agent_eval_workbench.recording.target import USER_ID, Refused, error
 from agent_eval_workbench.sources.conversation import Conversation
-from agent_eval_workbench.sources.reading import Request, Source, bounded, read_source, read_value
+from agent_eval_workbench.sources.reading import Source, bounded, read_source, read_value
 
 _CODE = "record-source"
 _CHOOSE = "Choose with --session ID, --session latest, or --session all."
@@ -65,7 +65,7 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
     with contextlib.ExitStack() as stack:
         if (archive := _archive(path)) is not None:
             path = _unpacked(archive, name, stack)
-        source = read_source(path, name, Request(state_scopes=request.state_scopes))
+        source = read_source(path, name, request.state_scopes)
         sessions = _stored_sessions(path)
     if source is None:
         hint = (

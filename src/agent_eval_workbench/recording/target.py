@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic.alias_generators import to_camel, to_snake
-
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.invocation import InvocationEvents
 from agent_eval.core.problem import Problem, Severity, has_error
@@ -106,7 +104,6 @@ USER_ID = "user"
 """The user of new cases, as in `adk web`."""
 _ONE_CASE = ".test.json"
 _KEPT = 1_000
-_EXPECTATIONS = ("final_response", "intermediate_data")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +133,6 @@ class Target:
     def taken(self) -> list[str]:
         """Ids that a new case must not have."""
         return [case.eval_id for case in self.cases]
-
-    @property
-    def replaced_case(self) -> EvalCase | None:
-        """The case that is replaced."""
-        return None if self.index is None else self.cases[self.index]
 
     @property
     def form(self) -> Literal["flat", "events"]:
@@ -261,31 +253,12 @@ def case_value(case: EvalCase, target: Target) -> dict[str, Any]:
     return value
 
 
-def asked_again(target: Target, case: EvalCase) -> dict[str, Any]:
-    """The JSON of the replaced case with the expectations of another one; all else in it is kept."""
-    raw: dict[str, Any] = dict(target.value["eval_cases"][target.index])
-    new = case_value(case, target)["conversation"]
-    turns = []
-    for old, expected in zip(raw["conversation"], new, strict=True):
-        turn = {key: value for key, value in old.items() if to_snake(key) not in _EXPECTATIONS}
-        camel = "userContent" in old
-        for key in _EXPECTATIONS:
-            value = expected.get(key, expected.get(to_camel(key)))
-            if value is not None:
-                turn[to_camel(key) if camel else key] = value
-        # The order of the keys, as far as they were there.
-        order = [key for key in old if key in turn]
-        turns.append({key: turn[key] for key in [*order, *(key for key in turn if key not in order)]})
-    return {**raw, "conversation": turns}
-
-
-def checked_text(target: Target, cases: Sequence[EvalCase], *, again: bool = False) -> str:
+def checked_text(target: Target, cases: Sequence[EvalCase]) -> str:
     """The text of the file with the cases added, or with one of its cases replaced.
 
     Args:
         target: The file.
         cases: New cases.
-        again: The only case has new expectations for the messages of the one that it replaces.
 
     Raises:
         Refused: The file would be invalid, or can't be changed without rewriting it.
@@ -298,8 +271,7 @@ def checked_text(target: Target, cases: Sequence[EvalCase], *, again: bool = Fal
             if target.index is None:
                 value = with_item(value, ("eval_cases",), case_value(case, target))
             else:
-                new = asked_again(target, case) if again else case_value(case, target)
-                value = replaced(value, ("eval_cases", target.index), new)
+                value = replaced(value, ("eval_cases", target.index), case_value(case, target))
         try:
             text = patched_text(target.text, target.value, value)
         except PatchError as problem:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,27 +61,13 @@ class Source:
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """Which conversations of a source to read."""
-
-    sessions: tuple[str, ...] = ()
-    """Ids of sessions; empty for all."""
-    state_scopes: tuple[str, ...] = ()
-    """Of STATE_SCOPES, those whose state becomes part of the initial state."""
-
-
-ALL = Request()
-"""All sessions, without state that belongs to more than one."""
-
-
-def read_source(path: Path, name: str, request: Request = ALL) -> Source | None:
+def read_source(path: Path, name: str, state_scopes: Sequence[str] = ()) -> Source | None:
     """Reads a source.
 
     Args:
         path: A file, an agent's directory that contains `.adk/session.db`, or the output directory of a run.
         name: The name of the file in problems.
-        request: Which conversations to read.
+        state_scopes: Of STATE_SCOPES, those whose state becomes part of the initial state.
 
     Returns:
         The conversations and the problems; None if the content is none that this package reads.
@@ -95,18 +81,18 @@ def read_source(path: Path, name: str, request: Request = ALL) -> Source | None:
             beginning = file.read(len(MAGIC))
         if beginning.startswith(_GZIP):
             with open_regular(path) as raw:
-                return read_recordings(raw, name, request)
-        return _read_database(path, name, request) if beginning == MAGIC else _read_text(path, name, request)
+                return read_recordings(raw, name, state_scopes)
+        return _read_database(path, name, state_scopes) if beginning == MAGIC else _read_text(path, name, state_scopes)
     return None
 
 
-def read_recordings(compressed: BinaryIO, name: str, request: Request = ALL) -> Source | None:
+def read_recordings(compressed: BinaryIO, name: str, state_scopes: Sequence[str] = ()) -> Source | None:
     """Reads the recordings of a run.
 
     Args:
         compressed: The content of recordings.jsonl.gz.
         name: The name of the file in problems.
-        request: Which conversations to read.
+        state_scopes: Of STATE_SCOPES, those whose state becomes part of the initial state.
 
     Returns:
         The conversations and the problems; None if the lines are none that this package reads.
@@ -118,7 +104,7 @@ def read_recordings(compressed: BinaryIO, name: str, request: Request = ALL) -> 
         message = f"It is damaged: {first_line(str(error))}."
         problem = Problem(code="source-unreadable", message=message, file=name)
         return Source(kind="the recordings of a run", conversations=(), problems=(problem,))
-    return _of_values(values, name, request)
+    return _of_values(values, name, state_scopes)
 
 
 def bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -135,18 +121,18 @@ def bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def read_value(document: Document, request: Request = ALL) -> Source | None:
+def read_value(document: Document, state_scopes: Sequence[str] = ()) -> Source | None:
     """Reads a source that is one JSON document; None if its content is none that this package reads."""
-    return _of_values([(document.value, Place(file=document.file, document=document))], document.file, request)
+    return _of_values([(document.value, Place(file=document.file, document=document))], document.file, state_scopes)
 
 
-def _read_text(path: Path, name: str, request: Request) -> Source | None:
+def _read_text(path: Path, name: str, state_scopes: Sequence[str]) -> Source | None:
     document, problems = read_document(path, name)
     if document is not None:
-        source = read_value(document, request)
+        source = read_value(document, state_scopes)
         return source and replace(source, problems=(*problems, *source.problems))
     values = _lines(path, name)
-    return None if values is None else _of_values(values, name, request)
+    return None if values is None else _of_values(values, name, state_scopes)
 
 
 def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
@@ -181,7 +167,7 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _of_values(values: Iterable[tuple[Any, Place]], file: str, request: Request) -> Source | None:
+def _of_values(values: Iterable[tuple[Any, Place]], file: str, state_scopes: Sequence[str]) -> Source | None:
     """The source of one JSON document, or of the values of JSON Lines."""
     items = [item for value, place in values for item in _items(value, place)]
     bad = [
@@ -197,7 +183,7 @@ def _of_values(values: Iterable[tuple[Any, Place]], file: str, request: Request)
             ]
             if problems:
                 return Source(kind=kind, conversations=(), problems=tuple(problems[:20]))
-            return read(items, kind, file, request)
+            return _source(kind, read(items, state_scopes), file)
     return None
 
 
@@ -213,9 +199,10 @@ def _items(value: Any, place: Place) -> Iterator[tuple[Any, Place]]:
 
 
 _Values = list[tuple[Any, Place]]
+_Read = tuple[list[Conversation], list[Problem]]
 
 
-def _from_sessions(values: _Values, kind: str, file: str, request: Request) -> Source:
+def _from_sessions(values: _Values, scopes: Sequence[str]) -> _Read:
     def read() -> Iterator[StoredSession | Problem]:
         for value, place in values:
             try:
@@ -223,65 +210,53 @@ def _from_sessions(values: _Values, kind: str, file: str, request: Request) -> S
             except UnusableConversation as error:
                 yield _skipped(error)
 
-    return _from_stored(read(), kind, file, request, [])
+    return _from_stored(read(), scopes)
 
 
-def _from_stored(
-    stored: Iterable[StoredSession | Problem], kind: str, file: str, request: Request, problems: list[Problem]
-) -> Source:
-    conversations: list[Conversation] = []
+def _from_stored(stored: Iterable[StoredSession | Problem], scopes: Sequence[str]) -> _Read:
+    result: _Read = [], []
     for session in stored:
         if isinstance(session, Problem):
-            problems.append(session)
-        elif _requested(session.session_id, request):
-            _add(conversations, problems, lambda session=session: conversation_of(session, request.state_scopes))
-    return _source(kind, conversations, problems, file, request)
+            result[1].append(session)
+        else:
+            _add(result, lambda session=session: conversation_of(session, scopes))
+    return result
 
 
-def _from_spans(values: Iterable[Span], kind: str, file: str, request: Request) -> Source:
-    conversations: list[Conversation] = []
+def _from_spans(values: Iterable[Span]) -> _Read:
     try:
         traced, problems = sessions_of(values)
     except UnusableConversation as error:
-        problem = error.place.problem(Severity.ERROR, "source-malformed", str(error), error.hint)
-        return Source(kind=kind, conversations=(), problems=(problem,))
+        return [], [error.place.problem(Severity.ERROR, "source-malformed", str(error), error.hint)]
+    result: _Read = [], problems
     for session in traced:
-        if _requested(session.session_id, request):
-            _add(conversations, problems, lambda session=session: conversation_of_trace(session))
-    return _source(kind, conversations, problems, file, request)
+        _add(result, lambda session=session: conversation_of_trace(session))
+    return result
 
 
-def _from_otlp(values: _Values, kind: str, file: str, request: Request) -> Source:
-    return _from_spans((span for value, place in values for span in otlp_spans(value, place)), kind, file, request)
+def _from_otlp(values: _Values, _: Sequence[str]) -> _Read:
+    return _from_spans(span for value, place in values for span in otlp_spans(value, place))
 
 
-def _from_span_list(values: _Values, kind: str, file: str, request: Request) -> Source:
-    return _from_spans((listed_span(value, place) for value, place in values), kind, file, request)
+def _from_span_list(values: _Values, _: Sequence[str]) -> _Read:
+    return _from_spans(listed_span(value, place) for value, place in values)
 
 
-def _from_results(values: _Values, kind: str, file: str, request: Request) -> Source:
-    conversations: list[Conversation] = []
-    problems: list[Problem] = []
+def _from_results(values: _Values, scopes: Sequence[str]) -> _Read:
+    result: _Read = [], []
     for value, place in values:
         cases = field(value, "eval_case_results")
         for number, case in enumerate(cases if isinstance(cases, list) else ()):
             at = replace(place, path=(*place.path, "eval_case_results", number))
-            _add(
-                conversations,
-                problems,
-                lambda case=case, at=at: conversation_of_result(case, at, request.state_scopes),
-            )
-    selected = [conversation for conversation in conversations if _requested(conversation.session_id, request)]
-    return _source(kind, selected, problems, file, request)
+            _add(result, lambda case=case, at=at: conversation_of_result(case, at, scopes))
+    return result
 
 
-def _from_recordings(values: _Values, kind: str, file: str, request: Request) -> Source:
-    conversations: list[Conversation] = []
-    problems: list[Problem] = []
+def _from_recordings(values: _Values, _: Sequence[str]) -> _Read:
+    result: _Read = [], []
     for value, place in values:
-        if _requested(str(value["run_id"]), request):
-            _add(conversations, problems, lambda value=value, place=place: conversation_of_recording(value, place))
-    return _source(kind, conversations, problems, file, request)
+        _add(result, lambda value=value, place=place: conversation_of_recording(value, place))
+    return result
 
 
 _KINDS = (
@@ -293,15 +268,15 @@ _KINDS = (
 )
 
 
-def _read_database(path: Path, name: str, request: Request) -> Source:
+def _read_database(path: Path, name: str, scopes: Sequence[str]) -> Source:
     kind = "a session database of ADK"
     try:
         with opened(path) as connection:
             if columns(connection, "spans") >= SPAN_COLUMNS:
-                kind = "a span database of ADK"
-                return _from_spans(spans(connection, name), kind, name, request)
+                return _source("a span database of ADK", _from_spans(spans(connection, name)), name)
             notices = [_pickled(name)] if is_pickled(connection) else []
-            return _from_stored(sessions(connection, name), kind, name, request, notices)
+            conversations, problems = _from_stored(sessions(connection, name), scopes)
+            return _source(kind, (conversations, notices + problems), name)
     except UnreadableDatabase as error:
         problem = Problem(code="source-unreadable", message=str(error), file=name)
         return Source(kind=kind, conversations=(), problems=(problem,))
@@ -318,12 +293,9 @@ def _pickled(file: str) -> Problem:
     )
 
 
-def _requested(session_id: str, request: Request) -> bool:
-    return not request.sessions or session_id in request.sessions
-
-
-def _add(conversations: list[Conversation], problems: list[Problem], read: Any) -> None:
+def _add(result: _Read, read: Any) -> None:
     """Adds a conversation and its problems, or the reason why it is unusable."""
+    conversations, problems = result
     try:
         conversation, notices = read()
     except UnusableConversation as error:
@@ -337,20 +309,17 @@ def _skipped(error: UnusableConversation) -> Problem:
     return error.place.problem(Severity.WARNING, "source-session-skipped", str(error), error.hint)
 
 
-def _source(
-    kind: str, conversations: list[Conversation], problems: list[Problem], file: str, request: Request
-) -> Source:
-    """The source; with an error if it has no conversation, or not each that was requested."""
-    missing = [name for name in request.sessions if name not in {item.session_id for item in conversations}]
-    if missing or not conversations:
+def _source(kind: str, read: _Read, file: str) -> Source:
+    """The source; with an error if it has no conversation."""
+    conversations, problems = read
+    if not conversations:
         problems = [
             replace(problem, severity=Severity.ERROR) if problem.code == "source-session-skipped" else problem
             for problem in problems
         ]
-    if (missing or not conversations) and not has_error(problems):
-        what = f"no session `{missing[0]}`" if missing else "no conversation"
-        hint = "Leave out --session to read all sessions." if missing else "Check that the agent was asked anything."
-        message = f"It is {kind}, and has {what}."
-        problems.append(Problem(code="source-empty", message=message, hint=hint, file=file))
+        if not has_error(problems):
+            hint = "Check that the agent was asked anything."
+            message = f"It is {kind}, and has no conversation."
+            problems.append(Problem(code="source-empty", message=message, hint=hint, file=file))
     ordered = sorted(conversations, key=lambda conversation: conversation.started_at)
     return Source(kind=kind, conversations=tuple(ordered), problems=tuple(problems))

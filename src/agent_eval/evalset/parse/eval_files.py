@@ -200,7 +200,7 @@ _KINDS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
     (
         _has("eval_case_results", "evalCaseResults"),
         "It is an eval set result of ADK (.adk/eval_history), which contains scores; `adk web` shows it. "
-        "`agent-eval migrate FILE NEW` makes eval cases of it.",
+        "`agent-eval record NEW --from FILE` makes eval cases of it.",
     ),
     (
         _has("tool_version", "scoring_version"),
@@ -209,13 +209,13 @@ _KINDS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
     ),
     (
         _has("resourceSpans", "resource_spans", "traceId", "trace_id", "span_id", "spanId"),
-        "It is a trace (OpenTelemetry). `agent-eval migrate FILE NEW` makes eval cases of its conversations.",
+        "It is a trace (OpenTelemetry). `agent-eval record NEW --from FILE` makes eval cases of its conversations.",
     ),
     (_has("criteria"), "It looks like a config file; use it with --config, or put it next to the eval files."),
     (
         _has("events"),
         "It is a recorded session of ADK, e.g. of `adk test`, for `adk web` and `adk run --resume`. "
-        "`agent-eval migrate FILE NEW` makes an eval case of it.",
+        "`agent-eval record NEW --from FILE` makes an eval case of it.",
     ),
     (_has("scenarios"), "It looks like a file of scenarios; `agent-eval migrate OLD NEW` converts it to an eval set."),
     (
