@@ -126,6 +126,21 @@ def test_accept_runs__the_most_typical_one_or_the_one_that_is_named(repository: 
     assert value(file)["eval_cases"][0] == case("lamp", other)
 
 
+def test_accept_all__leaves_out_cases_whose_tools_returned_nothing_or_an_error(repository: Repository) -> None:
+    file = write_file(repository.root, case("lamp", LAMP), case("door", LAMP), case("fan", LAMP))
+    responses: dict[str, list[dict[str, Any]]] = {"lamp": [{"error": "no data"}], "door": [{"devices": []}]}
+    record(repository.root, {name: [[FOUND]] for name in ("lamp", "door", "fan")}, responses=responses)
+    assert run(repository).code == 1
+    assert codes(repository) == ["accept-tools", "accept-tools"]
+    done = repository.gate("accept", "--all", environment={"CI": ""})
+    assert (done.code, value(file)["eval_cases"]) == (1, [case("lamp", LAMP), case("door", LAMP), case("fan", FOUND)])
+    assert "`lamp` needs a look: a tool returned an error in turn 1." in done.err
+    assert "`door` needs a look: a tool returned nothing in turn 1." in done.err
+    assert "accept it on a terminal or with --run 1." in done.err
+    named = repository.gate("accept", "--all", "--run", "1", f"{FILE}:lamp", environment={"CI": ""})
+    assert (named.code, value(file)["eval_cases"][0]) == (0, case("lamp", FOUND)), named.err
+
+
 def test_accept_calls__common_ones_if_others_may_come_between(repository: Repository) -> None:
     config = {"criteria": {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"}}}
     first, second = (LAMP[0], [FIND, ("log", {})], "a"), (LAMP[0], [("log", {}), FIND, ("log", {})], "b")

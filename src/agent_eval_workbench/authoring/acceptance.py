@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_eval.baseline.reader import StoredResults
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.evalset.discovery import discover
 from agent_eval.evalset.json import read_document
 from agent_eval.evalset.loading import load_suite
@@ -29,7 +29,7 @@ from agent_eval_workbench.authoring.prospects import (
     recordings_of,
     refuse,
 )
-from agent_eval_workbench.authoring.review_text import safe
+from agent_eval_workbench.authoring.review_text import safe, tool_trouble
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +139,8 @@ def _is_accepted(
 
 
 def accept_all(prospects: Iterable[Prospect], options: Options) -> Decisions:
-    """Accepts everything that is offered and holds: the runs have to pass with the new expectation, or the user has to
-    choose the run.
+    """Accepts everything that is offered and holds: the runs pass with the new expectation, and no tool has
+    returned nothing or an error, or the user has chosen the run.
     """
     return asyncio.run(_accept_all(prospects, options))
 
@@ -150,8 +150,8 @@ async def _accept_all(prospects: Iterable[Prospect], options: Options) -> Decisi
     for item in prospects:
         try:
             proposal = await propose_for(item, options)
-            if not proposal.holds and options.run is None:
-                raise varies(proposal)
+            if refusal := _unseen(proposal, options):
+                raise refusal
             decisions.accepted.append(proposal)
         except CaseRefused as refusal:
             decisions.refusals.append(refusal.problem)
@@ -163,11 +163,21 @@ async def propose_for(item: Prospect, options: Options, *, fields: Collection[Fi
     return await propose(item, fields=fields, run=options.run, calls_from=options.calls_from, rescore=options.rescore)
 
 
-def varies(proposal: Proposal) -> CaseRefused:
-    """The refusal of a case for which no single conversation holds."""
-    runs = len(proposal.prospect.runs)
-    message = f"would fail again: {proposal.passing} of {runs} runs would pass with the most typical run expected."
-    return refuse("accept-varies", proposal.prospect.report, message, what_would_hold(proposal))
+def _unseen(proposal: Proposal, options: Options) -> CaseRefused | None:
+    """Why a proposal must not be accepted unless someone has looked at it; None if it may."""
+    case, runs = proposal.prospect.report, len(proposal.prospect.runs)
+    if options.run is not None:
+        return None
+    if not proposal.holds:
+        message = f"would fail again: {proposal.passing} of {runs} runs would pass with the most typical run expected."
+        return refuse("accept-varies", case, message, what_would_hold(proposal))
+    if trouble := tool_trouble(proposal):
+        turns = listed([str(number) for number in next(iter(trouble.values()))], 5)
+        what = next(iter(trouble))
+        message = f"needs a look: {what[0].lower()}{what[1:]} in turn {turns}."
+        hint = f"If that is right, accept it on a terminal or with --run {proposal.run.run + 1}."
+        return refuse("accept-tools", case, message, hint)
+    return None
 
 
 def _open_files(
@@ -235,8 +245,8 @@ def _row(item: Prospect, options: Options) -> dict[str, Any]:
             new.name: {"before": old.mean, "after": new.mean, "threshold": new.threshold}
             for old, new in zip(proposal.before, proposal.after, strict=True)
         }
-    if not proposal.holds and options.run is None:
-        row["refusal"] = _reason(varies(proposal).problem)
+    if refused := _unseen(proposal, options):
+        row["refusal"] = _reason(refused.problem)
     return row
 
 
