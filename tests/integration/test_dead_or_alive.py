@@ -35,7 +35,7 @@ from agent_eval.pipeline._regression import compare_with_base, pair_with_base
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
 from agent_eval.report.phrases import headline, put_into_words
-from agent_eval.report.views.grouping import base_comparison
+from agent_eval.report.views import view_of
 from agent_eval.results.report import RunReport
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
@@ -90,7 +90,7 @@ async def decided(head: bytes, base: Path | None, root: Path, flags: Mapping[str
             decide_on(report, bench, compared, repeatable=not recorded)
     report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
     put_into_words(report)
-    line = headline(report, base_comparison(report), brief=True)
+    line = headline(view_of(report), brief=True)
     if report.exit_code == 0 and not (flags["gate"] == "advisory" or "on-inconclusive" in flags):
         assert any(map(is_scored, report.cases)), f"green, and nothing was scored: {line}"
     assert not line.startswith("Passed") or report.totals.passed, line
@@ -105,7 +105,7 @@ def steady(line: str) -> str:
 def first_line(done: Done) -> str:
     """The verdict on the console, without the time."""
     report = done.report
-    line = headline(report, base_comparison(report), brief=True)
+    line = headline(view_of(report), brief=True)
     shown = " ".join(done.out.split())
     assert f"{line} (" in shown, f"{line!r} is not on the console:\n{done.out}"
     return steady(line)

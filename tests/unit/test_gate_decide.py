@@ -12,9 +12,10 @@ from history_samples import FILE, case, compare, report
 from markdown_pages import rendered
 
 from agent_eval.pipeline._regression import decision_report
+from agent_eval.report.phrases import case_evidence
 from agent_eval.report.renderers.comment import comment_markdown
 from agent_eval.report.renderers.summary import summary_markdown
-from agent_eval.report.views._significance import case_significance
+from agent_eval.report.views import view_of
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.report import RunReport
 
@@ -135,16 +136,16 @@ def test_decide__the_comment_has_each_word_with_its_evidence(title: str) -> None
 
     assert re.search(r"\bp\b.* [=<] \d", rendered(source).open) is None, "p-values are behind a click"
     assert played.decision is not None
-    words = case_significance(report.decision, "main")
+    view = view_of(report)
     for decided in played.decision.cases:
-        word = words.get(decided.case_id)
-        if word is not None and word.kind in {"regression", "suspected regression", "better"}:
-            assert word.evidence in text
-            is_suspected = word.kind == "suspected regression"
-            assert word.kind == "better" or f"`{decided.case_id.rpartition(':')[2]}`" in text
+        kind = view.kind(decided.case_id)
+        if kind in {"regression", "suspected regression", "better"}:
+            assert case_evidence(decided.case_id, view) in text
+            is_suspected = kind == "suspected regression"
+            assert kind == "better" or f"`{decided.case_id.rpartition(':')[2]}`" in text
             assert ("suspected" in text) >= is_suspected, "a title never counts it as a regression"
             plain = decided.head_mean == 0.0 and decided.base_mean == 1.0 and played.verdict.value == "failed"
-            assert word.kind == "regression" or not plain, "what always fails is called so"
+            assert kind == "regression" or not plain, "what always fails is called so"
     first = source.splitlines()[0]
     assert {"passed": "✅", "failed": "❌", "inconclusive": "⚠️"}[played.verdict.value] in first
     assert "broken" not in text

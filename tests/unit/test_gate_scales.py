@@ -14,8 +14,8 @@ from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
 from agent_eval.pipeline._regression import decision_report
-from agent_eval.report.phrases import numbers_in_words, text
-from agent_eval.report.views._significance import suite_lines
+from agent_eval.report.phrases import numbers_in_words, suite_lines, text
+from agent_eval.report.views import view_of
 from agent_eval.results._merge import merge
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
@@ -145,9 +145,8 @@ def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:
         f"The suite as a whole got worse in {FIVE}: 1.20 lower over 6 cases",
         f"The suite as a whole got worse in {TOKENS}: 500 higher over 6 cases",
     ]
-    assert [
-        line.partition(" than ")[0] for line in (suite_lines(scores, "main")[1], suite_lines(counts, "main")[1])
-    ] == [
+    views = (view_of(report().model_copy(update={"decision": decision})) for decision in (scores, counts))
+    assert [suite_lines(view)[1].partition(" than ")[0] for view in views] == [
         f"{FIVE} over all 6 cases: 1.20 lower",
         f"{TOKENS} over all 6 cases: 500.00 higher",
     ]

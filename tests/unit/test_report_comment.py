@@ -26,7 +26,7 @@ from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
 from agent_eval.report.renderers.comment import DETAILS, LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
 from agent_eval.report.renderers.summary import summary_markdown
-from agent_eval.report.views import Links, grouping
+from agent_eval.report.views import Links, view_of
 from agent_eval.report.views._visible import one_line
 from agent_eval.results.comparison import BaselineReport, BaselineStatus
 from agent_eval.results.origin import GateMode
@@ -82,7 +82,7 @@ def test_next_step__recorded_answers_are_not_asked_to_run_again() -> None:
     run_report = SITUATIONS["too-few-runs"]().report
     run_report.reasons[0].code = "recorded-answers"
 
-    steps = next_step(run_report, grouping.base_comparison(run_report))
+    steps = next_step(view_of(run_report))
     assert next_text(steps) == "record the answers again, or use `gate: thresholds`"
 
 
@@ -92,8 +92,7 @@ def test_headline__cases_that_were_edited_here_are_not_taken_for_those_of_main()
     run_report = pull_request("passed", cases, fine_cases())
 
     assert (
-        headline(run_report, grouping.base_comparison(run_report))
-        == "Does not block: no regressions, all 8 cases pass; 2 cases were changed here"
+        headline(view_of(run_report)) == "Does not block: no regressions, all 8 cases pass; 2 cases were changed here"
     )
 
 
@@ -102,10 +101,7 @@ def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> Non
     broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
     run_report = report("failed", [case("milk", "failed", broken), case("bread", "failed", broken)])
 
-    assert (
-        headline(run_report, grouping.base_comparison(run_report))
-        == "Failed: 2 of 2 cases fail by an error of a custom metric"
-    )
+    assert headline(view_of(run_report)) == "Failed: 2 of 2 cases fail by an error of a custom metric"
 
 
 def test_headline__an_agent_that_takes_too_long_does_not_crash() -> None:
@@ -114,8 +110,8 @@ def test_headline__an_agent_that_takes_too_long_does_not_crash() -> None:
 
     run_report, mixed = report("failed", slow), report("failed", [*slow, crash()])
 
-    assert headline(run_report, grouping.base_comparison(run_report)) == "Failed: 2 of 2 cases time out"
-    assert headline(mixed, grouping.base_comparison(mixed)) == "Failed: 3 of 3 cases fail (1 crashes)"
+    assert headline(view_of(run_report)) == "Failed: 2 of 2 cases time out"
+    assert headline(view_of(mixed)) == "Failed: 3 of 3 cases fail (1 crashes)"
     assert "The agent did not answer within 5 s" in console(report("failed", slow[:1]))
     assert any("title=milk timed out" in line for line in annotation_commands(report("failed", slow[:1])))
 
@@ -125,18 +121,18 @@ def test_headline__a_reason_behind_a_colon_begins_small() -> None:
     run_report = pull_request("inconclusive", fine_cases(), fine_cases())
     run_report.reasons = reasons
 
-    actual = headline(run_report, grouping.base_comparison(run_report))
+    actual = headline(view_of(run_report))
 
     assert actual == "Can't tell yet, blocks until it can: nothing was evaluated: none of 8 cases was scored"
 
 
 def test_headline__is_the_same_in_every_text() -> None:
     for name in SITUATIONS:
-        actual = headline(situation(name).report, grouping.base_comparison(situation(name).report))
+        actual = headline(view_of(situation(name).report))
         lines = [TEXTS[text](situation(name)).splitlines()[0] for text in ("comment.md", "summary.md")]
         assert lines[0] == lines[1]
         assert rendered(lines[0]).text.strip().endswith(one_line(actual))
-        brief = headline(situation(name).report, grouping.base_comparison(situation(name).report), brief=True)
+        brief = headline(view_of(situation(name).report), brief=True)
         assert one_line(brief) in " ".join(console(situation(name).report, width=500).split())
 
 
@@ -168,7 +164,7 @@ def test_headline__suspected_regressions_are_not_counted_as_regressions() -> Non
     run_report = situation("tool-broken").report.model_copy(deep=True)
     assert run_report.decision is not None
     run_report.decision.outcome = "inconclusive"
-    shown = headline(run_report, grouping.base_comparison(run_report))
+    shown = headline(view_of(run_report))
     assert shown.startswith("Blocks the merge: 4 regressions vs. main in 12 cases, 2 suspected regressions")
 
 

@@ -14,8 +14,7 @@ from rich.cells import cell_len
 from agent_eval.report.phrases import next_step, next_text, pass_rates_notices, say
 from agent_eval.report.renderers import annotation_commands, comment_markdown
 from agent_eval.report.renderers._console import console
-from agent_eval.report.views import usage_line
-from agent_eval.report.views.grouping import base_comparison
+from agent_eval.report.views import usage_line, view_of
 from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
@@ -154,7 +153,7 @@ def test_console__a_complete_part_is_not_to_be_run_again() -> None:
     run_report = report("inconclusive", [case("x", "passed", metric(TRAJECTORY, 1.0, threshold=0.8))])
     run_report.shard = ShardReport(index=1, total=2, plan="p", cases=["x"], suite_cases=2, weights_from="turns")
     run_report.reasons = [Reason.of("part", part=1, total=2, runs=1, count=0)]
-    assert next_text(next_step(run_report, base_comparison(run_report))).startswith("nothing in this part")
+    assert next_text(next_step(view_of(run_report))).startswith("nothing in this part")
     assert "Next" not in console(run_report, width=120)
 
 

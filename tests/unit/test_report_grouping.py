@@ -8,8 +8,9 @@ import pytest
 from comparison_samples import pull_request
 from report_samples import RESPONSE, case, metric
 
+from agent_eval.report.phrases import case_details
 from agent_eval.report.phrases._headline import headline
-from agent_eval.report.views import grouping
+from agent_eval.report.views import view_of
 from agent_eval.results.decision import CaseDecisionReport, DecisionReport
 from agent_eval.results.origin import CaseWord as Word
 from agent_eval.results.report import CaseReport, RunReport
@@ -34,7 +35,7 @@ def decided(head: list[CaseReport], base: list[CaseReport], **words: Word) -> Ru
 
 def groups_of(report: RunReport) -> dict[str, list[str]]:
     """The names in each group that has any."""
-    actual = grouping.groups(report, grouping.base_comparison(report))
+    actual = view_of(report).groups
     return {name: [item.eval_id for item in group] for name, group in vars(actual).items() if group}
 
 
@@ -82,7 +83,7 @@ def test_grouping__a_case_that_blocks_by_its_threshold_alone_is_no_regression(
     report.gate, report.blocking = gate, [report.cases[0].case_id]
 
     assert groups_of(report) == {"failed": ["a"]}
-    assert headline(report, grouping.base_comparison(report)) == sentence
+    assert headline(view_of(report)) == sentence
 
 
 @pytest.mark.parametrize("status", ["errored", "quarantined", "not_run"])
@@ -99,9 +100,9 @@ def test_grouping__the_smallest_p_value_of_the_screening_is_reported_as_it_is() 
     report = decided([failing("a"), failing("b")], [passing("a"), passing("b")], a="worse", b="worse")
     assert report.decision is not None
     report.decision.cases[0].p_value, report.decision.cases[1].p_value = 0.0001, 0.00009
-    words = grouping.base_comparison(report).significance
+    view = view_of(report)
 
-    assert [words[item.case_id].details for item in report.cases] == [
-        ("chance alone does this to at most 0.01% of unchanged cases",),
-        ("chance alone does this to at most 0.01% of unchanged cases",),
+    assert [lines for _, lines in case_details(view)] == [
+        ["chance alone does this to at most 0.01% of unchanged cases"],
+        ["chance alone does this to at most 0.01% of unchanged cases"],
     ]

@@ -9,18 +9,18 @@ from report_samples import case, crash, good, metric, outage, report, wrong_room
 from agent_eval.report.phrases import next_step, next_text
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
 from agent_eval.report.renderers import annotation_commands, console, summary_markdown
-from agent_eval.report.views import grouping
+from agent_eval.report.views import view_of
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Origin, Reason, RunReport
 
 
 def said(run_report: RunReport) -> str:
-    return headline(run_report, grouping.base_comparison(run_report))
+    return headline(view_of(run_report))
 
 
 def then(run_report: RunReport) -> str:
-    return next_text(next_step(run_report, grouping.base_comparison(run_report)))
+    return next_text(next_step(view_of(run_report)))
 
 
 def test_headline__one_case() -> None:
@@ -133,7 +133,7 @@ def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
         Reason(code="x", message="min-pass-rate is 0.9"),
     ]
     run_report = report("failed", [wrong_room(), crash()], reasons=reasons)
-    assert other_reasons(run_report, grouping.base_comparison(run_report)) == ["min-pass-rate is 0.9"]
+    assert other_reasons(view_of(run_report)) == ["min-pass-rate is 0.9"]
 
 
 def test_headline__a_recording_without_the_cases_has_no_answer_and_does_not_crash() -> None:
@@ -153,7 +153,7 @@ def test_other_reasons__do_not_repeat_what_an_advisory_gate_would_say() -> None:
     reason = Reason(code="advisory", message="Would fail: 1 of 8 cases; exit 0 because `gate` is `advisory`")
     run_report = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
     run_report.gate = "advisory"
-    assert other_reasons(run_report, grouping.base_comparison(run_report)) == []
+    assert other_reasons(view_of(run_report)) == []
 
 
 def test_headline__a_case_that_never_ran_again_is_suspected_and_no_regression() -> None:

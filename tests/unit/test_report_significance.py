@@ -5,22 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from comparison_samples import FOUND
+from report_samples import case, report
 
-from agent_eval.report.views._significance import ChangeKind, case_significance, suite_lines
+from agent_eval.report.phrases import change_label, suite_lines
+from agent_eval.report.views.grouping import ChangeKind, View, view_of
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
 from agent_eval.results.origin import CaseWord
+
+
+def seen(decision: DecisionReport) -> View:
+    """A report with the decision on a case of this id."""
+    made = report("failed", [case("a", "failed").model_copy(update={"case_id": "a"})])
+    made.baseline, made.decision = FOUND, decision
+    return view_of(made)
 
 
 def kind_of(
     word: CaseWord, head: tuple[int, int], base: tuple[int, int], outcome: str = "failed", p_value: float | None = None
 ) -> tuple[ChangeKind, str]:
-    case = CaseDecisionReport(case_id="a", metric="pass", word=word, evidence="", p_value=p_value)
+    decided = CaseDecisionReport(case_id="a", metric="pass", word=word, evidence="", p_value=p_value)
     runs = CaseRunsReport(case_id="a", head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1])
     decision = DecisionReport.model_validate(
-        {"outcome": outcome, "alpha": 0.05, "cases": [case.model_dump()], "runs": [runs.model_dump()]}
+        {"outcome": outcome, "alpha": 0.05, "cases": [decided.model_dump()], "runs": [runs.model_dump()]}
     )
-    actual = case_significance(decision, "main")["a"]
-    return actual.kind, actual.label
+    view = seen(decision)
+    return view.kind("a"), change_label(view.report.cases[0], view)[0]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +57,7 @@ def test_case_words__what_the_screening_alone_shows_is_a_suspicion(head: tuple[i
 
 def test_case_words__a_case_that_passes_whenever_it_runs_again_is_not_named() -> None:
     """The verdict rests on what fresh runs show: it can't be about a case that none of them shows."""
-    case = CaseDecisionReport(
+    decided = CaseDecisionReport(
         case_id="a",
         metric="pass",
         word="suspicious",
@@ -60,9 +70,9 @@ def test_case_words__a_case_that_passes_whenever_it_runs_again_is_not_named() ->
     runs = CaseRunsReport(case_id="a", head_passed=3, head_runs=4, base_passed=22, base_runs=22)
 
     def kind(**more: Any) -> str:
-        cases = [case.model_copy(update=more)]
+        cases = [decided.model_copy(update=more)]
         decision = DecisionReport(outcome="failed", alpha=0.05, cases=cases, runs=[runs])
-        return case_significance(decision, "main")["a"].kind
+        return seen(decision).kind("a")
 
     assert kind() == "passed again"
     assert kind(head_mean=2 / 3) == kind(lacks="budget") == kind(again=False) == "suspected regression"
@@ -89,7 +99,7 @@ def test_suite_lines__are_sentences_for_people_without_statistics() -> None:
     lower = SuiteTestReport(metric="token_usage_v1", cases=2, drop=120.0, p_value=1.0, direction="lower")
     nothing = SuiteTestReport(metric="x", cases=0)
     decision = DecisionReport(outcome="failed", alpha=0.05, suites=[suite, lower, nothing], extra_runs=1)
-    assert suite_lines(decision, "main") == [
+    assert suite_lines(seen(decision)) == [
         "All 9 cases: 11.1 points fewer passes than on main. A difference like that happens by chance in 6.1% of "
         "unchanged pull requests. All of it together: at most 0.08%; the gate fails at 5%. Drops of the whole suite "
         "below about 14 points can go unseen.",

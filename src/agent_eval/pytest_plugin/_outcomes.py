@@ -11,7 +11,7 @@ import pytest
 from agent_eval.api import CaseResult, EngineOutcome
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.report.phrases import headline, next_step, next_text, other_reasons
-from agent_eval.report.views import grouping, one_line, reason_lines
+from agent_eval.report.views import grouping, one_line, reason_lines, view_of
 from agent_eval.results import CaseReport, RunReport
 
 _LONGEST_REASON = 300
@@ -137,11 +137,11 @@ def write_summary(
             f"agent-eval ended with exit code {outcome.exit_code} and no results: there is no verdict", red=True
         )
         return
-    base = grouping.base_comparison(report)
+    view = view_of(report)
     for problem in [problem for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS]:
         where = ":".join(str(part) for part in (problem.file, problem.line) if part is not None)
         reporter.line(harmless(f"{where + ': ' if where else ''}{problem.severity} [{problem.code}] {problem.message}"))
-    for line in [*report.warnings, *report.notices, *other_reasons(report, base)]:
+    for line in [*report.warnings, *report.notices, *other_reasons(view)]:
         reporter.line(harmless(line))
     counts = report.totals
     parts = {
@@ -154,9 +154,9 @@ def write_summary(
     listed = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
     reporter.line(f"{plural(counts.cases, 'case')}{': ' if listed else ''}{listed}; results in {output}")
     green = report.exit_code == 0
-    reporter.line(harmless(headline(report, base)), green=green, red=not green, bold=True)
+    reporter.line(harmless(headline(view)), green=green, red=not green, bold=True)
     if not green:
-        reporter.line(harmless(f"Next: {next_text(next_step(report, base))}."))
+        reporter.line(harmless(f"Next: {next_text(next_step(view))}."))
     reporter.line(f"verdict: {report.verdict}, exit code {report.exit_code}")
     if passed_again:
         reporter.line(

@@ -88,7 +88,7 @@ class PageCase:
 
     def _notes(self) -> list[str]:
         """The tags of the case in sentences."""
-        case, branch = self.case, self.facts.base.branch
+        case, branch = self.case, self.facts.view.branch
         notes = []
         change = self.facts.change(case.case_id)
         if case.status == "quarantined":
@@ -109,11 +109,11 @@ class PageCase:
 
     def _counts(self) -> str:
         """How many runs passed on both sides, if no decision about the case says it; else ""."""
-        runs = self.facts.base.runs.get(self.case.case_id)
-        if runs is None or not runs.base_runs or self.facts.decisions.get(self.case.case_id):
+        runs = self.facts.view.runs.get(self.case.case_id)
+        if runs is None or not runs.base_runs or self.facts.view.decisions.get(self.case.case_id):
             return ""
         here = f"{runs.head_passed:,} of {plural(runs.head_runs, 'run')} passed"
-        return shown(f"{here}, on {self.facts.base.branch} {runs.base_passed:,} of {runs.base_runs:,}", _LINE)
+        return shown(f"{here}, on {self.facts.view.branch} {runs.base_passed:,} of {runs.base_runs:,}", _LINE)
 
     def _decision(self, detail: CaseDetail) -> list[dict[str, Any]]:
         decision = self.facts.report.decision
@@ -128,7 +128,7 @@ class PageCase:
                 # A larger one is no evidence of what the word says.
                 "p_value": number(p_value) if p_value is not None and p_value <= decision.alpha else None,
             }
-            for item in self.facts.decisions.get(self.case.case_id, ())
+            for item in self.facts.view.decisions.get(self.case.case_id, ())
             for p_value in [item.p_value]
         ]
 
@@ -145,7 +145,7 @@ class PageCase:
     def _base_note(self, detail: CaseDetail) -> str | None:
         if self.facts.report.comparison is None or not detail.conversations:
             return None
-        branch = self.facts.base.branch
+        branch = self.facts.view.branch
         if not detail.base:
             return f"The side of {branch} is left out; base/recordings.jsonl.gz has it."
         if any(run.recording is not None for run in self.runs.base):
@@ -174,7 +174,7 @@ class RemovedCase:
         recorded = [run for run in self._runs if run.recording is not None]
         if not recorded or not detail.conversations or not detail.base:
             return None
-        branch = self._facts.base.branch
+        branch = self._facts.view.branch
         return {
             "id": shown(self._change.case_id, 2_000),
             "reason": None,

@@ -86,7 +86,7 @@ class Causes:
         return data
 
     def _cause(self, at: int, cause: CauseReport, detail: CaseDetail) -> dict[str, Any]:
-        branch = self._facts.base.branch
+        branch = self._facts.view.branch
         run, call = self._examples.get((cause.example.case_id, at), (None, ""))
         line = shown(cause_line(cause), _LINE)
         evidence = cause_evidence(cause, branch)
@@ -120,7 +120,7 @@ def agent_changes(facts: Facts) -> list[dict[str, Any]]:
         }
         for change in report.agent_changes[: 2 * _MOST]
     ]
-    same = agent_unchanged(report, facts.base.branch)
+    same = agent_unchanged(report, facts.view.branch)
     return [*changes, {"agent": "", "text": shown(same, _LINE), "places": []}] if same else changes
 
 

@@ -38,9 +38,9 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
     return {
         "verdict": report.verdict,
         "exit_code": report.exit_code,
-        "sentence": shown(headline(report, facts.base, brief=True), _LINE),
+        "sentence": shown(headline(facts.view, brief=True), _LINE),
         "decided": decided_by(facts),
-        "reasons": [shown(line, _LINE) for line in other_reasons(report, facts.base, _LINE)],
+        "reasons": [shown(line, _LINE) for line in other_reasons(facts.view, _LINE)],
         "next": _next(facts),
         "problems": [_problem(problem) for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS],
         "warnings": [shown(warning, _LINE) for warning in report.warnings],
@@ -55,7 +55,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
 
 def decided_by(facts: Facts) -> str:
     """Which rule decided the verdict."""
-    report, branch = facts.report, facts.base.branch
+    report, branch = facts.report, facts.view.branch
     if report.verdict == "invalid":
         return "Nothing was run."
     sentences = {
@@ -85,7 +85,7 @@ def _note(problem: ProblemReport) -> str:
 
 def _next(facts: Facts) -> list[dict[str, Any]]:
     """What a reader does next, in pieces: text in which commands stand in backticks, lines of files, the run."""
-    steps = next_step(facts.report, facts.base)
+    steps = next_step(facts.view)
     return [
         {
             "text": shown(step if isinstance(step, str) else step.text, _LINE),
@@ -99,7 +99,7 @@ def _next(facts: Facts) -> list[dict[str, Any]]:
 
 def _spent(facts: Facts) -> dict[str, Any]:
     """Tokens of the agent, those of a run on the base branch, and dollars in all."""
-    report, comparison = facts.report, facts.base.comparison
+    report, comparison = facts.report, facts.report.comparison
     rows = facts.history.trend if facts.history is not None and comparison is not None else []
     cost = None if comparison is None else comparison.cost.base
     return {
@@ -121,7 +121,7 @@ def _baseline(facts: Facts) -> dict[str, Any] | None:
     return {
         "sentence": shown(baseline.message, _LINE),
         "url": links.own(baseline.run_url),
-        "name": "" if facts.base.branch == grouping.NO_NAME else shown(facts.base.branch, _NAME),
+        "name": "" if facts.view.branch == grouping.NO_NAME else shown(facts.view.branch, _NAME),
         "commit": commit[:8],
         "commit_url": links.commit_url(commit) if commit else None,
     }
@@ -158,7 +158,7 @@ def _pull_url(origin: Origin, links: Links) -> str | None:
 
 def counts(facts: Facts) -> dict[str, int]:
     """How many cases are in each state; a case may be in several."""
-    report, comparison = facts.report, facts.base.comparison
+    report, comparison = facts.report, facts.report.comparison
     totals = report.totals
     changes = grouping.change_counts(comparison) if comparison is not None else {}
     return {
@@ -169,9 +169,9 @@ def counts(facts: Facts) -> dict[str, int]:
         "quarantined": totals.quarantined,
         "newly_failing": changes.get("newly_failing", 0),
         "fixed": sum(map(facts.is_fixed, report.cases)),
-        "suspicious": sum(grouping.is_suspected(case, facts.base) for case in report.cases),
-        "blocking": len(facts.blocking),
-        "flaky": sum(grouping.is_flaky(case, facts.base) for case in report.cases),
+        "suspicious": sum(facts.view.is_suspected(case) for case in report.cases),
+        "blocking": len(facts.view.blocking),
+        "flaky": sum(facts.view.is_flaky(case) for case in report.cases),
     }
 
 

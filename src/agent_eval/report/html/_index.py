@@ -48,7 +48,7 @@ class Index:
         """Recordings that belong to no run."""
         self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self._order: list[tuple[int, int, int]] = []
-        self._metrics = [row.name for row in facts.metric_rows]
+        self._metrics = [row.name for row in facts.view.metric_rows]
         self._causes = Causes(facts)
         self._agents = {file.file: file.agent for file in facts.report.files}
 
@@ -100,7 +100,7 @@ class Index:
                 "change": "removed",
                 "word": None,
                 "tags": ["removed"],
-                "why": f"The case exists on {self.facts.base.branch} only.",
+                "why": f"The case exists on {self.facts.view.branch} only.",
                 **{"scores": none, "deltas": none, "ok": none},
                 **{"seconds": 0, "tokens": None, "cost": None, "runs_passed": 0, "runs": 0},
                 **{**_NO_BASE, "group": self._causes.count + 2, "records_s": self.strings.place("")},
@@ -168,7 +168,7 @@ class Index:
 
     def _run_counts(self, case: CaseReport) -> tuple[int, int]:
         """Passed and judged runs of the head, extra runs included."""
-        counts = self.facts.base.runs.get(case.case_id)
+        counts = self.facts.view.runs.get(case.case_id)
         if counts is not None:
             return counts.head_passed, counts.head_runs
         parts = [case, *self.facts.confirmations.get(case.case_id, ())]
@@ -176,7 +176,7 @@ class Index:
         return sum(judged), len(judged)
 
     def _base_counts(self, case: CaseReport) -> dict[str, int]:
-        counts = self.facts.base.runs.get(case.case_id)
+        counts = self.facts.view.runs.get(case.case_id)
         return {"base_passed": counts.base_passed, "base_runs": counts.base_runs} if counts else _NO_BASE
 
 
@@ -194,11 +194,10 @@ _NO_BASE: dict[str, int] = {"base_passed": 0, "base_runs": 0}
 def attention(facts: Facts, case: CaseReport) -> int:
     """The group of a case in the needs-attention order; 0 comes first."""
     change = facts.change(case.case_id)
-    significance = facts.base.significance.get(case.case_id)
-    kind = significance.kind if significance is not None else ""
-    if case.case_id in facts.blocking:
+    kind = facts.view.kind(case.case_id)
+    if case.case_id in facts.view.blocking:
         return 0
-    if kind == "regression" or (change is not None and change.change == "newly_failing" and not facts.base.decided):
+    if kind == "regression" or (change is not None and change.change == "newly_failing" and not facts.view.decided):
         return 1
     if case.status == "failed" and kind not in {"suspected regression", "flaky", "passed again"}:
         return 2
@@ -215,11 +214,10 @@ def attention(facts: Facts, case: CaseReport) -> int:
 def tags_of(facts: Facts, case: CaseReport) -> list[str]:
     """Tags for search and filters, in a fixed order."""
     change = facts.change(case.case_id)
-    significance = facts.base.significance.get(case.case_id)
-    kind = significance.kind if significance is not None else ""
-    flaky = any(item.flakiness is not None for item in facts.decisions.get(case.case_id, ()))
+    kind = facts.view.kind(case.case_id)
+    flaky = any(item.flakiness is not None for item in facts.view.decisions.get(case.case_id, ()))
     tags = {
-        "blocking": case.case_id in facts.blocking,
+        "blocking": case.case_id in facts.view.blocking,
         "regression": kind == "regression",
         "suspicious": kind == "suspected regression",
         "flaky": kind in {"flaky", "passed again"} or flaky,
@@ -234,20 +232,19 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
 
 def word_of(facts: Facts, case_id: str) -> str | None:
     """The word of the statistical decision for the case's most significant metric; None if it is unchanged."""
-    significance = facts.base.significance.get(case_id)
-    return significance.word if significance is not None else None
+    return facts.view.word(case_id) if case_id in facts.view.decisions else None
 
 
 def metric_table(facts: Facts) -> list[dict[str, Any]]:
     """A row for each metric, gating ones first."""
-    comparison = facts.base.comparison
+    comparison = facts.report.comparison
     compared = {metric.name: metric for metric in comparison.metrics} if comparison is not None else {}
     judges: dict[str, str] = {}
     for case in facts.report.cases:
         for metric in case.metrics:
             if metric.judge is not None:
                 judges.setdefault(metric.name, metric.judge)
-    return [_metric_row(facts, row, compared.get(row.name), judges.get(row.name)) for row in facts.metric_rows]
+    return [_metric_row(facts, row, compared.get(row.name), judges.get(row.name)) for row in facts.view.metric_rows]
 
 
 def _metric_row(facts: Facts, row: MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:

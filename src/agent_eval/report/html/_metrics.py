@@ -8,7 +8,7 @@ from typing import Any
 from agent_eval.gate.history import stored_runs
 from agent_eval.report.html._packing import json_value, number, shown
 from agent_eval.report.html._source import CaseDetail, Facts
-from agent_eval.report.views import grouping
+from agent_eval.report.phrases import metric_base_notes
 from agent_eval.results import CaseReport, MetricReport, Reason, RunScore
 
 _NAME, _LINE, _SIDE = 500, 2_000, 20_000
@@ -18,7 +18,7 @@ _VOTES = frozenset({"judgements", "judgements_left_out"})
 
 def case_metrics(facts: Facts, case: CaseReport, detail: CaseDetail) -> list[dict[str, Any]]:
     """The metrics of a case, with the scores of all its runs on both sides."""
-    notes = grouping.metric_base_notes(facts.change(case.case_id), facts.base.branch)
+    notes = metric_base_notes(facts.change(case.case_id), facts.view.branch)
     bases = base_scores(facts, case)
     scores = _scores(facts, case)
     return [

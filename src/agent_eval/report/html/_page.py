@@ -129,7 +129,7 @@ def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Call
         detail = step.detail(quiet=not facts.needs_attention(case))
         page_case = PageCase(facts, case, detail)
         yield dumped(page_case.block()), functools.partial(index.add, page_case)
-    for change in facts.base.comparison.cases if facts.base.comparison is not None else ():
+    for change in facts.report.comparison.cases if facts.report.comparison is not None else ():
         if change.change == "removed":
             removed = RemovedCase(facts, change)
             block = removed.block(step.others)

@@ -46,7 +46,7 @@ class CaseRuns:
         self.case = case
         self.ignored = 0
         """Recordings that belong to no run of the report."""
-        self._branch = facts.base.branch
+        self._branch = facts.view.branch
         head = {recording.run_id: recording for recording in (facts.source.recordings(case.case_id) if is_read else ())}
         sides: list[tuple[Side, Sequence[CaseReport]]] = [
             ("head", [case]),

@@ -15,13 +15,12 @@ from typing import Literal
 from agent_eval.core.text import plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.phrases import headline
-from agent_eval.report.views import BaseComparison, Links, MetricRow, grouping, metric_rows
+from agent_eval.report.views import Links, view_of
 from agent_eval.results import (
     BASE_RECORDINGS,
     BASELINE_RECORDINGS,
     FILES,
     CaseComparison,
-    CaseDecisionReport,
     CaseHistory,
     CaseReport,
     HistoryReport,
@@ -133,24 +132,15 @@ class Facts:
         """Prepares the lookups."""
         self.source = source
         self.report = source.report
-        self.base: BaseComparison = grouping.base_comparison(source.report)
+        self.view = view_of(source.report)
         self.history = source.history or source.report.base_history or source.report.history
-        self.blocking = frozenset(source.report.blocking)
         self.confirmations = _by_id(source.report.confirmations)
         self.base_runs = _by_id(source.report.base_runs)
-        self.decisions: dict[str, list[CaseDecisionReport]] = {}
-        for item in source.report.decision.cases if source.report.decision is not None else ():
-            self.decisions.setdefault(item.case_id, []).append(item)
 
     @cached_property
     def headline(self) -> str:
         """The decision and its cause."""
-        return headline(self.report, self.base)
-
-    @cached_property
-    def metric_rows(self) -> Sequence[MetricRow]:
-        """A row for each metric of the report."""
-        return metric_rows(self.report)
+        return headline(self.view)
 
     @cached_property
     def case_histories(self) -> Mapping[str, CaseHistory]:
@@ -170,7 +160,7 @@ class Facts:
 
     def change(self, case_id: str) -> CaseComparison | None:
         """How a case differs from the base branch; None if it does not."""
-        return self.base.changes.get(case_id)
+        return self.view.changes.get(case_id)
 
     def base_id(self, case_id: str) -> str:
         """The id of a case on the base branch."""
@@ -194,19 +184,18 @@ class Facts:
 
     def is_fixed(self, case: CaseReport) -> bool:
         """Whether a case is better than on the base branch, by the statistics where there are any."""
-        significance, change = self.base.significance.get(case.case_id), self.change(case.case_id)
-        if significance is not None and significance.kind == "better":
+        change = self.change(case.case_id)
+        if self.view.kind(case.case_id) == "better":
             return True
-        return change is not None and change.change == "fixed" and not self.base.decided
+        return change is not None and change.change == "fixed" and not self.view.decided
 
     def needs_attention(self, case: CaseReport) -> bool:
         """Whether a case did not pass, or differs from the base branch."""
         change = self.change(case.case_id)
-        significance = self.base.significance.get(case.case_id)
         return (
             case.status != "passed"
-            or case.case_id in self.blocking
-            or (significance is not None and bool(significance.kind))
+            or case.case_id in self.view.blocking
+            or self.view.kind(case.case_id) != ""
             or (change is not None and change.change in {"newly_failing", "fixed", "added"})
         )
 

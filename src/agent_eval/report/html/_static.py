@@ -69,7 +69,7 @@ def _problem(problem: ProblemReport) -> str:
 def _metrics(facts: Facts) -> Markup:
     rows = [
         (row.name, row.score, row.threshold, f"{row.passed:,}", f"{row.failed:,}", f"{row.not_evaluated:,}")
-        for row in facts.metric_rows
+        for row in facts.view.metric_rows
     ]
     titles = ("metric", "score", "threshold", "passed", "failed", "not evaluated")
     return _table("Metrics", titles, rows)

@@ -33,8 +33,8 @@ def trend(facts: Facts) -> dict[str, Any] | None:
 
 def _branch(facts: Facts) -> str:
     origin = facts.report.origin
-    if facts.base.branch != NO_NAME or facts.report.base_history is not None or origin is None:
-        return facts.base.branch
+    if facts.view.branch != NO_NAME or facts.report.base_history is not None or origin is None:
+        return facts.view.branch
     return shown(origin.ref.removeprefix("refs/heads/"), _NAME) or NO_NAME
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import plural, share, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
-from agent_eval.report.views import NEVER_RAN, Cause, causes, never_ran, one_line
+from agent_eval.report.views import NEVER_RAN, Cause, never_ran, one_line
 from agent_eval.report.views.digest import case_name, has_crashed, has_timed_out, is_unanswered
-from agent_eval.report.views.grouping import BaseComparison, Groups, is_flaky, is_suspected
-from agent_eval.results import CaseReport, RunReport
+from agent_eval.report.views.grouping import Groups, View
+from agent_eval.results import CaseReport
 
 _NAME = 60
+_TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 _NEVER_RAN: Mapping[str, str] = {
     "agent-import": "can't be imported",
     "agent-environment": "has no working environment",
@@ -42,15 +43,15 @@ class _FailureGroup:
         return f"{share(size, total, 'case')} {verb}" if first else f"{size:,} more {verb}"
 
 
-def failures(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
+def failures(view: View) -> list[str]:
     """What fails, the worst first: a phrase for each group of cases."""
+    report = view.report
     total = report.totals.cases
-    failing = [case for case in [*sorted_out.worse, *sorted_out.failed, *sorted_out.still] if case.status == "failed"]
-    dead = [cause for cause in causes(report, failing) if cause.kind in NEVER_RAN]
+    dead = [cause for cause in view.crashes if cause.kind in NEVER_RAN]
     gone = {case.case_id for cause in dead for case in cause.cases}
     alone = len({file.agent for file in report.files}) <= 1
     parts = [_never_ran(cause, total, alone=alone) for cause in dead]
-    for group in _failure_groups(report, base, sorted_out, gone):
+    for group in _failure_groups(view, gone):
         if group.cases:
             parts.append(group.text(total, first=not parts))
     if parts and not dead and any(reason.code == NOTHING_SCORED for reason in report.reasons):
@@ -58,26 +59,27 @@ def failures(report: RunReport, base: BaseComparison, sorted_out: Groups) -> lis
     return parts
 
 
-def _failure_groups(
-    report: RunReport, base: BaseComparison, sorted_out: Groups, gone: Collection[str]
-) -> Iterator[_FailureGroup]:
+def _failure_groups(view: View, gone: Collection[str]) -> Iterator[_FailureGroup]:
+    report, sorted_out = view.report, view.groups
     worse, failed, still = (
         [case for case in cases if case.case_id not in gone]
         for cases in (sorted_out.worse, sorted_out.failed, sorted_out.still)
     )
-    suspected = [case for case in worse if is_suspected(case, base)]
+    suspected = [case for case in worse if view.is_suspected(case)]
     apart = {case.case_id for case in suspected}
     worse = [case for case in worse if case.case_id not in apart]
     silent = [case for case in worse if is_unanswered(case)]
     regressions = [case for case in worse if not is_unanswered(case)]
     explained = failing_ids(sorted_out).intersection(case for cause in report.causes for case in cause.cases)
     names = "" if explained else _in_brackets(regressions) or f" in {plural(report.totals.cases, 'case')}"
-    yield _FailureGroup(cases=regressions, phrase=f"{plural(len(regressions), 'regression')} vs. {base.branch}{names}")
+    yield _FailureGroup(cases=regressions, phrase=f"{plural(len(regressions), 'regression')} vs. {view.branch}{names}")
     yield _FailureGroup(cases=silent, singular="no longer answers", several="no longer answer")
     with_whom = "together" if len(suspected) > 1 else "with the other cases"
-    together = f", significant {with_whom}" * (not worse and report.verdict == "failed" and base.together)
+    decided = report.decision.reasons if report.decision is not None else ()
+    is_joint = not worse and report.verdict == "failed" and any(reason.code in _TOGETHER for reason in decided)
+    together = f", significant {with_whom}" * is_joint
     yield _FailureGroup(cases=suspected, phrase=suspected_text(suspected) + together)
-    if base.comparison is None:
+    if report.comparison is None:
         silent = [case for case in failed if is_unanswered(case)]
         yield _FailureGroup(cases=silent, singular="has no answer", several="have no answer")
         failed = [case for case in failed if not is_unanswered(case)]
@@ -94,9 +96,9 @@ def _failure_groups(
             of_them = f" ({crashed:,} {'crashes' if crashed == 1 else 'crash'})" if crashed else ""
             yield _FailureGroup(cases=failed, singular="fails", several=f"fail{of_them}")
         return
-    changes = {case.case_id: base.changes[case.case_id].change for case in failed if case.case_id in base.changes}
-    flaky = [case for case in failed if is_flaky(case, base)]
-    failed = [case for case in failed if not is_flaky(case, base)]
+    changes = {case.case_id: view.changes[case.case_id].change for case in failed if case.case_id in view.changes}
+    flaky = [case for case in failed if view.is_flaky(case)]
+    failed = [case for case in failed if not view.is_flaky(case)]
     yield _FailureGroup(
         cases=[case for case in failed if changes.get(case.case_id) == "added"],
         singular="fails",
@@ -110,13 +112,13 @@ def _failure_groups(
         adjective="changed",
     )
     others = [case for case in failed if changes.get(case.case_id) not in {"added", "changed", "still_failing"}]
-    why = f"and can't be compared with {base.branch}"
+    why = f"and can't be compared with {view.branch}"
     yield _FailureGroup(cases=others, singular=f"fails {why}", several=f"fail {why}")
     if report.gate in {"thresholds", "both"}:
-        how = f"no more often than on {base.branch}"
+        how = f"no more often than on {view.branch}"
         yield _FailureGroup(cases=flaky, singular=f"fails {how}", several=f"fail {how}")
         still = [*(case for case in failed if changes.get(case.case_id) == "still_failing"), *still]
-        yield _FailureGroup(cases=still, singular=f"fails as on {base.branch}", several=f"fail as on {base.branch}")
+        yield _FailureGroup(cases=still, singular=f"fails as on {view.branch}", several=f"fail as on {view.branch}")
 
 
 def failing_ids(sorted_out: Groups) -> frozenset[str]:

@@ -11,9 +11,8 @@ from agent_eval.core.text import every, first_line, plural, share
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.phrases._causes import cause_title
 from agent_eval.report.phrases._failures import case_names, failing_ids, failures, suspected_text
-from agent_eval.report.views import causes, never_ran
-from agent_eval.report.views.digest import with_status
-from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups
+from agent_eval.report.views import never_ran
+from agent_eval.report.views.grouping import View, change_counts
 from agent_eval.report.views.rule_changes import base_name
 from agent_eval.results import NOT_COMPARED, SHARD_MISSING, UNAFFECTED, CaseReport, RunReport
 
@@ -41,21 +40,21 @@ _ENDED_EARLY: Mapping[str, str] = {
 """By code of a problem: why no result of a run counts, although it began."""
 
 
-def headline(report: RunReport, base: BaseComparison, *, brief: bool = False) -> str:
+def headline(view: View, *, brief: bool = False) -> str:
     """The decision and its cause.
 
     Args:
-        report: The report.
-        base: The comparison with the base branch.
+        view: The report.
         brief: For a text that shows the causes right above: only their number.
     """
+    report = view.report
     if report.shard is not None and report.verdict != "invalid":
         reason = _reason(report)
         return f"{reason[:1].upper()}{reason[1:]}"
-    decision = _decision(report, base, brief=brief)
+    decision = _decision(view, brief=brief)
     if report.verdict == "invalid":
         return decision
-    gone = "" if _is_about_removal(report, base) else _gone(report, base)
+    gone = "" if _is_about_removal(view) else _gone(view)
     separator = ", but" if report.verdict == "passed" else ";"
     return f"{_with_rules(decision, report)}{f'{separator} {gone}' if gone else ''}"
 
@@ -64,12 +63,13 @@ def _lead(report: RunReport) -> str:
     return (_ON_MERGE if is_for_merge(report) else _OF_A_RUN)[report.verdict]
 
 
-def _decision(report: RunReport, base: BaseComparison, *, brief: bool) -> str:
+def _decision(view: View, *, brief: bool) -> str:
+    report = view.report
     lead = _lead(report)
     if report.verdict == "passed" and report.reasons:
         # It passes without any proof that the agent works.
         reason = _reason(report)
-        return _advice(report, base) or (f"{lead}: {_inside(reason)}" if is_for_merge(report) else reason)
+        return _advice(view) or (f"{lead}: {_inside(reason)}" if is_for_merge(report) else reason)
     if report.verdict == "inconclusive" and report.exit_code == 0:
         return _allowed(report)
     if report.reasons and report.reasons[0].code in _WHOLE_CAUSES:
@@ -82,20 +82,20 @@ def _decision(report: RunReport, base: BaseComparison, *, brief: bool) -> str:
         errors = sum(problem.severity == "error" for problem in report.problems)
         cause = plural(errors, "error") + " in the eval files or the configuration" if errors else _reason(report)
         return f"{lead}: {cause}; nothing was run"
-    sorted_out = groups(report, base)
     if report.verdict == "passed":
-        return _passed(report, base, sorted_out)
-    sentence = ", ".join(_counts(report, base, sorted_out))
+        return _passed(view)
+    sentence = ", ".join(_counts(view))
     if not sentence:
-        sentence = _gone(report, base) if _is_about_removal(report, base) else _inside(_reason(report))
+        sentence = _gone(view) if _is_about_removal(view) else _inside(_reason(report))
     if report.totals.quarantined:
         sentence += f", {report.totals.quarantined:,} quarantined"
-    return f"{lead}: {sentence}{_with_causes(report, sorted_out, brief=brief)}"
+    return f"{lead}: {sentence}{_with_causes(view, brief=brief)}"
 
 
-def _with_causes(report: RunReport, sorted_out: Groups, *, brief: bool) -> str:
+def _with_causes(view: View, *, brief: bool) -> str:
     """What the failing cases share, e.g. `, one cause: find_devices returns nothing`; "" for nothing."""
-    failing = failing_ids(sorted_out)
+    report = view.report
+    failing = failing_ids(view.groups)
     shared = [cause for cause in report.causes if not failing.isdisjoint(cause.cases)]
     if not shared or report.verdict != "failed":
         return ""
@@ -107,36 +107,37 @@ def _with_causes(report: RunReport, sorted_out: Groups, *, brief: bool) -> str:
     return f", {'all with ' * brief}{title}"
 
 
-def _counts(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
+def _counts(view: View) -> list[str]:
     """The cases because of which a run is not `passed`, in groups; empty if it is for another reason."""
-    parts = list(failures(report, base, sorted_out)) if report.verdict == "failed" else []
-    return parts + (
-        _undecided(report, base, sorted_out) if report.verdict == "inconclusive" else list(_unjudged(report, parts))
-    )
+    report = view.report
+    parts = list(failures(view)) if report.verdict == "failed" else []
+    return parts + (_undecided(view) if report.verdict == "inconclusive" else list(_unjudged(report, parts)))
 
 
-def _is_about_removal(report: RunReport, base: BaseComparison) -> bool:
+def _is_about_removal(view: View) -> bool:
     """Whether the headline is that cases were removed."""
+    report = view.report
     if report.verdict != "failed" or not report.reasons or report.reasons[0].code != CASES_REMOVED:
         return False
-    return not _counts(report, base, groups(report, base)) and bool(_gone(report, base))
+    return not _counts(view) and bool(_gone(view))
 
 
-def _is_first_reason(report: RunReport, base: BaseComparison) -> bool:
+def _is_first_reason(view: View) -> bool:
     """Whether the headline is the first reason, and not counts of cases."""
+    report = view.report
     if report.verdict == "passed":
-        return not _advice(report, base)
+        return not _advice(view)
     if report.verdict == "inconclusive" and report.exit_code == 0:
         return False
     if report.reasons[0].code in _WHOLE_CAUSES or report.shard is not None:
         return True
-    return not _counts(report, base, groups(report, base))
+    return not _counts(view)
 
 
-def _advice(report: RunReport, base: BaseComparison) -> str:
+def _advice(view: View) -> str:
     """What a gate that is not advisory would have said about failing cases; "" if there are none."""
-    sorted_out = groups(report, base)
-    if report.gate != "advisory" or not (wrong := failures(report, base, sorted_out)):
+    report = view.report
+    if report.gate != "advisory" or not (wrong := failures(view)):
         return ""
     if is_for_merge(report):
         return f"{_lead(report)}, since `gate` is `advisory`: {', '.join(wrong)}"
@@ -196,35 +197,37 @@ def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
     return f"{size:,}" if before else share(size, report.totals.cases, "case")
 
 
-def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
+def _undecided(view: View) -> list[str]:
+    report, groups = view.report, view.groups
     parts = list(_unjudged(report, ()))
-    unjudged = causes(report, with_status(report, "errored"))
+    unjudged = view.errors
     if unjudged and all(cause.owner == "provider" for cause in unjudged):
         errored = share(report.totals.errored, report.totals.cases, "case")
         parts[0] = f"{errored} had no model key that works"
         if not all(cause.no_key for cause in unjudged):
             parts[0] = f"the model's provider failed in {errored}"
-    if sorted_out.worse and report.decision is not None and report.decision.outcome == "inconclusive":
-        parts.append(suspected_text(sorted_out.worse))
+    if groups.worse and report.decision is not None and report.decision.outcome == "inconclusive":
+        parts.append(suspected_text(groups.worse))
     return parts
 
 
-def _passed(report: RunReport, base: BaseComparison, sorted_out: Groups) -> str:
-    totals, comparison, lead = report.totals, base.comparison, _lead(report)
+def _passed(view: View) -> str:
+    report, groups = view.report, view.groups
+    totals, comparison, lead = report.totals, report.comparison, _lead(report)
     passing = f"{share(totals.passed, totals.cases, 'case')} pass" if totals.passed < totals.cases else ""
     passing = passing or _all(totals.cases)
-    notes = list(_beside(report, base, sorted_out))
+    notes = list(_beside(view))
     if comparison is None or not comparison.compared:
         return ", ".join([f"{lead}: {passing}", *notes])
     if totals.passed == totals.cases == comparison.unchanged:
-        passing += f", as on {base.branch}"
+        passing += f", as on {view.branch}"
     if changed := change_counts(comparison)["changed"]:
         # An expectation that was edited to fit the answer passes: it is not the case of the base branch.
         notes.insert(0, f"{plural(changed, 'case was', 'cases were')} changed here")
-    first = ["no regression shown" if sorted_out.worse else "no regressions"]
-    if sorted_out.better:
-        first.append(f"{plural(len(sorted_out.better), 'case')} improved")
-    if not sorted_out.worse and not sorted_out.better and not notes and _gone(report, base):
+    first = ["no regression shown" if groups.worse else "no regressions"]
+    if groups.better:
+        first.append(f"{plural(len(groups.better), 'case')} improved")
+    if not groups.worse and not groups.better and not notes and _gone(view):
         first = []  # What is gone is the news.
     return f"{lead}: {'; '.join([', '.join([*first, passing]), *notes])}"
 
@@ -233,19 +236,20 @@ def _all(total: int) -> str:
     return f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
 
 
-def _beside(report: RunReport, base: BaseComparison, sorted_out: Groups) -> Iterator[str]:
+def _beside(view: View) -> Iterator[str]:
     """The cases that don't pass in a run that passed."""
-    on = f"on {base.branch}"
+    report, groups = view.report, view.groups
+    on = f"on {view.branch}"
     failing = [case for case in report.cases if case.status == "failed"]
-    suspected = [case for case in sorted_out.worse if case.status == "failed"]
+    suspected = [case for case in groups.worse if case.status == "failed"]
     phrases: list[tuple[Sequence[CaseReport], str, str]] = [
-        (sorted_out.still, f"fails {on} too", f"fail {on} too"),
+        (groups.still, f"fails {on} too", f"fail {on} too"),
         (
             suspected,
             "is a suspected regression",
             "are suspected regressions",
         ),
-        ([case for case in sorted_out.failed if case in failing], "fails without blocking", "fail without blocking"),
+        ([case for case in groups.failed if case in failing], "fails without blocking", "fail without blocking"),
     ]
     for cases, singular, several in phrases:
         if cases:
@@ -277,14 +281,15 @@ def _with_rules(sentence: str, report: RunReport) -> str:
     return f"{sentence}; {would.replace('those', 'rules')} that this pull request loosens"
 
 
-def _gone(report: RunReport, base: BaseComparison) -> str:
+def _gone(view: View) -> str:
     """How many cases of the base branch were removed; "" for none."""
-    rules, branch = report.rule_changes, base.branch
+    report = view.report
+    rules, branch = report.rule_changes, view.branch
     if rules is not None:
         removed, branch = rules.removed_cases, base_name(rules)
         cases = plural(rules.base_cases, "case")
     else:
-        removed, cases = change_counts(base.comparison)["removed"] if base.comparison is not None else 0, "cases"
+        removed, cases = change_counts(report.comparison)["removed"] if report.comparison is not None else 0, "cases"
     if rules is not None and removed == rules.base_cases > 1:
         return f"all of {branch}'s {cases} are gone"
     return f"{removed:,} of {branch}'s {cases} {'is' if removed == 1 else 'are'} gone" if removed else ""
@@ -306,11 +311,12 @@ _IN_THE_TABLE = frozenset(
 """Codes of reasons that only name cases, which every text lists, or that the headline says in other words."""
 
 
-def other_reasons(report: RunReport, base: BaseComparison, limit: int = 600) -> list[str]:
+def other_reasons(view: View, limit: int = 600) -> list[str]:
     """The gate's reasons that neither the headline nor the list of cases says, a line each."""
-    said = report.reasons[:1] if report.reasons and _is_first_reason(report, base) else []
-    kinds = {cause.kind for cause in causes(report, with_status(report, "errored"))}
-    kinds |= {case.reason.code for case in with_status(report, "not_run") if case.reason is not None}
+    report = view.report
+    said = report.reasons[:1] if report.reasons and _is_first_reason(view) else []
+    kinds = {cause.kind for cause in view.errors}
+    kinds |= {case.reason.code for case in report.cases if case.status == "not_run" and case.reason is not None}
     if kinds or any(map(never_ran, report.cases)):
         kinds.add("nothing-scored")  # The headline and the causes say that in detail.
     lines = [

@@ -11,9 +11,9 @@ from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.phrases._causes import place_text
 from agent_eval.report.phrases._headline import is_for_merge
-from agent_eval.report.views import NEVER_RAN, Reference, causes, has_cause
+from agent_eval.report.views import NEVER_RAN, Reference, has_cause
 from agent_eval.report.views.digest import case_name, with_status
-from agent_eval.report.views.grouping import BaseComparison, change_counts, groups
+from agent_eval.report.views.grouping import View, change_counts
 from agent_eval.report.views.links import file_reference
 from agent_eval.report.views.rule_changes import base_name
 from agent_eval.results import (
@@ -66,21 +66,21 @@ _REMEDIES: Mapping[str, str] = {
 """What to do about cases without a result, by the cause. For every other cause: run the job again."""
 
 
-def next_step(report: RunReport, base: BaseComparison) -> list[Step]:
+def next_step(view: View) -> list[Step]:
     """What to do next, in one or two sentences without the last full stop.
 
     Args:
-        report: The report.
-        base: The comparison with the base branch.
+        view: The report.
     """
+    report = view.report
     match report.verdict:
         case "invalid":
             return list(_fix_problems(report))
         case "inconclusive":
-            return list(_undecided(report))
+            return list(_undecided(view))
         case "failed":
-            return list(_failed(report, base))
-    return list(_passed(report, base))
+            return list(_failed(view))
+    return list(_passed(view))
 
 
 def next_text(steps: Sequence[Step]) -> str:
@@ -88,10 +88,10 @@ def next_text(steps: Sequence[Step]) -> str:
     return "".join(step if isinstance(step, str) else step.text for step in steps)
 
 
-def can_accept(report: RunReport, base: BaseComparison) -> bool:
+def can_accept(view: View) -> bool:
     """Whether cases fail by what the agent did, so that it may be the new expectation."""
-    sorted_out = groups(report, base)
-    return any(case.status == "failed" and not has_cause(case) for case in [*sorted_out.worse, *sorted_out.failed])
+    failing = [*view.groups.worse, *view.groups.failed]
+    return any(case.status == "failed" and not has_cause(case) for case in failing)
 
 
 def _fix_problems(report: RunReport) -> Iterator[Step]:
@@ -106,7 +106,8 @@ def _fix_problems(report: RunReport) -> Iterator[Step]:
         yield f" and {plural(len(errors) - 1, 'other error')}, listed below"
 
 
-def _undecided(report: RunReport) -> Iterator[Step]:
+def _undecided(view: View) -> Iterator[Step]:
+    report = view.report
     codes = {reason.code for reason in report.reasons}
     if report.shard is not None and not any(reason.data.get("count") for reason in report.reasons):
         yield "nothing in this part: `agent-eval merge` decides"
@@ -114,9 +115,8 @@ def _undecided(report: RunReport) -> Iterator[Step]:
     if NO_SECRETS in codes:
         yield from _without_secrets(report)
         return
-    unjudged = [*with_status(report, "errored"), *with_status(report, "not_run")]
-    if unjudged:
-        yield from _about_unjudged(report, unjudged)
+    if report.totals.errored or report.totals.not_run:
+        yield from _about_unjudged(view)
     elif "recorded-answers" in codes:
         yield "record the answers again, or use `gate: thresholds`"
     elif "thin-base" in codes:
@@ -143,8 +143,8 @@ def _again(report: RunReport) -> Step:
     return _AGAIN if is_for_merge(report) else "run it again"
 
 
-def _about_unjudged(report: RunReport, unjudged: Sequence[CaseReport]) -> Iterator[Step]:
-    found = causes(report, unjudged)
+def _about_unjudged(view: View) -> Iterator[Step]:
+    report, found = view.report, view.errors
     codes = ["no-key" if cause.no_key else cause.kind for cause in found for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
     common = max(codes, key=codes.count)
@@ -156,8 +156,8 @@ def _about_unjudged(report: RunReport, unjudged: Sequence[CaseReport]) -> Iterat
         yield f". {_FOR_NOTHING}"
 
 
-def _failed(report: RunReport, base: BaseComparison) -> Iterator[Step]:
-    sorted_out = groups(report, base)
+def _failed(view: View) -> Iterator[Step]:
+    report, sorted_out = view.report, view.groups
     failing = [*sorted_out.worse, *sorted_out.failed]
     first = report.reasons[0].code if report.reasons else ""
     if first in {"run-ended-otherwise", SHARD_MISSING, NOT_COMPARED}:
@@ -169,8 +169,7 @@ def _failed(report: RunReport, base: BaseComparison) -> Iterator[Step]:
         yield "or let a maintainer accept the change: "
         yield _how_to_accept(report)
         return
-    found = causes(report, failing)
-    dead = next((cause for cause in found if cause.kind in NEVER_RAN), None)
+    dead = next((cause for cause in view.crashes if cause.kind in NEVER_RAN and cause.cases[0] in failing), None)
     if dead is not None:
         yield "fix "
         yield _at(dead.file, dead.line)
@@ -186,7 +185,7 @@ def _failed(report: RunReport, base: BaseComparison) -> Iterator[Step]:
             yield " first"
     else:
         yield "see the reason below" if len(report.reasons) > 1 else "fix what the first line says"
-    if can_accept(report, base):
+    if can_accept(view):
         yield f". {_ACCEPT}"
 
 
@@ -225,11 +224,12 @@ def _look_at(places: Sequence[Place]) -> Iterator[Step]:
     yield f", {'all ' if len(places) > 2 else 'both ' if len(places) == 2 else ''}changed here"
 
 
-def _passed(report: RunReport, base: BaseComparison) -> Iterator[Step]:
-    rules, sorted_out = report.rule_changes, groups(report, base)
+def _passed(view: View) -> Iterator[Step]:
+    report, sorted_out = view.report, view.groups
+    rules = report.rule_changes
     if rules is not None and rules.only_here and rules.decides == "head":
         yield from _loosened(rules)
-    elif gone := _gone(report, base):
+    elif gone := _gone(report):
         yield from gone
     elif report.gate == "advisory" and (sorted_out.worse or sorted_out.failed):
         yield "look at the cases below before you merge"
@@ -245,7 +245,7 @@ def _passed(report: RunReport, base: BaseComparison) -> Iterator[Step]:
             yield ", but nothing was compared: see below"
         if sorted_out.flaky:
             flaky = plural(len(sorted_out.flaky), "case")
-            yield f". {flaky} failed in some runs, no more often than on {base.branch}"
+            yield f". {flaky} failed in some runs, no more often than on {view.branch}"
 
 
 def _loosened(rules: RuleChangesReport) -> Iterator[Step]:
@@ -259,12 +259,12 @@ def _loosened(rules: RuleChangesReport) -> Iterator[Step]:
     yield f"if the looser rules are not intended, {way}; by the rules of {base_name(rules)}, {these}"
 
 
-def _gone(report: RunReport, base: BaseComparison) -> list[Step]:
+def _gone(report: RunReport) -> list[Step]:
     """Whether removed cases were removed on purpose; empty if none were."""
     removed = report.rule_changes.removed if report.rule_changes is not None else []
     count = sum(file.removed for file in removed)
     if not count:
-        count = change_counts(base.comparison)["removed"] if base.comparison is not None else 0
+        count = change_counts(report.comparison)["removed"] if report.comparison is not None else 0
     if not count:
         return []
     whole = [file for file in removed if file.removed == file.base]

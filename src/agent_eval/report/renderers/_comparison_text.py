@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, short_name, shorten
+from agent_eval.report.phrases import metric_base_notes
 from agent_eval.report.renderers._styling import mark, printed, styled
-from agent_eval.report.views import BaseComparison, case_name, diff, grouping, location, reason_lines
+from agent_eval.report.views import View, case_name, diff, location, reason_lines, spending, view_of
 from agent_eval.results import CaseReport, RunReport
 
 if TYPE_CHECKING:
@@ -25,33 +26,33 @@ def comparison_text(report: RunReport, *, width: int = 100, color: bool = False)
         width: Columns of the terminal, at least 40.
         color: Whether to write ANSI colours.
     """
-    return printed(_blocks(report, grouping.base_comparison(report)), width=width, color=color)
+    return printed(_blocks(view_of(report)), width=width, color=color)
 
 
-def _blocks(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
-    groups = grouping.groups(report, base)
-    yield from _group("Regressions" if base.decided else "Newly failing", groups.worse, base, reasons=3)
-    before = [case for case in groups.failed if grouping.fails_as_before(case, base)]
+def _blocks(view: View) -> Iterator[RenderableType]:
+    report, groups = view.report, view.groups
+    yield from _group("Regressions" if view.decided else "Newly failing", groups.worse, view, reasons=3)
+    before = [case for case in groups.failed if view.fails_as_before(case)]
     alone = [case for case in groups.failed if case not in before]
-    yield from _group(f"Failing, with nothing on {base.branch} to compare with", alone, base, reasons=1)
-    yield from _group(f"Failing on {base.branch} too", [*before, *groups.still], base, reasons=1)
-    yield from _group("Could not be evaluated", groups.errored, base, reasons=1)
-    if base.comparison is not None:
-        for title, names in diff.other_changes(base.comparison):
+    yield from _group(f"Failing, with nothing on {view.branch} to compare with", alone, view, reasons=1)
+    yield from _group(f"Failing on {view.branch} too", [*before, *groups.still], view, reasons=1)
+    yield from _group("Could not be evaluated", groups.errored, view, reasons=1)
+    if report.comparison is not None:
+        for title, names in diff.other_changes(report.comparison):
             yield styled((title, "bold"))
             for name in names[:_MOST_LISTED]:
                 yield styled("   ", (name, ""))
             if len(names) > _MOST_LISTED:
                 yield styled(f"   and {plural(len(names) - _MOST_LISTED, 'more case')}")
             yield ""
-    if base.comparison is not None and report.cases:
-        yield delta_table(diff.delta_rows(report, base.comparison), base.branch)
-    if spent := diff.spending(report, base.comparison, base.branch):
+    if report.comparison is not None and report.cases:
+        yield delta_table(diff.delta_rows(view), view.branch)
+    if spent := spending(view):
         yield styled(" ", (spent, ""))
-    yield from base_comparison_lines(report, base)
+    yield from base_comparison_lines(view)
 
 
-def _group(title: str, cases: Sequence[CaseReport], base: BaseComparison, *, reasons: int) -> Iterator[RenderableType]:
+def _group(title: str, cases: Sequence[CaseReport], view: View, *, reasons: int) -> Iterator[RenderableType]:
     if not cases:
         return
     yield styled((title, "bold"))
@@ -59,7 +60,7 @@ def _group(title: str, cases: Sequence[CaseReport], base: BaseComparison, *, rea
         yield styled(
             " ", mark(case), (short_name(case_name(case)), "bold"), "  ", (location(case.file, case.line), "cyan")
         )
-        notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
+        notes = metric_base_notes(view.changes.get(case.case_id), view.branch)
         for line in reason_lines(case, reasons, notes):
             yield styled("     ", (shorten(line, 200), ""))
     if len(cases) > _MOST_LISTED:
@@ -67,22 +68,23 @@ def _group(title: str, cases: Sequence[CaseReport], base: BaseComparison, *, rea
     yield ""
 
 
-def base_comparison_lines(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
+def base_comparison_lines(view: View) -> Iterator[RenderableType]:
     """Differences from the base branch, other than failed cases."""
-    if base.baseline is not None:
-        found = base.baseline.status == "found"
-        sentence = base.baseline.message if found else diff.no_baseline_reason(base.baseline)
-        where = f" {base.baseline.run_url}" if found and base.baseline.run_url else ""
+    report = view.report
+    if report.baseline is not None:
+        found = report.baseline.status == "found"
+        sentence = report.baseline.message if found else diff.no_baseline_reason(report.baseline)
+        where = f" {report.baseline.run_url}" if found and report.baseline.run_url else ""
         yield styled(" ", (shorten(sentence, 600) + where, "dim"))
-    if base.comparison is None:
+    if report.comparison is None:
         return
     if report.cases:
-        yield styled(" ", (diff.comparison_summary(base.comparison), ""))
-    better = grouping.groups(report, base).better
+        yield styled(" ", (diff.comparison_summary(report.comparison), ""))
+    better = view.groups.better
     if better:
         names = ", ".join(short_name(case_name(case)) for case in better[:10]) + (" …" if len(better) > 10 else "")
-        yield styled(" ", ("✓ ", "green"), (f"{'better' if base.decided else 'fixed'}: {names}", ""))
-    for note in base.comparison.notes[:10]:
+        yield styled(" ", ("✓ ", "green"), (f"{'better' if view.decided else 'fixed'}: {names}", ""))
+    for note in report.comparison.notes[:10]:
         yield styled(" ", (note, "yellow"))
 
 

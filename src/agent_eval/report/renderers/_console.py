@@ -14,6 +14,7 @@ from agent_eval.report.phrases import (
     can_accept,
     cause_evidence,
     cause_sentence,
+    change_label,
     changed_here,
     headline,
     next_step,
@@ -25,8 +26,8 @@ from agent_eval.report.renderers._comparison_text import base_comparison_lines, 
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
 from agent_eval.report.views import (
     NEVER_RAN,
-    BaseComparison,
     Cause,
+    View,
     bill,
     case_name,
     cases_with_low_turns,
@@ -35,15 +36,14 @@ from agent_eval.report.views import (
     diff,
     duration_text,
     first_difference,
-    grouping,
     has_cause,
     location,
-    metric_rows,
     never_ran,
     not_run_groups,
     one_line,
     run_note,
     usage_line,
+    view_of,
 )
 from agent_eval.report.views.examples import (
     Example,
@@ -111,10 +111,10 @@ def console(
     Returns:
         Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
     """
-    width, base, paths = max(width, 40), grouping.base_comparison(report), files or {}
-    blocks = _invalid(report, base, paths)
+    width, view, paths = max(width, 40), view_of(report), files or {}
+    blocks = _invalid(view, paths)
     if report.verdict != "invalid":
-        blocks = _blocks(report, base, paths, width, verbose=verbose)
+        blocks = _blocks(view, paths, width, verbose=verbose)
     return printed(_spaced(blocks), width=width, color=color)
 
 
@@ -127,47 +127,46 @@ def _spaced(blocks: Iterator[RenderableType]) -> Iterator[RenderableType]:
         last = block
 
 
-def _blocks(
-    report: RunReport, base: BaseComparison, files: Mapping[str, str], width: int, *, verbose: bool
-) -> Iterator[RenderableType]:
-    groups = grouping.groups(report, base)
-    metrics = _metrics(report, base, width)
+def _blocks(view: View, files: Mapping[str, str], width: int, *, verbose: bool) -> Iterator[RenderableType]:
+    report, groups = view.report, view.groups
+    metrics = _metrics(view, width)
     failing = [*groups.worse, *groups.failed]
     if report.cases:
         yield _files(report)
     if not failing and not groups.errored:
         yield from metrics
-    shared, left = shared_causes(report, failing, base.branch)
+    shared, left = shared_causes(report, failing, view.branch)
     for cause in shared:
-        yield from _cause(cause, base)
+        yield from _cause(cause, view)
     for error in causes(report, [case for case in left if has_cause(case)]):
         yield from _error(error)
-    yield from _alone([case for case in left if not has_cause(case)], base, several=bool(shared))
-    for error in causes(report, groups.errored):
+    yield from _alone([case for case in left if not has_cause(case)], view, several=bool(shared))
+    for error in view.errors:
         yield from _error(error)
     yield from _not_run(report)
     if failing or groups.errored:
         yield ""
         yield from metrics
-    yield from _remarks(report, base, groups)
+    yield from _remarks(view)
     if verbose:
         yield ""
-        yield from base_comparison_lines(report, base)
-        yield from _all_metrics(report, base)
+        yield from base_comparison_lines(view)
+        yield from _all_metrics(view)
         yield from _notes(report.notices, files)
     else:
         yield from _notes([notice for notice in report.notices if notice not in _only_verbose(report)], {})
     yield ""
-    yield from _ending(report, base, files, width)
+    yield from _ending(view, files, width)
 
 
-def _invalid(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -> Iterator[RenderableType]:
+def _invalid(view: View, files: Mapping[str, str]) -> Iterator[RenderableType]:
+    report = view.report
     yield ""
     yield from _problems(report.problems)
     yield from _notes(report.notices, files)
-    for reason in [*other_reasons(report, base), *report.warnings]:
+    for reason in [*other_reasons(view), *report.warnings]:
         yield styled(" ", (reason, ""))
-    yield styled((headline(report, base), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
+    yield styled((headline(view), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
 
 
 def _only_verbose(report: RunReport) -> Container[str]:
@@ -233,10 +232,11 @@ def _sum(files: Sequence[tuple[str, Counter[str]]]) -> Counter[str]:
     return sum((count for _, count in files), Counter[str]())
 
 
-def _metrics(report: RunReport, base: BaseComparison, width: int) -> list[RenderableType]:
+def _metrics(view: View, width: int) -> list[RenderableType]:
     """The metrics that gate, those that fail first, in one line, or two if some fail; then the cost if it is known."""
-    rows = [row for row in metric_rows(report) if row.gates and row.mean is not None]
-    was = {row.name: row for row in diff.delta_rows(report, base.comparison)} if base.comparison is not None else {}
+    report = view.report
+    rows = [row for row in view.metric_rows if row.gates and row.mean is not None]
+    was = {row.name: row for row in diff.delta_rows(view)}
     lines = [""]
     most = 2 if any(row.failed for row in rows) else 1
     for number, row in enumerate(sorted(rows, key=lambda row: not row.failed)):
@@ -250,26 +250,27 @@ def _metrics(report: RunReport, base: BaseComparison, width: int) -> list[Render
             lines.append("")
         lines[-1] += f"{'   ' * bool(lines[-1])}{text}"
     if "$" in (cost := bill(report)):
-        old = base.comparison.cost.base if base.comparison is not None else None
-        lines.append(f"cost {cost}{'' if old is None else f', on {base.branch} {cost_text(old)}'}")
+        old = report.comparison.cost.base if report.comparison is not None else None
+        lines.append(f"cost {cost}{'' if old is None else f', on {view.branch} {cost_text(old)}'}")
     return [_indented(styled((line, ""))) for line in lines if line]
 
 
-def _all_metrics(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
-    if base.comparison is not None:
-        yield delta_table(diff.delta_rows(report, base.comparison), base.branch)
+def _all_metrics(view: View) -> Iterator[RenderableType]:
+    report = view.report
+    if report.comparison is not None:
+        yield delta_table(diff.delta_rows(view), view.branch)
         return
-    for row in metric_rows(report):
+    for row in view.metric_rows:
         counts = f" (needs {row.threshold}), {row.failed:,} failed, {row.not_evaluated:,} not evaluated" * row.gates
         yield styled("  ", (f"{short_name(row.name)} {row.score}{counts}", ""))
 
 
-def _cause(shared: SharedCause, base: BaseComparison) -> Iterator[RenderableType]:
+def _cause(shared: SharedCause, view: View) -> Iterator[RenderableType]:
     sign, style = mark(shared.cases[0])
     yield ""
     count = f"{plural(len(shared.cases), 'case')}: "
-    yield _marked((sign, style), styled((count, style), (cause_sentence(shared.cause, base.branch), "bold")))
-    yield _indented(styled((cause_evidence(shared.cause, base.branch), "")))
+    yield _marked((sign, style), styled((count, style), (cause_sentence(shared.cause, view.branch), "bold")))
+    yield _indented(styled((cause_evidence(shared.cause, view.branch), "")))
     if place := changed_here(shared.cause):
         yield _indented(styled((place, "cyan")))
     yield ""
@@ -303,13 +304,13 @@ def _error(cause: Cause) -> Iterator[RenderableType]:
         yield from _example(example_of(case))
 
 
-def _alone(cases: Sequence[CaseReport], base: BaseComparison, *, several: bool) -> Iterator[RenderableType]:
+def _alone(cases: Sequence[CaseReport], view: View, *, several: bool) -> Iterator[RenderableType]:
     """The cases that no cause explains."""
     if several and cases:
         yield ""
         yield styled((f"✗ {plural(len(cases), 'case')} with no shared cause", "bold red"))
     for case in cases[:_MOST_EXAMPLES]:
-        label, evidence = grouping.change_label(case, base)
+        label, evidence = change_label(case, view)
         yield ""
         yield from _example(example_of(case), label=": ".join(filter(None, (label, evidence))), marked=not several)
     if len(cases) > _MOST_EXAMPLES:
@@ -354,13 +355,14 @@ def _sides(sides: Sequence[Side]) -> Table:
     return table
 
 
-def _remarks(report: RunReport, base: BaseComparison, groups: grouping.Groups) -> Iterator[RenderableType]:
+def _remarks(view: View) -> Iterator[RenderableType]:
     """What else a reader has to know before the verdict."""
+    report, groups = view.report, view.groups
     if report.verdict != "passed" and (changed := agent_changes(report)):
         yield styled("  changed in the agent: ", (changed, ""))
     for cases, what in (
-        (groups.still, f"on {base.branch} too"),
-        (groups.flaky, f"in some runs, no more often than on {base.branch}"),
+        (groups.still, f"on {view.branch} too"),
+        (groups.flaky, f"in some runs, no more often than on {view.branch}"),
     ):
         if cases:
             yield _indented(styled((f"{plural(len(cases), 'case')} failed {what}", ""), (_names(cases), "dim")))
@@ -375,8 +377,8 @@ def _remarks(report: RunReport, base: BaseComparison, groups: grouping.Groups) -
         yield from _problems(severe)
     baseline = report.baseline
     missing = [diff.no_baseline_reason(baseline)] if baseline is not None and baseline.status != "found" else []
-    notes = base.comparison.notes[:_MOST_LISTED] if base.comparison is not None else []
-    for line in [*missing, *other_reasons(report, base), *notes]:
+    notes = report.comparison.notes[:_MOST_LISTED] if report.comparison is not None else []
+    for line in [*missing, *other_reasons(view), *notes]:
         yield _indented(styled((line, "")))
     for line in [*rule_sentences(report), *report.warnings]:
         yield _indented(styled((line, "yellow")))
@@ -408,11 +410,12 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         yield ""
 
 
-def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+def _ending(view: View, files: Mapping[str, str], width: int) -> Iterator[RenderableType]:
     """The verdict, the page and what to do next."""
+    report = view.report
     from rich.text import Text
 
-    verdict = headline(report, base, brief=True)
+    verdict = headline(view, brief=True)
     page = styled((f"Page: {files['report']}" if "report" in files else "", ""))
     line = styled((verdict, _VERDICT_STYLE[report.verdict]), (f" ({duration_text(report.duration)}).", ""))
     if page and line.cell_len + page.cell_len + 3 <= width:
@@ -422,7 +425,7 @@ def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str], w
         if page:
             # A path on two lines can't be opened.
             yield Text.assemble("  ", page, no_wrap=True, overflow="ignore")
-    steps, text = _commands(report, base, files), next_text(next_step(report, base))
+    steps, text = _commands(view, files), next_text(next_step(view))
     if not steps and not text.startswith("nothing"):
         steps = [f"Next: {text}."]
     together = "     ".join(steps)
@@ -430,12 +433,13 @@ def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str], w
         yield _indented(styled((step, "")))
 
 
-def _commands(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -> list[str]:
+def _commands(view: View, files: Mapping[str, str]) -> list[str]:
     """The commands to go on with."""
+    report = view.report
     if report.verdict == "inconclusive" and any("--resume" in notice for notice in report.notices):
         left = report.totals.errored + report.totals.not_run
         return [f"Run only {'this one' if left == 1 else f'these {left:,}'} again: the same command with --resume"]
-    groups = grouping.groups(report, base)
+    groups = view.groups
     failing = [*groups.worse, *groups.failed, *groups.still]
     folder = files.get("results", "").rpartition("/")[0]
     if report.verdict != "failed" or all(map(never_ran, failing)):
@@ -445,7 +449,7 @@ def _commands(report: RunReport, base: BaseComparison, files: Mapping[str, str])
     name = next(iter([*examples, *failing])).eval_id
     where = f" {shlex.quote(folder)}" if folder not in {"", "agent-eval-results"} else ""
     shown = f" {shlex.quote(name)}" if one_line(name) == name and len(name) <= _LONGEST_NAME else ""
-    accept = [f"If the new behaviour is right: agent-eval accept{where}"] if can_accept(report, base) else []
+    accept = [f"If the new behaviour is right: agent-eval accept{where}"] if can_accept(view) else []
     return [f"Look: agent-eval show{where}{shown}", *accept]
 
 

@@ -12,17 +12,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import listed, plural, shorten, without_commands, workflow_command
-from agent_eval.report.phrases import cause_evidence, cause_line, cause_sentence, changed_here, headline
+from agent_eval.report.phrases import (
+    cause_evidence,
+    cause_line,
+    cause_sentence,
+    change_label,
+    changed_here,
+    headline,
+    metric_base_notes,
+)
 from agent_eval.report.views import (
-    BaseComparison,
     Cause,
+    View,
     case_name,
     causes,
     failed_word,
-    grouping,
     not_run_groups,
     one_line,
     reason_lines,
+    view_of,
     visible,
 )
 from agent_eval.report.views.examples import SharedCause, shared_causes
@@ -67,14 +75,15 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
     """
     if limit < 2:
         raise ValueError("a limit below 2 leaves no annotation to count the rest")
-    annotations = [*map(_problem_annotation, report.problems), *_case_annotations(report)]
+    view = view_of(report)
+    annotations = [*map(_problem_annotation, report.problems), *_case_annotations(view)]
     commands = []
     for kind in ("error", "warning", "notice"):
         of_kind = [annotation for annotation in annotations if annotation.level == kind]
         shown = of_kind if len(of_kind) <= limit else of_kind[: limit - 1]
         commands += [_command(annotation) for annotation in shown]
         if left := len(of_kind) - len(shown):
-            message = f"{headline(report, grouping.base_comparison(report))}. {plural(left, f'more {kind}')} in {more}."
+            message = f"{headline(view)}. {plural(left, f'more {kind}')} in {more}."
             commands.append(
                 _command(_Annotation(level=kind, title=f"and {plural(left, f'more {kind}')}", message=message))
             )
@@ -86,23 +95,22 @@ def notice_command(title: str, message: str) -> str:
     return _command(_Annotation(level="notice", title=title, message=message))
 
 
-def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
-    base = grouping.base_comparison(report)
-    groups = grouping.groups(report, base)
+def _case_annotations(view: View) -> Iterator[_Annotation]:
+    report, groups = view.report, view.groups
     # A case that failed before blocks only in some gate modes, and is less important.
     old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
     sections: list[tuple[Sequence[CaseReport], Level, str]] = [
         (groups.worse, "error", ""),
         (groups.failed, "error", ""),
-        (groups.still, old, f"as on {base.branch}"),
-        (groups.flaky, old, f"no more often than on {base.branch}"),
+        (groups.still, old, f"as on {view.branch}"),
+        (groups.flaky, old, f"no more often than on {view.branch}"),
         (groups.errored, "error", "could not be evaluated"),
         (groups.quarantined, "warning", "is quarantined"),
     ]
     for cases, level, what in sections:
-        found, left = shared_causes(report, cases, base.branch)
+        found, left = shared_causes(report, cases, view.branch)
         for item in found:
-            yield _shared_annotation(item, level, base)
+            yield _shared_annotation(item, level, view)
         shared = [cause for cause in causes(report, left) if len(cause.cases) > 1]
         for cause in shared:
             yield _cause_annotation(cause, level)
@@ -110,18 +118,18 @@ def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
         for case in left:
             if case.case_id not in grouped:
                 yield _case_annotation(
-                    case, "warning" if case.status == "passed" else level, _what(case, what, base), base
+                    case, "warning" if case.status == "passed" else level, _what(case, what, view), view
                 )
     for reason, cases in not_run_groups(report):
         yield _Annotation(level="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
 
 
-def _what(case: CaseReport, what: str, base: BaseComparison) -> str:
+def _what(case: CaseReport, what: str, view: View) -> str:
     """What follows the name of a case."""
     if case.status in {"errored", "quarantined"}:
         return what
     failed = failed_word(case)
-    word, _ = grouping.change_label(case, base)
+    word, _ = change_label(case, view)
     if what:
         return f"{failed}, {what}"
     if word in {"a new case", "a changed case"}:
@@ -129,12 +137,12 @@ def _what(case: CaseReport, what: str, base: BaseComparison) -> str:
     return f"{failed}, {word}" if word and not word.startswith(("always", "sometimes")) else word or failed
 
 
-def _shared_annotation(shared: SharedCause, level: Level, base: BaseComparison) -> _Annotation:
+def _shared_annotation(shared: SharedCause, level: Level, view: View) -> _Annotation:
     """One annotation for what several cases share: at the line that the pull request changes, else at its example."""
     cause, example = shared.cause, shared.example.case
     place = next(iter(cause.changed_here), None)
     names = listed([case_name(case) for case in shared.cases], _MOST_NAMES)
-    lines = [cause_sentence(cause, base.branch), cause_evidence(cause, base.branch), changed_here(cause), names]
+    lines = [cause_sentence(cause, view.branch), cause_evidence(cause, view.branch), changed_here(cause), names]
     return _Annotation(
         level=level,
         title=f"{plural(len(shared.cases), 'case')}: {cause_line(cause)}",
@@ -158,10 +166,10 @@ def _cause_annotation(cause: Cause, kind: Level) -> _Annotation:
     )
 
 
-def _case_annotation(case: CaseReport, kind: Level, what: str, base: BaseComparison) -> _Annotation:
+def _case_annotation(case: CaseReport, kind: Level, what: str, view: View) -> _Annotation:
     name = shorten(one_line(case_name(case)), LONGEST_TITLE - 60)
-    _, evidence = grouping.change_label(case, base)
-    notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
+    _, evidence = change_label(case, view)
+    notes = metric_base_notes(view.changes.get(case.case_id), view.branch)
     lines = [evidence, *reason_lines(case, _LINES, notes)]
     message = "\n".join(one_line(line) for line in lines if line) or what
     return _Annotation(level=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)

@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, link, prose
-from agent_eval.report.phrases import headline, headline_status
-from agent_eval.report.renderers._markdown_context import context
-from agent_eval.report.views import BaseComparison, Detail, Links, fitting, grouping, sections
+from agent_eval.report.renderers import _sections as sections
+from agent_eval.report.renderers._markdown_context import Content, content_of, context
+from agent_eval.report.views import Detail, Links, fitting
 from agent_eval.results import RunReport
 
 LIMIT = 16_000
@@ -61,17 +61,17 @@ def comment_markdown(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a comment needs at least {SMALLEST_LIMIT:,} characters, not {limit:,}")
-    base = grouping.base_comparison(report)
+    content = content_of(report)
     links = Links() if links is None else links
     no_verdict = bool(title)
-    status = "notice" if no_verdict else headline_status(report)
-    title = title or headline(report, base)
+    status = "notice" if no_verdict else content.status
+    title = title or content.headline
     if key:
         title = f"{title} · {shorten(key, 60)}"
     template = environment().get_template("comment.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:
-        values = _context(report, base, detail, links, warnings)
+        values = _context(content, detail, links, warnings)
         values |= {"headline": title, "headline_status": status, "shortened": shortened}
         return template.render({**values, "next": "" if no_verdict else values["next"]})
 
@@ -90,11 +90,10 @@ def utf16_length(text: str) -> int:
     return len(text) + sum(char > "\uffff" for char in text)
 
 
-def _context(
-    report: RunReport, base: BaseComparison, detail: Detail, links: Links, warnings: Sequence[str]
-) -> dict[str, Any]:
+def _context(content: Content, detail: Detail, links: Links, warnings: Sequence[str]) -> dict[str, Any]:
+    report = content.view.report
     severe = [problem for problem in report.problems if problem.severity != "notice"]
-    shared = context(report, base, detail, links, warnings, rows=min(_ROWS, detail.listed))
+    shared = context(content, detail, links, warnings, rows=min(_ROWS, detail.listed))
     metrics, base_branch = shared["metrics"], shared["base"]
     baseline = base_branch["baseline"]
     return {

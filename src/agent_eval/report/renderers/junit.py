@@ -17,11 +17,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report.phrases import cause_evidence, headline
+from agent_eval.report.phrases import cause_evidence, change_label, headline
 from agent_eval.report.views import (
     LABELS,
-    BaseComparison,
     TurnView,
+    View,
     case_view,
     findings,
     grouping,
@@ -33,6 +33,7 @@ from agent_eval.report.views import (
     rows,
     score_text,
     threshold_text,
+    view_of,
     visible,
 )
 from agent_eval.results import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
@@ -62,10 +63,10 @@ def junit_xml(report: RunReport) -> str:
     for case in report.cases:
         by_file.setdefault(case.file, []).append(case)
     about = {file.file: file for file in report.files}
-    base, blocking = grouping.base_comparison(report), grouping.blocking_ids(report)
-    suites = (_file_suite(report, file, cases, about.get(file), base, blocking) for file, cases in by_file.items())
+    view, blocking = view_of(report), grouping.blocking_ids(report)
+    suites = (_file_suite(view, file, cases, about.get(file), blocking) for file, cases in by_file.items())
     errors = [problem for problem in report.problems if problem.severity == "error" and report.verdict == "invalid"]
-    problems = (_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors))
+    problems = (_problem_suite(view, file, errors) for file in dict.fromkeys(error.file for error in errors))
     root = ElementTree.Element("testsuites", {"name": "agent-eval"})
     for suite in chain(suites, problems):
         root.append(_as_in_schema(suite.build_xml_doc()))
@@ -112,13 +113,9 @@ def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[
 
 
 def _file_suite(
-    report: RunReport,
-    file: str,
-    cases: Sequence[CaseReport],
-    about: FileReport | None,
-    base: BaseComparison,
-    blocking: Set[str],
+    view: View, file: str, cases: Sequence[CaseReport], about: FileReport | None, blocking: Set[str]
 ) -> Any:
+    report = view.report
     properties = {}
     if about is not None:
         properties = {
@@ -135,13 +132,13 @@ def _file_suite(
         names = [case.eval_id for case in cases if case.case_id in here]
         if names:  # Jenkins' schema has no properties for a test case.
             properties[f"cause.{number}"] = shorten(f"{cause.message}: {', '.join(names)}", _LONGEST_MESSAGE)
-            causes |= dict.fromkeys(here, f"Cause: {cause.message}, {cause_evidence(cause, base.branch)}")
+            causes |= dict.fromkeys(here, f"Cause: {cause.message}, {cause_evidence(cause, view.branch)}")
     class_name = _class_name(file)
     tests = [
         _test_case(
             case,
             class_name,
-            base,
+            view,
             excused=case.case_id in excused,
             blocks=case.case_id in blocking,
             cause=causes.get(case.case_id, ""),
@@ -151,9 +148,7 @@ def _file_suite(
     return _suite(report, file, tests, properties)
 
 
-def _test_case(
-    case: CaseReport, class_name: str, base: BaseComparison, *, excused: bool, blocks: bool, cause: str
-) -> Any:
+def _test_case(case: CaseReport, class_name: str, view: View, *, excused: bool, blocks: bool, cause: str) -> Any:
     from junit_xml import TestCase
 
     explain = case.status == "quarantined" or excused
@@ -167,7 +162,7 @@ def _test_case(
     if case.status == "passed" and not blocks:
         return test
     explanation = _bounded(chain(explanation_lines(case), ("", cause) if cause else ()))
-    word, evidence = grouping.change_label(case, base)
+    word, evidence = change_label(case, view)
     listed = findings(case)
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in listed))
     message = shorten(one_line("; ".join(lines_of(listed, 2))) or case.status, _LONGEST_MESSAGE)
@@ -193,7 +188,7 @@ def _bounded(lines: Iterable[str]) -> str:
     return shorten(visible("\n".join(lines)), _LONGEST_TEXT)
 
 
-def _problem_suite(report: RunReport, file: str | None, problems: Sequence[ProblemReport]) -> Any:
+def _problem_suite(view: View, file: str | None, problems: Sequence[ProblemReport]) -> Any:
     from junit_xml import TestCase
 
     cases = []
@@ -205,7 +200,7 @@ def _problem_suite(report: RunReport, file: str | None, problems: Sequence[Probl
         text = _bounded(detail for detail in details if detail)
         test.add_error_info(shorten(one_line(problem.message), _LONGEST_MESSAGE) or problem.code, text, problem.code)
         cases.append(test)
-    return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report, grouping.base_comparison(report))})
+    return _suite(view.report, file or _SETTINGS, cases, {"verdict": headline(view)})
 
 
 # A case as plain lines, also for the pytest plugin and the Python API.

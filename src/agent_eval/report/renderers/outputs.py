@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from agent_eval.report.views import digest, grouping
+from agent_eval.report.views import digest, grouping, view_of
 from agent_eval.results import Change, RunReport
 
 FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file", "cases-file", "report-file")
@@ -84,8 +84,8 @@ def _regressions(report: RunReport) -> str:
     """Regressions as every text names them; suspected ones are not among them."""
     if report.comparison is None or report.decision is None:
         return _count(report, "newly_failing")
-    words = grouping.base_comparison(report).significance
-    return str(sum(words[case.case_id].kind == "regression" for case in report.cases if case.case_id in words))
+    view = view_of(report)
+    return str(sum(view.kind(case.case_id) == "regression" for case in report.cases))
 
 
 def _metrics(report: RunReport) -> str:

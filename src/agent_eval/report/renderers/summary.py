@@ -7,9 +7,10 @@ from typing import Any
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, prose
-from agent_eval.report.phrases import headline, headline_status
-from agent_eval.report.renderers._markdown_context import context
-from agent_eval.report.views import BaseComparison, Detail, Links, fitting, grouping, run_note, sections
+from agent_eval.report.phrases import headline
+from agent_eval.report.renderers import _sections as sections
+from agent_eval.report.renderers._markdown_context import Content, content_of, context
+from agent_eval.report.views import Detail, Links, fitting, run_note, view_of
 from agent_eval.results import RunReport
 
 LIMIT = 1_000_000
@@ -58,26 +59,25 @@ def summary_markdown(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a summary needs at least {SMALLEST_LIMIT:,} bytes, not {limit:,}")
-    base = grouping.base_comparison(report)
+    content = content_of(report)
     links = Links(source_url=source_url) if links is None else links
     template = environment().get_template("summary.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:
-        values = _context(report, base, detail, links, warnings)
+        values = _context(content, detail, links, warnings)
         written = dict(list((files or {}).items())[: min(detail.listed, 10)])
         return template.render({**values, "written": written, "shortened": shortened})
 
     text = fitting(render, DETAILS, lambda text: len(text.encode("utf-8")) <= limit)
     if text is not None:
         return text
-    return f"## {MARKS[headline_status(report)]} {prose(shorten(headline(report, base), 120))}\n"
+    return f"## {MARKS[content.status]} {prose(shorten(content.headline, 120))}\n"
 
 
-def _context(
-    report: RunReport, base: BaseComparison, detail: Detail, links: Links, warnings: Sequence[str]
-) -> dict[str, Any]:
+def _context(content: Content, detail: Detail, links: Links, warnings: Sequence[str]) -> dict[str, Any]:
+    report = content.view.report
     return {
-        **context(report, base, detail, links, warnings, rows=min(_ROWS, detail.listed)),
+        **context(content, detail, links, warnings, rows=min(_ROWS, detail.listed)),
         "note": run_note(report),
         "low_turns": sections.low_turns_section(report, detail),
         "problems": sections.problems_section(report.problems, detail),
@@ -91,5 +91,5 @@ def _context(
 
 def part_summary(report: RunReport) -> str:
     """The job summary of one part of a run: its headline. The merge shows the cases of all parts."""
-    title = headline(report, grouping.base_comparison(report))
+    title = headline(view_of(report))
     return "\n".join(f"{prose(line)}\n" for line in (title, *report.notices)) + "\n"

@@ -11,8 +11,7 @@ from agent_eval.report.views._findings import (
     low_turns,
     reason_lines,
 )
-from agent_eval.report.views._significance import shown_word
-from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
+from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, spending, usage_line, usage_report
 from agent_eval.report.views._visible import folded, one_line, visible
 from agent_eval.report.views.conversation import LABELS, CaseView, RowKind, TurnView, case_view, rows
 from agent_eval.report.views.detail import Detail, fitting
@@ -27,7 +26,7 @@ from agent_eval.report.views.digest import (
     not_run_groups,
     run_note,
 )
-from agent_eval.report.views.grouping import BaseComparison
+from agent_eval.report.views.grouping import View, shown_word, view_of
 from agent_eval.report.views.links import Links, Reference, known_commit
 from agent_eval.report.views.numbers import duration_text, measurement_text, percent_text, score_text, threshold_text
 from agent_eval.report.views.reproduction import Reproduction, reproduce

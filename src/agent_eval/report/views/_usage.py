@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from agent_eval.core.text import listed, plural
 from agent_eval.models import UsageEntry
 from agent_eval.report.views._visible import one_line
-from agent_eval.report.views.numbers import cost_text
+from agent_eval.report.views.grouping import View
+from agent_eval.report.views.numbers import cost_text, count_text, duration_text
 from agent_eval.results import CaseReport, CaseUsageReport, ModelUsageReport, RunReport
 from agent_eval.simulation import PURPOSE
 
@@ -99,3 +100,33 @@ def usage_line(usage: ModelUsageReport) -> str:
     if usage.calls:
         parts.append("no price known" if usage.cost is None else f"${usage.cost:.4f}")
     return f"{usage.model}: {', '.join(parts)}"
+
+
+def spending(view: View) -> str:
+    """Seconds, tokens and dollars in one line, beside those of the base branch; "" when nothing ran."""
+    return ", ".join(_spending(view))
+
+
+def _spending(view: View) -> Iterator[str]:
+    report, comparison, on_base = view.report, view.report.comparison, f"on {view.branch}"
+    good = [run for case in report.cases for run in case.runs if run.error is None]
+    if not good:
+        return
+    if comparison is not None and comparison.duration.head is not None and comparison.duration.base is not None:
+        here, there = duration_text(comparison.duration.head), duration_text(comparison.duration.base)
+        yield f"{here} a run ({on_base} {there})"
+    else:
+        yield f"{duration_text(sum(run.duration for run in good) / len(good))} a run"
+    if comparison is not None and comparison.tokens.head is not None and comparison.tokens.base is not None:
+        here, there = count_text(round(comparison.tokens.head)), count_text(round(comparison.tokens.base))
+        yield f"{here} tokens ({on_base} {there})"
+    else:
+        usages = [
+            run.usage for run in good if run.usage.input_tokens is not None or run.usage.output_tokens is not None
+        ]
+        if usages:
+            spent = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages) / len(usages)
+            yield f"{count_text(round(spent))} tokens"
+    if cost := bill(report):
+        old = comparison.cost.base if comparison is not None else None
+        yield cost + ("" if old is None else f", {on_base} {cost_text(old)}")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import plural
 from agent_eval.report.views import digest
-from agent_eval.report.views._usage import bill
-from agent_eval.report.views.grouping import change_counts
+from agent_eval.report.views.grouping import View, change_counts
 from agent_eval.report.views.numbers import (
     NO_SCORE,
-    cost_text,
-    count_text,
     delta_text,
-    duration_text,
     measurement_text,
     percent_text,
     points_text,
@@ -46,14 +42,17 @@ class DeltaRow:
         return not self.change.startswith(("±", NO_SCORE))
 
 
-def delta_rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow]:
+def delta_rows(view: View) -> list[DeltaRow]:
     """The table: cases that pass, gating metrics, informational ones.
 
     A number now is that of the compared cases, so that the change is the difference of the two beside it; where none
-    can be compared it is that of all cases.
+    can be compared it is that of all cases. Empty without a comparison.
     """
+    comparison = view.report.comparison
+    if comparison is None:
+        return []
     compared = {metric.name: metric for metric in comparison.metrics}
-    return [_pass_row(report, comparison), *(_row(row, compared.get(row.name)) for row in digest.metric_rows(report))]
+    return [_pass_row(view.report, comparison), *(_row(row, compared.get(row.name)) for row in view.metric_rows)]
 
 
 def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
@@ -107,35 +106,6 @@ def _row(row: digest.MetricRow, compared: MetricComparison | None) -> DeltaRow:
         gates=row.gates,
         note="; ".join(part for part in (left, why) if part),
     )
-
-
-def spending(report: RunReport, comparison: ComparisonReport | None, branch: str) -> str:
-    """Seconds, tokens and dollars in one line, beside those of the base branch; "" when nothing ran."""
-    return ", ".join(_spending(report, comparison, f"on {branch}"))
-
-
-def _spending(report: RunReport, comparison: ComparisonReport | None, on_base: str) -> Iterator[str]:
-    good = [run for case in report.cases for run in case.runs if run.error is None]
-    if not good:
-        return
-    if comparison is not None and comparison.duration.head is not None and comparison.duration.base is not None:
-        here, there = duration_text(comparison.duration.head), duration_text(comparison.duration.base)
-        yield f"{here} a run ({on_base} {there})"
-    else:
-        yield f"{duration_text(sum(run.duration for run in good) / len(good))} a run"
-    if comparison is not None and comparison.tokens.head is not None and comparison.tokens.base is not None:
-        here, there = count_text(round(comparison.tokens.head)), count_text(round(comparison.tokens.base))
-        yield f"{here} tokens ({on_base} {there})"
-    else:
-        usages = [
-            run.usage for run in good if run.usage.input_tokens is not None or run.usage.output_tokens is not None
-        ]
-        if usages:
-            spent = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages) / len(usages)
-            yield f"{count_text(round(spent))} tokens"
-    if cost := bill(report):
-        old = comparison.cost.base if comparison is not None else None
-        yield cost + ("" if old is None else f", {on_base} {cost_text(old)}")
 
 
 LISTED_APART = frozenset({"errored", "not_run", "quarantined"})
@@ -206,12 +176,13 @@ class MetricMove:
     needs: str
 
 
-def metric_moves(report: RunReport, comparison: ComparisonReport) -> list[MetricMove]:
-    """The gating metrics that got worse."""
-    compared = {metric.name: metric for metric in comparison.metrics}
-    lower = {metric.name for case in report.cases for metric in case.metrics if metric.direction == "lower"}
+def metric_moves(view: View, rows: Sequence[DeltaRow]) -> list[MetricMove]:
+    """The gating metrics that got worse, of `delta_rows`."""
+    comparison = view.report.comparison
+    compared = {metric.name: metric for metric in comparison.metrics} if comparison is not None else {}
+    lower = {metric.name for case in view.report.cases for metric in case.metrics if metric.direction == "lower"}
     worse = []
-    for row in delta_rows(report, comparison):
+    for row in rows:
         if row.name is None or not row.gates or row.name not in compared:
             continue
         delta = compared[row.name].score.delta

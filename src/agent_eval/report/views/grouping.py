@@ -5,70 +5,179 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
 
-from agent_eval.report.views._significance import CaseSignificance, case_significance, suite_lines
-from agent_eval.report.views.digest import has_crashed
-from agent_eval.report.views.numbers import NO_SCORE, score_text
+from agent_eval.report.views._causes import Cause, causes
+from agent_eval.report.views.digest import MetricRow, has_crashed, metric_rows
+from agent_eval.report.views.numbers import NO_SCORE
 from agent_eval.results import (
-    BaselineReport,
     CaseComparison,
+    CaseDecisionReport,
     CaseReport,
     CaseRunsReport,
     Change,
     ComparisonReport,
+    DecisionReport,
     RunReport,
 )
+from agent_eval.results.origin import CaseWord
 
 NO_NAME = "the base branch"
 """What a sentence calls the base branch if its name is unknown."""
 _BRANCH = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]{1,80}")
 """What git allows in the name of a branch (git-check-ref-format), limited in length."""
 _FLAKY = frozenset({"flaky", "passed again"})
-_TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
+
+
+ChangeKind = Literal["regression", "suspected regression", "better", "flaky", "passed again", ""]
+"""What a text calls a case. `flaky`: it also fails sometimes on the base branch. `passed again`: it failed once, passed
+when run again, and never failed on the base branch. "": unchanged."""
+_WEIGHT: Sequence[CaseWord] = ("broken", "worse", "fixed", "better", "suspicious", "flaky as before", "unchanged")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseComparison:
-    """Everything that a report says about the base branch."""
+class View:
+    """A report with what every text looks up in it, found once."""
 
-    comparison: ComparisonReport | None = None
-    """None: there is nothing to compare with."""
-    baseline: BaselineReport | None = None
-    """Where the base branch's results come from, or why there are none; None if the run did not look for any."""
-    branch: str = NO_NAME
+    report: RunReport
+    branch: str
     """The name of the base branch, or NO_NAME."""
-    significance: Mapping[str, CaseSignificance] = field(default_factory=dict)
-    """Results of the statistics by case id; empty without statistics."""
-    decided: bool = False
-    """Whether statistics were made."""
-    together: bool = False
-    """Whether the cases block only together, and none by itself."""
-    runs: Mapping[str, CaseRunsReport] = field(default_factory=dict)
+    decisions: Mapping[str, Sequence[CaseDecisionReport]]
+    """Results of the statistics by case id, the most significant metric first; empty without statistics."""
+    runs: Mapping[str, CaseRunsReport]
     """Passed and scored runs of both sides, by case id."""
-    changes: Mapping[str, CaseComparison] = field(default_factory=dict)
+    changes: Mapping[str, CaseComparison]
     """Cases that differ from the base branch, by id."""
-    statistics: Sequence[str] = ()
-    """Statistical details of the whole suite."""
-    blocking: Set[str] = frozenset()
+    blocking: Set[str]
     """Ids of the cases that block, each by itself."""
 
+    @property
+    def decided(self) -> bool:
+        """Whether statistics were made."""
+        return self.report.decision is not None
 
-def base_comparison(report: RunReport) -> BaseComparison:
-    """What a report says about the base branch."""
+    @cached_property
+    def groups(self) -> Groups:
+        """The cases by section."""
+        return _groups(self)
+
+    @cached_property
+    def errors(self) -> Sequence[Cause]:
+        """What kept cases from being evaluated."""
+        return causes(self.report, self.groups.errored)
+
+    @cached_property
+    def crashes(self) -> Sequence[Cause]:
+        """The errors because of which cases failed."""
+        groups = self.groups
+        failed = [case for case in (*groups.worse, *groups.failed, *groups.still) if case.status == "failed"]
+        return causes(self.report, failed)
+
+    @cached_property
+    def metric_rows(self) -> Sequence[MetricRow]:
+        """A row for each metric."""
+        return metric_rows(self.report)
+
+    def word(self, case_id: str) -> CaseWord:
+        """The word of the most significant metric of a case (`shown_word`)."""
+        decision, metrics = self.report.decision, self.decisions.get(case_id)
+        return shown_word(metrics[0], decision) if metrics and decision is not None else "unchanged"
+
+    def kind(self, case_id: str) -> ChangeKind:
+        """How a case compares with the base branch, by the statistics."""
+        match self.word(case_id):
+            case "broken" | "worse":
+                return "regression"
+            case "suspicious":
+                return "suspected regression"
+            case "fixed" | "better":
+                return "better"
+            case "flaky as before":
+                runs = self.runs.get(case_id)
+                return "passed again" if runs is not None and runs.base_passed == runs.base_runs > 0 else "flaky"
+        return ""
+
+    def always_fails(self, case_id: str) -> bool:
+        """Whether no run of a case that the statistics name passed."""
+        metrics, runs = self.decisions.get(case_id), self.runs.get(case_id)
+        if not metrics:
+            return False
+        return metrics[0].word == "broken" if runs is None else runs.head_passed == 0
+
+    def is_suspected(self, case: CaseReport) -> bool:
+        """Whether a case is a suspected regression: also one that was never run again, since another had decided.
+
+        A case that blocks by itself, e.g. because the agent raised an error, is more than that.
+        """
+        if case.case_id in self.blocking:
+            return False
+        if kind := self.kind(case.case_id):
+            return kind == "suspected regression"
+        comparison = self.changes.get(case.case_id)
+        return self.decided and comparison is not None and comparison.change == "newly_failing"
+
+    def is_flaky(self, case: CaseReport) -> bool:
+        """Whether a case failed in some runs, no more often than on the base branch."""
+        return self.kind(case.case_id) in _FLAKY
+
+    def fails_as_before(self, case: CaseReport) -> bool:
+        """Whether a failing case fails on the base branch too, and no less often."""
+        comparison = self.changes.get(case.case_id)
+        return self.is_flaky(case) or (comparison is not None and comparison.change == "still_failing")
+
+    def run_counts(self, case: CaseReport) -> tuple[str, str]:
+        """How many of a case's runs passed here and on the base branch, e.g. `0/9` and `10/10`.
+
+        Without a comparison the second one is a word: `new`, `changed`, or a dash.
+        """
+        runs = self.runs.get(case.case_id)
+        if runs is not None:
+            there = f"{runs.base_passed:,}/{runs.base_runs:,}" if runs.base_runs else NO_SCORE
+            return f"{runs.head_passed:,}/{runs.head_runs:,}", there
+        judged = [run.status == "passed" for run in self.report.runs_of(case) if run.status in {"passed", "failed"}]
+        here = f"{sum(judged):,}/{len(judged):,}" if judged else NO_SCORE
+        comparison = self.changes.get(case.case_id)
+        words: Mapping[Change, str] = {
+            "newly_failing": "passed",
+            "still_failing": "failed",
+            "added": "new",
+            "changed": "changed",
+        }
+        return here, words.get(comparison.change, NO_SCORE) if comparison is not None else NO_SCORE
+
+
+def view_of(report: RunReport) -> View:
+    """Looks up what texts need of a report."""
     comparison, decision = report.comparison, report.decision
-    branch = branch_name(report)
-    return BaseComparison(
-        comparison=comparison,
-        baseline=report.baseline,
-        branch=branch,
-        significance=case_significance(decision, branch) if decision is not None else {},
-        decided=decision is not None,
-        together=decision is not None and any(item.code in _TOGETHER for item in decision.reasons),
-        runs={item.case_id: item for item in decision.runs} if decision is not None else {},
+    decisions: dict[str, list[CaseDecisionReport]] = {}
+    for case in decision.cases if decision is not None else ():
+        decisions.setdefault(case.case_id, []).append(case)
+    for metrics in decisions.values():
+        metrics.sort(key=lambda metric: _WEIGHT.index(metric.word))
+    return View(
+        report=report,
+        branch=branch_name(report),
+        decisions=decisions,
+        runs={case.case_id: case for case in decision.runs} if decision is not None else {},
         changes={case.case_id: case for case in comparison.cases} if comparison is not None else {},
-        statistics=suite_lines(decision, branch) if decision is not None else (),
         blocking=frozenset(report.blocking),
     )
+
+
+def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord:
+    """The word of a metric of a case as texts use it.
+
+    A suspected regression is a regression for them if the comparison fails the run and the case's fresh runs alone say
+    so, although the comparison names others. What else fails the run, such as an error of the agent, does not count.
+    It is none if its fresh runs pass: what fails the run is not seen in it.
+    """
+    if metric.word == "suspicious" and metric.passed_again:
+        return "flaky as before"
+    shows_it = metric.p_value is not None and metric.p_value <= decision.alpha
+    if metric.word != "suspicious" or not shows_it or decision.outcome != "failed":
+        return metric.word
+    return "worse" if metric.head_mean else "broken"
 
 
 def branch_name(report: RunReport) -> str:
@@ -103,18 +212,17 @@ class Groups:
     quarantined: list[CaseReport] = field(default_factory=list)
 
 
-def groups(report: RunReport, base: BaseComparison) -> Groups:
+def _groups(view: View) -> Groups:
     """Groups the cases. Those that pass as before and those that did not run are in no group."""
-    blocking = set(report.blocking)
-    groups_ = Groups()
-    for case in report.cases:
-        into = _group(case, base, groups_)
-        if case.case_id in blocking and (into is groups_.flaky or into is groups_.still):
-            into = groups_.failed if _by_threshold(case, report) else groups_.worse
+    groups = Groups()
+    for case in view.report.cases:
+        into = _group(case, view, groups)
+        if case.case_id in view.blocking and (into is groups.flaky or into is groups.still):
+            into = groups.failed if _by_threshold(case, view.report) else groups.worse
         if into is not None:
             into.append(case)
-    groups_.worse.sort(key=lambda case: (is_suspected(case, base), not _always_fails(case, base)))
-    return groups_
+    groups.worse.sort(key=lambda case: (view.is_suspected(case), not view.always_fails(case.case_id)))
+    return groups
 
 
 def _by_threshold(case: CaseReport, report: RunReport) -> bool:
@@ -126,59 +234,25 @@ def _by_threshold(case: CaseReport, report: RunReport) -> bool:
     return report.gate == "thresholds" or (report.gate == "both" and not (crash_blocks and has_crashed(case)))
 
 
-def _always_fails(case: CaseReport, base: BaseComparison) -> bool:
-    significance = base.significance.get(case.case_id)
-    return significance is not None and significance.always
-
-
-def is_suspected(case: CaseReport, base: BaseComparison) -> bool:
-    """Whether a case is a suspected regression: also one that was never run again, since another had decided.
-
-    A case that blocks by itself, e.g. because the agent raised an error, is more than that.
-    """
-    significance = base.significance.get(case.case_id)
-    if case.case_id in base.blocking:
-        return False
-    if significance is not None and significance.kind:
-        return significance.kind == "suspected regression"
-    comparison = base.changes.get(case.case_id)
-    return base.decided and comparison is not None and comparison.change == "newly_failing"
-
-
-def is_flaky(case: CaseReport, base: BaseComparison) -> bool:
-    """Whether a case failed in some runs, no more often than on the base branch."""
-    significance = base.significance.get(case.case_id)
-    return significance is not None and significance.kind in _FLAKY
-
-
-def fails_as_before(case: CaseReport, base: BaseComparison) -> bool:
-    """Whether a failing case fails on the base branch too, and no less often."""
-    comparison = base.changes.get(case.case_id)
-    return is_flaky(case, base) or (comparison is not None and comparison.change == "still_failing")
-
-
-def _group(case: CaseReport, base: BaseComparison, groups_: Groups) -> list[CaseReport] | None:
-    significance, comparison = base.significance.get(case.case_id), base.changes.get(case.case_id)
-    kind, change = (
-        significance.kind if significance is not None else "",
-        comparison.change if comparison is not None else None,
-    )
+def _group(case: CaseReport, view: View, groups: Groups) -> list[CaseReport] | None:
+    kind, comparison = view.kind(case.case_id), view.changes.get(case.case_id)
+    change = comparison.change if comparison is not None else None
     if case.status == "errored":
-        return groups_.errored
+        return groups.errored
     if case.status == "quarantined":
-        return groups_.quarantined
+        return groups.quarantined
     if case.status == "not_run":
         return None
     if kind in {"regression", "suspected regression"}:
-        return groups_.worse
+        return groups.worse
     if case.status == "passed":
         # One good run after a bad one is no improvement: if there are statistics, they decide.
-        return groups_.better if kind == "better" or (not base.decided and change == "fixed") else None
+        return groups.better if kind == "better" or (not view.decided and change == "fixed") else None
     if kind in _FLAKY:
-        return groups_.flaky
+        return groups.flaky
     if change == "newly_failing":
-        return groups_.worse
-    return groups_.still if change == "still_failing" else groups_.failed
+        return groups.worse
+    return groups.still if change == "still_failing" else groups.failed
 
 
 def blocking_ids(report: RunReport) -> frozenset[str]:
@@ -201,62 +275,3 @@ def is_excused(case: CaseReport, report: RunReport, blocking: Set[str]) -> bool:
         return False
     others_block = report.verdict == "failed" and bool(report.blocking)
     return report.verdict == "passed" or (others_block and case.status == "failed")
-
-
-def change_label(case: CaseReport, base: BaseComparison) -> tuple[str, str]:
-    """A short label of how a case compares with the base branch, and the numbers or the reason for it."""
-    if case.status == "errored":  # The error says more.
-        return "", ""
-    significance = base.significance.get(case.case_id)
-    comparison = base.changes.get(case.case_id)
-    if significance is not None and significance.kind:
-        return significance.label, significance.evidence
-    if comparison is None:
-        return "", ""
-    if comparison.change == "unjudged" and comparison.note:
-        return "not compared", comparison.note
-    labels: Mapping[Change, str] = {
-        "newly_failing": f"passed on {base.branch}",
-        "fixed": "fixed" if not base.decided else "",
-        "still_failing": f"failed on {base.branch} too",
-        "changed": "a changed case",
-        "added": "a new case",
-        "renamed": "renamed",
-        "unjudged": "not compared",
-    }
-    return labels.get(comparison.change, ""), ""
-
-
-def run_counts(report: RunReport, case: CaseReport, base: BaseComparison) -> tuple[str, str]:
-    """How many of a case's runs passed here and on the base branch, e.g. `0/9` and `10/10`.
-
-    Without a comparison the second one is a word: `new`, `changed`, or a dash.
-    """
-    runs = base.runs.get(case.case_id)
-    if runs is not None:
-        there = f"{runs.base_passed:,}/{runs.base_runs:,}" if runs.base_runs else NO_SCORE
-        return f"{runs.head_passed:,}/{runs.head_runs:,}", there
-    judged = [run.status == "passed" for run in report.runs_of(case) if run.status in {"passed", "failed"}]
-    here = f"{sum(judged):,}/{len(judged):,}" if judged else NO_SCORE
-    comparison = base.changes.get(case.case_id)
-    words: Mapping[Change, str] = {
-        "newly_failing": "passed",
-        "still_failing": "failed",
-        "added": "new",
-        "changed": "changed",
-    }
-    return here, words.get(comparison.change, NO_SCORE) if comparison is not None else NO_SCORE
-
-
-def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str]:
-    """A note about the base branch for each metric of a case, by the metric's name."""
-    notes = {}
-    for metric in case.metrics if case is not None else []:
-        parts = []
-        if metric.score.base is not None:
-            parts.append(f"on {branch} {score_text(metric.score.base)}")
-        if metric.note:
-            parts.append(metric.note)
-        if parts:
-            notes[metric.name] = ", ".join(parts)
-    return notes

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from agent_eval.core.text import shorten
-from agent_eval.report.views import diff, digest, grouping
-from agent_eval.report.views._causes import Cause
-from agent_eval.report.views._findings import cases_with_low_turns, first_difference, reason_lines
-from agent_eval.report.views._visible import visible
+from agent_eval.report.phrases import case_details, case_evidence, change_labels, metric_base_notes, suite_lines
+from agent_eval.report.views import (
+    Cause,
+    cases_with_low_turns,
+    diff,
+    digest,
+    first_difference,
+    grouping,
+    reason_lines,
+    spending,
+    visible,
+)
 from agent_eval.report.views.detail import Detail
-from agent_eval.report.views.grouping import NO_NAME, BaseComparison
+from agent_eval.report.views.grouping import NO_NAME, View
 from agent_eval.report.views.links import Links, case_reference, file_reference, known_commit
 from agent_eval.report.views.numbers import score_text
 from agent_eval.report.views.rule_changes import base_name, rule_rows, rule_sentences
@@ -28,19 +36,18 @@ _SOURCES: Mapping[str, str] = {
 }
 
 
-def metrics_section(report: RunReport, base: BaseComparison, detail: Detail) -> dict[str, Any]:
-    """The tables of metrics, with the base branch's numbers if there are any."""
+def metrics_section(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail) -> dict[str, Any]:
+    """The tables of metrics, with the base branch's numbers (`diff.delta_rows`) if there are any."""
     most = max(detail.listed, 5)
-    comparison = base.comparison
-    means = digest.metric_rows(report)
+    comparison = view.report.comparison
+    means = view.metric_rows
     if not any(row.mean is not None for row in means):
         means = []  # Nothing was measured: the headline says all that a table could.
-    compared = diff.delta_rows(report, comparison) if comparison is not None and means else []
-    compared = [row for row in compared if row.moved or row.failed or row.not_evaluated or row.note]
+    compared = [row for row in deltas if row.moved or row.failed or row.not_evaluated or row.note] if means else []
     notes = comparison.notes[: detail.listed] if comparison is not None else []
     return {
         "cut": detail.shorten,
-        "branch": _column_title(base),
+        "branch": _column_title(view.branch),
         "unevaluated": any(row.not_evaluated for row in compared),
         "deltas": [row for row in compared if row.gates][: most + 1],
         "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
@@ -48,41 +55,37 @@ def metrics_section(report: RunReport, base: BaseComparison, detail: Detail) -> 
         "informational": [row for row in means if not row.gates and comparison is None][: min(detail.listed, 20)],
         "notes": [detail.shorten_message(note) for note in notes],
         "base_runs": comparison.base_records if comparison is not None else 1,
-        "spending": diff.spending(report, comparison, base.branch),
+        "spending": spending(view),
     }
 
 
-def _column_title(base: BaseComparison) -> str:
-    return base.branch if base.branch != NO_NAME else "Base branch"
+def _column_title(branch: str) -> str:
+    return branch if branch != NO_NAME else "Base branch"
 
 
-def failures_table(
-    report: RunReport, cases: Sequence[CaseReport], base: BaseComparison, detail: Detail, *, most: int = MOST_ROWS
-) -> dict[str, Any]:
+def failures_table(view: View, cases: Sequence[CaseReport], detail: Detail, *, most: int = MOST_ROWS) -> dict[str, Any]:
     """A row for each case that failed, with its runs on both sides and the first difference.
 
     Args:
-        report: What to show.
+        view: The report.
         cases: Those to list, the worst first.
-        base: The comparison with the base branch.
         detail: How much to show.
         most: Rows.
     """
     shown = cases[: min(most, max(detail.listed, 0))]
     return {
-        "rows": [_failure_row(report, case, base, detail) for case in shown],
+        "rows": [_failure_row(case, view, detail) for case in shown],
         "more": len(cases) - len(shown),
-        "branch": _column_title(base) if base.comparison is not None else "",
+        "branch": _column_title(view.branch) if view.report.comparison is not None else "",
     }
 
 
-def _failure_row(report: RunReport, case: CaseReport, base: BaseComparison, detail: Detail) -> dict[str, Any]:
-    here, there = grouping.run_counts(report, case, base)
-    suspected = grouping.is_suspected(case, base)
-    significance = base.significance.get(case.case_id)
+def _failure_row(case: CaseReport, view: View, detail: Detail) -> dict[str, Any]:
+    here, there = view.run_counts(case)
+    suspected = view.is_suspected(case)
     difference = first_difference(case)
-    if case.status == "passed" and significance is not None:  # It passes, with a score that got worse.
-        difference = significance.evidence
+    if case.status == "passed" and case.case_id in view.decisions:  # It passes, with a score that got worse.
+        difference = case_evidence(case.case_id, view)
     return {
         "mark": "warning" if suspected or case.status == "passed" else case.status,
         "case": case_reference(case, detail),
@@ -119,12 +122,9 @@ def _cause(cause: Cause, detail: Detail, *, logged: bool, hint: bool) -> dict[st
     }
 
 
-def moves_section(report: RunReport, base: BaseComparison, detail: Detail) -> list[dict[str, Any]]:
+def moves_section(moves: Sequence[diff.MetricMove], detail: Detail) -> list[dict[str, Any]]:
     """The metrics that got worse, for one sentence; empty if none did."""
-    if base.comparison is None or not detail.listed:
-        return []
-    moves = diff.metric_moves(report, base.comparison)
-    return [{**move.__dict__, "name": detail.shorten(move.name)} for move in moves]
+    return [{**move.__dict__, "name": detail.shorten(move.name)} for move in moves if detail.listed]
 
 
 def low_turns_section(report: RunReport, detail: Detail) -> dict[str, Any]:
@@ -171,21 +171,25 @@ def problems_section(problems: Sequence[ProblemReport], detail: Detail) -> dict[
     return {"listed": listed, "more": len(ordered) - len(listed)}
 
 
-def base_section(report: RunReport, base: BaseComparison, detail: Detail, links: Links) -> dict[str, Any]:
+def base_section(view: View, detail: Detail, links: Links) -> dict[str, Any]:
     """The base branch: cases that are not the same there, statistics, and where its results come from."""
-    comparison = base.comparison
+    comparison = view.report.comparison
+    baseline = view.report.baseline
     changes = diff.other_changes(comparison) if comparison is not None and detail.listed else []
     return {
         "changes": [
             (title, [detail.shorten(name) for name in names[: detail.listed]], max(len(names) - detail.listed, 0))
             for title, names in changes
         ],
-        "changes_title": _changes_title(comparison, base.branch) if comparison is not None else "",
-        "branch": base.branch,
+        "changes_title": _changes_title(comparison, view.branch) if comparison is not None else "",
+        "branch": view.branch,
         "drops": _drops(comparison, detail) if comparison is not None and changes else [],
-        "statistics": [detail.shorten_message(line) for line in base.statistics[: detail.listed]],
-        "case_statistics": _case_statistics(report.cases, base, detail),
-        "baseline": _baseline(base.baseline, detail, links) if base.baseline is not None else None,
+        "statistics": [detail.shorten_message(line) for line in suite_lines(view)[: detail.listed]],
+        "case_statistics": [
+            (detail.shorten(digest.case_name(case)), [shorten(line, 2 * detail.name) for line in lines[:5]])
+            for case, lines in case_details(view)[: min(detail.listed, _MOST_NAMES)]
+        ],
+        "baseline": _baseline(baseline, detail, links) if baseline is not None else None,
     }
 
 
@@ -214,19 +218,6 @@ def _drops(comparison: ComparisonReport, detail: Detail) -> list[dict[str, str]]
         }
         for drop in comparison.drops[: min(detail.listed, 5)]
     ]
-
-
-def _case_statistics(cases: Iterable[CaseReport], base: BaseComparison, detail: Detail) -> list[tuple[str, list[str]]]:
-    details = {case_id: significance.details for case_id, significance in base.significance.items()}
-    statistics = [
-        (
-            detail.shorten(digest.case_name(case)),
-            [shorten(line, 2 * detail.name) for line in details[case.case_id][:5]],
-        )
-        for case in cases
-        if details.get(case.case_id)
-    ]
-    return statistics[: min(detail.listed, _MOST_NAMES)]
 
 
 def _baseline(baseline: BaselineReport, detail: Detail, links: Links) -> dict[str, Any]:
@@ -260,20 +251,22 @@ def log_text(log: str, detail: Detail) -> str:
     return shown if len(shown) <= detail.log else "…" + shown[len(shown) - detail.log :]
 
 
-def listed_cases(cases: Sequence[CaseReport], base: BaseComparison, detail: Detail) -> dict[str, Any] | None:
+def listed_cases(cases: Sequence[CaseReport], view: View, detail: Detail) -> dict[str, Any] | None:
     """Cases for a table with a line for each; None if there are none."""
     if not cases:
         return None
+    shown = cases[: detail.listed]
     return {
-        "cases": [_line(case, base, detail) for case in cases[: detail.listed]],
+        "cases": [
+            _line(case, evidence, metric_base_notes(view.changes.get(case.case_id), view.branch), detail)
+            for case, (_, evidence) in zip(shown, change_labels(shown, view), strict=True)
+        ],
         "more": max(len(cases) - detail.listed, 0),
         "count": len(cases),
     }
 
 
-def _line(case: CaseReport, base: BaseComparison, detail: Detail) -> dict[str, Any]:
-    _, evidence = grouping.change_label(case, base)
-    notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
+def _line(case: CaseReport, evidence: str, notes: Mapping[str, str], detail: Detail) -> dict[str, Any]:
     why = reason_lines(case, 1, notes)
     return {
         "case": case_reference(case, detail),

@@ -1,0 +1,187 @@
+"""How a case and the suite compare with the base branch: labels, numbers and what the statistics say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent_eval.core.text import every, plural
+from agent_eval.report.views.grouping import View
+from agent_eval.report.views.numbers import percent_text, score_text
+from agent_eval.results import (
+    CaseComparison,
+    CaseDecisionReport,
+    CaseReport,
+    Change,
+    FlakinessReport,
+    SuiteTestReport,
+)
+
+
+def change_label(case: CaseReport, view: View) -> tuple[str, str]:
+    """A short label of how a case compares with the base branch, and the numbers or the reason for it."""
+    if case.status == "errored":  # The error says more.
+        return "", ""
+    if view.kind(case.case_id):
+        return _label(case.case_id, view), case_evidence(case.case_id, view)
+    comparison = view.changes.get(case.case_id)
+    if comparison is None:
+        return "", ""
+    if comparison.change == "unjudged" and comparison.note:
+        return "not compared", comparison.note
+    labels: Mapping[Change, str] = {
+        "newly_failing": f"passed on {view.branch}",
+        "fixed": "fixed" if not view.decided else "",
+        "still_failing": f"failed on {view.branch} too",
+        "changed": "a changed case",
+        "added": "a new case",
+        "renamed": "renamed",
+        "unjudged": "not compared",
+    }
+    return labels.get(comparison.change, ""), ""
+
+
+def change_labels(cases: Sequence[CaseReport], view: View) -> list[tuple[str, str]]:
+    """`change_label` of several cases."""
+    return [change_label(case, view) for case in cases]
+
+
+def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str]:
+    """A note about the base branch for each metric of a case, by the metric's name."""
+    notes = {}
+    for metric in case.metrics if case is not None else []:
+        parts = []
+        if metric.score.base is not None:
+            parts.append(f"on {branch} {score_text(metric.score.base)}")
+        if metric.note:
+            parts.append(metric.note)
+        if parts:
+            notes[metric.name] = ", ".join(parts)
+    return notes
+
+
+def _label(case_id: str, view: View) -> str:
+    """The heading of a single case, e.g. `always fails`."""
+    kind, metric = view.kind(case_id), view.decisions[case_id][0].metric
+    if kind not in {"regression", "suspected regression"}:
+        return kind
+    if metric != "pass":
+        return f"{metric} got worse" if kind == "regression" else f"{metric}: suspected regression"
+    label = "always fails" if view.always_fails(case_id) else "sometimes fails"
+    return label if kind == "regression" else f"{label}, suspected regression"
+
+
+def case_evidence(case_id: str, view: View) -> str:
+    """The numbers of a case that the statistics name, e.g. `0 of 6 runs passed, on main 10 of 10 runs`."""
+    first = view.decisions[case_id][0]
+    numbers = _evidence(first, view)
+    if view.kind(case_id) == "flaky" and first.flakiness is not None:
+        return f"{numbers}; {_history(first.flakiness, view.branch)}"
+    return numbers
+
+
+def case_details(view: View) -> list[tuple[CaseReport, list[str]]]:
+    """What the statistics say of the cases that they name, a line for each metric."""
+    return [
+        (case, [_line(metric, view) for metric in metrics])
+        for case in view.report.cases
+        if (metrics := [metric for metric in view.decisions.get(case.case_id, ()) if metric.word != "unchanged"])
+    ]
+
+
+def _evidence(metric: CaseDecisionReport, view: View) -> str:
+    runs, branch = view.runs.get(metric.case_id), view.branch
+    if metric.metric == "pass" and runs is not None:
+        here, there = (
+            f"{passed:,} of {plural(total, 'run')} passed"
+            for passed, total in ((runs.head_passed, runs.head_runs), (runs.base_passed, runs.base_runs))
+        )
+        return f"{here}, on {branch} {there.removesuffix(' passed')}" if runs.base_runs else here
+    if metric.metric != "pass" and metric.head_mean is not None and metric.base_mean is not None:
+        return f"{metric.metric} {score_text(metric.head_mean)}, on {branch} {score_text(metric.base_mean)}"
+    return metric.evidence
+
+
+def _line(metric: CaseDecisionReport, view: View) -> str:
+    parts, decision = [_evidence(metric, view)], view.report.decision
+    if metric.flakiness is not None:
+        parts.append(_history(metric.flakiness, view.branch))
+    if metric.p_value is not None and decision is not None and metric.p_value <= decision.alpha:
+        parts.append(f"chance alone does this to at most {_share(max(metric.p_value, 0.0001))} of unchanged cases")
+    if metric.would_decide:
+        parts.append(metric.would_decide)
+    return "; ".join(part for part in parts if part)
+
+
+def _history(flakiness: FlakinessReport, branch: str) -> str:
+    """E.g. "3 of its 10 runs on main failed (a rate of 11% to 60%), the first at 5f0c1d2"."""
+    since = f", the first at {flakiness.since[:7]}" if flakiness.since else ""
+    counts = f"{flakiness.failures:,} of its {plural(flakiness.runs, 'run')} on {branch} failed"
+    return f"{counts} (a rate of {flakiness.low:.0%} to {flakiness.high:.0%}){since}"
+
+
+def _share(value: float) -> str:
+    """A probability as a percentage: `6%`, `0.04%`, `less than 0.01%`."""
+    if value < 0.0001:
+        return "less than 0.01%"
+    return f"{100 * value:.0f}%" if value >= 0.1 else f"{100 * value:.2g}%"
+
+
+def suite_lines(view: View) -> list[str]:
+    """The tests over all cases together: a few sentences for each metric; none without statistics."""
+    decision, branch = view.report.decision, view.branch
+    if decision is None:
+        return []
+    lines = [_suite_line(suite, decision.alpha, branch) for suite in decision.suites]
+    if decision.extra_runs:
+        lines.append(
+            f"{plural(decision.extra_runs, 'extra run was', 'extra runs were')} made to separate changes from chance."
+        )
+    return lines
+
+
+def _suite_line(suite: SuiteTestReport, alpha: float, branch: str) -> str:
+    cases = every(suite.cases, "case")
+    what = cases[:1].upper() + cases[1:] if suite.metric == "pass" else f"{suite.metric} over {cases}"
+    return f"{what}: {' '.join(_suite_sentences(suite, alpha, branch))}"
+
+
+def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str) -> Iterator[str]:
+    if suite.drop is None and suite.p_value is None:
+        yield "nothing to compare."
+        return
+    if suite.drop is not None:
+        yield f"{_moved(suite)} than on {branch}."
+    if suite.drop is not None and suite.drop > 0:
+        # Said of what the gate used: the screening decides whether every case runs again, and these runs then decide.
+        if suite.p_again is not None:
+            yield f"In the fresh runs of all cases alone, such a difference {_by_chance(suite.p_again)}."
+        elif suite.p_value is not None and suite.p_value < 0.5:
+            yield f"A difference like that {_by_chance(suite.p_value)}."
+        if suite.p_adjusted is not None and suite.p_adjusted <= alpha:
+            together = _share(max(suite.p_adjusted, 0.0001))
+            yield f"All of it together: at most {together}; the gate fails at {percent_text(alpha)}."
+    if suite.minimum_detectable_drop is not None:
+        way = "Rises" if suite.direction == "lower" else "Drops"
+        yield f"{way} of the whole suite below about {_size(suite, suite.minimum_detectable_drop)} can go unseen."
+
+
+def _by_chance(value: float) -> str:
+    return f"happens by chance in {_share(value)} of unchanged pull requests"
+
+
+def _moved(suite: SuiteTestReport) -> str:
+    drop = suite.drop or 0.0
+    if abs(drop) < 1e-9:
+        return "no fewer passes" if suite.metric == "pass" else "no higher and no lower"
+    size = _size(suite, abs(drop))
+    if suite.metric == "pass":
+        return f"{size} {'fewer' if drop > 0 else 'more'} passes"
+    higher = (drop > 0) == (suite.direction == "lower")
+    return f"{size} {'higher' if higher else 'lower'}"
+
+
+def _size(suite: SuiteTestReport, value: float) -> str:
+    if suite.metric != "pass":
+        return score_text(value) if value >= 0.01 else f"{value:.2g}"
+    points = f"{100 * value:.1f}".removesuffix(".0") if value >= 0.0095 else f"{100 * value:.1g}"
+    return f"{points} {'point' if points == '1' else 'points'}"
