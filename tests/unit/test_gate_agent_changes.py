@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from agent_eval.gate.agent_changes import agent_changes
-from agent_eval.gate.agent_sources import Sources, changed_lines
+from agent_eval.gate.agent_sources import Sources
 from agent_eval.gate.changed_here import HeadCode, note_changed_here
+from agent_eval.gate.changed_lines import changed_code, changed_lines
 from agent_eval.results import (
     AgentFacts,
     AgentTree,
@@ -127,6 +128,10 @@ def heat(room):
 
 def load():
     return json.loads((Path(__file__).parent / "data" / "lamps.json").read_text())
+
+
+def table(name="rooms"):
+    return json.loads((Path(__file__).parent / "data" / f"{name}.json").read_text())
 '''
 AGENT = '''from google.adk.agents import Agent
 from .tools import find, heat, load
@@ -155,6 +160,7 @@ HOME = tree(
             tool("find", place=Place(file="home/tools.py", first=10, symbol="find")),
             tool("heat", place=Place(file="home/tools.py", first=14, symbol="heat")),
             tool("load", place=Place(file="home/tools.py", first=18, symbol="load")),
+            tool("table", place=Place(file="home/tools.py", first=22, symbol="table")),
             tool("elsewhere"),
         ],
         places=[Place(file="home/agent.py", first=13, symbol="root_agent")],
@@ -166,7 +172,7 @@ def code_of(head: dict[str, str]) -> HeadCode:
     files = {name for name in FILES.keys() | head.keys() if FILES.get(name) != head.get(name)}
     return HeadCode(
         sources=lambda path: Sources(head.get, folder=path),
-        changed=lambda file: changed_lines(FILES.get(file), head[file]) if file in files and file in head else [],
+        changed=lambda file: changed_code(FILES.get(file), head[file]) if file in files and file in head else [],
         changed_files=sorted(files),
     )
 
@@ -204,6 +210,14 @@ OTHER_LOW = changed("home/tools.py", ("5, 30", "6, 30"))
 OTHER_NAME = changed("home/tools.py", ("find(room)", "find(place)"))
 OTHER_TEXT = changed("home/agent.py", ("Be brief", "Be long"))
 OTHER_MODEL = changed("home/agent.py", ("a-large", "a-small"), ("return None", "return {}"))
+OTHER_CHECK = changed("home/agent.py", ("return None", "return {}"))
+OTHER_AGENT = changed("home/agent.py", ('"home"', "'home'"))
+ONLY_WORDS = {
+    **changed(
+        "home/tools.py", ('"""Tools."""', '"""Tools of a home."""'), ("ROOMS[room]", "ROOMS[room]  # its number")
+    ),
+    "home/agent.py": AGENT.replace("    return None", '    """Checks a call."""\n    return None'),
+}
 ONE_TOOL = changed("home/agent.py", ("[find, heat, load]", "[find]"))
 
 
@@ -226,6 +240,11 @@ ONE_TOOL = changed("home/agent.py", ("[find, heat, load]", "[find]"))
         (cause("call-extra", agent="home", tool="find"), ONE_TOOL, ["agent.py:18 tools"]),
         (cause("call-argument", agent="home", tool="find"), OTHER_NAME, ["tools.py:10 find"]),
         (cause("answer", agent="other"), OTHER_TEXT, []),
+        (cause("tool-response", agent="home", tool="find"), OTHER_CHECK, ["agent.py:10 check"]),
+        (cause("tool-error", tool="table"), {**FILES, "home/data/rooms.json": "[]"}, ["data/rooms.json:None "]),
+        (cause("sub-agent", agent="desk", actual="home"), OTHER_AGENT, ["agent.py:14 home"]),
+        (cause("tool-empty", tool="find"), ONLY_WORDS, []),
+        (cause("call-missing", agent="home", tool="find"), ONLY_WORDS, []),
     ],
 )
 def test_note_changed_here__rules(found: CauseReport, head: dict[str, str], expected: list[str]) -> None:
@@ -275,6 +294,15 @@ def test_note_changed_here__a_tool_called_before() -> None:
     own = cause("tool-response", tool="heat")
     assert here(own, OTHER_SCALE, {"heat"}) == ["tools.py:6 SCALE"]
     assert not own.called_before
+
+
+def test_note_changed_here__what_makes_an_agent_comes_before_tools_that_were_called() -> None:
+    found = cause("call-missing", agent="home", tool="find")
+    assert here(found, {**OTHER_SCALE, "home/agent.py": OTHER_TEXT["home/agent.py"]}, {"heat"}) == [
+        "agent.py:5 TEXT",
+        "tools.py:6 SCALE",
+    ]
+    assert not found.called_before
 
 
 def test_note_changed_here__broken_code_has_no_place() -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.gate.agent_sources import MAX_FILE, Sources, changed_lines, source_hash, within
+from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
+from agent_eval.gate.changed_lines import changed_code, changed_lines, within
 from agent_eval.results import Place
 
 TOOLS = '''import json
@@ -243,3 +244,39 @@ def test_within__only_changed_lines() -> None:
         Place(file="a.py"),
     ]
     assert within(places, changed.get) == [Place(file="a.py", first=3, last=9, symbol="f"), Place(file="a.py")]
+
+
+CODE = """\"\"\"Rooms.\"\"\"
+
+def find(room):
+    \"\"\"Finds.\"\"\"
+    return ROOMS[room]  # by name
+
+NOTE = \"\"\"
+# no comment
+\"\"\"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("Rooms.", "All rooms.\n\nOf a home.", []),
+        ("Finds.", "Finds a room.\n\n    Or none.\n    ", []),
+        ("  # by name", "", []),
+        ("\n\n", "\n\n# The rooms\n\n", []),
+        ("ROOMS[room]  # by name", "{}  # none", [(5, 5)]),
+        ("# no comment", "# another", [(8, 8)]),
+        ("    return ROOMS[room]  # by name\n", "", [(3, 3)]),
+        ("Finds.", "Finds.", []),
+        ("find(room)", "find(room", [(3, 3)]),  # can't be parsed: as text
+    ],
+)
+def test_changed_code__only_what_python_runs(old: str, new: str, expected: list[tuple[int, int]]) -> None:
+    assert changed_code(CODE, CODE.replace(old, new)) == expected
+
+
+def test_changed_code__of_a_new_file() -> None:
+    assert changed_code(None, "a = 1\nb = 2\n") == [(1, 2)]
+    assert changed_code("# nothing\n", "a = 1\n") == [(1, 1)]
+    assert changed_code("a = 1\n", "# nothing\n") == [(1, 1)]

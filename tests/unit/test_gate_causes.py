@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -202,7 +203,11 @@ TABLE: dict[str, tuple[Callable[[int], Turn], dict[str, Any]]] = {
         {"tool": "find", "actual": "no room '0'", "expected": '{"devices": ["lamp0"]}'},
     ),
     "tool-response": (
-        lambda n: turn(call("find", {"devices": [f"fan{n}"]}, room=f"room {n}"), answer=f"Fan {n}."),
+        lambda n: turn(
+            call("find", {"devices": [f"fan{n}"]}, room=f"room {n}"),
+            call("set", {"ok": True}, device=f"fan{n}"),
+            answer=f"Fan {n}.",
+        ),
         {"tool": "find", "names": ["devices"], "actual": '["fan0"]', "expected": '["lamp0"]'},
     ),
     "call-argument": (
@@ -293,15 +298,16 @@ def test_find_causes__one_passing_case_may_have_it_too() -> None:
     assert (cause.passing.having, cause.passing.total) == (1, 9)
 
 
-def test_find_causes__what_passing_cases_have_is_none_and_neither_is_what_follows() -> None:
-    def changed(n: int) -> Turn:
-        return turn(call("find", {"devices": [f"fan{n}"]}, room=f"room {n}"), answer="I must not say.")
+def test_find_causes__what_passing_cases_have_is_none_and_neither_is_what_follows_from_it() -> None:
+    def good(n: int) -> Turn:
+        return turn(call("find", {"device": f"lamp{n}"}), call("set", device=f"lamp{n}"))
 
-    cases = broken(4, lamp, changed)
-    for case in cases:
-        if case.passed:
-            case.head = [[turn(call("find", {"devices": ["fan"]}, room=f"room {case.name[4:]}"), *lamp(0).calls[1:])]]
-            case.base = [[turn(call("find", {"devices": ["x"]}, room=f"room {case.name[4:]}"), *lamp(0).calls[1:])]]
+    def bad(n: int) -> Turn:
+        return turn(call("find", {"device": f"fan{n}"}), call("set", device=f"fan{n}"), answer="I must not say.")
+
+    cases = broken(4, good, bad)
+    for number, case in enumerate(each for each in cases if each.passed):
+        case.head = [[bad(number)]]
     assert causes_of(cases) == []
 
 
@@ -531,9 +537,190 @@ def test_find_causes__an_answer_needs_two_expected_ones() -> None:
 
 def test_find_causes__new_words_from_a_response_are_a_symptom() -> None:
     def bad(n: int) -> Turn:
-        return turn(*lamp(n).calls, answer=f"Lamp {n} is true now.")
+        return turn(*lamp(n).calls, answer=f"Lamp {n} true.")
 
     assert causes_of(broken(6, lamp, bad)) == []
+
+
+# -- shapes of planted breaks: what broke, beside what is harmless
+
+
+def visa(n: int) -> Turn:
+    return turn(
+        call("rules", {"stay": f"{n} days", "kind": "tourist visa"}, country=f"land {n}"),
+        call("fee", {"euros": 10 * n}, country=f"land {n}"),
+        answer=f"You may stay {n} days, the fee is {10 * n} euros.",
+    )
+
+
+def no_fee(n: int) -> Turn:
+    return turn(visa(n).calls[0], answer=f"You may stay {n} days.")
+
+
+def no_hotel(n: int) -> Turn:
+    return turn(call("rules", {}, country=f"land {n}"), answer=f"I know nothing about {n}.")
+
+
+def other_stay(n: int) -> Turn:
+    stay = call("rules", {"stay": f"{n + 50} days", "kind": "tourist visa"}, country=f"land {n}")
+    return turn(stay, visa(n).calls[1], answer=f"You may stay {n + 50} days, the fee is {10 * n} euros.")
+
+
+def other_words(n: int) -> Turn:
+    return turn(*visa(n).calls, answer=f"Tourists may remain there for {n} days and pay {10 * n} euros for it.")
+
+
+def other_country(n: int) -> Turn:
+    rules, fee = visa(n).calls
+    return turn(call("rules", rules.response, country=f"LAND {n}", lang="en"), fee, answer=f"You may stay {n} days.")
+
+
+PLANTED: dict[str, Callable[[int], Turn]] = {
+    "call-missing": no_fee,
+    "tool-empty": no_hotel,
+    "tool-response": other_stay,
+    "answer-change": other_words,
+    "call-argument": other_country,
+}
+
+
+def with_response(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Turn], Turn]:
+    def harmless(made: Turn) -> Turn:
+        calls = (replace(each, response=change(each.response)) if each.response else each for each in made.calls)
+        return replace(made, calls=tuple(calls))
+
+    return harmless
+
+
+HARMLESS: dict[str, Callable[[Turn], Turn]] = {
+    "a name more": with_response(lambda response: {**response, "checked": "by the desk"}),
+    "a time": with_response(lambda response: {**response, "at": random.random()}),
+    "a flag": with_response(lambda response: {"fresh": True, **response}),
+    "other order": with_response(lambda response: dict(reversed(response.items()))),
+    "a full stop": with_response(
+        lambda response: {k: f"{v}." if isinstance(v, str) else v for k, v in response.items()}
+    ),
+    "a capital": with_response(
+        lambda response: {**response, **({"kind": "Tourist visa"} if "kind" in response else {})}
+    ),
+    "an unused value": with_response(lambda response: {**response, **({"kind": "none"} if "kind" in response else {})}),
+    "spaces": lambda made: replace(made, answer=(made.answer or "").replace(" ", "  ")),
+}
+
+
+@pytest.mark.parametrize("code", PLANTED)
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_find_causes__harmless_changes_do_not_change_the_claim(code: str, everywhere: bool, number: int) -> None:
+    [plain] = causes_of(broken(5, visa, PLANTED[code], passing=5))
+    assert plain.code == code
+    for harmless in combinations(HARMLESS, number):
+        cases = broken(5, visa, PLANTED[code], passing=5)
+        for case, name in product(cases, harmless):
+            if everywhere or not case.passed:
+                case.head = [[HARMLESS[name](each) for each in run] for run in case.head]
+        found = [(cause.code, cause.cases, cause.data.tool, cause.data.names) for cause in causes_of(cases)]
+        assert found == [(plain.code, plain.cases, plain.data.tool, plain.data.names)], harmless
+
+
+def test_find_causes__a_harmless_change_that_is_quoted_hides_no_missing_call_and_no_words() -> None:
+    def quoted(n: int) -> Turn:
+        rules = call("rules", {"stay": f"{n} days at most", "kind": "tourist visa"}, country=f"land {n}")
+        return turn(rules, answer=f"You may stay {n} days at most.")
+
+    def worded(n: int) -> Turn:
+        rules = call("rules", {"stay": f"{n} days at most", "kind": "tourist visa"}, country=f"land {n}")
+        return turn(
+            rules, visa(n).calls[1], answer=f"Tourists may remain {n} days at most and pay {10 * n} euros for it."
+        )
+
+    [cause] = causes_of(broken(5, visa, quoted))
+    assert (cause.code, cause.data.tool) == ("call-missing", "fee")
+    [cause] = causes_of(broken(5, visa, worded))
+    assert cause.code == "answer-change"
+
+
+def test_find_causes__a_tool_of_which_nothing_was_used_may_return_nothing() -> None:
+    def good(n: int) -> Turn:
+        return turn(call("log", {"ok": True}), *visa(n).calls, answer=visa(n).answer)
+
+    def bad(n: int) -> Turn:
+        return turn(call("log", {}), *no_fee(n).calls, answer=no_fee(n).answer)
+
+    [cause] = causes_of(broken(5, good, bad))
+    assert (cause.code, cause.data.tool) == ("call-missing", "fee")
+
+
+def test_find_causes__a_value_that_passing_cases_do_not_use_is_no_evidence_against_it() -> None:
+    def stock(n: int) -> Turn:
+        return turn(call("product", {"sku": f"s{n}", "price": 10 + n}), answer="We have it.")
+
+    def without(n: int, answer: str) -> Turn:
+        return turn(call("product", {"sku": f"s{n}"}), answer=answer)
+
+    def priced(n: int) -> Turn:
+        return turn(*stock(n).calls, answer=f"It costs {10 + n} euros.")
+
+    cases = broken(4, priced, lambda n: without(n, "It costs some euros."), passing=0)
+    cases += [Case(name=f"q{n}", head=[[without(n, "We have it.")]], base=[[stock(n)]], passed=True) for n in range(12)]
+    [cause] = causes_of(cases)
+    assert (cause.code, cause.data.names, cause.data.expected) == ("tool-response", ["price"], "10")
+
+
+def test_find_causes__a_passing_case_that_is_not_scored_by_a_call_is_no_evidence_against_it() -> None:
+    cases = broken(5, visa, no_fee, passing=3)
+    for number in range(4):
+        expected = [replace(visa(number), calls=visa(number).calls[:1])]
+        cases.append(
+            Case(name=f"free{number}", head=[[no_fee(number)]], base=[[visa(number)]], expected=expected, passed=True)
+        )
+    [cause] = causes_of(cases)
+    assert (cause.code, cause.data.tool, cause.passing.having) == ("call-missing", "fee", 4)
+    for case in cases:
+        if case.passed:
+            case.expected = [visa(int(case.name[-1]))]
+    assert causes_of(cases) == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "code"),
+    [
+        ({"tool_trajectory_avg_score": False, "response_match_score": True}, "call-missing"),
+        ({"tool_trajectory_avg_score": True, "response_match_score": False}, "answer-change"),
+        ({"tone_of_ours": False}, "call-missing"),
+    ],
+)
+def test_find_causes__what_no_failed_metric_looks_at_is_none(metrics: dict[str, bool], code: str) -> None:
+    def bad(n: int) -> Turn:
+        return turn(visa(n).calls[0], answer=f"Tourists may remain there for {n} days.")
+
+    [cause] = causes_of(broken(5, visa, bad, metrics=lambda n: metrics))
+    assert cause.code == code
+
+
+def test_find_causes__the_same_words_beside_others_are_one_cause() -> None:
+    def bad(n: int) -> Turn:
+        by = "your visa team" if n % 2 else "visa team"
+        return replace(visa(n), answer=f"{visa(n).answer} Kind regards, {by}")
+
+    [cause] = causes_of(broken(8, lambda n: replace(visa(n), answer=f"For you: {visa(n).answer}"), bad))
+    assert (cause.code, len(cause.cases), cause.failing.having) == ("answer-change", 8, 8)
+
+
+def test_find_causes__words_that_only_go_for_others_are_none() -> None:
+    def bad(n: int) -> Turn:
+        return replace(visa(n), answer=" ".join(random.Random(n).sample("abcdefghijklmnopqrstuvwxyz", 9)))
+
+    assert causes_of(broken(6, visa, bad)) == []
+
+
+def test_find_causes__a_call_in_the_place_of_several_others_needs_a_case_more() -> None:
+    def bad(n: int) -> Turn:
+        return turn(visa(n).calls[0], call(f"other{n}", {}), answer=visa(n).answer)
+
+    assert causes_of(broken(3, visa, bad, runs=2)) == []
+    [cause] = causes_of(broken(4, visa, bad, runs=2))
+    assert (cause.code, cause.data.tool) == ("call-missing", "fee")
 
 
 @st.composite

@@ -6,15 +6,14 @@ The text is the pull request's: what can't be parsed has no place, and sizes are
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import hashlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from agent_eval.gate.changed_lines import lines_of, tree_of
 from agent_eval.results import Place
 
 MAX_FILE = 400_000
@@ -25,12 +24,8 @@ _MOST_DEFINITIONS = 300
 _MOST_STEPS = 30_000
 """Imports that are followed, for all names: modules may import each other's names in a million ways."""
 _LONGEST_STRING = 300
-_MOST_DIFFERING_LINES = 3_000
-"""A longer part of a file that differs counts as changed as a whole."""
 _Imports = dict[str, list[tuple[ast.Import | ast.ImportFrom, ast.alias]]]
 """Imports by the name that they define; `*` for those of all names."""
-Lines = Sequence[tuple[int, int]]
-"""Changed lines of the head's file, both ends included. Where lines were only removed, the line before them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -307,19 +302,11 @@ class Sources:
         return self._modules[file]
 
 
-def _lines(text: str) -> list[str]:
-    """As Python counts them: a form feed ends none."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
-
-
 def _parsed(file: str, text: str) -> _Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in the text
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = tree_of(text)
+    if tree is None:
         return None
-    module = _Module(file=file, lines=_lines(text), tree=tree)
+    module = _Module(file=file, lines=lines_of(text), tree=tree)
     for statement in _statements(tree.body):
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             _note_import(module.imports, statement)
@@ -442,49 +429,3 @@ def source_hash(definitions: Sequence[Definition]) -> str:
     if not definitions:
         return ""
     return hashlib.sha256("\0".join(f"{each.symbol}\0{each.digest}" for each in definitions).encode()).hexdigest()[:16]
-
-
-def changed_lines(base: str | None, head: str) -> list[tuple[int, int]]:
-    """The lines of a file that differ from the base's; all lines if the base has no such file."""
-    new = _lines(head)
-    if base is None:
-        return [(1, len(new))]
-    old = _lines(base)
-    start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
-    if start is None:
-        start = min(len(old), len(new))
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    old, new = old[start : len(old) - end], new[start : len(new) - end]
-    if not old and not new:
-        return []
-    if max(len(old), len(new)) > _MOST_DIFFERING_LINES:
-        return [(start + 1, start + max(len(new), 1))]
-    blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [
-        (start + first + 1, start + last) if last > first else (max(start + first, 1),) * 2
-        for kind, _, _, first, last in blocks
-        if kind != "equal"
-    ]
-
-
-def within(places: Iterable[Place], changed: Callable[[str], Lines | None]) -> list[Place]:
-    """The changed lines of some places, those close together as one.
-
-    Args:
-        places: Of the head's files.
-        changed: The changed lines of a file; None if they are unknown.
-    """
-    found: dict[tuple[str, int | None], Place] = {}
-    for place in places:
-        hit: tuple[int, int] | None = None
-        for first, last in changed(place.file) or ():
-            if place.first is None or (first <= (place.last or place.first) and last >= place.first):
-                low = first if place.first is None else max(first, place.first)
-                high = last if place.last is None else min(last, place.last)
-                hit = (low, high) if hit is None else (hit[0], max(hit[1], high))
-        if hit is not None:
-            lines = {} if place.first is None else {"first": hit[0], "last": hit[1]}
-            found.setdefault((place.file, lines.get("first")), Place(file=place.file, symbol=place.symbol, **lines))
-    return list(found.values())

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from agent_eval.gate.agent_sources import Definition, Lines, Sources, within
+from agent_eval.gate.agent_sources import Definition, Sources
+from agent_eval.gate.changed_lines import Lines, within
 from agent_eval.results import AgentChangeCode, AgentFacts, AgentTree, CauseReport, Place
 
 MOST_PLACES = 10
@@ -101,11 +102,16 @@ class HeadCode:
 
     def _named(self, used: Iterable[Definition]) -> list[str]:
         """The changed files, no modules, that code names in a text."""
-        texts = {text.removeprefix("./") for each in used for text in each.strings if "." in text or "/" in text}
+        texts = {text.removeprefix("./") for each in used for text in each.strings}
+        parts = {text for text in texts if "." in text or "/" in text}
         return [
             file
             for file in self.changed_files or ()
-            if not file.endswith(".py") and any(file == text or file.endswith(f"/{text}") for text in texts if text)
+            if not file.endswith(".py")
+            and (
+                any(f"/{file}".endswith(f"/{text}") for text in parts if text)
+                or {PurePosixPath(file).stem, PurePosixPath(file).suffix} <= texts  # f"{name}.json"
+            )
         ]
 
     def _configurations(self, tree: AgentTree) -> list[Place]:
@@ -141,16 +147,18 @@ def note_changed_here(
     if not code.changed_files:
         return
     for cause in causes:
-        own = trees(cause)
-        cause.changed_here = _distinct(_here(cause, own, code))[:MOST_PLACES]
-        if not cause.changed_here:
-            before = [
-                place for tree in own for tool in sorted(called_before(cause)) for place in code.of_tool(tree, tool)
-            ]
-            cause.changed_here = _distinct(before)[:MOST_PLACES]
-            cause.called_before = bool(before)
-        if not cause.changed_here and cause.code not in _OF_TOOLS:
-            cause.changed_here = _distinct(_of_agents(cause, own, code))[:MOST_PLACES]
+        own, about_tool = trees(cause), cause.code in {*_OF_TOOLS, "exception"}
+        places = _here(cause, own, code) or ([] if about_tool else _of_agents(cause, own, code, _KINDS))
+        if not places or not about_tool:
+            tools = sorted(called_before(cause))
+            before = [place for tree in own for tool in tools for place in code.of_tool(tree, tool)]
+            cause.called_before = bool(before) and not places
+            places = places + before
+        if not places:
+            places = _of_agents(cause, own, code, ("callbacks",) if cause.code in _OF_TOOLS else _KINDS)
+        if not places and cause.data.tool and not about_tool:
+            places = [place for tree in own for place in code.of_tool(tree, cause.data.tool)]
+        cause.changed_here = _distinct(places)[:MOST_PLACES]
 
 
 def _here(cause: CauseReport, trees: Sequence[AgentTree], code: HeadCode) -> list[Place]:
@@ -163,20 +171,21 @@ def _here(cause: CauseReport, trees: Sequence[AgentTree], code: HeadCode) -> lis
     return places
 
 
-def _of_agents(cause: CauseReport, trees: Sequence[AgentTree], code: HeadCode) -> list[Place]:
-    """What makes the agents that a cause names, and then its tool."""
+def _of_agents(
+    cause: CauseReport, trees: Sequence[AgentTree], code: HeadCode, kinds: Sequence[AgentChangeCode]
+) -> list[Place]:
+    """What makes the agents that a cause names."""
     data = cause.data
     names = {data.agent, data.actual, data.expected} if cause.code == "sub-agent" else {data.agent}
-    places = [
-        place
+    agents = [
+        (tree, agent)
         for tree in trees
         for agent in tree.agents
         if agent.name in names or (not data.agent and len(tree.agents) == 1)
-        for kind in _KINDS
-        for place in code.of_change(tree, agent, kind)
     ]
-    if not places and data.tool:
-        places = [place for tree in trees for place in code.of_tool(tree, data.tool)]
+    places = [place for tree, agent in agents for kind in kinds for place in code.of_change(tree, agent, kind)]
+    if not places and cause.code == "sub-agent":
+        places = [place for tree, agent in agents for place in code.of_change(tree, agent, "agent-added")]
     return places
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -184,6 +185,8 @@ def _add_changes(
         called = [_called_before(recording, cause) for recording in recordings]
         return frozenset.intersection(*called) if called else frozenset()
 
+    if difference is not None:
+        code = dataclasses.replace(code, changed=functools.partial(difference.lines, only_code=True))
     note_changed_here(report.causes, trees, code, called_before)
 
 
@@ -224,7 +227,7 @@ class _Difference:
         self._git = git
         self._commit = commit
         self._root = root
-        self._lines: dict[str, list[tuple[int, int]] | None] = {}
+        self._lines: dict[tuple[str, bool], list[tuple[int, int]] | None] = {}
 
     @functools.cached_property
     def files(self) -> Collection[str] | None:
@@ -239,21 +242,22 @@ class _Difference:
         names = [os.fsdecode(name) for name in (changed + others).split(b"\0") if name]
         return {name.removeprefix(prefix): None for name in names if name.startswith(prefix)}.keys()
 
-    def lines(self, file: str) -> list[tuple[int, int]] | None:
-        """The changed lines of a file of the checkout."""
-        from agent_eval.gate.agent_sources import changed_lines
+    def lines(self, file: str, *, only_code: bool = False) -> list[tuple[int, int]] | None:
+        """The changed lines of a file of the checkout; `only_code`: not those of comments and docstrings."""
+        from agent_eval.gate.changed_lines import changed_code, changed_lines
 
         if self.files is None:
             return None
         if file not in self.files:
             return []
-        if file not in self._lines:
+        compare = changed_code if only_code and file.endswith(".py") else changed_lines
+        if (file, only_code) not in self._lines:
             head = _read(self._root, file)
             try:
-                self._lines[file] = None if head is None else changed_lines(self._base(file), head)
+                self._lines[file, only_code] = None if head is None else compare(self._base(file), head)
             except (GitError, UnicodeDecodeError):
-                self._lines[file] = None
-        return self._lines[file]
+                self._lines[file, only_code] = None
+        return self._lines[file, only_code]
 
     def _base(self, file: str) -> str | None:
         entry = self._git.entry(self._commit, self._git.prefix / file)

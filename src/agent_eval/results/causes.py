@@ -115,7 +115,7 @@ class CauseReport(ReportModel):
     cases: list[str]
     """Ids of the failing cases that it explains, in the order of the report."""
     failing: CauseCounts
-    """All failing cases, and those of them that have it anywhere in a failing run."""
+    """All failing cases, and those of them that it explains."""
     passing: CauseCounts
     """All passing cases, and those of them that have it."""
     base: CauseCounts | None = None

@@ -8,24 +8,16 @@ worse than none, so groups have a least size, and what passing cases have as wel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from math import sqrt
 
-from agent_eval.core.invocation import Invocation
+from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.evalset.models import METRICS
-from agent_eval.gate.causes._differences import (
-    Difference,
-    Key,
-    Side,
-    differences,
-    nearest,
-    side_of_case,
-    side_of_run,
-    tools_of,
-)
+from agent_eval.gate.causes._differences import differences, nearest
+from agent_eval.gate.causes._runs import Difference, Key, Side, side_of, side_of_case, side_of_run, tools_of
 from agent_eval.gate.stats import exact_p
 from agent_eval.results import (
     CaseReport,
@@ -47,6 +39,8 @@ _NOISE = 0.2
 """Share of the cases in which two runs of the base branch may differ by a key."""
 _PRECISION, _LEAST_PRECISION, _P = 0.8, 0.4, 0.05
 _STRONG = frozenset({"exception", "deadline", "tool-error", "tool-empty", "sub-agent"})
+_GENERAL = frozenset({"tool-response", "call-argument", "call-missing", "call-extra"})
+"""Codes of which a key with a tool alone says less, and needs one case more."""
 _LAST = frozenset({"answer", "answer-change", "criterion"})
 _SUBJECTIVE = "rubric_based_"
 """Metrics of ADK with rubrics. Those that compare with an expected answer or trajectory fail with everything."""
@@ -91,6 +85,9 @@ class _Spectrum:
     anywhere: Counter[Key] = field(default_factory=Counter)
     """Failing cases that have it in a failing run."""
     passing: Counter[Key] = field(default_factory=Counter)
+    """Passing cases that have it."""
+    forgiven: Counter[Key] = field(default_factory=Counter)
+    """Those of them that no metric compares with it, which proves nothing against it."""
     passed: int = 0
     """Passing cases."""
     varied: Counter[Key] = field(default_factory=Counter)
@@ -104,11 +101,14 @@ class _Spectrum:
     def is_noise(self, key: Key) -> bool:
         return self.varied[key] > _NOISE * self.repeated_on_base
 
+    def against(self, key: Key) -> int:
+        return self.passing[key] - self.forgiven[key]
+
     def counts(self, key: Key, having: int | None = None) -> bool:
         """Whether a key tells failing from passing cases; `having`: how many failing cases have it."""
         if self.is_noise(key) or (key[0] == "deadline" and not (key[1] and self.late == {key})):
             return False
-        having, passing = self.anywhere[key] if having is None else having, self.passing[key]
+        having, passing = self.anywhere[key] if having is None else having, self.against(key)
         precision = having / max(having + passing, 1)
         if precision >= _PRECISION:
             return True
@@ -118,15 +118,18 @@ class _Spectrum:
 
     def first(self, found: Sequence[Difference]) -> tuple[Difference, list[Key]] | None:
         """The first difference that counts, and the keys by which it does."""
+        weak = None
         for difference in found:
             if difference.unless and not all(map(self.is_noise, difference.unless)):
                 continue
             counting = [key for key in difference.keys if self.counts(key)]
-            if counting:
+            if counting and not difference.weak:
                 return difference, counting
+            if counting and weak is None:
+                weak = difference, counting
             if difference.ends and not (difference.keys and all(map(self.is_noise, difference.keys))):
-                return None
-        return None
+                break
+        return weak
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +144,8 @@ class _Judged:
     """Of its judged runs, extra ones included."""
     criteria: Mapping[int, Sequence[tuple[Key, ...]]]
     """The keys of the criteria that say no, and of their rubrics, by run."""
+    fine: Mapping[int, Set[str]]
+    """What is no reason for a run to fail or pass: its `calls` or its `answer`."""
 
 
 def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns]) -> list[CauseReport]:
@@ -196,12 +201,18 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
                 if score.status == "failed":
                     criteria.setdefault(score.run, []).extend(_criterion_keys(metric.name, score))
         runs = [run for piece in pieces for run in piece.runs if run.status in {"passed", "failed"}]
+        scores: dict[int, dict[str, set[str]]] = {}
+        for metric in (metric for piece in pieces for metric in piece.metrics):
+            for score in metric.runs:
+                if score.status in {"passed", "failed"}:
+                    scores.setdefault(score.run, {}).setdefault(score.status, set()).add(_looks_at(metric.name))
         yield _Judged(
             case_id=case.case_id,
             passed=case.status == "passed",
             agent=agents.get(case.file, ""),
             statuses={run.run: run.status for run in runs},
             criteria=criteria,
+            fine={run: _fine(found.get("failed", set()), found.get("passed", set())) for run, found in scores.items()},
         )
 
 
@@ -214,6 +225,21 @@ def _criterion_keys(name: str, score: RunScore) -> list[tuple[Key, ...]]:
         if isinstance(judgement, dict) and judgement.get("subject") and judgement.get("score") == 0
     }
     return [(("criterion", name, rubric), ("criterion", name)) for rubric in rubrics] or [(("criterion", name),)]
+
+
+@lru_cache(maxsize=1024)
+def _looks_at(metric: str) -> str:
+    """What a metric compares with an expected one."""
+    if metric.startswith("tool_trajectory"):
+        return "calls"
+    return "answer" if metric.startswith(("response_match", "final_response_match", "response_evaluation")) else ""
+
+
+def _fine(failed: Set[str], passed: Set[str]) -> Set[str]:
+    """What is no reason for a run's result, by what its failed and passed metrics look at."""
+    if (failed or passed) == {"calls"}:
+        return {"answer"}
+    return {"calls"} if (failed == {"answer"} and "calls" in passed) or (not failed and passed == {"answer"}) else set()
 
 
 @lru_cache(maxsize=1024)
@@ -237,7 +263,8 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
     for recording in islice((each for each in recorded.head if case.statuses.get(each.run) == status), _MOST_RUNS):
         tools |= tools_of(recording)
         compared = nearest(side_of_run(recording, case.agent, tools), there)
-        found[recording.run] = [difference.bare() for difference in compared]
+        fine = case.fine.get(recording.run, set())
+        found[recording.run] = [bare for each in compared if (bare := each.bare(fine)).keys or bare.ends]
         found[recording.run] += [
             Difference(at=(_AT_END, float(number)), keys=keys)
             for number, keys in enumerate(case.criteria.get(recording.run, ()))
@@ -246,6 +273,10 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
     if case.passed:
         spectrum.passed += 1
         spectrum.passing.update(having)
+        named = {call.name for each in recorded.expected for call in tool_calls(each.intermediate_data)}
+        unnamed = {key for key in having if recorded.expected and key[0] == "call-missing" and key[1] not in named}
+        fine = set[str]().union(*case.fine.values())
+        spectrum.forgiven.update(unnamed | {key for key in having if side_of(key) in fine})
         return
     spectrum.failed += 1
     runs = len(case.statuses)
@@ -297,7 +328,7 @@ def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]
     for key, group in groups.items():
         if not spectrum.counts(key, len(group)) or not _is_group(key, group):
             continue
-        ochiai = len(group) / sqrt(len(cases) * (len(group) + spectrum.passing[key]))
+        ochiai = len(group) / sqrt(len(cases) * (len(group) + spectrum.against(key)))
         places = [case.starts[key][1] for case in group]
         earliest = sum(place.at[0] + min(place.at[1] + 1, 1_000) / 1_001 for place in places) / len(places)
         special = min(place.keys.index(key) for place in places)
@@ -318,6 +349,7 @@ def _is_group(key: Key, group: Sequence[_Case]) -> bool:
     if code in {"answer", "answer-change"} and len({case.starts[key][1].expects for case in group}) < 2:
         return False
     least = 3 if code in _STRONG or (code == "call-argument" and any(key[3:])) else 4
+    least += code in _GENERAL and len(key) == 2
     return len(group) >= (least - 1 if _repeated(group) else least)
 
 
@@ -344,7 +376,7 @@ def _cause(spectrum: _Spectrum, key: Key, group: Sequence[_Case], data: CauseDat
             "code": key[0],
             "data": data,
             "cases": [case.case_id for case in group],
-            "failing": CauseCounts(total=spectrum.failed, having=spectrum.anywhere[key]),
+            "failing": CauseCounts(total=spectrum.failed, having=len(group)),
             "passing": CauseCounts(total=spectrum.passed, having=spectrum.passing[key]),
             "base": base if base_runs else None,
             "repeated": _repeated(group),

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from agent_eval.core.content import FunctionCall, text_of
-from agent_eval.core.invocation import Invocation, contents_of, tool_calls
 from agent_eval.core.tracebacks import Frame, exception_of, frames_of
 from agent_eval.criteria import Alignment, align
 from agent_eval.gate.causes import _values as values
-from agent_eval.results import CauseData, Place, Recording, RunError, Waited
+from agent_eval.gate.causes._runs import BETWEEN, HAND_OVER, NOTHING, Call, Difference, Key, Side, Turn
+from agent_eval.results import CauseData, Place, RunError, Waited
 
-Key = tuple[Any, ...]
-"""What runs are grouped by: the code of a cause, and what it is about."""
-HAND_OVER = "transfer_to_agent"
-_MOST_CALLS = 400
-"""Calls of a turn that are compared."""
 _MOST_NAMES = 8
+_MOST_CHANGES = 8
+"""Places in an answer."""
 _OUTAGES = frozenset(
     {
         *("APIConnectionError", "APITimeoutError", "ConnectError", "ConnectTimeout", "ConnectionError"),
@@ -38,132 +32,8 @@ _OUTAGES = frozenset(
     }
 )
 """Exceptions that a model raises when its provider is away, also where its code is the agent's own."""
-_BETWEEN = 0.5
-"""The fraction of a place between two calls."""
-_NOTHING = object()
-"""In place of the response of a call that has none."""
 _EXPECTED = object()
 """In place of the response of an expected call, which may be any."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """One place in a run."""
-
-    at: tuple[int, float]
-    """The turn (0-based), and the place in it: the number of the call, or a fraction more."""
-    keys: tuple[Key, ...]
-    """Special to general; empty for what explains nothing."""
-    data: Mapping[Key, CauseData] = field(default_factory=dict)
-    """What to report, by key."""
-    ends: bool = False
-    """Whether what comes later follows from it, so that nothing is claimed if it does not count itself."""
-    unless: tuple[Key, ...] = ()
-    """It matters only if these keys are noise: it follows from what they stand for."""
-    expects: str = ""
-    """A key of the expected answer."""
-
-    @property
-    def call(self) -> int | None:
-        """The number of the call in its turn; None for the answer, the whole turn, or a call that was not made."""
-        place = self.at[1]
-        return int(place) if 0 <= place < math.inf and place % 1 < _BETWEEN else None
-
-    def bare(self) -> Difference:
-        """The same without data, which takes most of the memory."""
-        return dataclasses.replace(self, data={})
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Call:
-    agent: str
-    call: FunctionCall
-    """Its args are normalised."""
-    args: dict[str, Any]
-    response: Any = _NOTHING
-
-    @property
-    def waits(self) -> bool:
-        """Whether there is no response."""
-        return self.response is _NOTHING
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Turn:
-    calls: Sequence[_Call]
-    answer: str | None
-    """None: unknown."""
-    agents: Collection[str]
-    """The authors of its events."""
-    knows_calls: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """A run, or what a case expects, ready to be compared."""
-
-    turns: Sequence[_Turn]
-    error: RunError | None = None
-    agent: str = ""
-    """The agent's path."""
-    tools: Collection[str] = ()
-    """Names of tools."""
-    is_run: bool = True
-
-
-def side_of_run(recording: Recording, agent: str, tools: Collection[str] = ()) -> Side:
-    """A recorded run.
-
-    Args:
-        recording: The run.
-        agent: The path of its agent.
-        tools: Names of tools that are known from elsewhere.
-    """
-    turns = [_turn(turn, knows_calls=recording.calls_visible) for turn in recording.all_turns]
-    return Side(turns=turns, error=recording.error, agent=agent, tools=tools)
-
-
-def tools_of(recording: Recording) -> set[str]:
-    """The names of the tools that were called, or offered to a model."""
-    names: set[str] = set()
-    for turn in recording.all_turns:
-        names.update(call.name or "" for call in tool_calls(turn.intermediate_data))
-        for agent in turn.app_details.agent_details.values() if turn.app_details is not None else ():
-            for tool in agent.tool_declarations:
-                declared = tool.get("function_declarations") if isinstance(tool, dict) else None
-                names.update(str(each.get("name")) for each in declared or () if isinstance(each, dict))
-    return names
-
-
-def side_of_case(conversation: Sequence[Invocation]) -> Side:
-    """What a case expects."""
-    turns = [_turn(turn, knows_calls=turn.intermediate_data is not None) for turn in conversation]
-    return Side(turns=turns, is_run=False)
-
-
-def _turn(turn: Invocation, *, knows_calls: bool) -> _Turn:
-    calls: list[_Call] = []
-    waiting: dict[str | None, deque[int]] = {}
-    agents: dict[str, None] = {}
-    for event, parts in contents_of(turn.intermediate_data):
-        agents[event.author] = None
-        for part in parts:
-            if part.function_call is not None and knows_calls and len(calls) < _MOST_CALLS:
-                args = part.function_call.args or {}
-                same = FunctionCall.model_construct(name=part.function_call.name or "", args=values.normal(args))
-                for key in {part.function_call.id, part.function_call.name}:
-                    waiting.setdefault(key, deque()).append(len(calls))
-                calls.append(_Call(agent=event.author, call=same, args=args))
-            elif part.function_response is not None:
-                answered = part.function_response
-                places = (waiting.get(answered.id) if answered.id else None) or waiting.get(answered.name)
-                while places and not calls[places[0]].waits:
-                    places.popleft()
-                if places:
-                    place = places.popleft()
-                    calls[place] = dataclasses.replace(calls[place], response=answered.response)
-    answer = None if turn.final_response is None else text_of(turn.final_response)
-    return _Turn(calls=calls, answer=answer, agents=agents, knows_calls=knows_calls)
 
 
 def nearest(run: Side, others: Sequence[Side]) -> list[Difference]:
@@ -187,7 +57,7 @@ def differences(run: Side, other: Side) -> list[Difference]:
             break
         if turn is not None and there is not None:
             ends = error if error is not None and error.turn == number else None
-            found += _in_turn(number, turn, there, other, ends)
+            found += _in_turn(number, run, other, ends)
     if error is not None and not _same_error(run, other):
         found.append(_error(run, error))
     return sorted(found, key=lambda difference: difference.at)
@@ -200,19 +70,22 @@ def _same_error(run: Side, other: Side) -> bool:
     return ours == theirs
 
 
-def _in_turn(number: int, turn: _Turn, there: _Turn, other: Side, error: RunError | None) -> Iterator[Difference]:
+def _in_turn(number: int, run: Side, other: Side, error: RunError | None) -> Iterator[Difference]:
+    turn, there = run.turns[number], other.turns[number]
     last = len(turn.calls) - 1
-    answer = _answer(number, turn, there, other) if error is None else None
+    alignment = align([call.call for call in there.calls], [call.call for call in turn.calls])
+    pairs = sorted([*alignment.matched, *alignment.moved, *alignment.changed], key=lambda pair: pair[1])
+    told = [leaf for i, j in pairs for leaf in _told(turn, there, there.calls[i], turn.calls[j]).values()]
+    answer = _answer(number, turn, there, told) if error is None else None
     if turn.knows_calls and there.knows_calls:
-        alignment = align([call.call for call in there.calls], [call.call for call in turn.calls])
         gaps: dict[float, Difference] = {}
         for difference in _missing(number, turn, there, alignment, late=not other.is_run):
             gaps.setdefault(difference.at[1], difference)  # Of several missing calls the first one counts.
         for j in alignment.extra:
-            extra, before = _extra(number, j, turn.calls[j], first=other.is_run), gaps.pop(j - _BETWEEN, None)
-            yield extra if before is None else _together(before, extra, at=extra.at)
-        for i, j in sorted([*alignment.matched, *alignment.moved, *alignment.changed], key=lambda pair: pair[1]):
-            yield from _pair(number, j, turn, there.calls[i], there, other, broken=error is not None)
+            extra, before = _extra(number, j, turn.calls[j], is_run=other.is_run), gaps.pop(j - BETWEEN, None)
+            yield extra if before is None else _instead(before, extra)
+        for i, j in pairs:
+            yield from _pair(number, i, j, run, other, broken=error is not None)
         for place, difference in gaps.items():
             if place > last:
                 if error is not None:
@@ -235,33 +108,42 @@ def _together(one: Difference, other: Difference, at: tuple[int, float] | None =
     )
 
 
-def _missing(number: int, turn: _Turn, there: _Turn, alignment: Alignment, *, late: bool) -> Iterator[Difference]:
+def _missing(number: int, turn: Turn, there: Turn, alignment: Alignment, *, late: bool) -> Iterator[Difference]:
     """The missing calls, between those that should be before and after them; `late`: directly before the latter."""
     pairs = dict([*alignment.matched, *alignment.moved, *alignment.changed])
     for i in sorted(alignment.missing):
         if late:
-            place = min((j for at, j in pairs.items() if at > i), default=len(turn.calls)) - _BETWEEN
+            place = min((j for at, j in pairs.items() if at > i), default=len(turn.calls)) - BETWEEN
         else:
-            place = max((j for at, j in pairs.items() if at < i), default=-1) + _BETWEEN
+            place = max((j for at, j in pairs.items() if at < i), default=-1) + BETWEEN
         yield _unpaired(number, place, there.calls[i], extra=False)
 
 
-def _extra(number: int, j: int, call: _Call, *, first: bool) -> Difference:
-    """A call that is on this side only; `first`: before what its response may be. A case need not name every call."""
+def _extra(number: int, j: int, call: Call, *, is_run: bool) -> Difference:
+    """A call that is on this side only. A case need not name every call, so its response may be what differs."""
     extra = _unpaired(number, float(j), call, extra=True)
-    response = None if call.waits or call.call.name == HAND_OVER else _response(number, j, call, _EXPECTED)
-    if response is None:
-        return extra
-    return _together(extra, response) if first else _together(response, extra, at=extra.at)
+    response = None if is_run or call.waits or call.call.name == HAND_OVER else _response(number, j, call)
+    return extra if response is None else _together(response, extra, at=extra.at)
 
 
-def _unpaired(number: int, place: float, call: _Call, *, extra: bool) -> Difference:
+def _unpaired(number: int, place: float, call: Call, *, extra: bool) -> Difference:
     tool = call.call.name or ""
     if tool == HAND_OVER:
         name = str(call.args.get("agent_name", ""))
         return _hand_over((number, place), call.agent, None if extra else name, name if extra else None)
-    key: Key = ("call-extra" if extra else "call-missing", tool)
-    return Difference(at=(number, place), keys=(key,), data={key: CauseData(agent=call.agent, tool=tool)})
+    general: Key = ("call-extra" if extra else "call-missing", tool)
+    data = CauseData(agent=call.agent, tool=tool)
+    return Difference(at=(number, place), keys=((*general, ""), general), data={(*general, ""): data, general: data})
+
+
+def _instead(missing: Difference, extra: Difference) -> Difference:
+    """A call in the place of another."""
+    both = _together(missing, extra, at=extra.at)
+    if len(missing.keys[0]) < 3 or missing.keys[0][0] == "sub-agent" or extra.keys[0][0] == "sub-agent":
+        return both
+    special: Key = (*missing.keys[1], extra.keys[1][1])
+    keys = (special, missing.keys[1], extra.keys[1])
+    return dataclasses.replace(both, keys=keys, data={**both.data, special: both.data[missing.keys[1]]})
 
 
 def _hand_over(at: tuple[int, float], agent: str, expected: str | None, actual: str | None) -> Difference:
@@ -270,10 +152,9 @@ def _hand_over(at: tuple[int, float], agent: str, expected: str | None, actual: 
     return Difference(at=at, keys=keys, data=dict.fromkeys(keys, data))
 
 
-def _pair(
-    number: int, j: int, turn: _Turn, expected: _Call, there: _Turn, other: Side, *, broken: bool
-) -> Iterator[Difference]:
-    actual = turn.calls[j]
+def _pair(number: int, i: int, j: int, run: Side, other: Side, *, broken: bool) -> Iterator[Difference]:
+    turn, there = run.turns[number], other.turns[number]
+    actual, expected = turn.calls[j], there.calls[i]
     tool = actual.call.name or ""
     if tool == HAND_OVER:
         names = [str(call.args.get("agent_name", "")) for call in (expected, actual)]
@@ -286,12 +167,54 @@ def _pair(
     if arguments is not None:
         yield arguments
     if not actual.waits:
-        response = _response(number, j, actual, expected.response if other.is_run else _EXPECTED)
+        response = _paired_response(number, i, j, run, other) if other.is_run else _response(number, j, actual)
         if response is not None:
             yield response if arguments is None else dataclasses.replace(response, unless=arguments.keys)
 
 
-def _arguments(number: int, j: int, expected: _Call, actual: _Call) -> Difference | None:
+def _told(turn: Turn, there: Turn, expected: Call, actual: Call) -> dict[values.Path, Any]:
+    """The changed values of a response that make the answer another."""
+    if expected.waits or actual.waits or actual.call.name == HAND_OVER or turn.answer is None or there.answer is None:
+        return {}
+    gone, new = values.changed_leaves(values.normal(expected.response), values.normal(actual.response))
+    before, now = values.words(there.answer), values.words(turn.answer)
+    return {
+        path: leaf
+        for leaves, said, unsaid in ((gone, before, now), (new, now, before))
+        for path, leaf in leaves.items()
+        if values.mentions(said, leaf) and not values.mentions(unsaid, leaf)
+    }
+
+
+def _passed_on(number: int, i: int, j: int, run: Side, other: Side) -> set[values.Path]:
+    """The changed values of a response that make the arguments of later calls others."""
+    expected, actual = other.turns[number].calls[i].response, run.turns[number].calls[j].response
+    gone, new = values.changed_leaves(values.normal(expected), values.normal(actual))
+    before, now = (
+        [
+            leaf
+            for at, turn in enumerate(side.turns[number:])
+            for call in turn.calls[0 if at else place + 1 :]
+            for leaf in values.leaves(call.call.args).values()
+        ]
+        for side, place in ((other, i), (run, j))
+    )
+    # An error keeps a run from calls.
+    return {
+        path
+        for leaves, passed, unpassed in (({} if run.error is not None else gone, before, now), (new, now, before))
+        for path, leaf in leaves.items()
+        if _has(passed, leaf) and not _has(unpassed, leaf)
+    }
+
+
+def _has(passed: Sequence[Any], leaf: Any) -> bool:
+    if isinstance(leaf, bool) or values.is_empty(leaf):
+        return False
+    return leaf in passed or any(isinstance(each, str) and f" {leaf} " in f" {each} " for each in passed)
+
+
+def _arguments(number: int, j: int, expected: Call, actual: Call) -> Difference | None:
     if (expected.call.args or {}) == (actual.call.args or {}):
         return None
     tool = actual.call.name or ""
@@ -311,40 +234,60 @@ def _shown(names: Sequence[str], actual: Any, expected: Any) -> dict[str, Any]:
     """The values that differ; of several names the whole ones."""
     if len(names) == 1 and isinstance(actual, dict) and isinstance(expected, dict):
         [name] = names
-        actual, expected = actual.get(name, _NOTHING), expected.get(name, _NOTHING)
+        actual, expected = actual.get(name, NOTHING), expected.get(name, NOTHING)
     return {
         side: values.json_text(value)
         for side, value in (("actual", actual), ("expected", expected))
-        if value is not _NOTHING and value is not _EXPECTED
+        if value is not NOTHING and value is not _EXPECTED
     }
 
 
-def _response(number: int, j: int, call: _Call, expected: Any) -> Difference | None:
+def _response(number: int, j: int, call: Call, expected: Any = _EXPECTED) -> Difference | None:
+    """A response that is an error or empty, and need not be."""
     tool, response = call.call.name or "", call.response
-    if expected is _NOTHING:
-        expected = _EXPECTED
-    same = values.normal(response)
-    before = _EXPECTED if expected is _EXPECTED else values.normal(expected)
-    if same == before or values.only_adds(before, same):
-        return None
     data: dict[Key, CauseData] = {}
-    whole = _shown((), response, expected)
+    whole = CauseData(agent=call.agent, tool=tool, **_shown((), response, expected))
     error = values.error_in(response)
     if error is not None:
-        shown = {**whole, "actual": values.cut(error)}
-        special = CauseData(agent=call.agent, tool=tool, **shown)
+        special = whole.model_copy(update={"actual": values.cut(error)})
         data = {("tool-error", tool, values.error_key(error)): special, ("tool-error", tool): special}
-    elif values.is_empty(response) and (expected is _EXPECTED or not values.is_empty(expected)):
-        data[("tool-empty", tool)] = CauseData(agent=call.agent, tool=tool, **whole)
-    elif before is not _EXPECTED and (names := values.differing(before, same)[:_MOST_NAMES]):
-        shown = _shown(names, response, expected)
-        data[("tool-response", tool, names)] = CauseData(agent=call.agent, tool=tool, names=list(names), **shown)
-    if before is not _EXPECTED:
-        data[("tool-response", tool)] = CauseData(agent=call.agent, tool=tool, **whole)
+    elif values.is_empty(response):
+        data[("tool-empty", tool)] = whole
+    if data and expected is not _EXPECTED:
+        data[("tool-response", tool)] = whole
     return Difference(at=(number, j + 0.1), keys=tuple(data), data=data, ends=True) if data else None
 
 
-def _answer(number: int, turn: _Turn, there: _Turn, other: Side) -> Difference | None:
+def _paired_response(number: int, i: int, j: int, run: Side, other: Side) -> Difference | None:
+    """Another response than on the base branch, if its changed values make later calls others, or an answer."""
+    call, there = run.turns[number].calls[j], other.turns[number].calls[i]
+    if there.waits:
+        return _response(number, j, call)
+    before, now = values.normal(there.response), values.normal(call.response)
+    if before == now:
+        return None
+    passed = _passed_on(number, i, j, run, other)
+    later = zip(run.turns[number:], other.turns[number:], strict=False)
+    used = passed or {path for turns in later for path in _told(*turns, there, call)}
+    found = None
+    if values.error_in(before) is None and not values.is_empty(before):
+        found = _response(number, j, call, there.response)
+    if found is not None:
+        is_weak = found.keys[0][0] == "tool-empty" and not used and run.error is None
+        return dataclasses.replace(found, ends=not is_weak, weak=is_weak)
+    if not used:
+        return None
+    tool = call.call.name or ""
+    names = tuple(sorted({str(path[0]) for path in used if path and isinstance(now, dict)}))[:_MOST_NAMES]
+    data: dict[Key, CauseData] = {}
+    for key in [("tool-response", tool, names)] * bool(names) + [("tool-response", tool)]:
+        shown = _shown(key[2:] and names, call.response, there.response)
+        data[key] = CauseData(agent=call.agent, tool=tool, names=list(key[2:] and names), **shown)
+    return Difference(at=(number, j + 0.1), keys=tuple(data), data=data, ends=bool(passed), weak=not passed)
+
+
+def _answer(number: int, turn: Turn, there: Turn, told: Sequence[Any]) -> Difference | None:
+    """Another answer; `told`: the changed values of responses in it, which stand for themselves."""
     if there.answer is None:
         return None
     actual, expected = values.plain_text(turn.answer or ""), values.plain_text(there.answer)
@@ -353,14 +296,25 @@ def _answer(number: int, turn: _Turn, there: _Turn, other: Side) -> Difference |
     author = next(reversed(list(turn.agents)), "")
     whole: Key = ("answer", values.digest(actual))
     data = {whole: CauseData(agent=author, actual=values.cut(turn.answer or ""), expected=values.cut(there.answer))}
-    changes = values.word_changes(expected, actual)
-    if changes is not None:
-        gone, new = changes
-        said = {
-            word for call in turn.calls for word in values.words("" if call.waits else values.json_text(call.response))
-        }
-        if not any(word in said or any(map(str.isdigit, word)) for word in new):
-            data[("answer-change", gone, new)] = CauseData(agent=author, gone=list(gone), new=list(new))
+    changes = values.word_changes(values.words(expected), values.words(actual))
+    of_responses = {word for leaf in told for word in values.words(str(leaf))}
+    own = [
+        change
+        for change in changes
+        if not any(word in of_responses or values.mentions([word], leaf) for word in sum(change, ()) for leaf in told)
+    ]
+    if told and all(any(map(str.isdigit, "".join(new))) for _, new in own):
+        return None
+    answered = [call for call in there.calls if not call.waits] or [call for call in turn.calls if not call.waits]
+    said = {
+        word
+        for call in answered
+        for leaf in values.leaves(call.response).values()
+        for word in values.words(values.json_text(leaf))
+    }
+    found = values.phrases(own, said)
+    for gone, new in found[:_MOST_CHANGES]:
+        data[("answer-change", gone, new)] = CauseData(agent=author, gone=list(gone), new=list(new))
     at = (number, math.inf)
     return Difference(at=at, keys=tuple(data), data=data, expects=values.digest(expected))
 
@@ -402,7 +356,7 @@ def _error(run: Side, error: RunError) -> Difference:
     return Difference(at=at, keys=tuple(found), data=found, ends=True)
 
 
-def _late(at: tuple[int, float], waited: Waited | None, waiting: _Call | None) -> Difference:
+def _late(at: tuple[int, float], waited: Waited | None, waiting: Call | None) -> Difference:
     """A turn that ran out of time: a difference only if a tool had not returned. A model may be a slow machine."""
     tool = waited.name if waited is not None and waited.kind == "tool" else ""
     if waited is not None and not waited.kind and waiting is not None:  # It blocked its process, so no one could ask.

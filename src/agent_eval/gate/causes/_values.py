@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Sequence, Set
+from itertools import groupby
 from typing import Any
 
 _DEEPEST = 30
-_MOST_WORDS = 12
+_MOST_COMPARED = 400
+"""Words of an answer."""
 _ERROR = 200
+Path = tuple[str | int, ...]
+"""Names and numbers that lead to a value in another."""
 LONGEST = 2_000
 """Characters of a value in the results."""
 
@@ -76,11 +82,41 @@ def differing(one: Any, other: Any) -> tuple[str, ...]:
     return tuple(sorted(name for name in {*one, *other} if one.get(name, missing) != other.get(name, missing)))
 
 
-def only_adds(one: Any, other: Any) -> bool:
-    """Whether the other value is the first one with more names: what read the first finds the same in it."""
-    if not isinstance(one, dict) or not isinstance(other, dict) or error_in(other) is not None:
+def leaves(value: Any, path: Path = ()) -> dict[Path, Any]:
+    """The values in a value, by where they are."""
+    if isinstance(value, dict | list) and value and len(path) < _DEEPEST:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {place: leaf for key, item in items for place, leaf in leaves(item, (*path, key)).items()}
+    return {path: value}
+
+
+def changed_leaves(old: Any, new: Any) -> tuple[dict[Path, Any], dict[Path, Any]]:
+    """What a response no longer has, and what is new in it. Of a value that is another now only the new one counts."""
+    before, after = leaves(old), leaves(new)
+    kept = list(after.values()) if len(before) > len(after) else None  # a shorter list
+    gone = {
+        path: leaf
+        for path, leaf in before.items()
+        if not is_empty(leaf)
+        and (path not in after or is_empty(after[path]) or (kept is not None and leaf not in kept))
+    }
+    return gone, {path: leaf for path, leaf in after.items() if path not in before or before[path] != leaf}
+
+
+def mentions(said: Sequence[str], value: Any) -> bool:
+    """Whether words have a value in them: as words in a row, or as a number that is rounded as it is there."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return any(_is_rounded(word, abs(value)) for word in said if word[0].isdigit())
+    looked_for = words(value) if isinstance(value, str) else []
+    return bool(looked_for) and f" {' '.join(looked_for)} " in f" {' '.join(said)} "
+
+
+def _is_rounded(word: str, number: float) -> bool:
+    try:
+        plain = word.replace(",", "")
+        return abs(float(plain) - number) <= 0.5000001 * 10.0 ** -len(plain.partition(".")[2])
+    except (OverflowError, ValueError):
         return False
-    return bool(one) and all(name in other and other[name] == value for name, value in one.items())
 
 
 def json_text(value: Any) -> str:
@@ -107,10 +143,31 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def word_changes(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The words that are only in the old text, and only in the new one; None for none or too many."""
-    before, after = words(old), words(new)
-    was, now = set(before), set(after)
-    gone = tuple(dict.fromkeys(word for word in before if word not in now))
-    fresh = tuple(dict.fromkeys(word for word in after if word not in was))
-    return (gone, fresh) if 0 < len(gone) + len(fresh) <= 2 * _MOST_WORDS else None
+def word_changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Where words differ: those that are gone and the new ones in their place."""
+    if max(len(old), len(new)) > _MOST_COMPARED:
+        return []
+    blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [(tuple(old[a:b]), tuple(new[c:d])) for kind, a, b, c, d in blocks if kind != "equal"]
+
+
+def phrases(
+    changes: Iterable[tuple[Sequence[str], Sequence[str]]], variable: Set[str]
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """What differs in the words of answers to several questions, the longest first: without numbers and what responses
+    say. One word more or less is no phrase, unless nothing else differs.
+    """
+    changes, found = list(changes), []
+    for gone, new in changes:
+        parts = [_fixed(gone, variable), _fixed(new, variable)]
+        if parts == [[tuple(gone)] if gone else [], [tuple(new)] if new else []]:
+            found.append((tuple(gone), tuple(new)))
+        else:
+            found += [(part, ()) for part in parts[0] if not new] + [((), part) for part in parts[1]]
+    long = [pair for pair in found if len(pair[0]) + len(pair[1]) > 1]
+    return sorted(long or found[: len(changes) == 1], key=lambda pair: -len(pair[0]) - len(pair[1]))
+
+
+def _fixed(said: Iterable[str], variable: Set[str]) -> list[tuple[str, ...]]:
+    runs = groupby(said, key=lambda word: word in variable or any(map(str.isdigit, word)))
+    return [tuple(run) for is_variable, run in runs if not is_variable]
