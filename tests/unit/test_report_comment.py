@@ -14,11 +14,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from comparison_samples import FOUND, LINKS, SERVER, SITUATIONS, Situation, but, fine_cases, pull_request
+from comparison_samples import (
+    FOUND,
+    LINKS,
+    SERVER,
+    SITUATIONS,
+    Situation,
+    but,
+    decided,
+    fine_cases,
+    pull_request,
+    word_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
-from report_samples import EVIL, RESPONSE, SAMPLES, case, crash, metric, report, wrong_room
+from report_samples import EVIL, RESPONSE, SAMPLES, SINGLE, case, crash, good, metric, report, wrong_room
 
 from agent_eval.report.phrases import next_step, next_text
 from agent_eval.report.phrases._headline import headline
@@ -268,6 +279,14 @@ def test_comment_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limi
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_comment_markdown__is_never_longer_than_somebody_reads(name: str) -> None:
     assert utf16_length(comment(name)) <= 16_000
+
+
+def test_comment_markdown__a_case_without_a_line_to_compare_is_no_example() -> None:
+    worse = good("lamp_on", file=SINGLE, line=4)
+    decision = decided("failed", word_of(worse, "worse", (9, 10), (10, 10), blocking=True, p_value=0.01))
+    text = comment_markdown(pull_request("failed", but(wrong_room()), fine_cases(), decision=decision))
+    examples = text.partition("Expected and actual")[2].partition("</details>")[0]
+    assert "thermostat_in_bedroom" in examples and "lamp_on" not in examples
 
 
 def test_comment_markdown__says_that_it_was_shortened() -> None:

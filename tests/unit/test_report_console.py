@@ -202,6 +202,19 @@ def test_console__notices_about_numbers_that_decide_nothing_are_for_verbose() ->
     assert ("20 tapes" in verbose, "pass@3" in verbose, "12 calls" in verbose) == (True, True, True)
 
 
+def test_console__verbose_shows_how_often_cases_fail_on_the_base_branch() -> None:
+    run_report = SITUATIONS["flaky"]().report
+    rate = "3 of its 10 runs on main failed (a rate of 11% to 60%)"
+    assert rate in " ".join(console(run_report, width=200, verbose=True).split())
+    assert "9 extra runs were made" in console(run_report, width=200, verbose=True)
+
+
+def test_console__offers_to_accept_only_if_somebody_is_there() -> None:
+    assert "Look: agent-eval show" in console(failed(), attended=False)
+    assert "agent-eval accept" in console(failed())
+    assert "agent-eval accept" not in console(failed(), attended=False)
+
+
 def test_console__a_path_is_never_on_two_lines() -> None:
     page = "a_rather_long_directory/" * 4 + "report.html"
     text = console(SITUATIONS["regression"]().report, width=60, files={"report": page})

@@ -266,7 +266,8 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO, *, verbose: bool) -
 
     files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
-    text = console(outcome.report, width=io.width, color=io.color, files=labels, verbose=verbose)
+    attended = not io.environ.get("CI")
+    text = console(outcome.report, width=io.width, color=io.color, files=labels, verbose=verbose, attended=attended)
     if verbose and files:
         text = _all_cases(settings, io) + text
     if not io.on_github:

@@ -12,6 +12,7 @@ from agent_eval.report.phrases import (
     agent_changes,
     backend_notes,
     can_accept,
+    case_details,
     cause_evidence,
     cause_sentence,
     change_label,
@@ -21,6 +22,7 @@ from agent_eval.report.phrases import (
     next_text,
     other_reasons,
     pass_rates_notices,
+    suite_lines,
 )
 from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
@@ -98,6 +100,7 @@ def console(
     color: bool = False,
     files: Mapping[str, str] | None = None,
     verbose: bool = False,
+    attended: bool = True,
 ) -> str:
     """The result as text.
 
@@ -107,6 +110,7 @@ def console(
         color: Whether to write ANSI colours.
         files: Paths of written files by what they are (`report`, `results`, ...).
         verbose: Whether to show all numbers, notices and paths.
+        attended: Whether a person is there to go on with commands that write files: not in CI.
 
     Returns:
         Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
@@ -114,7 +118,7 @@ def console(
     width, view, paths = max(width, 40), view_of(report), files or {}
     blocks = _invalid(view, paths)
     if report.verdict != "invalid":
-        blocks = _blocks(view, paths, width, verbose=verbose)
+        blocks = _blocks(view, paths, width, verbose=verbose, attended=attended)
     return printed(_spaced(blocks), width=width, color=color)
 
 
@@ -127,7 +131,9 @@ def _spaced(blocks: Iterator[RenderableType]) -> Iterator[RenderableType]:
         last = block
 
 
-def _blocks(view: View, files: Mapping[str, str], width: int, *, verbose: bool) -> Iterator[RenderableType]:
+def _blocks(
+    view: View, files: Mapping[str, str], width: int, *, verbose: bool, attended: bool
+) -> Iterator[RenderableType]:
     report, groups = view.report, view.groups
     metrics = _metrics(view, width)
     failing = [*groups.worse, *groups.failed]
@@ -152,11 +158,12 @@ def _blocks(view: View, files: Mapping[str, str], width: int, *, verbose: bool) 
         yield ""
         yield from base_comparison_lines(view)
         yield from _all_metrics(view)
+        yield from _statistics(view)
         yield from _notes(report.notices, files)
     else:
         yield from _notes([notice for notice in report.notices if notice not in _only_verbose(report)], {})
     yield ""
-    yield from _ending(view, files, width)
+    yield from _ending(view, files, width, attended=attended)
 
 
 def _invalid(view: View, files: Mapping[str, str]) -> Iterator[RenderableType]:
@@ -263,6 +270,15 @@ def _all_metrics(view: View) -> Iterator[RenderableType]:
     for row in view.metric_rows:
         counts = f" (needs {row.threshold}), {row.failed:,} failed, {row.not_evaluated:,} not evaluated" * row.gates
         yield styled("  ", (f"{short_name(row.name)} {row.score}{counts}", ""))
+
+
+def _statistics(view: View) -> Iterator[RenderableType]:
+    """What the statistics say about the suite and about cases: rates of the base branch, what chance can do."""
+    for line in suite_lines(view):
+        yield _indented(styled((line, "")))
+    for case, lines in case_details(view):
+        for line in lines:
+            yield _indented(styled((f"{short_name(case_name(case))}: ", "bold"), (line, "")))
 
 
 def _cause(shared: SharedCause, view: View) -> Iterator[RenderableType]:
@@ -410,7 +426,7 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         yield ""
 
 
-def _ending(view: View, files: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+def _ending(view: View, files: Mapping[str, str], width: int, *, attended: bool) -> Iterator[RenderableType]:
     """The verdict, the page and what to do next."""
     report = view.report
     from rich.text import Text
@@ -425,7 +441,7 @@ def _ending(view: View, files: Mapping[str, str], width: int) -> Iterator[Render
         if page:
             # A path on two lines can't be opened.
             yield Text.assemble("  ", page, no_wrap=True, overflow="ignore")
-    steps, text = _commands(view, files), next_text(next_step(view))
+    steps, text = _commands(view, files, attended=attended), next_text(next_step(view))
     if not steps and not text.startswith("nothing"):
         steps = [f"Next: {text}."]
     together = "     ".join(steps)
@@ -433,7 +449,7 @@ def _ending(view: View, files: Mapping[str, str], width: int) -> Iterator[Render
         yield _indented(styled((step, "")))
 
 
-def _commands(view: View, files: Mapping[str, str]) -> list[str]:
+def _commands(view: View, files: Mapping[str, str], *, attended: bool) -> list[str]:
     """The commands to go on with."""
     report = view.report
     if report.verdict == "inconclusive" and any("--resume" in notice for notice in report.notices):
@@ -449,7 +465,7 @@ def _commands(view: View, files: Mapping[str, str]) -> list[str]:
     name = next(iter([*examples, *failing])).eval_id
     where = f" {shlex.quote(folder)}" if folder not in {"", "agent-eval-results"} else ""
     shown = f" {shlex.quote(name)}" if one_line(name) == name and len(name) <= _LONGEST_NAME else ""
-    accept = [f"If the new behaviour is right: agent-eval accept{where}"] if can_accept(view) else []
+    accept = [f"If the new behaviour is right: agent-eval accept{where}"] if attended and can_accept(view) else []
     return [f"Look: agent-eval show{where}{shown}", *accept]
 
 

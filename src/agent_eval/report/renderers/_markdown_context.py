@@ -124,8 +124,9 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         "causes": sections.causes_section(errors, detail, hints=NO_SECRETS not in codes),
         "table": sections.failures_table(view, alone, detail, most=rows),
         "examples": [
-            _example(example_of(case), detail)
+            _example(example, detail)
             for case in [*acted_before(errors)[: detail.explained], *alone[: min(detail.explained, rows)]]
+            if (example := example_of(case)).sides or example.remarks
         ],
         "better_title": f"Better than on {view.branch}" if view.decided else "Fixed",
         "better": sections.named_cases(groups.better, detail),
