@@ -1,10 +1,9 @@
-"""Starts the host: `PYTHON PLACE [TEMPLATE_FD] FD`. PLACE is the directory of this package, or an archive of it."""
+"""Starts the host: `PYTHON PLACE FD`. PLACE is the directory of this package, or an archive of it."""
 
 from __future__ import annotations
 
 import gc
 import os
-import socket
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +27,6 @@ def main() -> None:
     place = Path(__file__).parent
     _import_from(place)
     from agent_eval_host.channel import Channel
-    from agent_eval_host.forks import IsTemplate, serve_forks
     from agent_eval_host.loading import compile_sources
     from agent_eval_host.serving import Host
 
@@ -36,18 +34,11 @@ def main() -> None:
     if str(place.parent) == "/dev/fd":  # an open archive, which is not needed any more
         os.close(int(place.name))
     descriptor = int(sys.argv.pop())
-    template = socket.socket(fileno=int(sys.argv.pop())) if len(sys.argv) > 1 else None
     faulthandler.enable()
     gc.set_threshold(*_COLLECTOR)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    while True:
-        try:
-            Host(Channel(descriptor), template).run()
-        except IsTemplate as become:
-            connection, template = become.connection, None
-        # Not in the except block: errors of the agent would show that they were raised while it was handled.
-        descriptor = serve_forks(connection)
+    Host(Channel(descriptor)).run()
 
 
 if __name__ == "__main__":

@@ -10,13 +10,11 @@ import inspect
 import json
 import os
 import queue
-import socket
 import sys
 import threading
 import time
 import traceback
 import uuid
-import warnings
 from typing import Any
 
 from agent_eval_host import mcp_outages
@@ -24,7 +22,6 @@ from agent_eval_host.channel import VERSION, Channel
 from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics
 from agent_eval_host.described import describe
 from agent_eval_host.errors import UnusableEnvironment, error_data
-from agent_eval_host.forks import IsTemplate, can_fork, fork_orphan
 from agent_eval_host.frames import where_it_hangs
 from agent_eval_host.loading import load_agent, root_of, with_root
 from agent_eval_host.model_calls import ModelWatch
@@ -78,9 +75,8 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 class Host:
     """Handles the gate's requests."""
 
-    def __init__(self, channel: Channel, template: socket.socket | None = None) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._template = template
         self._loop: asyncio.AbstractEventLoop
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._role = "agent"
@@ -191,10 +187,7 @@ class Host:
         try:
             self._models.retry = params.get("retry") or {}
             versions = self._import_adk()
-            if self._template is not None:
-                self._fork_template(self._template)
             self._files = OpenedFiles(params["files"]) if params.get("files") else None
-            # After the fork: a copy that is closed would end the loop's registrations with the kernel (epoll(7)).
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
             if self._role != "metrics":
@@ -211,8 +204,6 @@ class Host:
                 if params.get("tools"):
                     self._tools.loaded()
                 mcp_outages.watch()
-        except IsTemplate:
-            raise
         except UnusableEnvironment as error:
             data = error_data(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)
@@ -258,24 +249,6 @@ class Host:
                 with contextlib.suppress(Exception):  # The turn that needs it reports the error.
                     importlib.import_module(name)
         return {"adk": adk, "google-genai": genai}
-
-    def _fork_template(self, connection: socket.socket) -> None:
-        """Forks the template, which has google-adk and nothing of the agent. Without one, the connection is closed.
-
-        Raises:
-            IsTemplate: In the template.
-        """
-        self._template = None
-        with connection:
-            if not can_fork():
-                return
-            sys.stdout.flush()
-            sys.stderr.flush()
-            with warnings.catch_warnings():
-                # Python 3.12 warns of other threads. There is only ours, which waits in a system call.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                if fork_orphan():
-                    raise IsTemplate(connection.dup())
 
     def _send(self, number: int, params: dict[str, Any]) -> None:
         turn = Turn(number, params.get("timeout"), self._stalled_until_now())

@@ -239,14 +239,13 @@ class Repository:
         return commands
 
     def hosts(self) -> list[int]:
-        """The processes in which the agent runs, without the template, which has no output."""
+        """The processes in which the agent runs."""
         mark = f"{MARK}={self.mark}".encode()
         pids = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 is_host = b"agent_eval_host" in (entry / "cmdline").read_bytes()
-                is_template = str((entry / "fd/1").readlink()) == os.devnull
-                if is_host and not is_template and mark in (entry / "environ").read_bytes().split(b"\0"):
+                if is_host and mark in (entry / "environ").read_bytes().split(b"\0"):
                     pids.append(int(entry.name))
             except OSError:
                 continue

@@ -115,7 +115,7 @@ def test_blame__words_for_an_end() -> None:
 
 
 def test_blame__the_gates_own_reason_comes_first() -> None:
-    ended = how_it_ended(-9, ValueError("garbage"), is_running=False, ended_by_gate="was closed", log_tail="the log")
+    ended = how_it_ended(-9, ValueError("garbage"), ended_by_gate="was closed", log_tail="the log")
     assert (ended.message, ended.kind, ended.hint, ended.log_tail) == ("was closed", FailureKind.CRASH, None, "the log")
 
 
@@ -128,18 +128,15 @@ def test_blame__the_gates_own_reason_comes_first() -> None:
             FailureKind.PROTOCOL,
             "sent something that is not our protocol: what was read",
         ),
-        ("running", None, FailureKind.PROTOCOL, "closed its connection"),
-        (None, None, FailureKind.CRASH, "exit status is unknown"),
+        (None, None, FailureKind.PROTOCOL, "closed its connection"),
         (-9, None, FailureKind.CRASH, "SIGKILL"),
         (3, None, FailureKind.CRASH, "code 3"),
     ],
 )
 def test_blame__how_a_host_ended(
-    returncode: int | str | None, garbage: Exception | None, kind: FailureKind, words: str
+    returncode: int | None, garbage: Exception | None, kind: FailureKind, words: str
 ) -> None:
-    is_running = returncode == "running"
-    code = returncode if isinstance(returncode, int) else None
-    ended = how_it_ended(code, garbage, is_running=is_running, ended_by_gate=None, log_tail="")
+    ended = how_it_ended(returncode, garbage, ended_by_gate=None, log_tail="")
     assert ended.kind is kind
     assert words in ended.message
     assert ended.hint

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.host import PROGRAM, _template
+from agent_eval.agents.host import PROGRAM, _program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux can another user open it")
 _IS_OURS = """
@@ -28,14 +28,14 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the program, not compiled, of which archives are made."""
     copy = tmp_path / PROGRAM.name
     shutil.copytree(PROGRAM, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(_template, "PROGRAM", copy)
-    monkeypatch.setattr(_template, "_archive", _template._archive.__wrapped__)
+    monkeypatch.setattr(_program, "PROGRAM", copy)
+    monkeypatch.setattr(_program, "_archive", _program._archive.__wrapped__)
     return copy
 
 
 def answer(code: str) -> str:
     """What this code prints; its argument is an archive."""
-    archive = _template.open_archive()
+    archive = _program.open_archive()
     try:
         command = [sys.executable, "-c", code, f"/dev/fd/{archive}"]
         return subprocess.run(

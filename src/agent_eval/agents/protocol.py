@@ -225,8 +225,8 @@ class _Failure(Exception, Generic[Kind]):
             traceback: The agent's or the function's own traceback, or its stack if it hangs.
             log_tail: The last lines of its process's log.
             hint: What to do next.
-            collateral: The other sessions in flight may have caused it: the process ended with several of them, or
-                together with another process, or a server was overloaded. Try it once more with `isolated=True`.
+            collateral: The other sessions in flight may have caused it: the process ended with several of them, or a
+                server was overloaded. Try it once more with `isolated=True`.
             no_key: The model got no key, or refused it, and no variable of the job is withheld from the agent.
         """
         super().__init__(message)

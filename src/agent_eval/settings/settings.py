@@ -111,7 +111,7 @@ class Settings:
     )
     workers: int | None = option(
         AGENT,
-        "Processes per agent, or auto: one, a second one if the agent loads quickly and has several sessions, and "
+        "Processes per agent, or auto: one, a second one if the agent loads quickly and has many sessions, and "
         "further ones up to the number of cores while it keeps them busy. Each serves many sessions concurrently.",
         default="auto",
         parse=parsers.auto,

@@ -10,21 +10,19 @@ import dataclasses
 import itertools
 import os
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.agents.adk._slots import QUICK_LOAD, Slot
+from agent_eval.agents.adk._slots import Slot
 from agent_eval.agents.adk.events import MalformedEvent, calls_of, to_invocation
 from agent_eval.agents.driver import AgentSpec
 from agent_eval.agents.host import (
     ConnectionLost,
     HostProcess,
     HostSpec,
-    HostTemplate,
     MetricHosts,
     ModelOutages,
     ProtocolError,
@@ -53,8 +51,9 @@ _STALLED = 0.5
 """Seconds, and as a share of the turn's time. If the host's event loop was blocked for longer than both, a turn that
 timed out is run again in its own process, because any of the host's sessions may have blocked the loop."""
 _STALLED_SHARE = 0.02
-_SESSIONS_OF_ONE_HOST = 4
-"""Sessions that a process has before there is a second one, if that costs next to nothing."""
+_AT_ONCE, _IN_ALL = 4, 60
+"""Sessions that a process has, and has had, before there is a second one: it imports google-adk, a second of CPU, which
+fewer sessions would not earn."""
 _LOAD_ATTEMPTS = 2
 """Failed replacements of a dead host after which no more are started."""
 
@@ -68,9 +67,8 @@ class AdkAgent:
         Args:
             spec: How to start a host.
             outages: Tracks the models that the hosts call.
-            workers: Host processes, at least 1. Each serves many sessions at once. None: one; a second one for more
-                than a few sessions if it starts in a moment; and another one each time all of them are busy computing,
-                up to the number of cores.
+            workers: Host processes, at least 1. Each serves many sessions at once. None: one; a second one if it
+                has had many; and another one each time all of them are busy computing, up to the number of cores.
 
         Raises:
             ValueError: `workers` is less than 1.
@@ -84,11 +82,8 @@ class AdkAgent:
         self._numbers = itertools.count(1)
         self._keys = itertools.count(1)
         self._slots = [Slot() for _ in range(workers or 1)]
-        user = spec.sandbox.user
-        self._template = HostTemplate(None if user is None else user.uid)
         self._most_slots = workers or os.cpu_count() or 1
         self._growing: asyncio.Task[None] | None = None
-        self._grows_since = 0.0
         self._alone: set[HostProcess] = set()
         self._failure: AgentFailure | None = None
         self._failed_loads = 0
@@ -106,13 +101,8 @@ class AdkAgent:
         Raises:
             AgentFailure: The agent can't be loaded; `open` will raise the same failure.
         """
-        # The other hosts are forks of the template that the first one starts.
-        groups = (self._slots[:1], self._slots[1:]) if self._template.is_possible else (self._slots,)
-        failures: list[BaseException] = []
-        for slots in groups:
-            results = await asyncio.gather(*map(self._host_of, slots), return_exceptions=True)
-            failures += [result for result in results if isinstance(result, BaseException)]
-        if failures:
+        results = await asyncio.gather(*map(self._host_of, self._slots), return_exceptions=True)
+        if failures := [result for result in results if isinstance(result, BaseException)]:
             if isinstance(failures[0], AgentFailure):
                 self._failure = self._failure or failures[0]
             raise failures[0]
@@ -130,10 +120,6 @@ class AdkAgent:
         else:
             if self._growing is None and self._needs_slot():
                 self._growing = asyncio.create_task(self._add_slot())
-                self._grows_since = time.monotonic()
-            if self._growing is not None:
-                left = self._grows_since + QUICK_LOAD - time.monotonic()
-                await asyncio.wait({self._growing}, timeout=max(left, 0))
             slot = min(self._slots, key=lambda slot: slot.load)
             slot.reserved += 1
             try:
@@ -148,11 +134,8 @@ class AdkAgent:
         """Whether another host process is worth its start: waiting for models costs a process almost no time."""
         if len(self._slots) >= self._most_slots:
             return False
-        first = self._slots[0]
-        costs_little = len(self._slots) == 1 and self._template.serves and first.loads_quickly()
-        if costs_little and first.load >= _SESSIONS_OF_ONE_HOST:
-            return True
-        return all(slot.is_busy() for slot in self._slots)
+        pays_off = len(self._slots) == 1 and self._slots[0].has_much_to_do(_AT_ONCE, _IN_ALL)
+        return pays_off or all(slot.is_busy() for slot in self._slots)
 
     async def _add_slot(self) -> None:
         try:
@@ -182,7 +165,7 @@ class AdkAgent:
             return slot.host
 
     async def _new_host(self) -> HostProcess:
-        host = await HostProcess.start(self._spec, f"{self._log_name}-{next(self._numbers)}", self._template)
+        host = await HostProcess.start(self._spec, f"{self._log_name}-{next(self._numbers)}")
         if self._closed:
             await host.close()
             raise AgentFailure("The agent was closed.", kind=FailureKind.CRASH)
@@ -213,7 +196,6 @@ class AdkAgent:
         hosts = [slot.host for slot in self._slots if slot.host is not None] + list(self._alone)
         self._alone.clear()
         await asyncio.gather(*(host.close() for host in hosts), return_exceptions=True)
-        await self._template.close()
 
 
 class AdkSession:

@@ -12,12 +12,11 @@ from agent_eval.agents.host import HostProcess
 
 _SESSIONS_OF_A_BUSY_HOST = 2
 """One session can't use a second process."""
-QUICK_LOAD = 0.5
-"""Seconds to import the agent itself below which a fork of the template costs next to nothing; new sessions wait for
-another host at most that long after its start."""
 _HIGH = 0.8
 """Share of one core. An agent that only waits for models uses a few percent for each session."""
-_SPAN = 2.0
+_QUICK_LOAD = 0.5
+"""Seconds to import the agent itself, without google-adk: a second process of it costs little but time."""
+_SPAN = 1.0
 """Seconds over which the share is measured: starting another process costs an agent one or two."""
 _SPANS = 2
 """Consecutive spans that must be high. The first turns import a lot, which is no load that remains."""
@@ -37,9 +36,11 @@ class Slot:
         """Open sessions, and those about to be opened."""
         return self.reserved + (self.host.sessions if self.host is not None and self.host.exit is None else 0)
 
-    def loads_quickly(self) -> bool:
-        """Whether the agent itself, without google-adk, was imported in a moment."""
-        return self.host is not None and self.host.loaded.seconds.get("agent", QUICK_LOAD) < QUICK_LOAD
+    def has_much_to_do(self, sessions: int, in_all: int) -> bool:
+        """Whether an agent that loads quickly has so many sessions at once, and had so many before."""
+        host = self.host
+        quick = host is not None and host.loaded.seconds.get("agent", _QUICK_LOAD) < _QUICK_LOAD
+        return quick and host is not None and self.load >= sessions and host.opened >= in_all
 
     def is_busy(self) -> bool:
         """Whether the host has several sessions and has computed nearly all the time for some seconds."""

@@ -2,7 +2,7 @@
 
 from agent_eval.agents.host._facts import HostSpec, Turn, exit_description
 from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host._template import PROGRAM, HostTemplate
+from agent_eval.agents.host._program import PROGRAM
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.metric_hosts import MetricHosts
 from agent_eval.agents.host.outage import ModelOutages

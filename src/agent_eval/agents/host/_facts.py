@@ -89,16 +89,14 @@ def how_it_ended(
     returncode: int | None,
     protocol_error: BaseException | None,
     *,
-    is_running: bool,
     ended_by_gate: str | None,
     log_tail: str,
 ) -> HostExit:
     """Describes the end of a host.
 
     Args:
-        returncode: Exit code of the process; None if it kept running, or if it is unknown.
+        returncode: Exit code of the process; None if it kept running.
         protocol_error: Why its messages could not be read.
-        is_running: Whether it kept running.
         ended_by_gate: Why the gate ended it, if it did.
         log_tail: The last lines of its log.
     """
@@ -108,14 +106,8 @@ def how_it_ended(
         message, kind, hint = ended_by_gate, FailureKind.CRASH, None
     elif protocol_error is not None:
         message = f"sent something that is not our protocol: {shorten(str(protocol_error).strip(), 600)}"
-    elif is_running:
-        message = "closed its connection to the gate but kept running"
     elif returncode is None:
-        message, kind = "ended; its exit status is unknown", FailureKind.CRASH
-        hint = (
-            "The machine may have run out of memory: try a lower `--concurrency`. "
-            "Or the agent kills or stops other processes."
-        )
+        message = "closed its connection to the gate but kept running"
     else:
         message, kind, hint = exit_description(returncode), FailureKind.CRASH, exit_hint(returncode)
     return HostExit(message=message, kind=kind, hint=hint, log_tail=log_tail)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agent_eval.agents.host import blame
 from agent_eval.agents.host._facts import HostExit, HostSpec, Turn, how_it_ended
 from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host._template import PROGRAM, Fork, HostTemplate, open_archive
+from agent_eval.agents.host._program import PROGRAM, open_archive
 from agent_eval.agents.host.connection import (
     NO_ANSWER,
     VERSION,
@@ -42,7 +42,7 @@ from agent_eval.agents.messages import (
     Waiting,
 )
 from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure, FailureKind
-from agent_eval.agents.sandbox import Process, kill_group, kill_now
+from agent_eval.agents.sandbox import kill_group, kill_now
 
 ADAPTERS = (PROGRAM.with_name("agent_eval_deepeval.py"),)
 """Modules beside our package that custom metrics can use without installing them."""
@@ -88,20 +88,19 @@ class HostProcess:
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be retrieved
         self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
-        self._process: Process | None = None
+        self._process: asyncio.subprocess.Process | None = None
         self._closing: str | None = None
         self._named_files = False
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def start(cls, spec: HostSpec, name: str, template: HostTemplate | None = None) -> HostProcess:
+    async def start(cls, spec: HostSpec, name: str) -> HostProcess:
         """Starts a process and loads the agent in it.
 
         Args:
             spec: The agent.
             name: Name of the log file.
-            template: The agent's template. It forks the process, or is forked from it; None: neither.
 
         Raises:
             AgentFailure: The process can't be started, or the agent can't be loaded.
@@ -109,8 +108,7 @@ class HostProcess:
         host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
         try:
             async with asyncio.timeout(spec.start_timeout):
-                if template is None or not await host._fork(template):
-                    await host._spawn(None if template is None else template.offer())
+                await host._spawn()
                 await host._load()
         except TimeoutError:
             stack = await host._stack()
@@ -127,8 +125,6 @@ class HostProcess:
             raise blame.failed_load(error, host.log.tail() or None, host.withheld, Path(spec.agent_path)) from None
         except (ConnectionLost, ProtocolError):
             exit = await host.wait_ended()
-            if host._ended_with_template:
-                return await cls.start(spec, name, template)  # in a new interpreter
             if exit.kind is FailureKind.PROTOCOL:
                 raise host.died(collateral=False) from None
             if host.python is None:
@@ -150,31 +146,16 @@ class HostProcess:
             raise
         return host
 
-    async def _fork(self, template: HostTemplate) -> bool:
-        """Has the template fork the process, if it can."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self._process = await template.fork(theirs)
-            finally:
-                if self._process is None:
-                    ours.close()
-        if self._process is None:
-            return False
-        await self._open(ours)
-        return True
-
-    async def _spawn(self, template: socket.socket | None) -> None:
-        """Starts a new interpreter; `template` is its connection to us if it is to fork the template."""
+    async def _spawn(self) -> None:
+        """Starts the interpreter, and opens the connection."""
         ours, theirs = socket.socketpair()
         archive = None
         try:
             if self._spec.sandbox.user is not None:  # who may be unable to open our files, but can read an open one
                 archive = open_archive()
             program = str(PROGRAM) if archive is None else f"/dev/fd/{archive}"
-            connections = [theirs.fileno()] if template is None else [template.fileno(), theirs.fileno()]
-            argv = [*self._spec.python, program, *map(str, connections)]
-            passed = connections if archive is None else [*connections, archive]
+            passed = [theirs.fileno()] if archive is None else [theirs.fileno(), archive]
+            argv = [*self._spec.python, program, str(theirs.fileno())]
             self._process = await self._spec.sandbox.start(
                 argv, cwd=self._spec.working_directory or self._spec.root, pass_fds=passed
             )
@@ -190,11 +171,6 @@ class HostProcess:
             if archive is not None:
                 os.close(archive)
             theirs.close()
-            if template is not None:
-                template.close()
-        await self._open(ours)
-
-    async def _open(self, ours: socket.socket) -> None:
         await self._connection.open(ours)
         self._watcher = asyncio.create_task(self._watch())
 
@@ -404,7 +380,7 @@ class HostProcess:
             # Whatever ended first, the other one follows at once, unless something is wrong.
             await asyncio.wait({reading, exited}, timeout=_EXIT_SECONDS if not self._has_protocol_error(reading) else 0)
             protocol_error = reading.exception() if self._has_protocol_error(reading) else None
-            returncode, is_running = process.returncode, not exited.done()
+            returncode = process.returncode
         finally:
             # Processes that it left behind keep the log open. Read the rest of the log before the pipe closes.
             kill_now(process)
@@ -418,7 +394,6 @@ class HostProcess:
         self.exit = how_it_ended(
             returncode,
             protocol_error,
-            is_running=is_running,
             ended_by_gate=self._closing,
             log_tail=self.log.tail(),
         )
@@ -428,7 +403,7 @@ class HostProcess:
         return reading.done() and not reading.cancelled() and reading.exception() is not None
 
     @staticmethod
-    async def _exited(process: Process) -> None:
+    async def _exited(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             await process.wait()
 
@@ -437,11 +412,6 @@ class HostProcess:
         await self._ended.wait()
         assert self.exit is not None, "set before the event"
         return self.exit
-
-    @property
-    def _ended_with_template(self) -> bool:
-        """Whether it has ended because of what happened to the template, for which no session of it is to blame."""
-        return isinstance(self._process, Fork) and self._process.ended_with_template and self._closing is None
 
     def died(self, *, collateral: bool) -> AgentFailure:
         """The failure of a session whose host has ended.
@@ -456,7 +426,7 @@ class HostProcess:
             kind=exit.kind,
             log_tail=exit.log_tail or None,
             hint=exit.hint,
-            collateral=collateral or self._ended_with_template,
+            collateral=collateral,
         )
 
     async def end(self, why: str) -> None:

@@ -16,7 +16,6 @@ from agent_eval.agents.sandbox.sealing import blocked_at
 from agent_eval.agents.sandbox.spawn import (
     AGENT_USER,
     Account,
-    Process,
     Sandbox,
     close_pipe,
     kill_group,

@@ -16,7 +16,6 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from agent_eval.agents.sandbox.uids import STATE_DIR, free_uids
 
@@ -149,59 +148,17 @@ def _pids_cgroups() -> list[Path]:
     return folders
 
 
-class ForeignProcess(Protocol):
-    """A process that leads its own group and is no child of ours, with what we need of `asyncio.subprocess.Process`."""
-
-    @property
-    def pid(self) -> int:
-        """Its id, and that of its group."""
-        ...
-
-    @property
-    def stdout(self) -> asyncio.StreamReader | None:
-        """Its output."""
-        ...
-
-    @property
-    def returncode(self) -> int | None:
-        """Its exit code, or minus the signal that killed it; None before its end, or if no one knows."""
-        ...
-
-    async def wait(self) -> int | None:
-        """Waits until it has ended, and returns its exit code."""
-        ...
-
-    def kill_group(self) -> None:
-        """Kills it with its group; the rest of its group if it has ended.
-
-        Raises:
-            OSError: There is none any more, or we may not.
-        """
-        ...
-
-    def close(self) -> None:
-        """Closes its output."""
-        ...
-
-
-Process = asyncio.subprocess.Process | ForeignProcess
-"""A process that leads its own group."""
-
-
-def kill_now(process: Process) -> None:
+def kill_now(process: asyncio.subprocess.Process) -> None:
     """Kills a process with its group, without waiting for the end. Never raises.
 
     Args:
         process: The leader of the group. It may have ended; the rest of its group is killed anyway.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if isinstance(process, asyncio.subprocess.Process):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill_group()
+        os.killpg(process.pid, signal.SIGKILL)
 
 
-async def kill_group(process: Process) -> None:
+async def kill_group(process: asyncio.subprocess.Process) -> None:
     """Kills a process with its group, reaps it and closes its output. Never raises; returns within a few seconds.
 
     Args:
@@ -218,11 +175,8 @@ async def kill_group(process: Process) -> None:
     close_pipe(process)
 
 
-def close_pipe(process: Process) -> None:
+def close_pipe(process: asyncio.subprocess.Process) -> None:
     """Closes the output of a process that has ended; another process may still have the other end open."""
-    if not isinstance(process, asyncio.subprocess.Process):
-        process.close()
-        return
     transport = getattr(process, "_transport", None)
     if transport is not None:  # Process has no close(); without it the pipe stays open until it is collected.
         transport.close()
