@@ -12,6 +12,7 @@ from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.limiter import Limiter
+from agent_eval.results import RunError
 from agent_eval.runner.execution import Progress
 
 
@@ -344,3 +345,25 @@ async def test_recording__says_whether_tool_calls_are_visible(tmp_path: Path) ->
 
     assert recording is not None
     assert not recording.calls_visible
+
+
+async def test_execution__one_budget_of_two_executions_ends_both(tmp_path: Path) -> None:
+    """Head and base run at the same time: what one of them spends, the other can't spend again."""
+    paid: list[str] = []
+    broke = RunError(kind="budget", owner="gate", message="used up")
+    limiter = Limiter(1)
+    executions = []
+    for side in ("head", "base"):
+        one = execution(tmp_path / side, [planned(f"{side}_{number}") for number in range(4)])
+        one.limiter = limiter
+        one.bill = lambda recording: paid.append(recording.case_id)
+        one.used_up = lambda: broke if len(paid) >= 3 else None
+        executions.append(one)
+
+    reports = await asyncio.gather(*(one.run() for one in executions))
+
+    ran = [report.status for side in reports for report in side]
+    assert (len(paid), ran.count("passed"), ran.count("not_run")) == (3, 3, 5)
+    assert all(report.runs[0].error == broke for side in reports for report in side if report.status == "not_run")
+    for one in executions:
+        one.journal.close()

@@ -24,15 +24,12 @@ class Bill:
         """Whether `max-cost` is set."""
         return self.meter.has_max_cost
 
-    def add(self, recording: Recording, purpose: str) -> RunError | None:
+    def add(self, recording: Recording, purpose: str) -> None:
         """Adds a run that has just been made.
 
         Args:
             recording: The run.
             purpose: Why it was made, e.g. `agent`.
-
-        Returns:
-            Why no further run may begin.
         """
         cost = 0.0
         for model, usage in usage_by_model(recording.all_turns).items():
@@ -59,7 +56,6 @@ class Bill:
             self.ledger.book(entry)
             cost += entry.cost or 0.0
         self.meter.pay(cost)
-        return self.used_up
 
     @property
     def used_up(self) -> RunError | None:

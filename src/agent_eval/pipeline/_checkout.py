@@ -94,8 +94,8 @@ class Checkout:
             limiter=self.limiter,
             tools=self.tapes,
             model=self.models,
-            refused=bill.used_up if bill is not None else None,
-            bill=lambda recording: bill.add(recording, purpose) if bill is not None else None,
+            bill=lambda recording: None if bill is None else bill.add(recording, purpose),
+            used_up=lambda: None if bill is None else bill.used_up,
             on_progress=self.context.progress,
             stop=self.context.stop,
         )

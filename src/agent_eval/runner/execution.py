@@ -74,10 +74,10 @@ class Execution:
     """Answers tool calls from recordings; None: all tools run."""
     model: Model | None = None
     """Simulates the users of scenarios; None if no case has one."""
-    bill: Callable[[Recording], RunError | None] = lambda _: None
-    """Is given each new recording. Returns why no further run may begin."""
-    refused: RunError | None = None
-    """Why no new run may begin at all."""
+    bill: Callable[[Recording], None] = lambda _: None
+    """Is given each new recording."""
+    used_up: Callable[[], RunError | None] = lambda: None
+    """Why no further run may begin. Other executions may spend the same budget, so it is asked before each run."""
     on_progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to stop early: active runs are cancelled, and the rest do not run."""
@@ -88,7 +88,6 @@ class Execution:
     _failures: dict[str, AgentFailure] = field(default_factory=dict)
     _counts: dict[CaseStatus, int] = field(default_factory=dict)
     _halt: RunError | None = None
-    _used_up: bool = False
     _halted: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> list[CaseReport]:
@@ -123,12 +122,11 @@ class Execution:
         await self.stop.wait()
         self._halt_runs(_STOPPED, "The gate was stopped before this run ended", "Run it again with --resume.")
 
-    def _pay(self, recording: Recording) -> None:
-        """Begins no further run if the budget is used up. Runs in progress are paid for, so they end."""
-        used_up = self.bill(recording)
-        if used_up is not None:
-            self._used_up = True
-            self._halt = self._halt or used_up
+    def _is_used_up(self) -> bool:
+        """Whether the budget is used up: then no further run begins. Runs in progress are paid for, so they end."""
+        used_up = self.used_up()
+        self._halt = self._halt or used_up
+        return used_up is not None
 
     def _halt_runs(self, kind: str, message: str, hint: str) -> None:
         if self._halt is None:
@@ -146,8 +144,7 @@ class Execution:
             else:
                 self.reused += 1
                 await self._note(planned, await self._score(planned, recording))
-        self._halt = self._halt or self.refused
-        if self._halt is not None:
+        if self._is_used_up() or self._halt is not None:
             return
         starting = {
             key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(case.agent for case, _ in waiting)
@@ -186,11 +183,11 @@ class Execution:
             unready = await self._unready(planned)
             if unready is None:
                 async with self.limiter.slot() as place:
-                    if self._used_up:
+                    if self._is_used_up():
                         return
                     recording = await self._record(planned, run, place)
                 self.journal.add(recording)
-                self._pay(recording)
+                self.bill(recording)
             else:  # The agent was not called, so there is nothing to resume from.
                 recording = await self._record(planned, run, error=unready)
             await self._note(planned, await self._score(planned, recording))
