@@ -1,4 +1,4 @@
-"""ADK's results of an eval set: as a recording, as the base of a comparison, and written for `adk web`."""
+"""ADK's results of an eval set: as a recording, and written for `adk web`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from source_samples import ANSWERED, ASKED, adk_result
 
 from agent_eval.agents.protocol import AgentFailure, SessionRequest
 from agent_eval.agents.recorded import RecordedAgent, check_recording
-from agent_eval.baseline.adk_results import read_adk_results
-from agent_eval.baseline.reader import UnreadableError
 from agent_eval.cli import main
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_calls
-from agent_eval.results import AdkStatus, FileReport, RunReport, adk_set_result
+from agent_eval.results import AdkStatus, FileReport, adk_set_result
 from agent_eval_workbench.exports.adk_web import adk_exports, adk_json
 
 REAL = Path(__file__).parents[1] / "data" / "adk_web" / "home.evalset_result.json"
@@ -94,40 +92,6 @@ def test_models__deprecated_fields_only() -> None:
     [metric] = case.overall_eval_metric_results
     assert (metric.metric_name, metric.threshold, metric.score) == ("response_match_score", 0.8, 0.9)
     assert metric.eval_status is AdkStatus.PASSED
-
-
-def head_with(eval_id: str, eval_set_id: str) -> RunReport:
-    report = stored().report
-    case = report.cases[0].model_copy(update={"eval_id": eval_id, "eval_set_id": eval_set_id})
-    return report.model_copy(update={"cases": [case.model_copy(update={"case_id": f"{case.file}:{eval_id}"})]})
-
-
-def test_compare__cases_are_matched_by_eval_id_and_measured_by_adk(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    base = write(tmp_path / "x.evalset_result.json", adk_result())
-    for set_id in ("lights", "renamed"):
-        head = head_with("lamp_off", set_id)
-        [case] = read_adk_results(base, head).cases
-        assert (case.case_id, case.status, case.fingerprint) == (head.cases[0].case_id, "failed", "")
-        assert [(metric.name, metric.score, metric.threshold) for metric in case.metrics] == [
-            ("response_match_score", 0.42, 0.8)
-        ]
-    (tmp_path / "head.json").write_text(head_with("lamp_off", "lights").model_dump_json(), encoding="utf-8")
-    assert main(["compare", str(tmp_path / "head.json"), str(base)]) == 0
-    output = capsys.readouterr().out
-    assert "measured by" in output
-    assert "0 ms" not in output, "ADK did not measure this run's time"
-
-
-@pytest.mark.parametrize(
-    "text", ["{}", "[1]", "{broken", '{"eval_case_results": [{"eval_id": 1}]}', '{"eval_case_results": []}', "1e999"]
-)
-def test_compare__anything_else_is_an_error(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.evalset_result.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(UnreadableError):
-        read_adk_results(path, stored().report)
 
 
 def test_export__a_result_per_eval_file_and_run() -> None:

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Literal
 
-from agent_eval.baseline.adk_results import ADK_SUFFIX, read_adk_results
 from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
@@ -14,7 +13,7 @@ from agent_eval.gate.diff import compare
 from agent_eval.gate.pairing import pair_up
 from agent_eval.report.views import Links
 from agent_eval.report.views.diff import comparison_summary
-from agent_eval.results import DEFAULT, BaselineReport, Delta, RunReport
+from agent_eval.results import DEFAULT, BaselineReport, RunReport
 
 Format = Literal["text", "markdown", "json"]
 
@@ -42,7 +41,7 @@ def compare_files(head: Path, base: Path) -> RunReport:
 
     Args:
         head: `results.json` of the newer run, or its output directory.
-        base: `results.json` of the older run, or its output directory, or a `.evalset_result.json` of ADK.
+        base: `results.json` of the older run, or its output directory.
 
     Returns:
         The head's report with this comparison instead of the one with its own base branch.
@@ -51,25 +50,16 @@ def compare_files(head: Path, base: Path) -> RunReport:
         UnreadableError: A file can't be read or contains no comparable results.
     """
     head_report = read_file(head)
-    measured_by_adk = base.name.endswith(ADK_SUFFIX)
-    base_report = read_adk_results(base, head_report) if measured_by_adk else read_file(base)
-    report = with_base(head_report, base_report, base, note=", measured by ADK" if measured_by_adk else "")
-    if measured_by_adk and not any(run.duration for case in base_report.cases for run in case.runs):
-        assert report.comparison is not None
-        duration = Delta(head=report.comparison.duration.head)
-        comparison = report.comparison.model_copy(update={"duration": duration})
-        return report.model_copy(update={"comparison": comparison})
-    return report
+    return with_base(head_report, read_file(base), base)
 
 
-def with_base(head: RunReport, base: RunReport, path: Path, *, note: str = "") -> RunReport:
+def with_base(head: RunReport, base: RunReport, path: Path) -> RunReport:
     """The head's report with a comparison with another report instead of the one with its own base branch.
 
     Args:
         head: The newer run.
         base: The older run.
         path: Where the base comes from.
-        note: Added to the sentence that says so.
     """
     origin = base.origin
     part = f" It is {base.shard.note}." if base.shard is not None else ""
@@ -80,7 +70,7 @@ def with_base(head: RunReport, base: RunReport, path: Path, *, note: str = "") -
         commit=commit,
         run_url=origin.run_url if origin is not None else None,
         recorded_at=base.started_at,
-        message=f"The base is {harmless(str(path))}{note}.{part}",
+        message=f"The base is {harmless(str(path))}.{part}",
     )
     comparison = compare(head, base, pair_up(head.cases, base.cases, head.selection, base.selection))
     return head.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
