@@ -376,7 +376,7 @@ _COLUMNS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "status": lambda item: next((one["status"] for one in item["runs"] if one["side"] == "head"), "not_run"),
     "change": lambda item: item.get("change") or ("newly_failing" if item["decision"] else None),
     "word": lambda item: item["decision"][0]["word"] if item["decision"] else None,
-    "tags": lambda item: ["blocking"] if item["decision"] else [],
+    "tags": lambda item: ["blocking", "regression"] if item["decision"] else [],
     "why": lambda item: item["findings"][0]["summary"] if item["findings"] else "",
     "scores": lambda item: [],
     "deltas": lambda item: [],

@@ -162,8 +162,8 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
         assert part in words
     votes = page.locator(".votes-section")
     assert texts(votes.locator("h4")) == ["✗ invalid final_response_match_v2"]
-    assert texts(votes.locator(".vote")) == ["valid Honest about what it found."], "those who dissent are open"
-    votes.get_by_text("1 agreeing vote").click()
+    said = ["valid Honest about what it found.", "invalid The reference says that the lamp is on."]
+    assert texts(votes.locator(".vote")) == said, "those who dissent, then one of those who agree"
     assert page.get_by_text("The reference says that the lamp is on.").count() == 1, "once"
     turn = page.locator('[data-turn="2"]')
     assert "Numbers that gate nothing" in page.locator(".scores").inner_text()
@@ -185,6 +185,8 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
     assert page.locator(".graph-picture .node").count() == 3
     assert page.locator(".edge.failed").count() == 1
 
+    assert "failed 1 of 6 since 2f0c1d2e" in page.locator(".case-head").inner_text()
+    page.get_by_text("History on the base branch").click()
     outcomes = page.locator(".outcomes .outcome")
     assert [outcomes.nth(i).get_attribute("aria-label") for i in (0, 2, 3, 4)] == [
         "passed, 2026-11-18 11:06, 0f0c1d2e",
@@ -194,7 +196,6 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
     ]
     outcomes.nth(2).focus()
     assert outcomes.nth(2).locator(".tip").is_visible()
-    assert "failed 1 of 6 since 2f0c1d2e" in page.locator(".history").inner_text()
 
 
 def test_case__sub_agents_errors_excerpts_and_absent_details(visit: Visit, tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_case__a_turn_below_the_threshold_is_marked_in_a_passed_case(visit: Visi
     page = visit(pages(tmp_path, case), fragment(case), ready=READY)
 
     marks = [page.locator(f'[data-turn="{turn}"] > summary .mark').all_inner_texts() for turn in (1, 2)]
-    assert marks == [[], ["▾ response_match_score 0.00, below a threshold"]]
+    assert marks == [[], ["▾ response_match_score 0.00, needs 0.50"]]
     assert "response_match_score 0.00 missing words: Rome" in texts(page.locator('[data-turn="2"] .remarks li'))
 
 

@@ -63,8 +63,11 @@ from agent_eval.results import (
     Reason,
     RunError,
     RunReport,
+    RunResult,
+    RunScore,
     StepReport,
     TrendRow,
+    TurnEvidence,
     TurnReport,
 )
 
@@ -246,6 +249,35 @@ def test_case__system_instructions_are_there_where_they_change(tmp_path: Path) -
         [("agent0", "a")], [("agent1", "b")], [("agent1", "c")], [], [("agent0", "a")]
     ]  # fmt: skip
     assert requests[0][0]["tools"] == ["find", "switch"]
+
+
+def test_case__the_turn_that_an_error_ended_is_shown_on_both_sides(tmp_path: Path) -> None:
+    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
+    asked, ended = turn("Hi", "Ho"), turn("Lamp on.", None, *called("find", {"devices": []}, room="hall"))
+    runs = [recording(of, number, asked).model_copy(update={"unfinished": ended}) for number in (0, 1)]
+    alone = recording(of, 2).model_copy(update={"unfinished": ended})
+    of.runs = [RunResult(run_id=run.run_id, run=run.run, status="failed", turns=1) for run in (runs[0], alone)]
+
+    page = page_of(tmp_path, source_of(report("failed", [of]), [runs[0], alone], base=[runs[1]]))
+
+    shown = {run["key"]: run for run in page.cases[of.case_id]["runs"]}
+    for key, count in (("head:0", 2), ("head:2", 1), ("base-stored:1", 2)):
+        assert len(shown[key]["turns"]) == count, key
+        last = shown[key]["turns"][-1]
+        assert [step["kind"] for step in last["steps"]] == ["call", "response"]
+        assert (last["user"], last["answer"]) == ([{"text": "Lamp on."}], None)
+    assert [page.index["strings"][at] for at in page.column("tools")[0]] == ["find"]
+    assert page.column("user") == ["Hi\nLamp on."]
+
+
+def test_case__a_weak_turn_of_a_passing_case_is_in_the_list(tmp_path: Path) -> None:
+    evidence = TurnEvidence(turn=1, score=0.2, user="u", expected="e", actual="a", why=["few words"])
+    score = RunScore(run=0, score=0.6, status="passed", turn_scores=[1.0, 0.2], evidence=[evidence])
+    of = case("lamp", "passed", metric(TRAJECTORY, 0.6, threshold=0.5).model_copy(update={"runs": [score]}))
+
+    page = page_of(tmp_path, report("passed", [of]))
+
+    assert page.column("why") == [f"turn 2 of 2: {TRAJECTORY} 0.20, below 0.50"]
 
 
 def test_case__recording_of_another_run_is_ignored_and_counted(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ class RemovedCase:
             "runs": [
                 {
                     **run_facts(run, branch, detail),
-                    "turns": turns_of(run.recording.invocations, None, detail),
+                    "turns": turns_of(run.recording.all_turns, None, detail),
                     "left_out": None,
                 }
                 for run in recorded

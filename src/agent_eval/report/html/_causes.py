@@ -52,7 +52,7 @@ class Causes:
                 continue
             for run in page_case.runs.head:
                 if run.result.run == example.run:
-                    turns = run.recording.invocations if run.recording is not None else ()
+                    turns = run.recording.all_turns if run.recording is not None else ()
                     turn = turns[example.turn] if example.turn < len(turns) else None
                     calls = tool_calls(turn.intermediate_data) if turn is not None else []
                     call = calls[example.call] if example.call is not None and example.call < len(calls) else None

@@ -12,7 +12,7 @@ from agent_eval.report.html._metrics import base_scores
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import CaseDetail, Facts, Plan
 from agent_eval.report.html._trend import trend
-from agent_eval.report.views import MetricRow, first_difference
+from agent_eval.report.views import MetricRow, first_difference, low_turns
 from agent_eval.results import CaseComparison, CaseReport, MetricReport
 
 DATA_VERSION = 1
@@ -161,7 +161,7 @@ class Index:
 
     def _why(self, case: CaseReport, detail: CaseDetail) -> str:
         if case.status == "passed":
-            return ""
+            return shown("; ".join(low_turns(case)[:1]), _LINE)
         if not detail.words:
             return shown(case.reason.code, _NAME) if case.reason is not None else ""
         return shown(" ".join(first_difference(case).split()), _LINE)
@@ -218,8 +218,8 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
     flaky = any(item.flakiness is not None for item in facts.view.decisions.get(case.case_id, ()))
     tags = {
         "blocking": case.case_id in facts.view.blocking,
-        "regression": kind == "regression",
-        "suspicious": kind == "suspected regression",
+        "regression": case.case_id in facts.regressions,
+        "suspicious": facts.view.is_suspected(case),
         "flaky": kind in {"flaky", "passed again"} or flaky,
         "quarantined": case.status == "quarantined",
         "fixed": facts.is_fixed(case),

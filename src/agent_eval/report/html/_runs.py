@@ -71,7 +71,7 @@ class CaseRuns:
         """All recorded turns of the head."""
         for run in self.head:
             if run.recording is not None:
-                yield from run.recording.invocations
+                yield from run.recording.all_turns
 
     def tools(self) -> set[str]:
         """The names of the tools that the head's runs called."""
@@ -80,7 +80,7 @@ class CaseRuns:
     def user(self) -> str:
         """What the user said in the first recorded run; "" if none is recorded."""
         first = next((run.recording for run in self.head if run.recording is not None), None)
-        return "" if first is None else "\n".join(text_of(turn.user_content) for turn in first.invocations)
+        return "" if first is None else "\n".join(text_of(turn.user_content) for turn in first.all_turns)
 
     def shown(self, expected: Sequence[Invocation] | None, detail: CaseDetail) -> Iterator[dict[str, Any]]:
         """The runs with their conversations, as far as the detail goes."""
@@ -95,8 +95,8 @@ class CaseRuns:
         if not keep:
             return {"turns": [], "left_out": "The conversation is left out; recordings.jsonl.gz has it."}
         if run.recording is not None:
-            turns = turns_of(run.recording.invocations, expected, detail)
-            left = len(run.recording.invocations) - len(turns)
+            turns = turns_of(run.recording.all_turns, expected, detail)
+            left = len(run.recording.all_turns) - len(turns)
             return {"turns": turns, "left_out": f"{left:,} more turns are left out." if left else None}
         excerpt = self.case.conversation
         if excerpt is not None and run.side in {"head", "confirm"} and excerpt.run == run.result.run:

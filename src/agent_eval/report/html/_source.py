@@ -182,6 +182,12 @@ class Facts:
         history = self.case_histories.get(case.case_id)
         return history if history is not None and history.fingerprint == case.fingerprint else None
 
+    @cached_property
+    def regressions(self) -> frozenset[str]:
+        """The cases that the headline counts as regressions, suspected ones left out."""
+        worse = self.view.groups.worse
+        return frozenset(case.case_id for case in worse if not self.view.is_suspected(case))
+
     def is_fixed(self, case: CaseReport) -> bool:
         """Whether a case is better than on the base branch, by the statistics where there are any."""
         change = self.change(case.case_id)

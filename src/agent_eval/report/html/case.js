@@ -49,14 +49,14 @@ function renderCase(ctx, index, i, item, state) {
         "div",
         { class: gating.length || row.history ? "case-head two" : "case-head" },
         h("div", null, caseTitle(index, row), causeLine(index, row), whySection(index, row, item, everything)),
-        gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), " ", historyStrip(row.history, row.recorded), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} passed`) : null) : null,
+        gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), " ", historyStrip(row.history, row.recorded), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} passed`, item.history?.sentence ? [", ", foreign(item.history.sentence)] : null) : null) : null,
       ),
       everything ? null : runBar(ctx, index, row, item, chosen, view),
       run ? conversationSection(item, chosen, state, everything) : h("p", { class: "notice", text: "No run of this case is in the report." }),
       run ? votesSection(item.metrics, run, everything) : null,
       item.metrics.length ? aside(everything || !run?.turns.length || gating.some((/** @type {any} */ metric) => metric.status === "not_evaluated"), h("h3", { text: "Scores in detail" }), () => [renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })]) : null,
       run?.turns.length ? aside(everything, h("h3", { text: "Agents and tools of this run" }), () => [renderGraph(run)]) : null,
-      historySection(index, item),
+      historySection(index, item, everything),
     ].filter((child) => child !== null),
   );
   return view;
@@ -233,13 +233,13 @@ function runBar(ctx, index, row, item, chosen, view) {
   const bar = h(
     "div",
     { class: "run-bar no-print" },
-    heads.length > 1 ? runGroup("runs", shown, chosen.now, (run) => ctx.go({ run: run.key })) : null,
-    heads.length > 2 ? toggle("only runs that differ", caseChoices.differing, toggleDiffering) : null,
-    bases.length && !chosen.hidden ? runGroup("base", bases, chosen.base, (run) => ctx.go({ side: run.key })) : null,
+    heads.length > 1 ? runGroup("runs", "now", shown, chosen.now, (run) => ctx.go({ run: run.key })) : null,
+    bases.length && !chosen.hidden ? runGroup("base", baseName(index), bases, chosen.base, (run) => ctx.go({ side: run.key })) : null,
     h(
       "div",
       { class: "run-group", role: "group", "aria-label": "view" },
       heads.length > 1 ? pushButton("next run", () => ctx.go({ run: next.key }), { "data-key": "r", title: "key: r", "data-focus": "next run" }) : null,
+      heads.length > 2 ? toggle("only runs that differ", caseChoices.differing, toggleDiffering) : null,
       bases.length && heads.length ? toggle("base column", !chosen.hidden, toggleBase, "b") : null,
       bases.length || item.expected ? marks : null,
     ),
@@ -257,20 +257,21 @@ function runBar(ctx, index, row, item, chosen, view) {
 function caseText(row, run) {
   const content = (/** @type {string} */ role, /** @type {any[] | null} */ parts) => ({ role, parts: (parts ?? []).filter((part) => typeof part.text === "string").map(({ text }) => ({ text })) });
   const calls = (/** @type {any} */ turn) => turn.steps.filter((/** @type {any} */ step) => step.kind === "call").map((/** @type {any} */ { name, args }) => ({ name, args: args ?? {} }));
-  const conversation = run.turns.map((/** @type {any} */ turn) => ({ user_content: content("user", turn.user), final_response: content("model", turn.answer), intermediate_data: { tool_uses: calls(turn), intermediate_responses: [] } }));
+  const conversation = run.turns.filter((/** @type {any} */ turn, /** @type {number} */ i) => i !== run.error?.turn).map((/** @type {any} */ turn) => ({ user_content: content("user", turn.user), final_response: content("model", turn.answer), intermediate_data: { tool_uses: calls(turn), intermediate_responses: [] } }));
   return JSON.stringify({ eval_id: row.evalId, conversation }, null, 2);
 }
 
 /**
- * @param {string} name
+ * @param {string} name For screen readers.
+ * @param {string} label Whose runs; not repeated on each button.
  * @param {any[]} runs
  * @param {any} selected
  * @param {(run: any) => void} choose
  */
-function runGroup(name, runs, selected, choose) {
+function runGroup(name, label, runs, selected, choose) {
   const button = (/** @type {any} */ run) =>
-    h("button", { class: "button run", type: "button", "aria-pressed": String(run === selected), "data-focus": `run ${run.key}`, on: { click: () => choose(run) } }, foreign(run.label), " ", statusMark(run.status));
-  return h("div", { class: "run-group", role: "group", "aria-label": name }, labelled("label", name), runs.map(button));
+    h("button", { class: "button run", type: "button", "aria-pressed": String(run === selected), "data-focus": `run ${run.key}`, on: { click: () => choose(run) } }, foreign(run.label.replace(`${label}, `, "")), " ", statusMark(run.status, true));
+  return h("div", { class: "run-group", role: "group", "aria-label": name }, foreign(label, "span", { class: "label" }), runs.map(button));
 }
 
 /**
@@ -304,8 +305,8 @@ function conversationSection(item, chosen, state, everything) {
     base: hidden || !base?.turns.length ? null : base,
     baseName: "base",
     baseNote: item.base_note,
-    wrongTurns: [...turnsWithEvidence(item, run), run.error?.turn].filter(Number.isInteger),
-    lowTurns: lowTurnTexts(item, run),
+    wrongTurns: Number.isInteger(run.error?.turn) ? turnTexts(item, run, "failed").set(run.error.turn, "") : turnTexts(item, run, "failed"),
+    lowTurns: turnTexts(item, run, "passed"),
     address: (turn) => fragmentOf({ ...state, view: undefined, case: item.id, run: run.key, turn: String(turn + 1), q: null }),
     remarks: (turn) => turnRemarks(item, run, turn),
     target: Number.isInteger(target) ? target : -1,
@@ -355,35 +356,16 @@ function errorBlock(error, everything) {
 }
 
 /**
- * The turns that made a metric fail.
+ * The turns that made a metric fail, or are below the threshold of one that passes nevertheless; each with the first such score.
  * @param {CaseData} item
  * @param {any} run
- * @returns {number[]}
- */
-function turnsWithEvidence(item, run) {
-  return evidenceOf(item, run, "failed").map(({ entry }) => entry.turn);
-}
-
-/**
- * The turns below the threshold of a metric that passes nevertheless, with their score.
- * @param {CaseData} item
- * @param {any} run
+ * @param {"failed" | "passed"} status Of the metric.
  * @returns {Map<number, string>}
  */
-function lowTurnTexts(item, run) {
-  return new Map(evidenceOf(item, run, "passed").reverse().map(({ metric, entry }) => [entry.turn, `${metric.name} ${scoreText(entry.score, metric.threshold)}, below a threshold`]));
-}
-
-/**
- * @param {CaseData} item
- * @param {any} run
- * @param {"failed" | "passed"} status
- * @returns {{metric: any, entry: any}[]}
- */
-function evidenceOf(item, run, status) {
-  return item.metrics
-    .filter((/** @type {any} */ metric) => metric.status === status)
-    .flatMap((/** @type {any} */ metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key && score.status === status).flatMap((/** @type {any} */ score) => (score.evidence ?? []).map((/** @type {any} */ entry) => ({ metric, entry }))));
+function turnTexts(item, run, status) {
+  const metrics = item.metrics.filter((/** @type {any} */ metric) => metric.status === status);
+  const text = (/** @type {any} */ metric, /** @type {any} */ entry) => [entry.turn, `${metric.name} ${scoreText(entry.score, metric.threshold)}, needs ${scoreText(metric.threshold)}`];
+  return new Map(metrics.flatMap((/** @type {any} */ metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key && score.status === status).flatMap((/** @type {any} */ score) => (score.evidence ?? []).map((/** @type {any} */ entry) => text(metric, entry)))).reverse());
 }
 
 /**
@@ -407,8 +389,9 @@ function turnRemarks(item, run, turn) {
  * The last runs of the case on the base branch.
  * @param {Index} index
  * @param {CaseData} item
+ * @param {boolean} everything
  */
-function historySection(index, item) {
+function historySection(index, item, everything) {
   const history = item.history;
   if (!(history?.outcomes.length > 1)) return null;
   const outcome = (/** @type {string} */ code, /** @type {number} */ i) => {
@@ -425,14 +408,10 @@ function historySection(index, item) {
     return h("li", null, link);
   };
   const scores = Object.entries(history.scores ?? {}).map(([name, values]) => [foreign(name), scoreLine(values), ...values.map((/** @type {any} */ value) => scoreText(value))]);
-  return h(
-    "section",
-    { class: "history" },
-    h("h3", { text: "History on the base branch" }),
-    history.sentence ? foreign(history.sentence, "p") : null,
+  return aside(everything, h("h3", { text: "History on the base branch" }), () => [
     h("ol", { class: "outcomes", "aria-label": "oldest first" }, [...history.outcomes].map(outcome)),
     scores.length ? dataTable(["metric", "line", ...[...history.outcomes].map((_, i) => dateText(history.records[i]?.time).slice(0, 10) || "–")], scores) : null,
-  );
+  ]);
 }
 
 /** @param {(number | string | null)[]} values */

@@ -11,8 +11,8 @@ const REAL_ROWS = 500;
 const SMALL_LIST = 100;
 /** Rows kept in the document above and below the visible ones, where there are more. */
 const SPARE_ROWS = 8;
-/** Tags because of which someone should look at a case, with the word for it. @type {Record<string, string>} */
-const TAG_MARKS = { quarantined: "quarantined", flaky: "flaky", suspicious: "suspected regression", blocking: "blocks" };
+/** Tags because of which someone should look at a case. */
+const ATTENTION_TAGS = ["quarantined", "flaky", "suspicious", "blocking"];
 /** @type {Record<string, string>} */
 const CHANGE_MARKS = { newly_failing: "newly failing", still_failing: "fails on the base too", added: "new", changed: "changed", removed: "removed", renamed: "renamed" };
 
@@ -83,7 +83,7 @@ function sortValue(index, key) {
  * @param {Row} row
  */
 function needsAttention(row) {
-  return !["passed"].includes(row.status) || row.word === "suspicious" || row.tags.some((tag) => tag in TAG_MARKS);
+  return row.status !== "passed" || row.tags.some((tag) => ATTENTION_TAGS.includes(tag));
 }
 
 /**
@@ -97,16 +97,16 @@ function createList(index, ctx) {
   /** @type {number[]} */
   let order = [];
   const search = createSearch(index, ctx, (text) => update({ ...state, q: text }, true));
-  const counts = countButtons(index, (term) => ctx.go({ q: toggled(search.text(), term) }));
-  const causes = findingsSection(index, (term) => ctx.go({ q: toggled(search.text(), term) }));
+  const toggle = (/** @type {string} */ term) => ctx.go({ q: term && toggled(search.text(), term) });
+  const counts = countButtons(index, toggle);
+  const causes = findingsSection(index, toggle);
   const table = createTable(index, ctx, () => state);
   const notice = h("div", { class: "notices" });
   const element = h(
     "section",
     { class: "cases", "aria-labelledby": "cases-title" },
     h("h2", { id: "cases-title", class: "visually-hidden", text: "Cases" }),
-    counts.element,
-    search.element,
+    h("div", { class: "selection" }, counts.element, search.element),
     notice,
     table.element,
   );
@@ -197,7 +197,7 @@ function createSearch(index, ctx, changed) {
     h("p", { id: "search-help", class: "visually-hidden", text: "Words search ids, files, reasons and messages of users. Filters: status, change, word, file, agent, tool, metric, seconds, tokens, cost. A minus sign excludes." }),
   );
   return {
-    element: h("div", null, index.cases.id.length ? form : null, result),
+    element: h("div", { class: "search-bar" }, index.cases.id.length ? form : null, result),
     text: () => field.value,
     everywhere: () => (commit(), void everywhere()),
     setText: (/** @type {string} */ text) => void (timer || (field.value = text)), // a text that is being typed is newer

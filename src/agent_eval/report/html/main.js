@@ -77,12 +77,13 @@ class Page {
     this.leave = new AbortController();
     /** @type {State | null} */
     this.shown = null;
+    this.prints = false;
   }
 
   start() {
     this.main.replaceChildren();
     this.main.tabIndex = -1;
-    this.main.before(pageHeader(this.index, () => this.dialog.showModal()));
+    this.main.before(pageHeader(this.index, () => this.dialog.showModal(), () => (this.prints = true)));
     document.body.append(this.status, this.dialog);
     addEventListener("hashchange", () => this.show());
     addEventListener("beforeprint", () => this.main.append(printedList(this.index, this.list.order(), this.shown)));
@@ -129,6 +130,8 @@ class Page {
     markLink(state.view);
     if (view === this.overview) this.list.show(state);
     this.settle(state, before, focus ?? null);
+    if (this.prints && state.view === "print") print(); // asked for by a click, not by an address
+    this.prints = false;
   }
 
   /**
@@ -241,15 +244,15 @@ function caseLinks(index, i, state) {
   const place = order.indexOf(i);
   const { q, sort, metric } = state;
   const leaf = (/** @type {number} */ step, /** @type {string} */ label) => {
-    const next = neighbour(index, order, state, step, true);
+    const next = neighbour(index, order, state, step, false);
     return next === null ? null : h("a", { class: "button", "data-focus": label, href: fragmentOf({ case: index.cases.id[next], q, sort, metric }), text: label });
   };
   return h(
     "nav",
     { class: "case-links no-print", "aria-label": "Cases" },
     h("a", { class: "button", href: fragmentOf({ q, sort, metric }), text: q ? "← Selected cases" : "← All cases" }),
-    leaf(-1, "Previous problem"),
-    leaf(1, "Next problem"),
+    leaf(-1, "Previous"),
+    leaf(1, "Next"),
     place < 0 ? null : h("span", { class: "muted", text: `${(place + 1).toLocaleString("en")} of ${order.length.toLocaleString("en")}` }),
   );
 }
@@ -257,9 +260,10 @@ function caseLinks(index, i, state) {
 /**
  * @param {Index} index
  * @param {() => void} help
+ * @param {() => void} printing Called before the view to print is opened.
  */
-function pageHeader(index, help) {
-  const link = (/** @type {string} */ view, /** @type {string} */ label) => h("a", { href: fragmentOf({ view }), "data-view-link": view, text: label });
+function pageHeader(index, help, printing) {
+  const link = (/** @type {string} */ view, /** @type {string} */ label, /** @type {Props["on"]} */ on = {}) => h("a", { href: fragmentOf({ view }), "data-view-link": view, text: label, on });
   const themes = ["system", "light", "dark"];
   let theme = 0;
   const button = h("button", { type: "button", class: "button", text: "Theme: system" });
@@ -277,7 +281,7 @@ function pageHeader(index, help) {
       "div",
       { class: "top" },
       h("p", { class: "brand" }, header.origin.repository ? [foreign(header.origin.repository, "strong"), " "] : null, muted("agent-eval report")),
-      h("nav", { class: "views no-print", "aria-label": "Views" }, link("list", "Cases"), link("trend", "Trend"), link("about", "About"), link("print", "Print view")),
+      h("nav", { class: "views no-print", "aria-label": "Views" }, link("list", "Cases"), link("trend", "Trend"), link("about", "About"), link("print", "Print", { click: printing })),
       h("div", { class: "tools no-print" }, button, h("button", { type: "button", class: "button", text: "Help", "aria-haspopup": "dialog", on: { click: help } })),
     ),
     verdictHead(index),

@@ -1,17 +1,18 @@
 // What stands above the list: the verdict and its facts, causes, changes in the agent, metrics; and the view "about".
 
-/** Counts of the header with the search term that selects the same cases, in the order of their buttons. */
+/** Buttons above the list: search term, label, class, icon. */
 const COUNTS = [
-  ["blocking", "blocking", "blocking", "fail", "✗"],
-  ["newly_failing", "newly failing", "change:newly_failing", "fail", "↘"],
-  ["failed", "failed", "status:failed", "fail", "✗"],
-  ["errored", "errored", "status:errored", "fail", "!"],
-  ["suspicious", "suspected", "word:suspicious", "muted", "?"],
-  ["flaky", "flaky", "flaky", "muted", "≈"],
-  ["quarantined", "quarantined", "quarantined", "muted", "‖"],
-  ["not_run", "not run", "status:not_run", "muted", "○"],
-  ["fixed", "fixed", "fixed", "pass", "↗"],
-  ["passed", "passed", "status:passed", "pass", "✓"],
+  ["regression", "regressions", "fail", "✗"],
+  ["blocking", "blocking", "fail", "✗"],
+  ["change:newly_failing", "newly failing", "fail", "↘"],
+  ["status:failed", "failed", "fail", "✗"],
+  ["status:errored", "not evaluated", "warn", "!"],
+  ["suspicious", "suspected", "muted", "?"],
+  ["flaky", "flaky", "muted", "≈"],
+  ["quarantined", "quarantined", "muted", "‖"],
+  ["status:not_run", "not run", "muted", "○"],
+  ["fixed", "fixed", "pass", "↗"],
+  ["status:passed", "passed", "pass", "✓"],
 ];
 /** @type {Record<string, string[]>} */
 const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["!", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
@@ -115,7 +116,8 @@ function factList(index) {
     const [, sum, parts = ""] = /^(\S+)(?: \((.*)\))?$/.exec(spent.bill) ?? [null, "–", spent.bill];
     facts.push(["Cost", [sum], [foreign(parts), spent.base_cost ? [parts ? "; " : null, foreign(baseName(index)), ` ${spent.base_cost}`] : null].flat()]);
   }
-  const links = [origin.pull_url ? serverLink(index, origin.pull_url, `Pull request #${origin.pull_request}`) : null, origin.run_url ? runAddress(origin.run_url) : null, baseline?.url ? serverLink(index, baseline.url, "Base run") : null, origin.commit ? foreign(origin.commit.slice(0, 8), "code", { title: "the tested commit" }) : null].filter(Boolean);
+  if (origin.commit) facts.push(["Commit", [foreign(origin.commit.slice(0, 8), "code")], []]);
+  const links = [origin.pull_url ? serverLink(index, origin.pull_url, `Pull request #${origin.pull_request}`) : null, origin.run_url ? runAddress(origin.run_url) : null, baseline?.url ? serverLink(index, baseline.url, "Base run") : null].filter(Boolean);
   const fact = (/** @type {[string, Child[], Child[]]} */ [name, value, remark]) => h("div", null, h("dt", { text: name }), h("dd", null, ...value), remark.some(Boolean) ? h("dd", { class: "remark" }, ...remark) : null);
   return h("dl", { class: "facts" }, facts.map(fact), links.length ? h("div", { class: "all" }, h("dt", { text: "Links" }), h("dd", { class: "links" }, links)) : null);
 }
@@ -157,7 +159,8 @@ function findingsSection(index, toggle) {
   const show = (/** @type {string} */ query) => buttons.forEach((/** @type {HTMLElement} */ button, /** @type {number} */ i) => button.setAttribute("aria-pressed", String(tokensOf(query).includes(`cause:${i + 1}`))));
   const causes = index.causes.length ? h("section", { "aria-labelledby": "causes-title" }, h("h2", { id: "causes-title", text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: "causes" }, index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => causeElement(index, cause, buttons[i])))) : null;
   const changes = index.agent_changes.length ? h("section", { "aria-labelledby": "changes-title" }, h("h2", { id: "changes-title", text: "Changed in the agent" }), h("ul", { class: "agent-changes" }, index.agent_changes.map((/** @type {any} */ change) => h("li", { class: change.places.length ? null : "muted" }, change.agent ? [foreign(change.agent), ": "] : null, withCode(change.text), change.places.length ? [" ", ...placeLinks(index, change.places)] : null)))) : null;
-  const beside = [changes, renderMetrics(index), runNotes(index)].filter(Boolean);
+  const [metrics, notes] = [renderMetrics(index), runNotes(index)];
+  const beside = [changes, metrics || notes ? h("div", null, metrics, notes) : null].filter(Boolean);
   return { element: h("div", { class: causes && beside.length ? "findings-section two" : "findings-section" }, causes, beside.length ? h("div", { class: "beside" }, beside) : null), show };
 }
 
@@ -238,33 +241,29 @@ function problemList(index) {
 /**
  * Buttons that filter by status or change. A button adds its term to the query, or removes it.
  * @param {Index} index
- * @param {(term: string) => void} toggle
+ * @param {(term: string) => void} toggle "" for no query at all.
  * @returns {{element: HTMLElement, show: (query: string) => void}}
  */
 function countButtons(index, toggle) {
-  const selections = new Set();
-  const shown = COUNTS.filter(([key, , term]) => {
-    if (!index.header.counts[key]) return false;
+  const seen = new Set();
+  const rows = allRows(index);
+  const isSorted = rows.some((row) => row.tags.includes("regression") || row.tags.includes("suspicious"));
+  const shown = COUNTS.flatMap(([term, label, tone, icon]) => {
     const query = parseQuery(term, index);
-    const selected = allRows(index).filter((row) => matches(query, row)).map((row) => row.index).join();
-    const isNew = !selected || !selections.has(selected); // a second button for the same cases says nothing
-    selections.add(selected);
-    return isNew;
+    const selected = rows.filter((row) => matches(query, row)).map((row) => row.index);
+    // A second button for the same cases says nothing, nor does a weaker word for what the statistics have sorted.
+    if (!selected.length || seen.has(selected.join()) || (isSorted && term === "change:newly_failing")) return [];
+    seen.add(selected.join());
+    const text = [h("span", { class: tone, "aria-hidden": "true", text: icon }), h("strong", { text: countCell(selected.length) }), ` ${selected.length === 1 ? label.replace(/s$/, "") : label}`];
+    return [{ term, button: h("button", { type: "button", class: "count", on: { click: () => toggle(term) } }, text) }];
   });
-  const buttons = shown.map(([key, label, term, tone, icon]) =>
-    h(
-      "button",
-      { type: "button", class: "count", on: { click: () => toggle(term) } },
-      h("span", { class: tone, "aria-hidden": "true", text: icon }),
-      h("strong", { text: index.header.counts[key].toLocaleString("en") }),
-      ` ${label}`,
-    ),
-  );
+  const all = h("button", { type: "button", class: "count", on: { click: () => toggle("") } }, h("strong", { text: countCell(rows.length) }), " all");
   const show = (/** @type {string} */ query) => {
     const tokens = tokensOf(query);
-    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(tokens.includes(shown[i][2]))));
+    all.setAttribute("aria-pressed", String(!tokens.length));
+    shown.forEach(({ term, button }) => button.setAttribute("aria-pressed", String(tokens.includes(term))));
   };
-  return { element: h("div", { class: "counts no-print", role: "group", "aria-label": "Filter by status" }, buttons), show };
+  return { element: h("div", { class: "counts no-print", role: "group", "aria-label": "Filter by status" }, shown.length > 1 ? all : null, shown.map(({ button }) => button)), show };
 }
 
 /**

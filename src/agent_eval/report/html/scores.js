@@ -216,7 +216,7 @@ function voteGroup(metric, votes, everything) {
     "div",
     { class: "vote-group" },
     h("div", null, h("h4", null, h("span", { class: `mark ${tone}` }, `${icon} `, foreign(verdict ?? "no verdict")), " ", foreign(first.rubric || metric.name)), h("p", { class: "sub" }, `${agreeing.length} of ${countText(votes.length, "vote")}${first.turn === null ? "" : `, turn ${first.turn + 1}`}`, first.rubric ? [", ", foreign(metric.name)] : null)),
-    h("div", null, dissenting.length ? [h("p", { class: "sub", text: countText(dissenting.length, "dissenting vote") }), list(dissenting, "dissenting votes")] : null, aside(everything || (!dissenting.length && tone === "fail"), countText(agreeing.length, "agreeing vote"), () => [list(agreeing, "agreeing votes")])),
+    h("div", null, dissenting.length ? [h("p", { class: "sub", text: countText(dissenting.length, "dissenting vote") }), list(dissenting, "dissenting votes")] : null, list(agreeing.slice(0, 1), "an agreeing vote"), agreeing.length > 1 ? aside(everything, `${agreeing.length - 1} more like it`, () => [list(agreeing.slice(1), "agreeing votes")]) : null),
   );
 }
 

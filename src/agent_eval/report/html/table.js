@@ -14,18 +14,18 @@
 function columnsOf(index, metric, sort) {
   const at = index.metrics.findIndex((/** @type {any} */ item) => item.name === metric || `metric:${item.name}` === sort?.replace(/^-/, ""));
   const isSorted = (/** @type {string} */ key) => sort?.replace(/^-/, "") === key;
-  const hasHistory = index.cases.history.some(Boolean);
+  const runs = index.cases.history.reduce((/** @type {number} */ most, /** @type {string} */ outcomes) => Math.max(most, outcomes.length), 0);
   const name = baseName(index);
   /** @type {(Column | null)[]} */
   const columns = [
     { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row) },
-    { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", sort: null, cell: whyCell },
+    { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", sort: null, cell: (row) => whyCell(index, row) },
     index.metrics.length ? { key: at < 0 ? "lowest" : `metric:${index.metrics[at].name}`, title: at < 0 ? "Lowest score" : index.metrics[at].name, class: "c-score", width: "11.5rem", sort: at < 0 ? null : `${index.metrics[at].direction === "lower" ? "-" : ""}metric:${index.metrics[at].name}`, cell: (row) => scoreCell(index, row, at) } : null,
     { key: "runs", title: "Runs passed", class: "c-number c-runs", width: "5.5rem", sort: "runs", cell: (row) => runsCell(row, name) },
-    hasHistory ? { key: "history", title: name, class: "c-history", width: "5.5rem", sort: null, cell: (row) => historyStrip(row.history, row.recorded) } : null,
+    runs ? { key: "history", title: `${name}, ${countText(runs, "run")}`, class: "c-history", width: "5.5rem", sort: null, cell: (row) => historyStrip(row.history, row.recorded) } : null,
     isSorted("tokens") ? { key: "tokens", title: "Tokens", class: "c-number", width: "4.5rem", sort: "-tokens", cell: (row) => countCell(row.tokens) } : null,
     isSorted("cost") ? { key: "cost", title: "Cost", class: "c-number", width: "4.5rem", sort: "-cost", cell: (row) => dollars(row.cost) } : null,
-    { key: "seconds", title: "Time", class: "c-number c-time", width: "4.5rem", sort: "-seconds", cell: (row) => secondsText(row.seconds) },
+    { key: "seconds", title: "Time", class: "c-number c-time", width: "4.5rem", sort: "-seconds", cell: (row) => (row.status === "not_run" ? "–" : secondsText(row.seconds)) },
   ];
   return /** @type {Column[]} */ (columns.filter(Boolean));
 }
@@ -43,7 +43,7 @@ function caseCell(index, row) {
   const name = row.evalId === row.file ? shortPath(index, row.file) : row.evalId;
   return [
     h("span", { class: `mark ${tone}`, "aria-hidden": "true", text: icon }),
-    labelled("visually-hidden", `${row.status.replaceAll("_", " ")} `),
+    labelled("visually-hidden", `${statusText(row.status)} `),
     h("a", { class: "case-link" }, foreign(name, "span", { title: row.evalId })),
     h("span", { class: "sub" }, word ? h("span", { class: isSaid ? "word in-heading" : "word" }, h("strong", { text: word }), " · ") : null, foreign(place, "span", { title: row.file, dir: "ltr" })),
   ];
@@ -54,12 +54,10 @@ function caseCell(index, row) {
  * @param {Row} row
  */
 function rowWord(row) {
-  const tag = Object.keys(TAG_MARKS).find((name) => name !== "blocking" && (row.tags.includes(name) || row.word === name));
-  if (tag) return TAG_MARKS[tag];
-  if (row.tags.includes("regression")) return "regression";
-  if (row.tags.includes("fixed")) return "fixed";
+  const tag = ["quarantined", "regression", "suspicious", "flaky", "fixed"].find((name) => row.tags.includes(name));
+  if (tag) return WORD_TEXTS[tag] ?? tag;
   const change = row.change && row.change !== "fixed" ? CHANGE_MARKS[row.change] : ""; // passing again is no evidence
-  return change || (["passed", "failed"].includes(row.status) ? "" : row.status.replaceAll("_", " "));
+  return change || (["passed", "failed"].includes(row.status) ? "" : statusText(row.status));
 }
 
 /**
@@ -79,10 +77,15 @@ function groupWord(index, group) {
 /** @type {WeakMap<Index, Map<number, string>>} */
 const groupWords = new WeakMap();
 
-/** @param {Row} row */
-function whyCell(row) {
+/**
+ * What the user said, and below it what is wrong; not again what the heading says.
+ * @param {Index} index
+ * @param {Row} row
+ */
+function whyCell(index, row) {
   const first = row.user.split("\n", 1)[0];
-  return [first ? foreign(first, "span", { class: "said" }) : null, row.why ? foreign(row.why, "span", { class: first ? "sub" : "said" }) : null];
+  const why = row.why.replace(`: ${index.causes[row.group]?.title}`, "");
+  return [first ? foreign(first, "span", { class: "said" }) : null, why ? foreign(why, "span", { class: first ? "sub" : "said" }) : null];
 }
 
 /**
@@ -209,7 +212,9 @@ function createTable(index, ctx, currentState) {
       group = rows[i].group;
       return [groupRow(index, group, order.filter((other) => rows[other].group === group).length, columns.length), element];
     });
+    const focused = document.activeElement;
     body.replaceChildren(...elements);
+    if (focused instanceof HTMLElement && body.contains(focused)) focused.focus({ preventScroll: true });
   }
 
   function draw() {

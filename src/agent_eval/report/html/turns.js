@@ -5,9 +5,9 @@
  *   `number`: which call of its turn it is, from 0; -1 for other kinds.
  * @typedef {"expected" | "now" | "base"} Side
  * @typedef {Record<Side, TurnItem | null> & {count?: number}} TurnRow `count`: of equal rows, one after the other.
- * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: number[], lowTurns: Map<number, string>,
+ * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: Map<number, string>, lowTurns: Map<number, string>,
  *   remarks: (turn: number) => Child[], address: (turn: number) => string, target: number, everything: boolean}} Conversation
- *   `now` and `base` are runs, or null. `lowTurns`: turns of a passing run that are below a threshold, with the score. `remarks`: what the
+ *   `now` and `base` are runs, or null. `wrongTurns`: those that made a metric fail, with the score. `lowTurns`: the same of a metric that passes. `remarks`: what the
  *   criteria say about a turn. `target`: the turn to go to, or -1. `everything`: open all turns, for print.
  */
 
@@ -30,7 +30,7 @@ function renderTurns(conversation) {
   const { expected, now, base, target, wrongTurns } = conversation;
   const count = Math.max(expected?.length ?? 0, now?.turns.length ?? 0, base?.turns.length ?? 0);
   const marks = Array.from({ length: count }, (_, i) => turnMark(conversation, i));
-  const first = target >= 0 ? target : wrongTurns.length ? Math.min(...wrongTurns) : marks.findIndex((mark) => mark && !mark.isCalm);
+  const first = target >= 0 ? target : wrongTurns.size ? Math.min(...wrongTurns.keys()) : marks.findIndex((mark) => mark && !mark.isCalm);
   const isOpen = (/** @type {number} */ i) => conversation.everything || count === 1 || i === first;
   const turns = (/** @type {number} */ from, /** @type {number} */ to) => Array.from({ length: to - from }, (_, i) => turnElement(conversation, from + i, count, marks[from + i], isOpen(from + i)));
   const most = conversation.everything ? count : Math.max(TURNS_SHOWN, target + 1);
@@ -48,7 +48,7 @@ function renderTurns(conversation) {
 function turnMark(conversation, i) {
   const { now, expected, wrongTurns, lowTurns } = conversation;
   const turn = now?.turns[i];
-  const wrong = wrongTurns.includes(i);
+  const wrong = wrongTurns.has(i);
   const mark = (/** @type {string} */ text) => ({ text: `${wrong ? "✗" : "▾"} ${text}`, tone: wrong ? "mark fail" : "mark", isCalm: false });
   if (now?.error?.turn === i) return mark("ended with an error");
   const items = turnItems(turn).filter((item) => item.kind === "call");
@@ -57,12 +57,14 @@ function turnMark(conversation, i) {
   const lost = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [, actual]) => actual === null)?.[0];
   if (wrong && calls[lost]) return mark(`${calls[lost].step.name} not called`);
   if (failed) return mark(`${failed.step.name} returned an error`);
-  if (wrong) return mark("lowered a score");
+  const differing = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [before, actual]) => before === null || argumentDifferences(calls[before]?.step ?? {}, items[actual ?? -1]?.step ?? {}).length);
+  const other = items[differing?.[1] ?? -1];
+  if (wrong && other) return mark(`${other.step.name} ${differing[0] === null ? "not expected" : "called otherwise"}`);
+  if (wrong) return mark(wrongTurns.get(i) ?? "");
   const low = lowTurns.get(i);
   if (low) return mark(low);
   if (now && !turn && expected?.[i]) return mark("not reached");
-  const isOther = (/** @type {(number | null)[]} */ [before, actual]) => before === null || actual === null || argumentDifferences(calls[before]?.step ?? {}, items[actual]?.step ?? {}).length > 0;
-  if ((turn?.align ?? []).some(isOther)) return { text: "other calls than expected, scores met", tone: "muted", isCalm: false };
+  if (differing || calls[lost]) return { text: "other calls than expected, scores met", tone: "muted", isCalm: false };
   return turn && expected?.[i] ? { text: "✓ as expected", tone: "muted", isCalm: true } : null;
 }
 
@@ -83,7 +85,7 @@ function turnElement(conversation, i, count, mark, isOpen) {
     turn?.seconds ? muted(secondsText(turn.seconds)) : null,
   ];
   const link = h("a", { class: "turn-link no-print", href: conversation.address(i), "aria-label": `Link to turn ${i + 1}`, title: "Link to this turn", "data-focus": `turn ${i + 1}` }, linkIcon());
-  const classes = ["turn", conversation.wrongTurns.includes(i) ? "wrong" : "", i === conversation.target ? "to" : ""];
+  const classes = ["turn", conversation.wrongTurns.has(i) ? "wrong" : "", i === conversation.target ? "to" : ""];
   return h("div", { class: classes.filter(Boolean).join(" "), "data-target": i === conversation.target }, lazyDetails({ open: isOpen, "data-turn": i + 1 }, summary, () => turnContent(conversation, i)), link);
 }
 
@@ -103,7 +105,7 @@ function turnContent(conversation, i) {
   return [
     ...userMessage(turns, conversation.baseName),
     conversation.remarks(i),
-    turnTable(conversation, turns, conversation.wrongTurns.includes(i)),
+    turnTable(conversation, turns, i),
     turns.now?.steps.length || turns.now?.spans?.length ? aside(conversation.everything, "timeline", () => [renderTimeline(turns.now)]) : null,
   ];
 }
@@ -128,15 +130,16 @@ function userMessage(turns, baseName) {
 /**
  * @param {Conversation} conversation
  * @param {Record<Side, any>} turns
- * @param {boolean} wrong
+ * @param {number} i
  */
-function turnTable(conversation, turns, wrong) {
+function turnTable(conversation, turns, i) {
   const { now, base, baseName } = conversation;
+  const wrong = conversation.wrongTurns.has(i);
   const sides = SIDES.filter((side) => (side === "expected" ? conversation.expected : side === "now" ? now : base));
   const names = { expected: "expected", now: now ? `now, ${now.label}` : "now", base: base?.label ?? baseName };
   const items = { expected: turnItems(turns.expected), now: turnItems(turns.now), base: turnItems(turns.base) };
   const rows = withoutRepetition(alignedRows(items, turns.now?.align, turns.base?.align));
-  const decisive = wrong ? decisiveResponses(rows) : new Set();
+  const decisive = wrong && now?.error?.turn !== i ? decisiveResponses(rows) : new Set();
   const agents = new Set([...items.now, ...items.base].map((item) => item.step.agent));
   const judged = Boolean(turns.now?.align) || items.expected.some((item) => item.kind === "call");
   const cell = (/** @type {Side} */ side, /** @type {Child[]} */ content) =>
@@ -149,7 +152,7 @@ function turnTable(conversation, turns, wrong) {
   const head = (/** @type {string} */ text) => h("th", { role: "rowheader", scope: "row", class: "label", text });
   const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, everything: conversation.everything }))));
   const isCalm = (/** @type {TurnRow} */ row) => judged && kindOf(row)?.kind === "call" && Boolean(row.now && row.expected) && !argumentDifferences(row.expected?.step, row.now?.step).length && !(row.now?.responses ?? []).some((response) => decisive.has(response) || isError(response.value));
-  const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side))));
+  const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side, side === "expected" ? null : conversation[side].error, i))));
   const body = h("tbody", { role: "rowgroup" }, ...(conversation.everything ? rows.map(rowElement) : foldedRows(rows, isCalm, rowElement, sides.length + 1)), answers);
   const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: ${(side === "now" ? now : base)?.error ? "an error ended the conversation" : "the conversation ended before this turn"}.`));
   return h(
@@ -419,12 +422,14 @@ function argumentTable(differences, than) {
  * The answer of a side, with its words marked that another side doesn't have.
  * @param {Record<Side, any>} turns
  * @param {Side} side
+ * @param {any} error What ended the run, or null.
+ * @param {number} i
  * @returns {Child[]}
  */
-function answerCell(turns, side) {
+function answerCell(turns, side, error, i) {
   const turn = turns[side];
   if (!turn) return [];
-  if (!turn.answer) return side === "expected" ? [] : [h("p", { class: "mark fail", text: "(no answer)" })];
+  if (!turn.answer) return side === "expected" ? [] : [h("p", { class: "mark fail", text: "(no answer)" }), error?.turn === i ? foreign(error.message, "p", { class: "prose fail" }) : null];
   const text = textOfParts(turn.answer);
   const reference = side === "expected" ? "now" : turns.expected?.answer ? "expected" : side === "now" ? "base" : "now";
   const other = textOfParts(turns[reference]?.answer);

@@ -250,9 +250,14 @@ function countText(count, noun) {
 const STATUS_MARKS = {
   passed: ["✓", "pass"],
   failed: ["✗", "fail"],
-  errored: ["!", "fail"],
+  errored: ["!", "warn"],
   quarantined: ["⊘", "warn"],
 };
+
+/** @param {string} status */
+function statusText(status) {
+  return status === "errored" ? "not evaluated" : status.replaceAll("_", " ");
+}
 
 /**
  * A status as icon, word and colour; null for a run of which only the recording is known.
@@ -262,5 +267,5 @@ const STATUS_MARKS = {
 function statusMark(status, isShort = false) {
   if (status === null) return null;
   const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (status)] ?? ["○", "muted"];
-  return h("span", { class: `mark ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), h("span", { class: isShort ? "visually-hidden" : null, text: status.replaceAll("_", " ") }));
+  return h("span", { class: `mark ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), h("span", { class: isShort ? "visually-hidden" : null, text: statusText(status) }));
 }
