@@ -127,17 +127,17 @@ SAMPLES = {
     "GitLab": Sample(
         files={"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
         changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
+        out=(r"to do +\.gitlab-ci.yml +add the job of https://",),
     ),
     "GitLab's address": Sample(
         files={"home/agent.py": AGENT, ".git/config": GITHUB.replace("github", "gitlab")},
         changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system", "    evals:\n"),
+        out=(r"to do +\.gitlab-ci.yml +add the job of https://.*; set GOOGLE_API_KEY in the CI system",),
     ),
     "Jenkins": Sample(
         files={"home/agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
         changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +Jenkinsfile", "    pipeline {"),
+        out=(r"to do +Jenkinsfile +add the job of https://",),
     ),
 }
 
@@ -196,10 +196,6 @@ def lint(tool: str, *arguments: str | Path) -> None:
 def test_init__the_workflow_is_the_readmes_and_passes_linters(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"```yaml\n{_ci.WORKFLOW}```" in readme
-    recipes = (ROOT / "docs" / "recipes.md").read_text("utf-8")
-    assert f"```yaml\n{_ci.GITLAB}```" in recipes
-    assert f"```groovy\n{_ci.JENKINS}```" in recipes
-    assert _ci.jenkins(["OPENAI_API_KEY"]).count("OPENAI_API_KEY = credentials('openai-api-key')") == 1
     (tmp_path / "zizmor.yml").write_text(ZIZMOR, "utf-8")
     for number, variables in enumerate((["GOOGLE_API_KEY"], ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])):
         path = tmp_path / ".github" / "workflows" / f"evals{number}.yml"

@@ -35,7 +35,6 @@ EVENTS = """{"eval_set_id": "home", "eval_cases": [{"evalId": "lamp", "conversat
 """
 NEW_ANSWER = '"On"}]}, "final_response": {"role": "model", "parts": [{"text": "It is on"}]}}'
 LAMP = FLAT[FLAT.index('  {"eval_id": "lamp"') : FLAT.index('  {"eval_id": "door"')]
-SAID = '\n    {"author": "helper", "content": {"parts": [{"text": "one"}]}},'
 
 
 @pytest.fixture
@@ -59,11 +58,9 @@ def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         pytest.param(FLAT, ["--answer", "2", "It is on"], '"On"}]}}', NEW_ANSWER, id="new answer"),
         pytest.param(FLAT, ["--args", "1.3", '{"x": 3}'], '{"x": 2}', '{"x": 3}', id="args"),
         pytest.param(FLAT, ["--drop-turn", "2"], ',\n    {"user_content": {"parts": [{"text": "On"}]}}', "", id="turn"),
-        pytest.param(FLAT, ["--drop-intermediate", "1.1"], '["helper", [{"text": "one"}]], ', "", id="intermediate"),
         pytest.param(FLAT, ["--rename", "light"], '"lamp"', '"light"', id="rename"),
         pytest.param(FLAT, ["--delete"], LAMP, "", id="delete"),
         pytest.param(EVENTS, ["--message", "1", "On"], '"Off"', '"On"', id="camelCase"),
-        pytest.param(EVENTS, ["--drop-intermediate", "1.1"], SAID, "", id="event of a text"),
         pytest.param(
             EVENTS, ["--args", "1.1", '{"y": 1}'], '"a", "args": {}', '"a", "args": {"y": 1}', id="args of an event"
         ),

@@ -1,4 +1,4 @@
-"""Edits of one case of an eval file: texts, turns, calls, intermediate responses, the whole case."""
+"""Edits of one case of an eval file: texts, turns, calls, the whole case."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ class Edits:
     """Turns to remove."""
     calls: frozenset[tuple[int, int]] = frozenset()
     """Calls to remove, with their responses; by turn and call."""
-    intermediate: frozenset[tuple[int, int]] = frozenset()
-    """Intermediate responses to remove, by turn and response."""
     eval_id: str | None = None
     """The new id of the case."""
 
@@ -117,7 +115,7 @@ def apply(file: EditedFile, edits: Edits) -> dict[str, Any]:
     if edits.eval_id is not None:
         case[spelled(case, "eval_id")] = edits.eval_id
     numbers = {*edits.messages, *edits.answers, *edits.turns}
-    numbers |= {turn for turn, _ in (*edits.args, *edits.calls, *edits.intermediate)}
+    numbers |= {turn for turn, _ in (*edits.args, *edits.calls)}
     if not numbers:
         return case
     key = spelled(case, "conversation")
@@ -182,11 +180,10 @@ def _turn(file: EditedFile, turn: Mapping[str, Any], number: int, edits: Edits) 
         key = spelled(changed, "final_response")
         changed[key] = _with_text(file, changed.get(key), edits.answers[number], "model")
     calls = {place for turn_number, place in edits.calls if turn_number == number}
-    said = {place for turn_number, place in edits.intermediate if turn_number == number}
     args = {place: value for (turn_number, place), value in edits.args.items() if turn_number == number}
-    if calls or said or args:
+    if calls or args:
         key = spelled(changed, "intermediate_data")
-        changed[key] = _with_steps(file, changed.get(key) or {}, f"Turn {number}", calls, said, args)
+        changed[key] = _with_steps(file, changed.get(key) or {}, f"Turn {number}", calls, args)
     return changed
 
 
@@ -213,10 +210,9 @@ def _with_steps(
     data: Mapping[str, Any],
     subject: str,
     calls: set[int],
-    said: set[int],
     args: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """`intermediate_data`, in whatever form, without these calls and responses (1-based), and with these args."""
+    """`intermediate_data`, in whatever form, without these calls (1-based) and their responses, and with these args."""
     key = spelled(data, "invocation_events")
     events = data.get(key) or []
     if key in data:
@@ -225,18 +221,14 @@ def _with_steps(
             [item for part in parts if (item := get(part, name)) is not None]
             for name in ("function_call", "function_response")
         )
-        texts: list[Any] = [event for event in events if _is_text(event)]
     else:
-        names = ("tool_uses", "tool_responses", "intermediate_responses")
-        uses, responses, texts = (get(data, name) or [] for name in names)
+        names = ("tool_uses", "tool_responses")
+        uses, responses = (get(data, name) or [] for name in names)
     for place in sorted({*calls, *args}):
         _check(file, place, len(uses), "call", subject)
-    for place in sorted(said):
-        _check(file, place, len(texts), "intermediate response", subject)
     answered = {identity for place, identity in enumerate(_identities(uses), 1) if place in calls}
     removed = {id(item) for place, item in enumerate(uses, 1) if place in calls}
     removed |= {id(item) for item, key_ in zip(responses, _identities(responses), strict=True) if key_ in answered}
-    removed |= {id(item) for place, item in enumerate(texts, 1) if place in said}
     new_args = {id(item): args[place] for place, item in enumerate(uses, 1) if place in args}
     if key in data:
         return {**data, key: [kept for event in events if (kept := _kept(event, removed, new_args)) is not None]}
@@ -262,7 +254,7 @@ def _kept(event: dict[str, Any], removed: set[int], new_args: Mapping[int, Mappi
             is_new = id(call) in new_args
             key = spelled(part, "function_call")
             kept.append({**part, key: {**call, "args": dict(new_args[id(call)])}} if is_new else part)
-    if id(event) in removed or (_parts(event) and not kept):
+    if _parts(event) and not kept:
         return None
     return event if kept == _parts(event) else {**event, "content": {**event["content"], "parts": kept}}
 
@@ -278,11 +270,3 @@ def _identities(items: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 
 def _parts(event: Mapping[str, Any]) -> list[dict[str, Any]]:
     return (event.get("content") or {}).get("parts") or []
-
-
-def _is_text(event: Mapping[str, Any]) -> bool:
-    """Whether the event is a response before the final one: it has a text and no call."""
-    parts = _parts(event)
-    has_text = any(isinstance(part.get("text"), str) and not part.get("thought") for part in parts)
-    others = ("function_call", "function_response")
-    return has_text and not any(get(part, name) is not None for part in parts for name in others)

@@ -202,7 +202,6 @@ def add_edit(parser: argparse.ArgumentParser) -> None:
     for flag, place, text in (
         ("--drop-turn", "TURN", "remove a turn"),
         ("--drop-call", "TURN.CALL", "remove an expected call, and its response"),
-        ("--drop-intermediate", "TURN.N", "remove an expected response before the answer of a turn"),
     ):
         parser.add_argument(flag, action="append", default=[], metavar=place, help=text)
     parser.add_argument("--rename", metavar="EVAL_ID", help="another id for the case")

@@ -20,7 +20,7 @@ from agent_eval_workbench.authoring.writing import CASES, unified
 
 _HOW = (
     "agent-eval: edit opens an editor, and there is no terminal. Use flags: --message, --answer, --args, --drop-turn, "
-    "--drop-call, --drop-intermediate, --rename, --delete"
+    "--drop-call, --rename, --delete"
 )
 
 
@@ -66,7 +66,6 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
         arguments.args,
         arguments.drop_turn,
         arguments.drop_call,
-        arguments.drop_intermediate,
         arguments.rename,
     )
     if arguments.rename == "":
@@ -81,7 +80,6 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
         args={_place(place): _object(text) for place, text in arguments.args},
         turns=frozenset(map(_number, arguments.drop_turn)),
         calls=frozenset(map(_place, arguments.drop_call)),
-        intermediate=frozenset(map(_place, arguments.drop_intermediate)),
         eval_id=arguments.rename,
     )
 

@@ -37,10 +37,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 def _table(setup: Setup, words: dict[str, str], width: int) -> list[str]:
     column = max((len(step.what) for step in setup.steps), default=0)
     column = min(column, max(width // 2, 20))
-    lines = [_line(step, words, column) for step in setup.steps]
-    if setup.snippet:
-        lines += ["", *(f"    {line}" for line in setup.snippet.splitlines())]
-    return lines
+    return [_line(step, words, column) for step in setup.steps]
 
 
 def _line(step: Step, words: dict[str, str], column: int) -> str:

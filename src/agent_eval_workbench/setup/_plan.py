@@ -65,8 +65,6 @@ class Setup:
     steps: tuple[Step, ...] = ()
     records: tuple[tuple[str, str], ...] = ()
     """Eval files to record, each with its agent."""
-    snippet: str = ""
-    """What is to be added by hand, e.g. a job for another CI system."""
     problems: tuple[Problem, ...] = ()
     """Errors: nothing is written."""
 
@@ -101,17 +99,15 @@ def plan_setup(root: Path, *, with_workflow: bool = True) -> Setup:
         *_ignored(root),
         *_mapping(root, files, len(agents)),
     ]
-    snippet = ""
     variables = find_variables(root, [root / agent for agent in agents])
     if with_workflow:
-        ci, snippet = _workflow(root, variables.keys)
-        steps += ci
+        steps += _workflow(root, variables.keys)
     steps += _not_passed(root, variables)
     unwritable = next((step for step in steps if step.path is not None and not _can_write(step.path, root)), None)
     if unwritable is not None:
         hint = "It must be a regular file, or missing, in a writable directory of the repository."
         return _error("init-unwritable", f"{unwritable.what} can't be written.", hint)
-    return Setup(steps=tuple(steps), records=tuple((file, agent) for agent, file in files.items()), snippet=snippet)
+    return Setup(steps=tuple(steps), records=tuple((file, agent) for agent, file in files.items()))
 
 
 def apply(setup: Setup) -> None:
@@ -227,36 +223,37 @@ def _mapping(root: Path, files: dict[str, str], agents: int) -> Iterator[Step]:
     yield Step(status=status, what=_SETTINGS, note="[agents]: the agent of each eval file", path=path, text=after)
 
 
-def _workflow(root: Path, keys: Sequence[str]) -> tuple[list[Step], str]:
-    """The steps for CI, and a snippet to add by hand."""
+def _workflow(root: Path, keys: Sequence[str]) -> Iterator[Step]:
+    """The steps for CI."""
     top = repository_of(root) or root
     if (path := _existing_workflow(top)) is not None:
-        return [Step(status="kept", what=name_of(path, top), note="runs the evals")], ""
+        yield Step(status="kept", what=name_of(path, top), note="runs the evals")
+        return
     remotes = _git(["config", "--get-regexp", r"^remote\..*\.url$"], top)
     secrets = " and ".join(keys)
-    for file, snippet, is_used in (
-        (_GITLAB, _ci.GITLAB, "gitlab" in remotes),
-        (_JENKINS, _ci.jenkins(keys), False),
-    ):
+    for file, is_used in ((_GITLAB, "gitlab" in remotes), (_JENKINS, False)):
         text = _read(top / file)
         if text is not None and _GATE in text:
-            return [Step(status="kept", what=file, note="runs the evals")], ""
+            yield Step(status="kept", what=file, note="runs the evals")
+            return
         if text is not None or is_used:
-            return [Step(status="to do", what=file, note=f"add the job below; set {secrets} in the CI system")], snippet
+            yield Step(status="to do", what=file, note=f"add the job of {_RECIPES}; set {secrets} in the CI system")
+            return
     if not (top / ".github").is_dir() and "github." not in remotes:
         note = f"no CI system was recognised; jobs for GitHub, GitLab and Jenkins: {_RECIPES}"
-        return [Step(status="to do", what="CI", note=note)], ""
+        yield Step(status="to do", what="CI", note=note)
+        return
     if top != root:
         note = f"start `agent-eval init` in {top}, where the workflow belongs"
-        return [Step(status="to do", what=".github/workflows/evals.yml", note=note)], ""
+        yield Step(status="to do", what=".github/workflows/evals.yml", note=note)
+        return
     path = root / ".github" / "workflows" / "evals.yml"
     if path.exists():
-        return [Step(status="kept", what=name_of(path, root), note="another workflow; add the gate to it")], ""
+        yield Step(status="kept", what=name_of(path, root), note="another workflow; add the gate to it")
+        return
     text = _ci.workflow(keys, _main_branch(root))
-    return [
-        Step(status="create", what=name_of(path, root), note="runs the evals of pull requests", path=path, text=text),
-        Step(status="to do", what=f"secret {secrets}", note="Settings, Secrets and variables, Actions"),
-    ], ""
+    yield Step(status="create", what=name_of(path, root), note="runs the evals of pull requests", path=path, text=text)
+    yield Step(status="to do", what=f"secret {secrets}", note="Settings, Secrets and variables, Actions")
 
 
 def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:

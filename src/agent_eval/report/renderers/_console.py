@@ -219,24 +219,14 @@ def _files(report: RunReport) -> Table:
         styles = [MARKS[status][1] if status != "passed" else "" for status in statuses]
         table.add_row(styled("  ", (name, "")), *(styled(cell) for cell in zip(cells, styles, strict=True)))
 
-    some = bad[: _MOST_FILES if len(bad) <= _MOST_FAILING_FILES + 1 else _MOST_FAILING_FILES] if bad else []
-    shown = some if bad and len(good) > 1 else (some + good)[: max(_MOST_FILES, len(some))]
-    for name, count in shown:
+    most = len(bad) if len(bad) <= _MOST_FAILING_FILES + 1 else _MOST_FAILING_FILES
+    shown = good if bad and len(good) == 1 else [] if bad else good[:_MOST_FILES]
+    for name, count in [*bad[:most], *shown]:
         add(name, count)
-    left_bad = bad[len(some) :]
-    left_good = [item for item in good if item not in shown]
-    if left_bad:
-        one = all(count.total() - count["passed"] == 1 for _, count in left_bad)
-        what = "failing" if all(count["failed"] for _, count in left_bad) else "such"
-        each = f" with one {what} case each" if one else ""
-        add(f"and {plural(len(left_bad), 'more file')}{each}", _sum(left_bad))
-    if left_good:
-        add(f"and {plural(len(left_good), 'more file')}", _sum(left_good))
+    for left in (bad[most:], good[len(shown) :]):
+        if left:
+            add(f"and {plural(len(left), 'more file')}", sum((count for _, count in left), Counter[str]()))
     return table
-
-
-def _sum(files: Sequence[tuple[str, Counter[str]]]) -> Counter[str]:
-    return sum((count for _, count in files), Counter[str]())
 
 
 def _metrics(view: View, width: int) -> list[RenderableType]:
