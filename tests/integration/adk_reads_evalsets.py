@@ -20,15 +20,6 @@ def answer(request: dict[str, Any]) -> Any:
 
         eval_set = LocalEvalSetsManager(agents_dir=value).get_eval_set("app", request["id"])
         return [case.eval_id for case in eval_set.eval_cases]
-    if kind == "scenario_ids":
-        import hashlib
-
-        from google.adk.evaluation.conversation_scenarios import ConversationScenarios
-
-        scenarios = ConversationScenarios.model_validate_json(json.dumps(value)).scenarios
-        # What `adk eval_set add_eval_case` does with each.
-        texts = [json.dumps(scenario.model_dump(), sort_keys=True) for scenario in scenarios]
-        return [hashlib.sha256(text.encode()).hexdigest()[:8] for text in texts]
     model = {"eval_set": EvalSet, "config": EvalConfig}[kind]
     return model.model_validate_json(json.dumps(value)).model_dump(mode="json", exclude_none=True)
 

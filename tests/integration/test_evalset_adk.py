@@ -21,7 +21,6 @@ from evalset_samples import (
     GOOD_SCENARIOS,
     LEGACY_EVALS,
     LEGACY_TURNS,
-    PERSONA,
     Sample,
 )
 
@@ -85,25 +84,6 @@ def test_adk__loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) ->
     ours = EvalSet.model_validate(json.loads(new.read_text()))
     assert normal(reply["ok"]) == normal(ours.model_dump(mode="json", exclude_none=True))
     assert adk("agents_dir", str(tmp_path), id="lamp") == {"ok": [case.eval_id for case in ours.eval_cases]}
-
-
-def test_adk__scenarios_become_cases_as_in_adk(adk: Ask, tmp_path: Path) -> None:
-    plain = {"starting_prompt": "Turn on the lamp \u2728", "conversation_plan": "Then ask for its state."}
-    value = {"scenarios": [plain, {**plain, "user_persona": PERSONA}, {**plain, "userPersona": "NOVICE"}]}
-    old = tmp_path / "scenarios.json"
-    old.write_text(json.dumps(value), encoding="utf-8")
-    session = tmp_path / "session.json"
-    session.write_text(json.dumps({"appName": "home", "user_id": "u", "state": {"a": 1}}), encoding="utf-8")
-    new = tmp_path / "app" / "lamp.evalset.json"
-    assert migrate(old, new, initial_session=session) == []
-    reply = adk("file", str(new))["ok"]
-    assert [case["session_input"] for case in reply["eval_cases"]] == [
-        {"app_name": "home", "user_id": "u", "state": {"a": 1}}
-    ] * 3
-    ours = [case["eval_id"] for case in reply["eval_cases"]]
-    theirs = adk("scenario_ids", value)["ok"]
-    # A named persona is hashed with its texts there, and with its name here.
-    assert (ours[:2], ours[2] == theirs[2]) == (theirs[:2], False)
 
 
 def test_adk__conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:

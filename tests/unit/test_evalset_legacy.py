@@ -221,60 +221,6 @@ def test_migrate__comments_and_trailing_commas_are_dropped(tmp_path: Path) -> No
     assert not new.exists()
 
 
-SCENARIO = {"starting_prompt": "Hi", "conversation_plan": "Ask for the lamp."}
-
-
-def test_migrate__scenarios(tmp_path: Path) -> None:
-    value = {"scenarios": [SCENARIO, {**SCENARIO, "userPersona": "EXPERT"}, {**SCENARIO, "user_persona": None}]}
-    old, new = write(tmp_path / "old.json", value), tmp_path / "evals" / "talks.evalset.json"
-    session = write(tmp_path / "session.json", {"app_name": "home", "user_id": "u", "state": {"lamp": "off"}})
-    (problem,) = migrate(old, new, initial_session=session)
-    assert (problem.code, problem.severity, problem.path) == (
-        "duplicate-scenario", Severity.WARNING, "scenarios[2]",
-    )  # fmt: skip
-    write(tmp_path / "evals" / "test_config.json", {"criteria": {"hallucinations_v1": 0.5}})
-    suite = load_suite(tmp_path / "evals")
-    file = only_file(suite)
-    assert (file.eval_set.eval_set_id, suite.problems) == ("talks", ())
-    first, second = (selected.case for selected in file.cases)
-    assert first.eval_id == "316eb994"
-    assert first.eval_id != second.eval_id
-    assert first.conversation_scenario is not None
-    assert first.conversation_scenario.conversation_plan == "Ask for the lamp."
-    assert second.conversation_scenario is not None
-    assert second.conversation_scenario.user_persona == "EXPERT"
-    assert first.session_input == second.session_input
-    assert first.session_input is not None
-    assert (first.session_input.app_name, first.session_input.state) == ("home", {"lamp": "off"})
-
-
-def test_migrate__scenarios_in_place_without_a_session(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.evalset.json", {"scenarios": [SCENARIO]})
-    assert migrate(file, file) == []
-    (case,) = EvalSet.model_validate(json.loads(file.read_text())).eval_cases
-    assert case.session_input is None
-
-
-def test_migrate__invalid_scenarios_have_positions(tmp_path: Path) -> None:
-    new = tmp_path / "new.json"
-    other = {**SCENARIO, "starting_prompt": " "}
-    value = {"scenarios": [SCENARIO, SCENARIO, {**SCENARIO, "user_persona": "expert"}, other]}
-    result = migrate(write(tmp_path / "old.json", value), new)
-    assert [(problem.code, problem.path) for problem in result] == [
-        ("duplicate-scenario", "scenarios[1]"),
-        ("unknown-persona", "scenarios[2].user_persona"),
-        ("scenario-without-turns", "scenarios[3].starting_prompt"),
-    ]
-    assert all(problem.line for problem in result)
-    assert codes(migrate(write(tmp_path / "x.json", {"scenarios": [{"plan": "x"}]}), new)) == [
-        "missing-field", "missing-field", "unknown-key",
-    ]  # fmt: skip
-    good = write(tmp_path / "good.json", {"scenarios": [SCENARIO]})
-    bad_session = write(tmp_path / "session.json", {"state": {}})
-    assert codes(migrate(good, new, initial_session=bad_session)) == ["missing-field", "missing-field"]
-    assert not new.exists()
-
-
 def test_stem__suffixes() -> None:
     assert [stem(Path(name)) for name in ("a.test.json", "b.evalset.json", "c.d.json", "e", ".test.json")] == [
         "a", "b", "c.d", "e", ".test",

@@ -49,7 +49,7 @@ class Bomb:
         return Path.touch, (self.path,)
 
 
-def test_database__old_schema_is_read_without_unpickling(tmp_path: Path) -> None:
+def test_database__old_schema_is_refused_without_unpickling(tmp_path: Path) -> None:
     path, burnt = tmp_path / "old.db", tmp_path / "burnt"
     with sqlite3.connect(path) as connection:
         connection.executescript(
@@ -66,15 +66,9 @@ def test_database__old_schema_is_read_without_unpickling(tmp_path: Path) -> None
             row = ("home", "u", "s-1", "e-1", author, pickle.dumps(Bomb(burnt)), "2025-01-01 10:00:00.5", content)
             connection.execute("INSERT INTO events VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     connection.close()
-    source = read(path)
-    cases, _ = eval_cases(source.conversations)
-    assert [texts(case) for case in cases] == [EXPECTED]
-    assert cases[0].session_input is not None
-    assert cases[0].session_input.state == {}
-    [problem] = source.problems
-    assert (problem.severity, problem.code) == ("warning", "source-pickled")
-    assert "rewound turns are kept" in problem.message
-    assert "adk migrate session" in str(problem.hint)
+    [problem] = read(path).problems
+    assert (problem.severity, problem.code) == ("error", "source-unreadable")
+    assert "`adk migrate session` converts it" in problem.message
     assert not burnt.exists()
 
 

@@ -73,14 +73,14 @@ def _migrate(parser: argparse.ArgumentParser) -> None:
         "old",
         type=Path,
         metavar="OLD",
-        help="a legacy eval file, a file of scenarios, or an eval file with comments",
+        help="a legacy eval file, or an eval file with comments",
     )
     parser.add_argument("new", type=Path, metavar="NEW", help="the eval set to write")
     parser.add_argument(
         "--initial-session",
         type=Path,
         metavar="FILE",
-        help="a JSON file with the initial session of a list of turns, or of every scenario",
+        help="a JSON file with the initial session of a list of turns",
     )
 
 

@@ -1,29 +1,17 @@
-"""`agent-eval migrate OLD NEW`: converts a legacy eval file or a file of scenarios to an eval set."""
+"""`agent-eval migrate OLD NEW`: converts a legacy eval file to an eval set."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
 from agent_eval.core.problem import Problem, Severity, capped, has_error
-from agent_eval.evalset.checks import check_cases
-from agent_eval.evalset.json import Document, JsonPath, eval_set_text, read_document, write_text
-from agent_eval.evalset.models import EvalCase, EvalSet, SessionInput
-from agent_eval.evalset.parse import (
-    ConversationScenarios,
-    Converted,
-    EvalFile,
-    eval_id_of,
-    read_eval_file,
-    read_session,
-    shape_problems,
-)
+from agent_eval.evalset.json import eval_set_text, read_document, write_text
+from agent_eval.evalset.models import EvalSet
+from agent_eval.evalset.parse import read_eval_file, read_session
 from agent_eval_workbench.recording.target import new_set_id, stem
 
 
@@ -44,26 +32,24 @@ def migrate(
     initial_session: Path | None = None,
     root: Path | None = None,
 ) -> list[Problem]:
-    """Converts an eval file from either of ADK's legacy formats, or a file of scenarios (`{"scenarios": [...]}`).
+    """Converts an eval file from either of ADK's legacy formats.
 
     Comments and trailing commas are removed, also from a file in the current format and from a config.
 
     The id of the eval set is the stem of the new file, because ADK finds an eval set by it. If another file has that
     id, the name of the directory is appended. A case converted from a list of turns gets the stem of the old file as
-    its id, and a case converted from a scenario gets the id that ADK computes.
+    its id.
 
     Args:
         old: The file to read.
         new: The file to write. It may be the same file.
-        initial_session: A JSON file with the initial session of a list of turns, or of every scenario.
+        initial_session: A JSON file with the initial session of a list of turns.
         root: The directory whose eval files must not have the same id. None skips this check.
 
     Returns:
         The problems. The file was written if none of them is an error.
     """
     document, problems = read_document(old, old.as_posix(), lenient=True)
-    if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
-        return _migrate_scenarios(document, problems, new, initial_session, root)
     session, session_problems = (
         (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
     )
@@ -102,77 +88,11 @@ def _write(text: str, new: Path) -> list[Problem]:
     return []
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Scenarios(Converted):
-    """A file of scenarios as an eval set."""
-
-    indices: tuple[int, ...]
-    """The index of each case's scenario in the file."""
-
-    def source_path(self, path: JsonPath) -> JsonPath:
-        match path:
-            case ("eval_cases", int(index), "conversation_scenario", *rest):
-                return ("scenarios", self.indices[index], *rest)
-            case ("eval_cases", int(index), *_):
-                return ("scenarios", self.indices[index])
-        return ()
-
-
-def _migrate_scenarios(
-    document: Document, problems: list[Problem], new: Path, initial_session: Path | None, root: Path | None
-) -> list[Problem]:
-    session, session_problems = (None, []) if initial_session is None else _session_input(initial_session)
-    problems = [*session_problems, *problems]
-    try:
-        scenarios = ConversationScenarios.model_validate(document.value).scenarios
-    except ValidationError as error:
-        return [*problems, *shape_problems(document, error, ConversationScenarios, ())]
-    cases: dict[str, EvalCase] = {}
-    indices: list[int] = []
-    for number, scenario in enumerate(scenarios):
-        eval_id = eval_id_of(scenario)
-        if eval_id in cases:
-            problems.append(
-                document.warning(
-                    "duplicate-scenario",
-                    "The same scenario occurs earlier in the file; both become one case.",
-                    path=("scenarios", number),
-                    hint="Remove it.",
-                )
-            )
-            continue
-        fields = {} if session is None else {"session_input": session}
-        cases[eval_id] = EvalCase(eval_id=eval_id, conversation_scenario=scenario, **fields)
-        indices.append(number)
-    set_id, renamed = new_set_id(new, root)
-    problems += renamed
-    eval_set = EvalSet(eval_set_id=set_id, eval_cases=list(cases.values()))
-    file = EvalFile(
-        document=document,
-        eval_set=eval_set,
-        eval_set_id=eval_set.eval_set_id,
-        cases=dict(enumerate(eval_set.eval_cases)),
-        converted=_Scenarios(eval_set=eval_set, single_case=False, indices=tuple(indices)),
-    )
-    problems += check_cases(file)
-    return problems if has_error(problems) else problems + _write(eval_set_text(eval_set), new)
-
-
-def _session_input(path: Path) -> tuple[SessionInput | None, list[Problem]]:
-    document, problems = read_document(path, path.as_posix())
-    if document is None:
-        return None, problems
-    try:
-        return SessionInput.model_validate(document.value), problems
-    except ValidationError as error:
-        return None, [*problems, *shape_problems(document, error, SessionInput, ())]
-
-
 def _unused_session(session: Path) -> Problem:
     return Problem(
         severity=Severity.WARNING,
         code="initial-session-unused",
         message="The initial session is not used: the file contains the sessions of its cases.",
-        hint="Only legacy test files (lists of turns) and scenarios need a separate file for it.",
+        hint="Only legacy test files (lists of turns) need a separate file for it.",
         file=session.as_posix(),
     )

@@ -1,4 +1,4 @@
-"""SQLite databases of ADK: sessions in three schemas, and spans. Read-only, bounded, and nothing is ever unpickled."""
+"""SQLite databases of ADK: sessions in two schemas, and spans. Read-only, bounded, and nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,6 @@ _LOCKED = 2.0
 _LONGEST = 120.0
 """Seconds for all queries."""
 _LARGEST_VALUE = 100_000_000
-_OLD_COLUMNS = (
-    "author", "branch", "content", "grounding_metadata", "usage_metadata", "partial", "error_code", "error_message",
-)  # fmt: skip
 
 
 class UnreadableDatabase(Exception):
@@ -69,12 +65,6 @@ def columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {row["name"] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
-def is_pickled(connection: sqlite3.Connection) -> bool:
-    """Whether sessions are in the older schema, in which `events.actions` is a pickle."""
-    events = columns(connection, "events")
-    return "event_data" not in events and {"actions", "content", "author"} <= events
-
-
 def sessions(connection: sqlite3.Connection, file: str) -> Iterator[StoredSession | Problem]:
     """The sessions of a database in the order of their creation, or a problem for each that is malformed.
 
@@ -85,15 +75,17 @@ def sessions(connection: sqlite3.Connection, file: str) -> Iterator[StoredSessio
     events = columns(connection, "events")
     needed = {"app_name", "user_id", "id", "state", "create_time"}
     keys = {"app_name", "user_id", "session_id", "invocation_id", "timestamp", "id"}
-    pickled = is_pickled(connection)
-    if not needed <= columns(connection, "sessions") or not keys <= events or not (pickled or "event_data" in events):
+    if "event_data" not in events and {"actions", "content", "author"} <= events:
+        raise UnreadableDatabase(
+            "The database is in ADK's old schema, with pickles: `adk migrate session` converts it."
+        )
+    if not needed <= columns(connection, "sessions") or not keys | {"event_data"} <= events:
         raise UnreadableDatabase("The database has neither ADK's tables of sessions nor its table of spans.")
-    names = [name for name in _OLD_COLUMNS if name in events] if pickled else ["event_data"]
     scoped = _scoped_states(connection)
     sql = "SELECT rowid, app_name, user_id, id, state FROM sessions ORDER BY create_time, rowid"
     for row in connection.execute(sql).fetchall():
         try:
-            yield _session(connection, file, row, names, pickled=pickled, scoped=scoped)
+            yield _session(connection, file, row, scoped)
         except UnusableConversation as error:
             yield error.place.problem(Severity.WARNING, "source-session-skipped", str(error), error.hint)
 
@@ -102,23 +94,17 @@ def _session(
     connection: sqlite3.Connection,
     file: str,
     row: sqlite3.Row,
-    names: list[str],
-    *,
-    pickled: bool,
     scoped: Mapping[tuple[str, ...], dict[str, Any]],
 ) -> StoredSession:
     place = Place(file=file, row=f"row {row['rowid']} of the table `sessions`")
     app_name, user_id, session_id = (_text(row, key, place) for key in ("app_name", "user_id", "id"))
-    state = None
-    if not pickled:
-        state = {**scoped.get((app_name,), {}), **scoped.get((app_name, user_id), {}), **_object(row, "state", place)}
-    read = _old_event if pickled else _event
+    state = {**scoped.get((app_name,), {}), **scoped.get((app_name, user_id), {}), **_object(row, "state", place)}
     sql = (
-        f"SELECT rowid, id, invocation_id, timestamp, {', '.join(names)} FROM events "  # noqa: S608 - our own names
+        "SELECT rowid, id, invocation_id, timestamp, event_data FROM events "
         "WHERE app_name = ? AND user_id = ? AND session_id = ? ORDER BY timestamp, rowid"
     )
     events = [
-        read(event, Place(file=file, row=f"row {event['rowid']} of the table `events`"))
+        _event(event, Place(file=file, row=f"row {event['rowid']} of the table `events`"))
         for event in connection.execute(sql, (app_name, user_id, session_id))
     ]
     return StoredSession(
@@ -129,26 +115,6 @@ def _session(
 def _event(row: sqlite3.Row, place: Place) -> StoredEvent:
     raw = _object(row, "event_data", place)
     return stored_event({"invocation_id": row["invocation_id"], "timestamp": row["timestamp"], **raw}, place)
-
-
-def _old_event(row: sqlite3.Row, place: Place) -> StoredEvent:
-    """An event of the old schema, without its pickled actions."""
-    raw: dict[str, Any] = {"invocation_id": row["invocation_id"], "timestamp": _seconds(row["timestamp"])}
-    for name in _OLD_COLUMNS:
-        value = row[name] if name in row.keys() else None  # noqa: SIM118 - a Row is not a mapping
-        if name in {"content", "grounding_metadata", "usage_metadata"} and value is not None:
-            value = _json(value, name, place)
-        if value is not None:
-            raw[name] = value
-    return stored_event(raw, place)
-
-
-def _seconds(timestamp: object) -> float:
-    """Unix time of a column of SQLAlchemy's DateTime."""
-    try:
-        return datetime.fromisoformat(str(timestamp)).replace(tzinfo=UTC).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 _STATES = (("app_states", ("app_name",), "app:"), ("user_states", ("app_name", "user_id"), "user:"))

@@ -25,7 +25,6 @@ from agent_eval_workbench.sources.database import (
     SPAN_COLUMNS,
     UnreadableDatabase,
     columns,
-    is_pickled,
     opened,
     sessions,
     spans,
@@ -274,23 +273,10 @@ def _read_database(path: Path, name: str, scopes: Sequence[str]) -> Source:
         with opened(path) as connection:
             if columns(connection, "spans") >= SPAN_COLUMNS:
                 return _source("a span database of ADK", _from_spans(spans(connection, name)), name)
-            notices = [_pickled(name)] if is_pickled(connection) else []
-            conversations, problems = _from_stored(sessions(connection, name), scopes)
-            return _source(kind, (conversations, notices + problems), name)
+            return _source(kind, _from_stored(sessions(connection, name), scopes), name)
     except UnreadableDatabase as error:
         problem = Problem(code="source-unreadable", message=str(error), file=name)
         return Source(kind=kind, conversations=(), problems=(problem,))
-
-
-def _pickled(file: str) -> Problem:
-    return Problem(
-        severity=Severity.WARNING,
-        code="source-pickled",
-        message="The database is in ADK's old schema. Its pickled `actions` are not read: rewound turns are kept, and "
-        "the initial state is unknown.",
-        hint="`adk migrate session` converts it to the current schema.",
-        file=file,
-    )
 
 
 def _add(result: _Read, read: Any) -> None:

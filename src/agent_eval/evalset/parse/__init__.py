@@ -6,10 +6,8 @@ from agent_eval.evalset.parse.eval_files import EvalFile, read_eval_file
 from agent_eval.evalset.parse.legacy import Converted, LegacySession, read_session
 from agent_eval.evalset.parse.scenarios import (
     STOP_SIGNAL,
-    ConversationScenarios,
     check_scenario,
     check_scenario_with_config,
     ends_the_conversation,
-    eval_id_of,
 )
 from agent_eval.evalset.parse.shape import did_you_mean, keys_of, shape_problems

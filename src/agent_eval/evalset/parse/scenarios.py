@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 
-from pydantic import Field
-
 from agent_eval.core.problem import Problem
-from agent_eval.core.wire import WireModel
 from agent_eval.evalset.json import Document, JsonPath
-from agent_eval.evalset.models import ConversationScenario, EvalCase, EvalConfig, UserPersona
+from agent_eval.evalset.models import EvalCase, EvalConfig, UserPersona
 from agent_eval.evalset.parse.eval_files import EvalFile
 from agent_eval.evalset.templates import TemplateError, check
 
@@ -26,22 +21,6 @@ PERSONA_VARIABLE = "persona"
 
 _KNOWN_VARIABLES = {*REQUIRED_VARIABLES, PERSONA_VARIABLE}
 _JINJA = "They must be a Jinja template, in which a variable is written `{{ conversation_plan }}`."
-
-
-class ConversationScenarios(WireModel):
-    """A file of scenarios for `adk eval_set add_eval_case --scenarios_file`."""
-
-    scenarios: list[ConversationScenario] = Field(default_factory=list)
-
-
-def eval_id_of(scenario: ConversationScenario) -> str:
-    """The id that ADK gives to a scenario's case: 8 hex digits of the SHA-256 of its JSON (google-adk 2.13.0).
-
-    Before hashing, ADK replaces the id of a persona by the persona with ADK's texts. For such scenarios, the id here
-    differs from ADK's.
-    """
-    text = json.dumps(scenario.model_dump(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def ends_the_conversation(message: str) -> bool:
