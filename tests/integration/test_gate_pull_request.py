@@ -271,7 +271,7 @@ def test_pull_request__ignoring_an_eval_file_does_not_hide_it(lab: Lab) -> None:
     assert (some.code, some.statuses) == (0, {"fan": "passed"}), some.out + some.err
     assert some.report.comparison is not None
     assert (some.report.comparison.cases, some.report.comparison.compared) == ([], 1)
-    assert "5 cases of the base branch not compared" in some.report.comparison.notes[0]
+    assert "5 cases of the base branch not compared" in some.report.comparison.notes[0].message
     assert "gone" not in ours(lab)[0].lower()
 
 

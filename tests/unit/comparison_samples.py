@@ -692,7 +692,7 @@ def hostile() -> Situation:
     run_report.notices = [EVIL]
     run_report.origin = Origin(repository=EVIL, commit=EVIL, head_commit=EVIL, run_url="https://evil.example/")
     assert run_report.comparison is not None
-    run_report.comparison.notes.append(EVIL)
+    run_report.comparison.notes.append(Reason(code="note", message=EVIL))
     return Situation(
         report=run_report,
         links=Links(server_url=SERVER, repository="example/repo", run_url="https://evil.example/x", artifacts=(EVIL,)),

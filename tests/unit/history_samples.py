@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from agent_eval.gate import diff
 from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.regression import Comparable, comparable_cases
+from agent_eval.report.phrases import notes_of, text
 from agent_eval.results._merge import merge
 from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.history import HistoryReport
@@ -41,9 +42,17 @@ STATUS: dict[str, CaseStatus] = {"1": "passed", "p": "errored", "?": "errored", 
 
 
 def compare(head: RunReport, base: RunReport, history: HistoryReport | None = None) -> ComparisonReport:
-    """The comparison of two runs, paired as a run of the gate pairs them."""
+    """The comparison of two runs, paired as a run of the gate pairs them, with its remarks in words."""
     pairing = pair_up(head.cases, base.cases, head.selection, base.selection, history.cases if history else ())
-    return diff.compare(head, base, pairing, history)
+    comparison = diff.compare(head, base, pairing, history)
+    for note in notes_of(comparison):
+        note.message = text(note)
+    return comparison
+
+
+def said(note: Reason | None) -> str | None:
+    """The words of a remark."""
+    return note.message if note is not None else None
 
 
 def comparable(cases: Sequence[CaseReport], base: HistoryReport) -> dict[str, Comparable]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from baseline_samples import case, measured, results
-from history_samples import compare
+from history_samples import compare, said
 
 from agent_eval.baseline.compatibility import checked, incomparable
 from agent_eval.baseline.lookup import BaselineOutcome, Found, Incompatible, NoneYet, Provenance, Step, outcome_of
@@ -159,6 +159,6 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
         "shop2": "failed",
     }
     assert base.cases[0].status == "failed"
-    by_id = {item.eval_id: (item.change, item.note) for item in compare(two(*base.cases), paired.report).cases}
+    by_id = {item.eval_id: (item.change, said(item.note)) for item in compare(two(*base.cases), paired.report).cases}
     assert by_id["bot1"] == ("unjudged", "could not be evaluated on the base")
     assert by_id["shop2"][0] == "still_failing"

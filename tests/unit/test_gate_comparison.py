@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 import pytest
-from history_samples import compare
+from history_samples import compare, said
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report
@@ -104,7 +104,7 @@ def test_compare__a_side_without_a_result_gives_no_delta(other: CaseStatus) -> N
         if other != "quarantined":
             assert comparison.metrics[0].cases == 0
             assert comparison.metrics[0].score.delta is None
-            assert comparison.metrics[0].note == "the case could not be evaluated on one of the sides"
+            assert said(comparison.metrics[0].note) == "the case could not be evaluated on one of the sides"
 
 
 def test_compare__an_outage_is_not_a_failure_and_a_crash_is() -> None:
@@ -135,11 +135,11 @@ def test_compare__another_judge_makes_its_criterion_incomparable() -> None:
     comparison = compare(run_of(with_judge(0.2, "gemini-3")), run_of(with_judge(0.9, "gemini-2")))
     change = only(comparison)
     assert change.change == "unjudged"
-    assert change.note == f"{RESPONSE} fails, and its judge is another one than on the base"
+    assert said(change.note) == f"{RESPONSE} fails, and its judge is another one than on the base"
     (row,) = change.metrics
     assert (row.score.head, row.score.base) == (0.2, None)
-    assert row.note == "its judge is gemini-3, on the base gemini-2"
-    assert comparison.metrics[0].note == "its judge is gemini-3, on the base gemini-2"
+    assert said(row.note) == "its judge is gemini-3, on the base gemini-2"
+    assert said(comparison.metrics[0].note) == "its judge is gemini-3, on the base gemini-2"
     assert comparison.metrics[0].score.delta is None
     assert comparison.pass_rate.delta is None
 
@@ -148,11 +148,14 @@ def test_compare__other_options_or_rules_make_scores_incomparable() -> None:
     options = compare(run_of(with_judge(0.9, "g", "one")), run_of(with_judge(0.8, "g", "two")))
     assert options.cases == []
     assert options.metrics[0].cases == 0
-    assert options.metrics[0].note == "its options, or what its judge is asked, have changed since the base"
+    assert said(options.metrics[0].note) == "its options, or what its judge is asked, have changed since the base"
     rules = compare(run_of(scored("a", 0.2)), run_of(scored("a", 0.9), scoring_version=0))
     assert only(rules).change == "unjudged"
     assert rules.metrics[0].score.delta is None
-    assert rules.notes[0] == "The base was scored by other rules (scoring version 0, now 1): no scores are compared."
+    assert (
+        rules.notes[0].message
+        == "The base was scored by other rules (scoring version 0, now 1): no scores are compared."
+    )
 
 
 def test_compare__a_new_criterion_makes_nothing_newly_failing_and_a_removed_one_fixes_nothing() -> None:
@@ -160,8 +163,8 @@ def test_compare__a_new_criterion_makes_nothing_newly_failing_and_a_removed_one_
     lax = known("a", "passed", metric(RESPONSE, 0.9, threshold=0.8))
     added, removed = compare(run_of(strict), run_of(lax)), compare(run_of(lax), run_of(strict))
     assert only(added).change == only(removed).change == "unjudged"
-    assert only(added).note == f"{TRAJECTORY} fails, and it is no criterion on the base"
-    assert only(removed).note == f"{TRAJECTORY} failed on the base, and it is no criterion any more"
+    assert said(only(added).note) == f"{TRAJECTORY} fails, and it is no criterion on the base"
+    assert said(only(removed).note) == f"{TRAJECTORY} failed on the base, and it is no criterion any more"
 
 
 def test_compare__what_a_missing_key_left_out_is_not_fixed() -> None:
@@ -169,7 +172,7 @@ def test_compare__what_a_missing_key_left_out_is_not_fixed() -> None:
     head = known("a", "passed", metric(TRAJECTORY, 1.0, threshold=1.0), without)
     base = known("a", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), metric(RESPONSE, 0.2, threshold=0.8))
     change = only(compare(run_of(head), run_of(base)))
-    assert (change.change, change.metrics[0].note) == ("unjudged", "it was not evaluated")
+    assert (change.change, said(change.metrics[0].note)) == ("unjudged", "it was not evaluated")
 
 
 def test_compare__another_threshold_is_reported() -> None:
@@ -177,8 +180,8 @@ def test_compare__another_threshold_is_reported() -> None:
     comparison = compare(run_of(head), run_of(base))
     change = only(comparison)
     assert change.change == "newly_failing"
-    assert change.metrics[0].note == "needs 0.9, on the base 0.8"
-    assert comparison.notes == [f"The threshold of {RESPONSE} was raised from 0.8 to 0.9 (1 case)."]
+    assert said(change.metrics[0].note) == "needs 0.9, on the base 0.8"
+    assert [*map(said, comparison.notes)] == [f"The threshold of {RESPONSE} was raised from 0.8 to 0.9 (1 case)."]
     assert (comparison.metrics[0].threshold, comparison.metrics[0].base_threshold) == (0.9, 0.8)
 
 
@@ -186,7 +189,9 @@ def test_compare__files_without_fingerprints_are_compared_by_name_with_a_note() 
     old = run_of(good("a"), good("b"))
     comparison = compare(run_of(scored("a", 0.1), good("b")), old)
     assert [change.change for change in comparison.cases] == ["newly_failing"]
-    assert comparison.notes == ["2 cases were compared by name alone: one of the results does not say what was asked."]
+    assert [*map(said, comparison.notes)] == [
+        "2 cases were compared by name alone: one of the results does not say what was asked."
+    ]
 
 
 def test_compare__costs_tokens_and_seconds() -> None:
@@ -215,7 +220,7 @@ def test_compare__largest_drops_of_what_still_passes() -> None:
 
 def test_compare__how_often_cases_ran_is_reported() -> None:
     comparison = compare(run_of(scored("a", 0.9), num_runs=3, min_pass_rate=0.5), run_of(scored("a", 0.9), num_runs=1))
-    assert comparison.notes == [
+    assert [*map(said, comparison.notes)] == [
         "Each case ran 3 times now and once on the base.",
         "min-pass-rate is 0.5 now and was 1 on the base.",
     ]
@@ -313,4 +318,21 @@ def test_compare__every_case_is_in_one_place(left: RunReport, right: RunReport) 
     for change in comparison.cases:
         if change.change in {"added", "removed", "changed"} or {change.head, change.base} & {"errored", "not_run"}:
             assert all(row.score.delta is None for row in change.metrics)
-    assert ComparisonReport.model_validate_json(comparison.model_dump_json()) == comparison
+    stored = comparison.model_dump_json()
+    assert ComparisonReport.model_validate_json(stored).model_dump_json() == stored
+
+
+def test_comparison__remarks_of_older_files_have_only_their_text() -> None:
+    stored = compare(run_of(scored("a", 0.9), num_runs=3), run_of(scored("a", 0.9))).model_dump(mode="json")
+    assert stored["notes"] == [
+        {
+            "code": "num-runs-differ",
+            "message": "Each case ran 3 times now and once on the base.",
+            "data": {"here": 3.0, "there": 1.0},
+        }
+    ]
+    stored["notes"] = ["Each case ran twice."]
+    stored["metrics"][0]["note"] = "its judge is another one"
+    older = ComparisonReport.model_validate(stored)
+    assert said(older.notes[0]) == "Each case ran twice."
+    assert said(older.metrics[0].note) == "its judge is another one"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from history_samples import compare
+from history_samples import compare, said
 from report_samples import case, metric, report
 
 from agent_eval.gate import diff
@@ -95,7 +95,9 @@ def test_compare__selection_leaves_the_rest_alone(selection: SelectionReport, he
     left = len(SUITE) - len(here)
     what = "1 case" if left == 1 else f"{left} cases"
     assert (comparison.cases, comparison.compared) == ([], len(here))
-    assert comparison.notes == [f"{what} of the base branch not compared: this run is limited by paths or patterns."]
+    assert [*map(said, comparison.notes)] == [
+        f"{what} of the base branch not compared: this run is limited by paths or patterns."
+    ]
     # What is missing inside of the selection is still reported.
     missing = sorted(here)[0]
     fewer = run([entry for entry in head.cases if entry.case_id != missing], selection)
@@ -119,7 +121,7 @@ def test_match__comparison_and_statistics_agree_where_the_last_run_was_limited()
 
 def test_compare__case_that_the_base_did_not_select_is_not_new() -> None:
     comparison = compare(run(SUITE), run(SUITE[:2], selected("evals/a.test.json")))
-    assert {(change.change, change.note) for change in comparison.cases} == {
+    assert {(change.change, said(change.note)) for change in comparison.cases} == {
         ("unjudged", "was not part of the base branch's run")
     }
     assert len(comparison.cases) == 4

@@ -7,12 +7,13 @@ import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from agent_eval.report.phrases import PHRASES, text
 from agent_eval.results import Facts, Numbers, Reason
+from agent_eval.results.origin import CaseWord
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_eval"
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_phrases.txt"
@@ -68,6 +69,9 @@ ONE: Facts = {
     "is_fork": True,
     "quarantined": 1,
     "informing": 0,
+    "here": 3.0,
+    "there": 1.0,
+    "side": "base",
     "conclusion": "cancelled",
 }
 MANY: Facts = {
@@ -88,6 +92,10 @@ MANY: Facts = {
     "records": True,
     "is_fork": False,
     "informing": 2,
+    "models": ["gemini-x", "none"],
+    "here": 0.5,
+    "there": 2.0,
+    "side": "here",
 }
 
 
@@ -159,6 +167,33 @@ def test_reasons__have_no_sentence_below_phrases() -> None:
 
     assert len(places) > 3
     assert sentences == []
+
+
+SAYS_ITSELF = {"policy_checks.py"}
+"""Modules of `gate/` with texts that are none about a run: problems of settings."""
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """Texts of a module with three words of prose, apart from docstrings and errors."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_log = isinstance(node, ast.Call) and ast.unparse(node.func) == "_LOG.debug"
+        if is_docstring or is_log or isinstance(node, ast.Raise | ast.Assert):
+            skipped.update(map(id, ast.walk(node)))
+    for node in ast.walk(tree):
+        if id(node) not in skipped and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words = [word for word in node.value.split() if word.isalpha() and word.islower()]
+            if len(words) >= 3 and node.value not in get_args(CaseWord):
+                yield f"{path.relative_to(SOURCE)}:{node.lineno}: {node.value}"
+
+
+def test_gate__has_no_prose() -> None:
+    modules = [path for path in sorted((SOURCE / "gate").rglob("*.py")) if path.name not in SAYS_ITSELF]
+
+    assert len(modules) > 30
+    assert [sentence for path in modules for sentence in sentences(path)] == []
 
 
 def test_phrases__every_code_that_is_emitted_has_one() -> None:

@@ -11,6 +11,7 @@ from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
 from agent_eval.gate.pairing import pair_up
+from agent_eval.report.phrases import notes_of, text
 from agent_eval.report.views import Links
 from agent_eval.report.views.diff import comparison_summary
 from agent_eval.results import DEFAULT, BaselineReport, RunReport
@@ -73,6 +74,8 @@ def with_base(head: RunReport, base: RunReport, path: Path) -> RunReport:
         message=f"The base is {harmless(str(path))}.{part}",
     )
     comparison = compare(head, base, pair_up(head.cases, base.cases, head.selection, base.selection))
+    for remark in notes_of(comparison):
+        remark.message = text(remark)
     return head.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
 
 

@@ -27,13 +27,13 @@ from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalCo
 from agent_eval.gate.pairing import Pairing, pair_up
 from agent_eval.gate.policy import AS_HERE
 from agent_eval.results import (
+    ABSENT,
     CaseReport,
     RemovedCases,
     RuleChangeKind,
 )
 from agent_eval.runner import case_fingerprint, metric_identity
 
-ABSENT = "not a criterion"
 MIN_REPLACED = 3
 """Replaced and removed cases from which on their share counts: a small suite may be edited as a whole."""
 _MOST_NAMES = 3

@@ -8,6 +8,7 @@ from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
 from agent_eval.results.origin import CaseStatus
+from agent_eval.results.reason import Note
 
 RuleChangeKind = Literal["threshold", "removed", "options", "code"]
 """`threshold`: lowered, or changed for a custom metric. `removed`: the criterion was removed. `options`: options, judge
@@ -15,6 +16,10 @@ or rubrics changed. `code`: the code of a custom metric changed."""
 
 Removal = Literal["reported", "blocked", "accepted"]
 """Effect of removed cases: they are only reported, they fail the run, or they would but were accepted."""
+
+
+ABSENT = "absent"
+"""Stands for the rule where there is no such criterion."""
 
 
 class RuleChange(WireModel):
@@ -151,7 +156,7 @@ class MetricComparison(WireModel):
     """The base branch's threshold; None under the same conditions."""
     not_compared: int = 0
     """Cases with the same content whose scores of this metric can't be compared."""
-    note: str | None = None
+    note: Note | None = None
     """Why some or all cases can't be compared, e.g. because the judge changed."""
 
 
@@ -160,7 +165,7 @@ class CaseMetricComparison(WireModel):
 
     name: str
     score: Delta
-    note: str | None = None
+    note: Note | None = None
     """Why the scores can't be compared (then there is no base score), or that the threshold changed."""
 
 
@@ -179,8 +184,8 @@ class CaseComparison(WireModel):
     """The case's id on the base branch, if it was renamed."""
     metrics: list[CaseMetricComparison] = Field(default_factory=list)
     """Gating metrics whose score or status changed."""
-    note: str | None = None
-    """Why the case is unjudged, in one sentence."""
+    note: Note | None = None
+    """Why the case is unjudged."""
 
 
 class Move(WireModel):
@@ -216,5 +221,5 @@ class ComparisonReport(WireModel):
     """Number of gate runs on the base branch over which its scores and pass rate are averaged."""
     drops: list[Move] = Field(default_factory=list)
     """The largest drops of scores that still pass; at most ten."""
-    notes: list[str] = Field(default_factory=list)
+    notes: list[Note] = Field(default_factory=list)
     """Remarks on the numbers, e.g. that the criteria of a file changed."""

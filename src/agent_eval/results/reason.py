@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Self, TypedDict, Unpack
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from agent_eval.results.origin import NoMoreRuns, ReportModel
 
@@ -100,6 +100,11 @@ class Facts(TypedDict, total=False):
     quarantined: int
     informing: int
     """Cases that never fail the gate."""
+    here: float
+    """A number of this run, and the same one of the base branch."""
+    there: float
+    side: Literal["here", "base", "both"]
+    """Which side has no result."""
     conclusion: str
     """GitHub's, of a workflow run."""
 
@@ -118,3 +123,9 @@ class Reason(ReportModel):
     def of(cls, code: str, **data: Unpack[Facts]) -> Self:
         """A reason that is not in words yet. Facts that are None or empty are left out."""
         return cls(code=code, data={name: value for name, value in data.items() if value not in _EMPTY})
+
+
+Note = Annotated[
+    Reason, BeforeValidator(lambda value: {"code": "note", "message": value} if isinstance(value, str) else value)
+]
+"""A remark. Older files have only its text."""

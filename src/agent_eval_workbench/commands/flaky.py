@@ -15,6 +15,7 @@ from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
 from agent_eval.gate.history import Flakiness, extend, flakiness, join, stored_rules, stored_runs, unfit
 from agent_eval.gate.policy import DEFAULT_MAX_QUARANTINED
+from agent_eval.report.phrases import text
 from agent_eval.results import BROKE, DEFAULT, PASSED, CaseHistory, HistoryReport, RunReport
 
 MIN_RATE = 0.05
@@ -102,7 +103,7 @@ def find_flaky(results: Sequence[tuple[Path, RunReport]], *, min_rate: float = M
     skipped = []
     for path, result in sorted(results, key=lambda item: item[1].started_at):
         if (reason := unfit(result)) is not None:
-            skipped.append(f"{path}: {reason}")
+            skipped.append(f"{path}: {text(reason)}")
             continue
         # A result contains the history of earlier runs.
         extended = extend(result.history, result, _UNLIMITED)

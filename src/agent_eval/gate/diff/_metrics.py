@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_eval.core.text import plural
 from agent_eval.gate.pairing import Pair
-from agent_eval.results import CaseReport, Delta, MetricComparison, MetricReport, Move
+from agent_eval.results import CaseReport, Delta, MetricComparison, MetricReport, Move, Reason
 
 _MOST_DROPS = 10
 _SAME = 1e-9
@@ -20,27 +19,26 @@ Fate = Literal["comparable", "options", "judge", "scoring", "unmeasured", "unjud
 """Whether a metric's two scores may be compared, or why not."""
 
 
-def fate_words(fate: Fate, head: MetricReport | None = None, base: MetricReport | None = None) -> str:
-    """Why two scores can't be compared, as a clause; "" for comparable ones."""
-    match fate:
-        case "judge" if head is not None and base is not None:
-            return f"its judge is {head.judge or 'none'}, on the base {base.judge or 'none'}"
-        case "judge":
-            return "its judge is another one than on the base"
-        case "options":
-            return "its options, or what its judge is asked, have changed since the base"
-        case "scoring":
-            return "the base was scored by other rules"
-        case "unmeasured":
-            side = "" if head is not None and head.score is None else " on the base" if head else " on one of the sides"
-            return f"it was not evaluated{side}"
-        case "unjudged":
-            return "the case could not be evaluated on one of the sides"
-        case "new":
-            return "it is no criterion on the base"
-        case "gone":
-            return "it is no criterion any more"
-    return ""
+def fate_note(fate: Fate, head: MetricReport | None = None, base: MetricReport | None = None) -> Reason | None:
+    """Why two scores can't be compared; None for comparable ones."""
+    if fate == "comparable":
+        return None
+    if fate == "judge" and head is not None and base is not None:
+        return Reason.of("judge-differs", models=[head.judge or "none", base.judge or "none"])
+    if fate == "unmeasured" and head is not None:
+        return Reason.of("unmeasured", side="here" if head.score is None else "base")
+    return Reason.of(_NOTES[fate])
+
+
+_NOTES: Mapping[Fate, str] = {
+    "judge": "judge-differs",
+    "options": "options-differ",
+    "scoring": "scoring-differs",
+    "unmeasured": "unmeasured",
+    "unjudged": "side-unjudged",
+    "new": "new-criterion",
+    "gone": "criterion-gone",
+}
 
 
 def alike(score: float | None, other: float | None) -> bool:
@@ -59,8 +57,8 @@ class _Row:
     base_thresholds: set[float | None] = field(default_factory=set)
     moved: Counter[tuple[float, float]] = field(default_factory=Counter)
     """Number of cases with another threshold than on the base branch, by (base, head)."""
-    left_out: Counter[str] = field(default_factory=Counter)
-    """Number of cases that can't be compared, by reason."""
+    left_out: dict[str, list[Reason]] = field(default_factory=dict)
+    """Why cases can't be compared: equal reasons, one for each case."""
 
 
 @dataclass(kw_only=True)
@@ -93,8 +91,8 @@ class MetricTable:
         fate = self._fate(head, base) if judged else "unjudged"
         if fate == "new" and base is None and any(run.error is not None for run in pair.base.runs):
             fate = "unmeasured"  # A run that broke off has no scores.
-        if fate != "comparable":
-            row.left_out[fate_words(fate, head, base)] += 1
+        if (note := fate_note(fate, head, base)) is not None:
+            row.left_out.setdefault(str(note), []).append(note)
             return fate
         assert base is not None
         assert head.score is not None
@@ -130,7 +128,7 @@ class MetricTable:
                 score=Delta(head=row.head / row.cases, base=row.base / row.cases) if row.cases else Delta(),
                 threshold=_only(row.thresholds),
                 base_threshold=_only(row.base_thresholds),
-                not_compared=row.left_out.total(),
+                not_compared=sum(map(len, row.left_out.values())),
                 note=_left_out(row),
             )
             for name, row in self._rows.items()
@@ -149,22 +147,21 @@ class MetricTable:
             for _, case, metric, base in heapq.nlargest(_MOST_DROPS, self._dropped, key=lambda entry: entry[0])
         ]
 
-    def notes(self) -> Iterator[str]:
-        """One sentence per changed threshold."""
+    def notes(self) -> Iterator[Reason]:
+        """The changed thresholds."""
         for name, row in self._rows.items():
             for (base, head), count in row.moved.most_common(3):
-                verb = "raised" if head > base else "lowered"
-                yield f"The threshold of {name} was {verb} from {base:g} to {head:g} ({plural(count, 'case')})."
+                yield Reason.of("threshold-moved", metric=name, here=head, there=base, count=count)
 
 
 def _only(thresholds: set[float | None]) -> float | None:
     return next(iter(thresholds)) if len(thresholds) == 1 else None
 
 
-def _left_out(row: _Row) -> str | None:
-    if not row.left_out:
+def _left_out(row: _Row) -> Reason | None:
+    """The most frequent reason, and how many cases have others."""
+    ordered = sorted(row.left_out.values(), key=len, reverse=True)
+    if not ordered:
         return None
-    (why, count), *others = row.left_out.most_common()
-    more = sum(number for _, number in others)
-    prefix = "" if not row.cases and not more else f"{plural(count, 'case')}: "
-    return f"{prefix}{why}" + (f"; and {plural(more, 'more case')}" if more else "")
+    first, *others = ordered
+    return Reason.of("left-out", because=first[0], count=len(first), more=sum(map(len, others)), total=row.cases)

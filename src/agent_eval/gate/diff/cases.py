@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_eval.core.text import plural
-from agent_eval.gate.diff._metrics import Fate, MetricTable, alike, fate_words
+from agent_eval.gate.diff._metrics import Fate, MetricTable, alike, fate_note
 from agent_eval.gate.history import StoredMeans, stored_means
 from agent_eval.gate.pairing import Pair, Pairing
 from agent_eval.results import (
@@ -23,6 +22,7 @@ from agent_eval.results import (
     Delta,
     HistoryReport,
     MetricReport,
+    Reason,
     RunReport,
     RunResult,
 )
@@ -54,7 +54,7 @@ def compare(
     }
     listed |= {id(case): _alone(case, "changed", head=case, base=old) for case, old in pairing.changed}
     listed |= {id(case): _alone(case, "added", head=case) for case in pairing.added}
-    not_run = "was not part of the base branch's run"
+    not_run = Reason.of("not-in-base-run")
     listed |= {id(case): _alone(case, "unjudged", head=case, note=not_run) for case in pairing.not_on_base}
     counted = [compared_case.pair for compared_case in compared if compared_case.counts]
     return ComparisonReport(
@@ -115,7 +115,7 @@ def _alone(
     *,
     head: CaseReport | None = None,
     base: CaseReport | None = None,
-    note: str | None = None,
+    note: Reason | None = None,
 ) -> CaseComparison:
     return CaseComparison(
         case_id=case.case_id,
@@ -128,35 +128,32 @@ def _alone(
     )
 
 
-_NO_RESULT: Mapping[str, str] = {
-    "errored": "could not be evaluated",
-    "not_run": "was not run",
-    "quarantined": "is quarantined",
-}
+_NO_RESULT = frozenset({"errored", "not_run", "quarantined"})
 
 
-def _change(head: CaseReport, base: CaseReport, fates: Mapping[str, Fate]) -> tuple[Change | None, str | None]:
+def _change(head: CaseReport, base: CaseReport, fates: Mapping[str, Fate]) -> tuple[Change | None, Reason | None]:
     """How a case with the same content changed, or why that is unknown.
 
     A change between failed and passed only counts if the failing metric is comparable: a new criterion does not make a
     case newly failing, and removing one does not fix a case.
     """
     if head.status in _NO_RESULT:
-        return "unjudged", _NO_RESULT[head.status] + (" on both sides" if head.status == base.status else "")
+        both = head.status == base.status
+        return "unjudged", Reason.of("no-result", result=head.status, side="both" if both else "here")
     if base.status in _NO_RESULT:
-        return "unjudged", _NO_RESULT[base.status].replace("is ", "was ", 1) + " on the base"
+        return "unjudged", Reason.of("no-result", result=base.status, side="base")
     if head.status == base.status:
         return (None if head.status == "passed" else "still_failing"), None
     failing = head if head.status == "failed" else base
     culprits = _culprits(failing)
     foreign = [name for name in culprits if fates.get(name, "gone") != "comparable"]
-    if failing is head:
-        if _crashed(head) or not culprits or len(foreign) < len(culprits):
-            return "newly_failing", None
-        return "unjudged", f"{foreign[0]} fails, and {fate_words(fates.get(foreign[0], 'gone'))}"
+    if failing is head and (_crashed(head) or not culprits or len(foreign) < len(culprits)):
+        return "newly_failing", None
     if not foreign:
         return "fixed", None
-    return "unjudged", f"{foreign[0]} failed on the base, and {fate_words(fates.get(foreign[0], 'gone'))}"
+    because = fate_note(fates.get(foreign[0], "gone"))
+    side: Literal["here", "base"] = "here" if failing is head else "base"
+    return "unjudged", Reason.of("metric-not-compared", metric=foreign[0], because=because, side=side)
 
 
 def _culprits(case: CaseReport) -> list[str]:
@@ -178,14 +175,16 @@ def _metrics(
         if metric.threshold is None:
             continue
         if fate != "comparable" or old is None:
-            note = fate_words(fate, metric, old)
+            note = fate_note(fate, metric, old)
             yield CaseMetricComparison(name=metric.name, score=Delta(head=metric.score), note=note)
         elif metric.status != old.status or not alike(metric.score, old.score):
-            moved = old.threshold is not None and metric.threshold != old.threshold
+            there = old.threshold
             yield CaseMetricComparison(
                 name=metric.name,
                 score=Delta(head=metric.score, base=old.score),
-                note=f"needs {metric.threshold:g}, on the base {old.threshold:g}" if moved else None,
+                note=Reason.of("needs", here=metric.threshold, there=there)
+                if there is not None and metric.threshold != there
+                else None,
             )
 
 
@@ -233,28 +232,14 @@ def _cost(report: RunReport) -> float | None:
     return sum(prices) if costs and len(prices) == len(costs) else None
 
 
-def _notes(head: RunReport, base: RunReport, pairing: Pairing) -> Iterator[str]:
+def _notes(head: RunReport, base: RunReport, pairing: Pairing) -> Iterator[Reason]:
     if head.scoring_version != base.scoring_version:
-        yield (
-            f"The base was scored by other rules (scoring version {base.scoring_version}, now {head.scoring_version}): "
-            "no scores are compared."
-        )
+        yield Reason.of("scores-not-compared", here=head.scoring_version, there=base.scoring_version)
     if pairing.left_out:
-        yield (
-            f"{plural(pairing.left_out, 'case')} of the base branch not compared: this run is limited by paths or "
-            "patterns."
-        )
+        yield Reason.of("outside-selection", count=pairing.left_out)
     if pairing.without_fingerprints:
-        yield (
-            f"{plural(pairing.without_fingerprints, 'case was', 'cases were')} compared by name alone: one of the "
-            "results does not say what was asked."
-        )
+        yield Reason.of("compared-by-name", count=pairing.without_fingerprints)
     if head.num_runs != base.num_runs:
-        yield f"Each case ran {_times(head.num_runs)} now and {_times(base.num_runs)} on the base."
+        yield Reason.of("num-runs-differ", here=head.num_runs, there=base.num_runs)
     if head.min_pass_rate != base.min_pass_rate:
-        yield f"min-pass-rate is {head.min_pass_rate:g} now and was {base.min_pass_rate:g} on the base."
-
-
-def _times(count: int) -> str:
-    words: Mapping[int, Literal["once", "twice"]] = {1: "once", 2: "twice"}
-    return words.get(count) or f"{count} times"
+        yield Reason.of("min-pass-rate-differs", here=head.min_pass_rate, there=base.min_pass_rate)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from agent_eval.core.text import plural
 from agent_eval.gate.history._stored_runs import (
     HistoryWriter,
     StoredRun,
@@ -31,6 +30,7 @@ from agent_eval.results import (
     CaseReport,
     HistoryRecord,
     HistoryReport,
+    Reason,
     RunReport,
     SelectionReport,
 )
@@ -127,17 +127,17 @@ def _moved(
     return [replace(run, record=number[key_of(history.records[run.record])]) for run in runs]
 
 
-def unfit(report: RunReport) -> str | None:
-    """Why a run must not become history, as a clause; None if it may."""
+def unfit(report: RunReport) -> Reason | None:
+    """Why a run must not become history; None if it may."""
     if report.verdict == "invalid" or not report.cases:
-        return "nothing was run"
+        return Reason.of("nothing-was-run")
     if report.shard is not None:
-        return f"it is {report.shard.note}"
+        return Reason.of("is-a-part", part=report.shard.index, total=report.shard.total)
     if report.origin is not None and report.origin.pull_request is not None:
-        return "it is a pull request's"
+        return Reason.of("is-of-a-pull-request")
     left = sum(broken_off(case) for case in report.cases)
     # The runs that ended before the interruption are the fastest ones, not a random sample.
-    return f"{plural(left, 'case')} did not run to the end" if left else None
+    return Reason.of("broken-off", count=left) if left else None
 
 
 def broken_off(case: CaseReport) -> bool:

@@ -100,7 +100,7 @@ class PageCase:
         if change is not None and change.change == "added":
             notes.append(f"The case does not exist on {branch}.")
         if change is not None and change.note:
-            notes.append(change.note)
+            notes.append(change.note.message)
         if case.status == "passed":
             notes += [f"{line[0].upper()}{line[1:]}. The mean over the turns decides." for line in low_turns(case)]
         if self.eval_case is not None and self.expected is None:

@@ -249,7 +249,7 @@ def metric_table(facts: Facts) -> list[dict[str, Any]]:
 
 def _metric_row(facts: Facts, row: MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:
     score = compared.score if compared is not None and compared.cases else None
-    note = compared.note if compared is not None else ""
+    note = compared.note.message if compared is not None and compared.note is not None else ""
     return {
         "name": shown(row.name, _NAME),
         "now": number(row.mean if score is None else score.head),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Unpack
 
-from agent_eval.report.phrases import _cases, _comparison, _criteria, _run, _verdict
+from agent_eval.report.phrases import _cases, _comparison, _criteria, _notes, _run, _verdict
 from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged
 from agent_eval.report.phrases._causes import (
     cause_evidence,
@@ -35,7 +35,7 @@ from agent_eval.report.phrases._significance import (
 from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
 from agent_eval.report.phrases._words import evidence, lacking, parts
 from agent_eval.report.views.grouping import NO_NAME, branch_name
-from agent_eval.results import CaseDecisionReport, CaseReport, Facts, Reason, RunReport
+from agent_eval.results import CaseDecisionReport, CaseReport, ComparisonReport, Facts, Reason, RunReport
 
 
 def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
@@ -45,7 +45,9 @@ def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
 
 
 PHRASES: Mapping[str, Callable[..., str]] = {
-    name: function for module in (_verdict, _comparison, _cases, _criteria, _run) for name, function in _phrases(module)
+    name: function
+    for module in (_verdict, _comparison, _cases, _criteria, _notes, _run)
+    for name, function in _phrases(module)
 }
 """By code, or by the `phrase` of a reason's data."""
 _TAKES = {name: inspect.signature(function).parameters for name, function in PHRASES.items()}
@@ -96,9 +98,18 @@ def numbers_in_words(case: CaseDecisionReport, base: str = NO_NAME) -> None:
 
 def _reasons(report: RunReport) -> Iterator[Reason]:
     yield from report.reasons
+    yield from notes_of(report.comparison) if report.comparison is not None else ()
     yield from report.decision.reasons if report.decision is not None else ()
     for case in (*report.cases, *report.confirmations, *report.base_runs):
         yield from (reason for reason in _reasons_of(case) if reason is not None)
+
+
+def notes_of(comparison: ComparisonReport) -> Iterator[Reason]:
+    """All remarks of a comparison."""
+    yield from comparison.notes
+    yield from (metric.note for metric in comparison.metrics if metric.note is not None)
+    for case in comparison.cases:
+        yield from (note for note in (case.note, *(metric.note for metric in case.metrics)) if note is not None)
 
 
 def _reasons_of(case: CaseReport) -> Iterator[Reason | None]:

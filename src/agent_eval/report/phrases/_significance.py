@@ -27,7 +27,7 @@ def change_label(case: CaseReport, view: View) -> tuple[str, str]:
     if comparison is None:
         return "", ""
     if comparison.change == "unjudged" and comparison.note:
-        return "not compared", comparison.note
+        return "not compared", comparison.note.message
     labels: Mapping[Change, str] = {
         "newly_failing": f"passed on {view.branch}",
         "fixed": "fixed" if not view.decided else "",
@@ -53,7 +53,7 @@ def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str
         if metric.score.base is not None:
             parts.append(f"on {branch} {score_text(metric.score.base)}")
         if metric.note:
-            parts.append(metric.note)
+            parts.append(metric.note.message)
         if parts:
             notes[metric.name] = ", ".join(parts)
     return notes

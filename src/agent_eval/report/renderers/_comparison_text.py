@@ -85,7 +85,7 @@ def base_comparison_lines(view: View) -> Iterator[RenderableType]:
         names = ", ".join(short_name(case_name(case)) for case in better[:10]) + (" …" if len(better) > 10 else "")
         yield styled(" ", ("✓ ", "green"), (f"{'better' if view.decided else 'fixed'}: {names}", ""))
     for note in report.comparison.notes[:10]:
-        yield styled(" ", (note, "yellow"))
+        yield styled(" ", (note.message, "yellow"))
 
 
 def delta_table(rows: Sequence[diff.DeltaRow], branch: str) -> Table:

@@ -383,7 +383,7 @@ def _remarks(view: View) -> Iterator[RenderableType]:
         yield from _problems(severe)
     baseline = report.baseline
     missing = [diff.no_baseline_reason(baseline)] if baseline is not None and baseline.status != "found" else []
-    notes = report.comparison.notes[:_MOST_LISTED] if report.comparison is not None else []
+    notes = [note.message for note in report.comparison.notes[:_MOST_LISTED]] if report.comparison is not None else []
     for line in [*missing, *other_reasons(view), *notes]:
         yield _indented(styled((line, "")))
     for line in [*rule_sentences(report), *report.warnings]:

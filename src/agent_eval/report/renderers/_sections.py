@@ -53,7 +53,7 @@ def metrics_section(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail)
         "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
         "means": [row for row in means if row.gates and comparison is None][:most],
         "informational": [row for row in means if not row.gates and comparison is None][: min(detail.listed, 20)],
-        "notes": [detail.shorten_message(note) for note in notes],
+        "notes": [detail.shorten_message(note.message) for note in notes],
         "base_runs": comparison.base_records if comparison is not None else 1,
         "spending": spending(view),
     }

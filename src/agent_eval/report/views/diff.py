@@ -88,7 +88,7 @@ def _row(row: digest.MetricRow, compared: MetricComparison | None) -> DeltaRow:
         if compared is not None and comparable and compared.cases < scored
         else ""
     )
-    why = compared.note if compared is not None and compared.note and (left or not comparable) else ""
+    why = compared.note.message if compared is not None and compared.note and (left or not comparable) else ""
     if row.gates:
         change = delta_text(delta)
     elif now is None or base is None:
@@ -123,7 +123,7 @@ def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
             names.setdefault(case.change, []).append(digest.case_path(case))
         elif case.change == "unjudged" and case.head not in LISTED_APART:
             names.setdefault(case.change, []).append(
-                f"{digest.case_path(case)}: {case.note}" if case.note else digest.case_path(case)
+                f"{digest.case_path(case)}: {case.note.message}" if case.note else digest.case_path(case)
             )
     titles: Mapping[Change, str] = {
         "added": "New",

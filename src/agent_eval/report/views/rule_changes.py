@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.forge import ACCEPT_RULES
-from agent_eval.results import RuleChange, RuleChangesReport, RunReport
+from agent_eval.results import ABSENT, RuleChange, RuleChangesReport, RunReport
 
 _MOST_NAMES = 3
 
@@ -43,7 +43,7 @@ def _rows(rules: RuleChangesReport) -> Iterator[RuleRow]:
             what=f"{_WHAT[change.kind]} {change.metric} ({plural(change.cases, 'case')})",
             file=change.config,
             base=change.base,
-            head=change.head,
+            head="not a criterion" if change.head == ABSENT else change.head,
             effect=_effect(change, rules),
             fails=bool(change.fails),
         )
