@@ -46,7 +46,7 @@ SAMPLES = {
     "no remote": Sample(
         files={"home/agent.py": AGENT},
         changed=frozenset({CONFIG, IGNORE}),
-        out=("jobs for GitHub, GitLab and Jenkins: https://",),
+        out=(r"to do +CI +no CI system was recognised: name yours with --ci \(https://",),
     ),
     "src layout": Sample(
         files={"src/bot/__init__.py": "from . import agent", "src/bot/agent.py": AGENT, ".github/x": ""},
@@ -127,17 +127,17 @@ SAMPLES = {
     "GitLab": Sample(
         files={"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
         changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +\.gitlab-ci.yml +add the job of https://",),
+        out=(r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
     ),
     "GitLab's address": Sample(
         files={"home/agent.py": AGENT, ".git/config": GITHUB.replace("github", "gitlab")},
         changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +\.gitlab-ci.yml +add the job of https://.*; set GOOGLE_API_KEY in the CI system",),
+        out=(r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system", "    evals:\n"),
     ),
     "Jenkins": Sample(
         files={"home/agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
         changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +Jenkinsfile +add the job of https://",),
+        out=(r"to do +Jenkinsfile", "    pipeline {"),
     ),
 }
 
@@ -187,6 +187,23 @@ def test_init__writes_what_is_missing_once(name: str, tmp_path: Path) -> None:
         assert checked.code == 0, checked.out + checked.err
 
 
+@pytest.mark.parametrize(
+    ("ci", "out"),
+    [
+        ("gitlab", r"to do +\.gitlab-ci\.yml +add the job below;(?s:.*)    evals:\n      image:"),
+        ("jenkins", r"to do +Jenkinsfile +add the job below;(?s:.*)    pipeline {"),
+        ("github", r"create +\.github/workflows/evals\.yml"),
+        ("none", r"^(?!(?s:.*)(CI system|workflow|Jenkinsfile))"),
+    ],
+)
+def test_init__can_be_told_the_ci_system(ci: str, out: str, tmp_path: Path) -> None:
+    """In a repository that has signs of another one, or of none."""
+    for name, files in (("bare", {}), ("on-github", {".github/x": ""})):
+        repository = write(tmp_path / name, {"home/agent.py": AGENT, **files})
+        planned = repository.gate("init", "--dry-run", "--ci", ci)
+        assert planned.code == 0 and re.search(out, planned.out), planned.out + planned.err
+
+
 def lint(tool: str, *arguments: str | Path) -> None:
     command = [Path(sys.executable).with_name(tool), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -196,6 +213,10 @@ def lint(tool: str, *arguments: str | Path) -> None:
 def test_init__the_workflow_is_the_readmes_and_passes_linters(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"```yaml\n{_ci.WORKFLOW}```" in readme
+    recipes = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+    assert f"```yaml\n{_ci.GITLAB}```" in recipes
+    assert f"```groovy\n{_ci.JENKINS}```" in recipes
+    assert _ci.jenkins(["OPENAI_API_KEY"]).count("OPENAI_API_KEY = credentials('openai-api-key')") == 1
     (tmp_path / "zizmor.yml").write_text(ZIZMOR, "utf-8")
     for number, variables in enumerate((["GOOGLE_API_KEY"], ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])):
         path = tmp_path / ".github" / "workflows" / f"evals{number}.yml"

@@ -90,7 +90,11 @@ def _init(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="ask nothing")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, and write nothing")
-    parser.add_argument("--no-workflow", action="store_true", help="do not set up CI")
+    parser.add_argument(
+        "--ci",
+        choices=("github", "gitlab", "jenkins", "none"),
+        help="your CI system; default: the one that the repository uses",
+    )
 
 
 def _record(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ _DRY_WORDS = {"create": "create", "change": "change"}
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     root = Path.cwd() / arguments.directory
-    setup = plan_setup(root, with_workflow=not arguments.no_workflow)
+    setup = plan_setup(root, ci=arguments.ci)
     if setup.problems:
         print_problems(setup.problems)
         return 2
@@ -37,7 +37,10 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 def _table(setup: Setup, words: dict[str, str], width: int) -> list[str]:
     column = max((len(step.what) for step in setup.steps), default=0)
     column = min(column, max(width // 2, 20))
-    return [_line(step, words, column) for step in setup.steps]
+    lines = [_line(step, words, column) for step in setup.steps]
+    if setup.snippet:
+        lines += ["", *(f"    {line}" for line in setup.snippet.splitlines())]
+    return lines
 
 
 def _line(step: Step, words: dict[str, str], column: int) -> str:

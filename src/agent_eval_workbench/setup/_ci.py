@@ -1,4 +1,4 @@
-"""What runs the evals on GitHub: the README's workflow, with the keys that agents need."""
+"""What runs the evals in CI. The workflow is the README's, the other texts are those of docs/recipes.md."""
 
 from __future__ import annotations
 
@@ -41,6 +41,36 @@ jobs:
         env:
           GOOGLE_API_KEY: ${{ secrets.GOOGLE_API_KEY }}
 """
+GITLAB = """\
+evals:
+  image:
+    name: ghcr.io/org/agent-eval-action:1
+    entrypoint: [""]
+  script:
+    - agent-eval run
+  artifacts:
+    when: always
+    paths: [agent-eval-results/]
+    reports:
+      junit: agent-eval-results/junit.xml
+"""
+JENKINS = """\
+pipeline {
+  agent { docker { image 'ghcr.io/org/agent-eval-action:1'; args '--user root --entrypoint=' } }
+  environment { GOOGLE_API_KEY = credentials('google-api-key') }
+  stages {
+    stage('evals') {
+      steps { sh 'agent-eval run' }
+    }
+  }
+  post {
+    always {
+      junit 'agent-eval-results/junit.xml'
+      archiveArtifacts artifacts: 'agent-eval-results/**', allowEmptyArchive: true
+    }
+  }
+}
+"""
 
 
 def workflow(variables: Sequence[str], branch: str) -> str:
@@ -54,6 +84,17 @@ def workflow(variables: Sequence[str], branch: str) -> str:
     assert line in WORKFLOW
     lines = "".join(line.replace(DEFAULT_KEY, name) for name in variables)
     return WORKFLOW.replace(line, lines).replace("branches: [main]", f"branches: [{branch}]")
+
+
+def jenkins(variables: Sequence[str]) -> str:
+    """The pipeline for Jenkins."""
+    [line] = [text for text in JENKINS.splitlines() if DEFAULT_KEY in text]
+    lines = (line.replace(DEFAULT_KEY, name).replace("google-api-key", _credential(name)) for name in variables)
+    return JENKINS.replace(line, "\n".join(lines))
+
+
+def _credential(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 DEFAULT_KEY = "GOOGLE_API_KEY"

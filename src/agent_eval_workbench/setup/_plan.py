@@ -65,16 +65,18 @@ class Setup:
     steps: tuple[Step, ...] = ()
     records: tuple[tuple[str, str], ...] = ()
     """Eval files to record, each with its agent."""
+    snippet: str = ""
+    """What is to be added by hand, e.g. a job for another CI system."""
     problems: tuple[Problem, ...] = ()
     """Errors: nothing is written."""
 
 
-def plan_setup(root: Path, *, with_workflow: bool = True) -> Setup:
+def plan_setup(root: Path, *, ci: str | None = None) -> Setup:
     """Looks at a repository without changing it.
 
     Args:
         root: Its directory.
-        with_workflow: Whether CI is set up, too.
+        ci: `github`, `gitlab`, `jenkins` or `none`; None for the system that the repository uses.
     """
     from agent_eval.pipeline import find
     from agent_eval.settings import read_settings
@@ -99,15 +101,17 @@ def plan_setup(root: Path, *, with_workflow: bool = True) -> Setup:
         *_ignored(root),
         *_mapping(root, files, len(agents)),
     ]
+    snippet = ""
     variables = find_variables(root, [root / agent for agent in agents])
-    if with_workflow:
-        steps += _workflow(root, variables.keys)
+    if ci != "none":
+        jobs, snippet = _workflow(root, variables.keys, ci)
+        steps += jobs
     steps += _not_passed(root, variables)
     unwritable = next((step for step in steps if step.path is not None and not _can_write(step.path, root)), None)
     if unwritable is not None:
         hint = "It must be a regular file, or missing, in a writable directory of the repository."
         return _error("init-unwritable", f"{unwritable.what} can't be written.", hint)
-    return Setup(steps=tuple(steps), records=tuple((file, agent) for agent, file in files.items()))
+    return Setup(steps=tuple(steps), records=tuple((file, agent) for agent, file in files.items()), snippet=snippet)
 
 
 def apply(setup: Setup) -> None:
@@ -223,37 +227,36 @@ def _mapping(root: Path, files: dict[str, str], agents: int) -> Iterator[Step]:
     yield Step(status=status, what=_SETTINGS, note="[agents]: the agent of each eval file", path=path, text=after)
 
 
-def _workflow(root: Path, keys: Sequence[str]) -> Iterator[Step]:
-    """The steps for CI."""
+def _workflow(root: Path, keys: Sequence[str], ci: str | None) -> tuple[list[Step], str]:
+    """The steps for a CI system, or for the one that the repository uses, and a snippet to add by hand."""
     top = repository_of(root) or root
     if (path := _existing_workflow(top)) is not None:
-        yield Step(status="kept", what=name_of(path, top), note="runs the evals")
-        return
+        return [Step(status="kept", what=name_of(path, top), note="runs the evals")], ""
     remotes = _git(["config", "--get-regexp", r"^remote\..*\.url$"], top)
     secrets = " and ".join(keys)
-    for file, is_used in ((_GITLAB, "gitlab" in remotes), (_JENKINS, False)):
+    for system, file, snippet, is_used in (
+        ("gitlab", _GITLAB, _ci.GITLAB, "gitlab" in remotes),
+        ("jenkins", _JENKINS, _ci.jenkins(keys), False),
+    ):
         text = _read(top / file)
         if text is not None and _GATE in text:
-            yield Step(status="kept", what=file, note="runs the evals")
-            return
-        if text is not None or is_used:
-            yield Step(status="to do", what=file, note=f"add the job of {_RECIPES}; set {secrets} in the CI system")
-            return
-    if not (top / ".github").is_dir() and "github." not in remotes:
-        note = f"no CI system was recognised; jobs for GitHub, GitLab and Jenkins: {_RECIPES}"
-        yield Step(status="to do", what="CI", note=note)
-        return
+            return [Step(status="kept", what=file, note="runs the evals")], ""
+        if ci == system or (ci is None and (text is not None or is_used)):
+            return [Step(status="to do", what=file, note=f"add the job below; set {secrets} in the CI system")], snippet
+    if ci is None and not (top / ".github").is_dir() and "github." not in remotes:
+        note = f"no CI system was recognised: name yours with --ci ({_RECIPES})"
+        return [Step(status="to do", what="CI", note=note)], ""
     if top != root:
         note = f"start `agent-eval init` in {top}, where the workflow belongs"
-        yield Step(status="to do", what=".github/workflows/evals.yml", note=note)
-        return
+        return [Step(status="to do", what=".github/workflows/evals.yml", note=note)], ""
     path = root / ".github" / "workflows" / "evals.yml"
     if path.exists():
-        yield Step(status="kept", what=name_of(path, root), note="another workflow; add the gate to it")
-        return
+        return [Step(status="kept", what=name_of(path, root), note="another workflow; add the gate to it")], ""
     text = _ci.workflow(keys, _main_branch(root))
-    yield Step(status="create", what=name_of(path, root), note="runs the evals of pull requests", path=path, text=text)
-    yield Step(status="to do", what=f"secret {secrets}", note="Settings, Secrets and variables, Actions")
+    return [
+        Step(status="create", what=name_of(path, root), note="runs the evals of pull requests", path=path, text=text),
+        Step(status="to do", what=f"secret {secrets}", note="Settings, Secrets and variables, Actions"),
+    ], ""
 
 
 def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:
