@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -31,9 +32,9 @@ def value(file: Path) -> Any:
 
 def codes(repository: Repository, *arguments: str) -> list[str]:
     """The codes of what `accept --list` refuses."""
-    done = repository.gate("accept", *arguments, "--list", "--format", "json")
+    done = repository.gate("accept", *arguments, "--list")
     assert done.code == 0, done.err
-    return [row["refusal"]["code"] for row in json.loads(done.out) if row["refusal"]]
+    return re.findall(r"^- .* \[([a-z-]+)\]$", done.out, re.MULTILINE)
 
 
 def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -> None:
@@ -43,8 +44,7 @@ def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -
     assert listed.code == 0
     assert "1 case may be accepted, 0 not." in listed.out
     assert "tool_trajectory_avg_score 0.00 → 1.00" in listed.out
-    row = json.loads(repository.gate("accept", "--list", "--format", "json").out)[0]
-    assert (row["case_id"], row["fields"], row["run"]) == (f"{FILE}:lamp", ["calls", "final"], 1)
+    assert f"+ {FILE}:lamp · blocks the gate · calls, final\n" in listed.out
 
     dry = repository.gate("accept", "--dry-run")
     assert (dry.code, file.read_text("utf-8")) == (0, before)
@@ -218,13 +218,10 @@ def test_accept_refusals__of_what_was_recorded(repository: Repository) -> None:
     one_run: dict[str, list[Turn] | None] = {"masked": [masked], "crashed": None, "long": [long], "both": [FOUND]}
     record(repository.root, {eval_id: [turns] for eval_id, turns in one_run.items()})
     assert run(repository).code == 1
-    listed = json.loads(repository.gate("accept", "--list", "--format", "json").out)
-    assert {row["eval_id"]: (row["refusal"] or {}).get("code") for row in listed} == {
-        "masked": "accept-masked",
-        "crashed": "accept-error",
-        "long": "accept-large",
-        "both": None,
-    }
+    listed = repository.gate("accept", "--list").out
+    refused = re.findall(r"^- .*?`(\w+)` .* \[([a-z-]+)\]$", listed, re.MULTILINE)
+    assert dict(refused) == {"masked": "accept-masked", "crashed": "accept-error", "long": "accept-large"}
+    assert f"+ {FILE}:both · " in listed
     done = repository.gate("accept", "--all", environment={"CI": ""})
     assert done.code == 1, "something was refused"
     changed = [item for item, old in zip(value(file)["eval_cases"], cases, strict=True) if item != old]

@@ -88,7 +88,7 @@ def test_make_report__scores() -> None:
 
     assert [(each.label, each.verdict) for each in answers] == [(5, 4), (1, 2), (2, 4)]
     result = make_report(parsed, target, Options(model="m"), answers)
-    assert (result.kind, result.weights, result.table.categories) == ("score", "quadratic", [1, 2, 4, 5])
+    assert (result.kind, result.table.categories) == ("score", [1, 2, 4, 5])
     # By the definition: distances are 1, 1, 2; those of all nine pairings 1, 3, 1, 3, 1, 3, 2, 0, 2.
     assert result.kappa == pytest.approx(1 - ((1 + 1 + 4) / 3) / ((1 + 9 + 1 + 9 + 1 + 9 + 4 + 0 + 4) / 9))
     assert result.mean_difference == pytest.approx((-1 + 1 + 2) / 3)

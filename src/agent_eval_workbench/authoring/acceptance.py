@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from agent_eval.baseline.reader import StoredResults
 from agent_eval.core.problem import Problem, Severity
@@ -198,73 +197,37 @@ def _open_files(
     return opened, set(targets) - set(opened)
 
 
-def entries(offer: Offer, options: Options) -> list[dict[str, Any]]:
-    """A row for each case: what would be accepted, or why nothing is."""
-    rows = [_row(item, options) for item in offer.prospects]
-    return rows + [_blank_row(item.case, len(item.case.runs), item.problem) for item in offer.refusals]
-
-
-def list_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows for a terminal."""
-    if not rows:
-        return "There is nothing to accept.\n"
-    offered = [row for row in rows if row["refusal"] is None]
-    lines = [f"{plural(len(offered), 'case')} may be accepted, {len(rows) - len(offered)} not.", ""]
-    lines += [line for row in rows for line in _lines(row)]
-    return "\n".join(lines) + "\n"
-
-
-def _blank_row(case: CaseReport, runs: int, refusal: Problem | None = None, label: str = "") -> dict[str, Any]:
-    return {
-        "case_id": case.case_id,
-        "file": case.file,
-        "eval_id": case.eval_id,
-        "line": case.line,
-        "status": case.status,
-        "label": label,
-        "fields": [],
-        "runs": runs,
-        "run": None,
-        "alike": None,
-        "passing": None,
-        "scores": {},
-        "refusal": None if refusal is None else _reason(refusal),
-    }
-
-
-def _row(item: Prospect, options: Options) -> dict[str, Any]:
-    try:
-        proposal = asyncio.run(propose_for(item, options))
-    except CaseRefused as refusal:
-        return _blank_row(refusal.case, len(item.runs), refusal.problem, item.label)
-    row = _blank_row(item.report, len(item.runs), label=item.label)
-    row |= {"fields": list(proposal.fields), "run": proposal.run.run + 1, "alike": proposal.alike}
-    if options.rescore:
-        row["passing"] = proposal.passing
-        row["scores"] = {
-            new.name: {"before": old.mean, "after": new.mean, "threshold": new.threshold}
-            for old, new in zip(proposal.before, proposal.after, strict=True)
-        }
-    if refused := _unseen(proposal, options):
-        row["refusal"] = _reason(refused.problem)
-    return row
-
-
-def _reason(problem: Problem) -> dict[str, str | None]:
-    return {"code": problem.code, "message": problem.message, "hint": problem.hint}
-
-
-def _lines(row: Mapping[str, Any]) -> Iterator[str]:
-    refusal = row["refusal"]
-    if refusal is not None:
-        yield f"- {safe(row['file'] or '')}: {safe(refusal['message'])} [{refusal['code']}]"
-        yield f"    {safe(refusal['hint'] or '')}"
+def listing(offer: Offer, options: Options) -> Iterator[str]:
+    """What would be accepted of each case, or why nothing is, as lines for a terminal."""
+    offered: list[str] = []
+    refused = [refusal.problem for refusal in offer.refusals]
+    for item in offer.prospects:
+        try:
+            proposal = asyncio.run(propose_for(item, options))
+            if refusal := _unseen(proposal, options):
+                raise refusal
+            offered += _lines(proposal)
+        except CaseRefused as refusal:
+            refused.append(refusal.problem)
+    count = len(offer.prospects) + len(offer.refusals) - len(refused)
+    if not offered and not refused:
+        yield "There is nothing to accept."
         return
-    parts = [safe(row["case_id"]), *([row["label"]] if row["label"] else []), ", ".join(row["fields"])]
-    if row["runs"] > 1:
-        parts.append(f"run {row['run']}, {row['alike']} of {row['runs']} runs alike")
+    yield f"{plural(count, 'case')} may be accepted, {len(refused)} not."
+    yield ""
+    yield from offered
+    for problem in refused:
+        yield f"- {safe(problem.file or '')}: {safe(problem.message)} [{problem.code}]"
+        yield f"    {safe(problem.hint or '')}"
+
+
+def _lines(proposal: Proposal) -> Iterator[str]:
+    item, runs = proposal.prospect, len(proposal.prospect.runs)
+    parts = [safe(item.report.case_id), *([item.label] if item.label else []), ", ".join(proposal.fields)]
+    if runs > 1:
+        parts.append(f"run {proposal.run.run + 1}, {proposal.alike} of {runs} runs alike")
     yield "+ " + " · ".join(parts)
-    for name, score in row["scores"].items():
-        before, after = ("no score" if score[side] is None else f"{score[side]:.2f}" for side in ("before", "after"))
-        passing = f", {row['passing']} of {row['runs']} runs pass" if row["runs"] > 1 else ""
-        yield f"    {name} {before} → {after}{passing}"
+    passing = f", {proposal.passing} of {runs} runs pass" if runs > 1 else ""
+    for old, new in zip(proposal.before, proposal.after, strict=True):
+        before, after = ("no score" if mean is None else f"{mean:.2f}" for mean in (old.mean, new.mean))
+        yield f"    {new.name} {before} → {after}{passing}"

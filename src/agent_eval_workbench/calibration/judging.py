@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Literal
 
 from pydantic import Field
 
@@ -21,9 +20,6 @@ from agent_eval_workbench.calibration.target import TargetCriterion
 
 Pair = tuple[float, float]
 """The human label, then the judge's verdict."""
-
-Weights = Literal["none", "linear", "quadratic"]
-"""How much a near miss counts as agreement (Cohen 1968): not at all, or less with its distance, or with its square."""
 
 LEVEL = 0.95
 """Confidence level of all intervals, two-sided."""
@@ -72,8 +68,8 @@ class Agreement:
     """The influence function of kappa at each pair. Over all observations it sums to 0."""
 
 
-def agreement(table: Table, weights: Weights = "none") -> Agreement:
-    """Cohen's kappa (1960), weighted (1968), with the terms of its large-sample variance.
+def agreement(table: Table) -> Agreement:
+    """Cohen's kappa (1960), with the terms of its large-sample variance.
 
     The variance of the influences divided by the number of pairs is equation 11 of Fleiss, Cohen and Everitt, "Large
     sample standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969).
@@ -81,7 +77,7 @@ def agreement(table: Table, weights: Weights = "none") -> Agreement:
     total = sum(map(sum, table.counts))
     if not total:
         return Agreement(kappa=None, observed=None, expected=None, influence={})
-    credit = _credit(table.categories, weights)
+    credit = _credit(table.categories)
     size = range(len(table.categories))
     people = [sum(row) / total for row in table.counts]
     judge = [sum(column) / total for column in zip(*table.counts, strict=True)]
@@ -104,12 +100,12 @@ def agreement(table: Table, weights: Weights = "none") -> Agreement:
     return Agreement(kappa=kappa, observed=observed, expected=expected, influence=influence)
 
 
-def kappa_of(pairs: Sequence[Pair], weights: Weights = "none") -> float | None:
+def kappa_of(pairs: Sequence[Pair]) -> float | None:
     """Kappa without its terms; None if it is undefined."""
-    return agreement(tabulate(pairs), weights).kappa
+    return agreement(tabulate(pairs)).kappa
 
 
-def kappa_interval(groups: Sequence[Sequence[Pair]], weights: Weights = "none") -> Interval | None:
+def kappa_interval(groups: Sequence[Sequence[Pair]]) -> Interval | None:
     """The confidence interval of kappa.
 
     Labels on one response (one per rubric) are not independent, so influences are summed by response first. The
@@ -119,13 +115,12 @@ def kappa_interval(groups: Sequence[Sequence[Pair]], weights: Weights = "none") 
 
     Args:
         groups: The pairs of each response.
-        weights: As for `agreement`.
 
     Returns:
         None if kappa is undefined, with fewer than two responses, or if the judge always gave the same verdict.
     """
     pairs = [pair for group in groups for pair in group]
-    terms = agreement(tabulate(pairs), weights)
+    terms = agreement(tabulate(pairs))
     if terms.kappa is None or terms.expected is None or len(groups) < 2:
         return None
     if all(label == verdict for label, verdict in pairs):
@@ -152,13 +147,13 @@ def share_interval(count: int, total: int) -> Interval | None:
     return Interval(low=low, high=high, method="Wilson (1927)")
 
 
-def _credit(categories: Sequence[float], weights: Weights) -> list[list[float]]:
-    """How much each pair of categories counts as agreement, 0..1."""
-    if weights == "none" or len(categories) < 2:
-        return [[float(label == verdict) for verdict in categories] for label in categories]
-    power = 1 if weights == "linear" else 2
-    span = categories[-1] - categories[0]
-    return [[1 - (abs(label - verdict) / span) ** power for verdict in categories] for label in categories]
+def _credit(categories: Sequence[float]) -> list[list[float]]:
+    """How much each pair of categories counts as agreement, 0..1: less with the square of its distance (Cohen 1968).
+
+    So a near miss of a score counts in part. Of pass and fail, only equal ones agree.
+    """
+    span = (categories[-1] - categories[0]) or 1.0
+    return [[1 - ((label - verdict) / span) ** 2 for verdict in categories] for label in categories]
 
 
 class Opinion(WireModel):

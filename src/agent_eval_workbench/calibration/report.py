@@ -18,7 +18,6 @@ from agent_eval_workbench.calibration.judging import (
     Interval,
     Opinion,
     Table,
-    Weights,
     agreement,
     imputed,
     kappa_interval,
@@ -85,7 +84,6 @@ class CalibrationReport(WireModel):
     samples: int
     """Maximum number of votes per question."""
     kind: Kind
-    weights: Weights
     responses: int
     labels: int
     judged: int
@@ -98,7 +96,7 @@ class CalibrationReport(WireModel):
     agreement: ShareReport
     """The share of labels that equal the verdict."""
     weighted_agreement: float | None = None
-    """The same with near misses counted by `weights`, from which kappa is computed."""
+    """The same with near misses counted in part, from which kappa is computed."""
     expected_agreement: float | None = None
     """The weighted agreement expected by chance."""
     wrongly_passed: ShareReport | None = None
@@ -126,7 +124,6 @@ def make_report(
     options: Options,
     opinions: Sequence[Opinion],
     *,
-    weights: Weights | None = None,
     min_kappa: float | None = None,
     usage: Sequence[ModelUsageReport] = (),
 ) -> CalibrationReport:
@@ -137,19 +134,17 @@ def make_report(
         target: The criterion.
         options: The judge.
         opinions: One per label.
-        weights: How near misses count; None: `none` for pass and fail, `quadratic` for scores.
         min_kappa: The minimum of kappa; None: nothing is decided.
         usage: Calls, tokens and cost.
     """
     binary = labels.kind == "verdict"
-    weights = weights or ("none" if binary else "quadratic")
     judged = [opinion for opinion in opinions if opinion.verdict is not None]
     groups = pairs_by_response(opinions)
     pairs = [pair for group in groups for pair in group]
     table = tabulate(pairs)
-    terms = agreement(table, weights)
+    terms = agreement(table)
     span = (0.0, 1.0) if binary else target.span
-    best, worst = (kappa_of(imputed(opinions, span, agree=agree), weights) for agree in (True, False))
+    best, worst = (kappa_of(imputed(opinions, span, agree=agree)) for agree in (True, False))
     missing = len(opinions) - len(judged)
     verdict, reason = decide(terms.kappa, best, worst, min_kappa, judged=len(judged), missing=missing)
     disagreements = [opinion for opinion in judged if opinion.distance]
@@ -164,13 +159,12 @@ def make_report(
         model=options.model,
         samples=options.samples,
         kind=labels.kind,
-        weights=weights,
         responses=len(labels.responses),
         labels=len(opinions),
         judged=len(judged),
         min_kappa=min_kappa,
         kappa=terms.kappa,
-        interval=kappa_interval(groups, weights),
+        interval=kappa_interval(groups),
         kappa_if_unjudged_agree=best,
         kappa_if_unjudged_disagree=worst,
         agreement=_share([opinion.distance == 0 for opinion in judged]),
@@ -180,7 +174,7 @@ def make_report(
         wrongly_failed=_share([each.verdict == 0 for each in judged if each.label == 1]) if binary else None,
         mean_difference=sum(verdict - label for label, verdict in pairs) / len(pairs) if pairs else None,
         table=table,
-        rubrics=_by_rubric(opinions, weights) if labels.by_rubric else [],
+        rubrics=_by_rubric(opinions) if labels.by_rubric else [],
         close=sum(opinion.close for opinion in judged),
         unjudged=_unjudged(opinions),
         disagreements=disagreements,
@@ -227,7 +221,7 @@ def _share(hits: Sequence[bool]) -> ShareReport:
     return ShareReport(count=count, total=total, share=share, interval=share_interval(count, total))
 
 
-def _by_rubric(opinions: Sequence[Opinion], weights: Weights) -> list[RubricReport]:
+def _by_rubric(opinions: Sequence[Opinion]) -> list[RubricReport]:
     reports = []
     for rubric in dict.fromkeys(opinion.rubric or "" for opinion in opinions):
         labelled = [opinion for opinion in opinions if opinion.rubric == rubric]
@@ -238,8 +232,8 @@ def _by_rubric(opinions: Sequence[Opinion], weights: Weights) -> list[RubricRepo
                 rubric=rubric,
                 labels=len(labelled),
                 judged=len(pairs),
-                kappa=kappa_of(pairs, weights),
-                interval=kappa_interval(groups, weights),
+                kappa=kappa_of(pairs),
+                interval=kappa_interval(groups),
                 agreement=_share([label == verdict for label, verdict in pairs]),
                 passed_by_people=sum(label == 1 for label, _ in pairs),
                 passed_by_judge=sum(verdict == 1 for _, verdict in pairs),
@@ -311,7 +305,7 @@ def _head(report: CalibrationReport) -> Iterator[str]:
 
 
 def _numbers(report: CalibrationReport) -> Iterator[str]:
-    weighted = f", {report.weights} weights" if report.weights != "none" else ""
+    weighted = "" if report.kind == "verdict" else ", near misses count in part"
     yield f"kappa          {_kappa(report.kappa, report.interval)}{weighted}"
     yield f"agreement      {_share_text(report.agreement)}{_by_chance(report)}"
     if report.wrongly_passed is not None and report.wrongly_failed is not None:
@@ -328,7 +322,7 @@ def _by_chance(report: CalibrationReport) -> str:
     if report.expected_agreement is None:
         return ""
     chance = percent_text(report.expected_agreement)
-    if report.weights == "none":
+    if report.kind == "verdict":
         return f"; {chance} expected by chance"
     return f"; weighted {percent_text(report.weighted_agreement)}, {chance} expected by chance"
 

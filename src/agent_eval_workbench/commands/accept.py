@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -24,9 +23,8 @@ from agent_eval_workbench.authoring.acceptance import (
     Options,
     WorkingTree,
     accept_all,
-    entries,
     find_prospects,
-    list_text,
+    listing,
 )
 from agent_eval_workbench.authoring.expectation import FIELDS
 from agent_eval_workbench.authoring.proposals import Proposal
@@ -54,9 +52,6 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     asks = not (arguments.all or arguments.list or arguments.dry_run)
     if arguments.all and not (arguments.dry_run or arguments.list or arguments.yes) and io.environ.get("CI"):
         io.log(_IN_CI)
-        return 2
-    if not arguments.list and arguments.format != "text":
-        io.log("agent-eval: --format is for --list")
         return 2
     log_start_directory(io)
     settings, problems = settings_of(arguments, io)
@@ -101,7 +96,7 @@ def _accept(
         return 2
     offer = find_prospects(stored, cases, tree, _named(words, stored.report), options)
     if arguments.list:
-        _list(offer, stored.report, options, arguments.format, io)
+        io.print_result("\n".join(listing(offer, options)))
         return 0
     if not cases:
         io.print_result(f"No case of {source} failed; there is nothing to accept.")
@@ -143,11 +138,6 @@ def _only_hint(cases: Sequence[CaseReport]) -> str:
     names = sorted({metric.name for case in cases for metric in case.metrics if metric.threshold is not None})
     listed = f" The metrics of these cases: {', '.join(names)}." if names else ""
     return harmless(f"no such field or metric. The fields are calls, final and intermediate.{listed}")
-
-
-def _list(offer: Offer, report: RunReport, options: Options, format: str, io: CliIO) -> None:
-    rows = entries(offer, options)
-    io.print_result(json.dumps(rows, indent=1) if format == "json" else list_text(rows).rstrip())
 
 
 def _review(prospects: Sequence[Prospect], stored: StoredResults, options: Options, io: CliIO) -> Decisions:

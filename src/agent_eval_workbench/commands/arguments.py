@@ -125,11 +125,6 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
         help="Minimum kappa. Exit code 1 if kappa is lower, 3 if too few labels could be judged to decide.",
     )
     parser.add_argument(
-        "--weights",
-        choices=("none", "linear", "quadratic"),
-        help="How much a near miss counts. Default: none for pass and fail, quadratic for scores.",
-    )
-    parser.add_argument(
         "--show", type=_count, default=10, metavar="N", help="Number of disagreements to print. Default: 10."
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
@@ -171,7 +166,6 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
         "not pass",
     )
     parser.add_argument("--list", action="store_true", help="list what may be accepted, and what not and why")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of --list. Default: text")
     parser.add_argument("--dry-run", action="store_true", help="print the changes as a unified diff, and write nothing")
     parser.add_argument("--all", action="store_true", help="accept everything that holds, without questions")
     parser.add_argument("--yes", action="store_true", help="let --all write although the variable CI is set")

@@ -102,9 +102,7 @@ async def _calibrate(
         log(f"agent-eval: {_announcement(labels, target, options)}")
         opinions = await ask(labels, target, Judge(model=pool, default_model=default))
         usage = [usage_report(entry) for entry in pool.ledger.by_model()]
-    report = make_report(
-        labels, target, options, opinions, weights=arguments.weights, min_kappa=arguments.min_kappa, usage=usage
-    )
+    report = make_report(labels, target, options, opinions, min_kappa=arguments.min_kappa, usage=usage)
     return report, problems
 
 
