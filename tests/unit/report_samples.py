@@ -449,7 +449,7 @@ def wide() -> RunReport:
 
 
 def many() -> RunReport:
-    """500 cases of which every third failed."""
+    """150 cases of which every third failed."""
     return report(
         "failed",
         [
@@ -458,7 +458,7 @@ def many() -> RunReport:
             )
             if n % 3 == 0
             else good(f"case_{n:03}", line=n * 40 + 3)
-            for n in range(500)
+            for n in range(150)
         ],
     )
 

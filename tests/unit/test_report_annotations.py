@@ -47,8 +47,8 @@ def read(lines: list[str]) -> list[Command]:
 def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> None:
     commands = read(annotation_commands(SAMPLES["many"](), limit=10, more="summary.md"))
     assert len(commands) == 10
-    assert commands[-1].properties == {"title": "and 158 more errors"}
-    assert commands[-1].message == "Failed: 167 of 500 cases fail. 158 more errors in summary.md."
+    assert commands[-1].properties == {"title": "and 41 more errors"}
+    assert commands[-1].message == "Failed: 50 of 150 cases fail. 41 more errors in summary.md."
 
 
 def test_annotations__exactly_the_limit_needs_no_last_one() -> None:

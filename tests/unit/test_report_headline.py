@@ -23,8 +23,9 @@ def then(run_report: RunReport) -> str:
     return next_text(next_step(view_of(run_report)))
 
 
-def test_headline__one_case() -> None:
+def test_headline__one_case_and_many() -> None:
     assert said(report("passed", [good("x")])) == "Passed: the only case passes"
+    assert said(report("passed", [good(str(number)) for number in range(1_200)])) == "Passed: all 1,200 cases pass"
 
 
 def test_headline__inconclusive_by_errors_and_cases_that_did_not_run() -> None:
