@@ -41,12 +41,21 @@ def bad(name: str, codes: str, value: Any, says: str = "", *, at: str = "", sche
     return Sample(name=name, value=value, codes=tuple(codes.split()), path=path, says=says, schema_agrees=schema_agrees)
 
 
+def models_only(name: str, codes: str, value: Any, says: str = "", *, at: str = "") -> Sample:
+    """Bad, which no JSON Schema can say."""
+    return bad(name, codes, value, says, at=at, schema_agrees=False)
+
+
 def criterion(metric: str, **fields: Any) -> dict[str, Any]:
     return {"criteria": {metric: {"threshold": 1, **fields}}}
 
 
 def eval_set(*cases: Any, **extra: Any) -> dict[str, Any]:
     return {"eval_set_id": "s", "eval_cases": list(cases), **extra}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"parts": [{"text": text}]}
 
 
 def case(**fields: Any) -> dict[str, Any]:
@@ -62,6 +71,18 @@ def with_turn(**fields: Any) -> dict[str, Any]:
     return eval_set(case(conversation=[turn(**fields)]))
 
 
+def with_data(intermediate_data: Any) -> dict[str, Any]:
+    return with_turn(intermediate_data=intermediate_data)
+
+
+def with_part(part: Any) -> dict[str, Any]:
+    return with_turn(user_content={"parts": [part]})
+
+
+def with_case(**fields: Any) -> dict[str, Any]:
+    return eval_set(case(**fields))
+
+
 def rubric(rubric_id: str, **fields: Any) -> dict[str, Any]:
     return {"rubric_id": rubric_id, "rubric_content": {"text_property": "is kind"}, **fields}
 
@@ -69,6 +90,10 @@ def rubric(rubric_id: str, **fields: Any) -> dict[str, Any]:
 def scenario(**fields: Any) -> dict[str, Any]:
     made = {"starting_prompt": "hi", "conversation_plan": "be brief", **fields}
     return {"eval_id": "c", "conversation_scenario": made}
+
+
+def with_scenario(**fields: Any) -> dict[str, Any]:
+    return eval_set(scenario(**fields))
 
 
 PERSONA: dict[str, Any] = {
@@ -102,26 +127,26 @@ EVENTS = {
 }
 
 GOOD_EVAL_SETS = [
-    good("minimal", eval_set(case())),
+    good("minimal", with_case()),
     good("unknown top key", eval_set(case(), **{"$schema": "x", "color": 1})),
     good("camelCase case", eval_set(CAMEL)),
-    good("unknown case key", eval_set(case(tags=["a"], priority=1))),
+    good("unknown case key", with_case(tags=["a"], priority=1)),
     good("null role", with_turn(user_content={"role": None, "parts": [{"text": "x"}]})),
     good("web ui part", with_turn(final_response={"role": "model", "parts": [WEB_UI_PART]})),
-    good("events", with_turn(intermediate_data=EVENTS)),
-    good("empty intermediate data", with_turn(intermediate_data={})),
-    good("null intermediate data", with_turn(intermediate_data=None)),
+    good("events", with_data(EVENTS)),
+    good("empty intermediate data", with_data({})),
+    good("null intermediate data", with_data(None)),
     good("numbers as strings", eval_set(case(creation_timestamp="1.5e3"), creation_timestamp=True)),
-    good("bytes", with_turn(user_content={"parts": [{"inline_data": {"data": "aGk=", "mime_type": "x/y"}}]})),
-    good("url-safe bytes", with_turn(user_content={"parts": [{"inline_data": {"data": "a_-A"}}]})),
-    good("rubrics", eval_set(case(rubrics=[rubric("a")], conversation=[turn(rubrics=[rubric("b")])]))),
+    good("bytes", with_part({"inline_data": {"data": "aGk=", "mime_type": "x/y"}})),
+    good("url-safe bytes", with_part({"inline_data": {"data": "a_-A"}})),
+    good("rubrics", with_case(rubrics=[rubric("a")], conversation=[turn(rubrics=[rubric("b")])])),
     good("app details", with_turn(app_details={"agent_details": {"a": {"name": "a", "tool_declarations": [{}]}}})),
 ]
 GOOD_SCENARIOS = [
-    good("scenario", eval_set(scenario())),
+    good("scenario", with_scenario()),
     good("scenario and null conversation", eval_set({**scenario(), "conversation": None})),
-    good("persona by name", eval_set(scenario(user_persona="NOVICE"))),
-    good("persona inline", eval_set(scenario(user_persona=PERSONA))),
+    good("persona by name", with_scenario(user_persona="NOVICE")),
+    good("persona inline", with_scenario(user_persona=PERSONA)),
 ]
 
 BAD_EVAL_SETS = [
@@ -149,16 +174,16 @@ BAD_EVAL_SETS = [
     bad("no cases", "missing-field", {"eval_set_id": "x"}, "`eval_cases`"),
     bad("cases an object", "wrong-type", {"eval_set_id": "x", "eval_cases": {}}, at="eval_cases"),
     bad("set id null", "wrong-type", {**eval_set(case()), "eval_set_id": None}, "null"),
-    bad("eval id a number", "wrong-type", eval_set(case(eval_id=7)), "the number 7", at="CASE.eval_id"),
-    bad("no eval id", "missing-field", eval_set(case(eval_id=...)), "eval_id", at="CASE"),
-    bad("neither", "no-conversation", eval_set(case(conversation=...)), "exactly one", at="CASE"),
+    bad("eval id a number", "wrong-type", with_case(eval_id=7), "the number 7", at="CASE.eval_id"),
+    bad("no eval id", "missing-field", with_case(eval_id=...), "eval_id", at="CASE"),
+    bad("neither", "no-conversation", with_case(conversation=...), "exactly one", at="CASE"),
     bad(
         "misspelt conversation",
         "no-conversation",
-        eval_set(case(conversation=..., converstion=[])),
+        with_case(conversation=..., converstion=[]),
         "`converstion` looks like a misspelling of `conversation`",
     ),
-    bad("both null", "no-conversation", eval_set(case(conversation=None)), "exactly one"),
+    bad("both null", "no-conversation", with_case(conversation=None), "exactly one"),
     bad("both", "conversation-and-scenario", eval_set({**scenario(), "conversation": []}), at="CASE"),
     bad(
         "text as content",
@@ -171,7 +196,7 @@ BAD_EVAL_SETS = [
     bad(
         "no user content",
         "missing-field",
-        eval_set(case(conversation=[{"final_response": {"parts": [{"text": "x"}]}}])),
+        with_case(conversation=[{"final_response": said("x")}]),
         "`user_content` of an invocation",
     ),
     bad(
@@ -197,7 +222,7 @@ BAD_EVAL_SETS = [
     bad(
         "older names in a call",
         "unknown-key unknown-key",
-        with_turn(intermediate_data={"tool_uses": [{"tool_name": "x", "tool_input": {}}]}),
+        with_data({"tool_uses": [{"tool_name": "x", "tool_input": {}}]}),
         "write `name`",
         at="TURN.intermediate_data.tool_uses[0].tool_name",
     ),
@@ -205,117 +230,104 @@ BAD_EVAL_SETS = [
     bad(
         "unknown event key is fine, its content's is not",
         "unknown-key",
-        with_turn(intermediate_data={"invocation_events": [{"author": "a", "x": 1, "content": {"rol": "m"}}]}),
+        with_data({"invocation_events": [{"author": "a", "x": 1, "content": {"rol": "m"}}]}),
         "Did you mean `role`",
         at="TURN.intermediate_data.invocation_events[0].content.rol",
     ),
     bad(
         "event without author",
         "missing-field",
-        with_turn(intermediate_data={"invocation_events": [{}]}),
+        with_data({"invocation_events": [{}]}),
         "`author` of an invocation event",
         at="TURN.intermediate_data.invocation_events[0]",
     ),
     bad(
         "both kinds of intermediate data",
         "unknown-key",
-        with_turn(intermediate_data={"invocation_events": [], "tool_uses": []}),
+        with_data({"invocation_events": [], "tool_uses": []}),
         "can't be combined with `invocation_events`",
         at="TURN.intermediate_data.tool_uses",
     ),
     bad(
         "intermediate data a list",
         "wrong-type",
-        with_turn(intermediate_data=[]),
+        with_data([]),
         "must be an object, not a list",
         at="TURN.intermediate_data",
     ),
     bad(
         "intermediate response an object",
         "wrong-type",
-        with_turn(intermediate_data={"intermediate_responses": [{"author": "a"}]}),
+        with_data({"intermediate_responses": [{"author": "a"}]}),
         '["author", [{"text": "..."}]]',
     ),
     bad(
         "intermediate response too short",
         "missing-field",
-        with_turn(intermediate_data={"intermediate_responses": [["a"]]}),
+        with_data({"intermediate_responses": [["a"]]}),
         "Item 2 of `intermediate_responses[0]` is missing",
         at="TURN.intermediate_data.intermediate_responses[0]",
     ),
     bad(
         "intermediate response too long",
         "invalid-value",
-        with_turn(intermediate_data={"intermediate_responses": [["a", [], 1]]}),
+        with_data({"intermediate_responses": [["a", [], 1]]}),
         "must have 2 items, not 3",
     ),
     bad(
         "args a list",
         "wrong-type",
-        with_turn(intermediate_data={"tool_uses": [{"name": "f", "args": [1]}]}),
+        with_data({"tool_uses": [{"name": "f", "args": [1]}]}),
         at="TURN.intermediate_data.tool_uses[0].args",
     ),
     bad("duration a word", "wrong-type", with_turn(duration="long"), 'must be a number, not the string "long"'),
-    bad("bad base64", "invalid-value", with_turn(user_content={"parts": [{"inline_data": {"data": "a$b"}}]}), "base64"),
-    bad(
-        "base64 of a bad length",
-        "invalid-value",
-        with_turn(user_content={"parts": [{"inline_data": {"data": "abcde"}}]}),
-    ),
+    bad("bad base64", "invalid-value", with_part({"inline_data": {"data": "a$b"}}), "base64"),
+    bad("base64 of a bad length", "invalid-value", with_part({"inline_data": {"data": "abcde"}})),
     bad(
         "session without app",
         "missing-field",
-        eval_set(case(session_input={"user_id": "u"})),
+        with_case(session_input={"user_id": "u"}),
         "app_name",
         at="CASE.session_input",
     ),
-    bad("state null", "wrong-type", eval_set(case(session_input={"app_name": "a", "user_id": "u", "state": None}))),
+    bad("state null", "wrong-type", with_case(session_input={"app_name": "a", "user_id": "u", "state": None})),
     bad(
         "rubric weight",
         "unknown-key",
-        eval_set(case(rubrics=[rubric("a", weight=2)])),
+        with_case(rubrics=[rubric("a", weight=2)]),
         "a rubric",
         at="CASE.rubrics[0].weight",
     ),
     bad(
         "rubric content a string",
         "wrong-type",
-        eval_set(case(rubrics=[{"rubric_id": "a", "rubric_content": "x"}])),
+        with_case(rubrics=[{"rubric_id": "a", "rubric_content": "x"}]),
         "text_property",
     ),
-    bad(
+    models_only(
         "rubric twice in a case",
         "duplicate-rubric-id",
-        eval_set(case(rubrics=[rubric("a"), rubric("a")])),
+        with_case(rubrics=[rubric("a"), rubric("a")]),
         at="CASE.rubrics[1].rubric_id",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "rubric of case and turn",
         "duplicate-rubric-id",
-        eval_set(case(rubrics=[rubric("a", type="X")], conversation=[turn(rubrics=[rubric("a", type="Y")])])),
+        with_case(rubrics=[rubric("a", type="X")], conversation=[turn(rubrics=[rubric("a", type="Y")])]),
         at="TURN.rubrics[0].rubric_id",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "duplicate eval id",
         "duplicate-eval-id",
         eval_set(case(), case()),
         "first on line 4",
         at="eval_cases[1].eval_id",
-        schema_agrees=False,
     ),
-    bad(
-        "empty conversation",
-        "empty-conversation",
-        eval_set(case(conversation=[])),
-        at="CASE.conversation",
-        schema_agrees=False,
-    ),
+    models_only("empty conversation", "empty-conversation", with_case(conversation=[]), at="CASE.conversation"),
     bad(
         "unknown part key is a warning",
         "unknown-part-key",
-        with_turn(user_content={"parts": [{"txt": "x", "text": "y"}]}),
+        with_part({"txt": "x", "text": "y"}),
         "Did you mean `text`",
         at="TURN.user_content.parts[0].txt",
     ),
@@ -326,7 +338,7 @@ BAD_EVAL_SETS = [
         "Did you mean `session_input`",
         at="CASE.sesion_input",
     ),
-    bad("both spellings", "duplicate-key", eval_set(case(evalId="d")), "only the latter is read", at="CASE.eval_id"),
+    bad("both spellings", "duplicate-key", with_case(evalId="d"), "only the latter is read", at="CASE.eval_id"),
     bad(
         "both spellings in an invocation",
         "unknown-key",
@@ -334,7 +346,7 @@ BAD_EVAL_SETS = [
         "in snake_case and in camelCase",
         at="TURN.final_response",
     ),
-    bad("no cases at all", "empty-eval-set no-eval-cases", eval_set(), schema_agrees=False),
+    models_only("no cases at all", "empty-eval-set no-eval-cases", eval_set()),
     bad(
         "a mistake hides no other",
         "wrong-type duplicate-eval-id duplicate-eval-id empty-conversation",
@@ -343,24 +355,22 @@ BAD_EVAL_SETS = [
     bad(
         "turn without reference",
         "turn-without-reference",
-        eval_set(case(conversation=[TURN, {"user_content": {"parts": [{"text": "x"}]}}])),
+        with_case(conversation=[TURN, {"user_content": said("x")}]),
         at="CASE.conversation[1]",
     ),
-    bad(
+    models_only(
         "case without reference",
         "needs-reference",
-        eval_set(case(conversation=[{"user_content": {"parts": [{"text": "x"}]}, "final_response": {}}])),
+        with_case(conversation=[{"user_content": said("x"), "final_response": {}}]),
         "ADK's default criteria",
         at="CASE",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "scenario with default criteria",
         "needs-reference",
-        eval_set(scenario()),
+        with_scenario(),
         "`tool_trajectory_avg_score` and `response_match_score`",
         at="CASE.conversation_scenario",
-        schema_agrees=False,
     ),
     bad(
         "scenario without plan",
@@ -371,50 +381,38 @@ BAD_EVAL_SETS = [
     bad(
         "persona with camelCase",
         "missing-field",
-        eval_set(
-            scenario(
-                user_persona={
-                    "id": "p",
-                    "description": "d",
-                    "behaviors": [
-                        {"name": "n", "description": "d", "behaviorInstructions": [], "violation_rubrics": []}
-                    ],
-                }
-            )
+        with_scenario(
+            user_persona={
+                "id": "p",
+                "description": "d",
+                "behaviors": [{"name": "n", "description": "d", "behaviorInstructions": [], "violation_rubrics": []}],
+            }
         ),
         "Rename `behaviorInstructions` to `behavior_instructions`",
         at="CASE.conversation_scenario.user_persona.behaviors[0]",
     ),
-    bad(
+    models_only(
         "scenario that ends at once",
         "needs-reference scenario-without-turns",
-        eval_set(scenario(starting_prompt="Hello </Finished>")),
+        with_scenario(starting_prompt="Hello </Finished>"),
         "scenario",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "persona with a broken template",
         "needs-reference persona-template-invalid",
-        eval_set(
-            scenario(
-                user_persona={
-                    "id": "p",
-                    "description": "{{ is no template",
-                    "behaviors": [
-                        {"name": "n", "description": "d", "behavior_instructions": ["{% if"], "violation_rubrics": []}
-                    ],
-                }
-            )
+        with_scenario(
+            user_persona={
+                "id": "p",
+                "description": "{{ is no template",
+                "behaviors": [
+                    {"name": "n", "description": "d", "behavior_instructions": ["{% if"], "violation_rubrics": []}
+                ],
+            }
         ),
         "scenario",
-        schema_agrees=False,
     ),
-    bad(
-        "persona in small letters",
-        "needs-reference unknown-persona",
-        eval_set(scenario(user_persona="novice")),
-        "scenario",
-        schema_agrees=False,
+    models_only(
+        "persona in small letters", "needs-reference unknown-persona", with_scenario(user_persona="novice"), "scenario"
     ),
 ]
 
@@ -434,10 +432,7 @@ GOOD_CONFIGS = [
     good("numeric string", {"criteria": {"response_match_score": "0.5"}}),
     good("bool", {"criteria": {"response_match_score": True}}),
     good("object", criterion("response_match_score")),
-    good(
-        "camelCase",
-        criterion("tool_trajectory_avg_score", matchType="in order", ignoreArgs=True),
-    ),
+    good("camelCase", criterion("tool_trajectory_avg_score", matchType="in order", ignoreArgs=True)),
     good("match type number", criterion("tool_trajectory_avg_score", match_type=2.0)),
     good("ours", criterion("trajectory_single_tool_use", tool_name="f")),
     *(
@@ -445,10 +440,7 @@ GOOD_CONFIGS = [
         for name in ("exact", "JACCARD", "rougeL", "rouge_l", "Rouge-1", "ROUGEL")
     ),
     good("similarity as a number", {"criteria": {"response_similarity": 0.8}}),
-    good(
-        "partial trajectory",
-        criterion("tool_trajectory_partial", strictOrder=False, strict_args=True),
-    ),
+    good("partial trajectory", criterion("tool_trajectory_partial", strictOrder=False, strict_args=True)),
     good("args may be a subset", criterion("tool_trajectory_avg_score", args_match="subset")),
     good("recall", {"criteria": {"trajectory_recall": {"threshold": 0.5, "ignore_args": "yes"}}}),
     good("schema key", {"$schema": "x", "criteria": {"response_match_score": 0}}),
@@ -461,10 +453,7 @@ GOOD_CONFIGS = [
     ),
     good(
         "custom instructions",
-        {
-            "criteria": {"response_match_score": 0},
-            "user_simulator_config": {"customInstructions": INSTRUCTIONS},
-        },
+        {"criteria": {"response_match_score": 0}, "user_simulator_config": {"customInstructions": INSTRUCTIONS}},
     ),
     good(
         "custom metric",
@@ -479,46 +468,37 @@ BAD_CONFIGS = [
     bad("no criteria", "no-criteria", {}),
     bad("empty criteria", "no-criteria", {"criteria": {}}, at="criteria"),
     bad("criteria a list", "wrong-type", {"criteria": []}, at="criteria"),
-    bad(
+    models_only(
         "unknown metric",
         "unknown-metric",
         {"criteria": {"tool_trajectory_avg_scor": 1}},
         "Did you mean `tool_trajectory_avg_score`",
         at="METRIC",
-        schema_agrees=False,
     ),
     *(
-        bad(f"metric of another tool: {metric}", "unknown-metric", {"criteria": {metric: 1}}, says, schema_agrees=False)
+        models_only(f"metric of another tool: {metric}", "unknown-metric", {"criteria": {metric: 1}}, says)
         for metric, says in (
             ("semantic_match_score", "has a table of other tools' names"),
             ("GEval", "has a table of other tools' names"),
             ("safety_score", "Did you mean `safety_v1`?"),
         )
     ),
-    bad("informational metric", "informational-metric", {"criteria": {"token_usage_v1": 5}}, schema_agrees=False),
+    models_only("informational metric", "informational-metric", {"criteria": {"token_usage_v1": 5}}),
     bad("null criterion", "wrong-type", {"criteria": {"response_match_score": None}}),
     bad("word", "wrong-type", {"criteria": {"response_match_score": "high"}}),
-    bad(
-        "no threshold",
-        "missing-field",
-        {"criteria": {"response_match_score": {}}},
-        "`threshold`",
-        at="METRIC",
-    ),
-    bad(
+    bad("no threshold", "missing-field", {"criteria": {"response_match_score": {}}}, "`threshold`", at="METRIC"),
+    models_only(
         "threshold too high",
         "threshold-out-of-range",
         {"criteria": {"response_match_score": 80}},
         "every agent passes below it. Write 0.8 for 80%.",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "coherence below its range",
         "threshold-out-of-range",
         {"criteria": {"response_evaluation_score": {"threshold": 0.5}}},
         "from 1 to 5",
         at="METRIC.threshold",
-        schema_agrees=False,
     ),
     bad("nan", "threshold-out-of-range", {"criteria": {"response_match_score": "nan"}}),
     bad(
@@ -544,22 +524,20 @@ BAD_CONFIGS = [
         criterion("tool_trajectory_avg_score", args_match="superset"),
         at="METRIC.args_match",
     ),
-    bad(
+    models_only(
         "misspelt field",
         "misspelt-criterion-field",
         criterion("tool_trajectory_avg_score", match_typ="EXACT"),
         "Did you mean `match_type`",
         at="METRIC.match_typ",
-        schema_agrees=False,
     ),
     *(
-        bad(
+        models_only(
             f"field of another tool: {field}",
             "foreign-criterion-field",
             {"criteria": {metric: {"threshold": 1, field: value}}},
             says,
             at=f"criteria.{metric}.{field}",
-            schema_agrees=False,
         )
         for metric, field, value, says in (
             ("tool_trajectory_avg_score", "strict_order", True, "`tool_trajectory_partial` has it"),
@@ -597,11 +575,10 @@ BAD_CONFIGS = [
         criterion("rubric_based_tool_use_quality_v1", rubrics=[rubric("a", typ="x")]),
         "Did you mean `type`",
     ),
-    bad(
+    models_only(
         "rubric twice",
         "duplicate-rubric-id",
         criterion("rubric_based_tool_use_quality_v1", rubrics=[rubric("a"), rubric("a")]),
-        schema_agrees=False,
     ),
     bad(
         "negative weight",
@@ -610,7 +587,7 @@ BAD_CONFIGS = [
         at="METRIC.rubric_weights.a",
     ),
     *(
-        bad(
+        models_only(
             f"levels {says}",
             "bad-rubric-levels",
             {
@@ -624,7 +601,6 @@ BAD_CONFIGS = [
             },
             says,
             at=f"criteria.rubric_based_tool_use_quality_v1.{key}.a",
-            schema_agrees=False,
         )
         for key, levels, says in (
             ("rubric_levels", [], "there are 0"),
@@ -679,34 +655,30 @@ BAD_CONFIGS = [
         "must have a `type` of 'llm_backed', 'llm_audio'",
         at="user_simulator_config",
     ),
-    bad(
+    models_only(
         "instructions in the old style",
         "custom-instructions-invalid",
         simulator(custom_instructions="{conversation_plan} {conversation_history} {stop_signal}"),
         "write `{{ stop_signal }}`",
         at="user_simulator_config.custom_instructions",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "instructions without plan",
         "custom-instructions-invalid",
         simulator(custom_instructions="{{ conversation_history }} {{ stop_signal }}"),
         "do not use `conversation_plan`",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "instructions that are no template",
         "custom-instructions-invalid",
         simulator(custom_instructions="\n{{ stop_signal }} {% if %}"),
         "line 2 of the template",
-        schema_agrees=False,
     ),
-    bad(
+    models_only(
         "instructions with an unknown filter",
         "custom-instructions-invalid",
         simulator(custom_instructions=INSTRUCTIONS + "{{ stop_signal | shout }}"),
         "No filter named 'shout'",
-        schema_agrees=False,
     ),
     bad(
         "instructions with an unknown variable",
