@@ -14,6 +14,7 @@ OURS = {
     "strong", "a", "sub", "br", "span", "em", "blockquote",
 }  # fmt: skip
 EMPTY = {"br"}
+CODE = {"code", "pre"}
 
 
 class Page(HTMLParser):
@@ -23,7 +24,10 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.tags: list[str] = []
         self.links: list[str] = []
-        self.prose: list[str] = []
+        self.code: list[str] = []
+        """The text of each piece of code."""
+        self.prose: list[str] = [""]
+        """The other text, in pieces without an element between."""
         self.text = ""
         self.open = ""
         """What is read without a click."""
@@ -36,11 +40,15 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
+        if tag in CODE and not CODE & set(self._open):
+            self.code.append("")
+        self.prose.append("")
         if tag not in EMPTY:
             self._open.append("fold" if tag == "details" and "open" not in dict(attrs) else tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open
+        self.prose.append("")
         innermost = self._open.pop()
         assert innermost.replace("fold", "details") == tag, f"{tag} is not the innermost element"
 
@@ -53,16 +61,26 @@ class Page(HTMLParser):
             self.folded += data
         else:
             self.open += data
-        if not {"code", "pre"} & set(self._open):
-            self.prose.append(data)
+        if CODE & set(self._open):
+            self.code[-1] += data
+        else:
+            self.prose[-1] += data
+
+
+def by_github(markdown: str) -> Page:
+    """The page as GitHub's own parser makes it."""
+    return Page(cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE))
+
+
+def by_markdown_it(markdown: str) -> Page:
+    """The page as a second parser makes it, which is slow."""
+    return Page(MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown))
 
 
 def rendered(markdown: str, *, second_parser: bool = True) -> Page:
-    """The page as GitHub's own parser makes it; a second parser, which is slow, must agree about its elements."""
-    page = Page(cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE))
-    if second_parser:
-        other = Page(MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown))
-        assert page.tags == other.tags
+    """The page as GitHub's own parser makes it; the second one must agree about its elements."""
+    page = by_github(markdown)
+    assert not second_parser or by_markdown_it(markdown).tags == page.tags
     return page
 
 
