@@ -12,8 +12,14 @@ from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.limiter import Limiter
-from agent_eval.results import RunError
+from agent_eval.results import CaseReport, Reason, RunError
 from agent_eval.runner.execution import Progress
+
+
+def error_of(report: CaseReport, run: int = 0) -> RunError:
+    error = report.runs[run].error
+    assert error is not None
+    return error
 
 
 async def test_execution__every_case_runs_as_often_as_asked_and_reports_in_order(tmp_path: Path) -> None:
@@ -75,8 +81,7 @@ async def test_execution__a_case_finds_the_session_it_asks_for(tmp_path: Path) -
 async def test_execution__a_turn_that_takes_too_long(tmp_path: Path) -> None:
     reports = await run(tmp_path, [planned("hangs", "fine", "hang"), planned("good")], turn_timeout=0.4)
     assert statuses(reports) == {"hangs": "failed", "good": "passed"}
-    error = reports[0].runs[0].error
-    assert error is not None
+    error = error_of(reports[0])
     assert (error.kind, error.owner, error.turn, reports[0].runs[0].turns) == ("deadline", "agent", 1, 1)
     assert reports[0].metrics == [], "an error is no score"
 
@@ -85,8 +90,7 @@ async def test_execution__a_case_that_takes_too_long(tmp_path: Path) -> None:
     agent = EchoAgent()
     case = planned("long", *["sleep:0.06"] * 10)
     reports = await run(tmp_path, [case], agents={"agent": agent}, case_timeout=0.2)
-    error = reports[0].runs[0].error
-    assert error is not None
+    error = error_of(reports[0])
     assert error.kind == "deadline"
     assert len(agent.sent) < 6
 
@@ -95,8 +99,7 @@ async def test_case_timeout__names_its_limit_the_turns_and_the_user_who_did_not_
     cases = [endless("talks", "sleep:0.05")]
     model = TalkativeUser(seconds=0.01, says="sleep:0.05")
     reports = await run(tmp_path, cases, model=model, case_timeout=1.5)
-    error = reports[0].runs[0].error
-    assert error is not None
+    error = error_of(reports[0])
     assert (error.kind, error.owner) == ("deadline", "agent")
     assert re.match(
         r"The case did not end within case-timeout \(1\.5 s\): \d+ turns? ended \(0\.\d s for the simulated user\), "
@@ -108,16 +111,14 @@ async def test_case_timeout__names_its_limit_the_turns_and_the_user_who_did_not_
 
 async def test_case_timeout__that_the_simulated_user_took_is_not_the_agents(tmp_path: Path) -> None:
     reports = await run(tmp_path, [endless("slow user")], model=TalkativeUser(seconds=30), case_timeout=0.5)
-    error = reports[0].runs[0].error
-    assert error is not None
+    error = error_of(reports[0])
     assert (error.kind, error.owner) == ("simulator-deadline", "provider")
     assert "1 turn ended (0.5 s for the simulated user); most of the time was spent waiting for" in error.message
 
 
 async def test_case_timeout__in_the_middle_of_a_turn_says_what_that_turn_waited_for(tmp_path: Path) -> None:
     reports = await run(tmp_path, [planned("hangs", "fine", "hang")], turn_timeout=60, case_timeout=0.4)
-    error = reports[0].runs[0].error
-    assert error is not None
+    error = error_of(reports[0])
     assert error.message.startswith(
         "The case did not end within case-timeout (0.4 s): 1 turn ended. Turn 2: More than "
     )
@@ -136,15 +137,12 @@ async def test_execution__the_run_takes_too_long(tmp_path: Path) -> None:
     reports = await run(tmp_path, cases, run_timeout=0.6, concurrency=1)
     assert time.monotonic() - begun < 10
     assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
-    reason = reports[2].reason
-    assert reason is not None
-    assert (reason.code, reason.message) == ("run-timeout", "The run took longer than run-timeout (0.6 s)")
+    assert reports[2].reason == Reason(code="run-timeout", message="The run took longer than run-timeout (0.6 s)")
 
 
 async def test_execution__a_long_message_is_cut(tmp_path: Path) -> None:
     (report,) = await run(tmp_path, [planned("long", "raise:" + "x" * 100_000)])
-    error = report.runs[0].error
-    assert error is not None
+    error = error_of(report)
     assert len(error.message) == 2_000
 
 
@@ -152,8 +150,7 @@ async def test_execution__errors_of_the_agent_fail_and_those_of_the_world_do_not
     cases = [planned("agent", "raise"), planned("world", "outage"), planned("closed-door"), planned("good")]
     reports = await run(tmp_path, cases)
     assert statuses(reports) == {"agent": "failed", "world": "errored", "closed-door": "failed", "good": "passed"}
-    error = reports[0].runs[0].error
-    assert error is not None
+    error = error_of(reports[0])
     assert (error.message, error.hint) == ("The tool broke", "Mend")
     assert len(error.traceback or "") == 4_000
 
@@ -167,8 +164,7 @@ async def test_execution__an_agent_that_cannot_start_fails_all_its_cases_and_no_
     cases = [planned("one", agent="broken"), planned("two", agent="broken"), planned("good")]
     reports = await run(tmp_path, cases, num_runs=2, agents=agents)
     assert statuses(reports) == {"one": status, "two": status, "good": "passed"}
-    error = reports[1].runs[1].error
-    assert error is not None
+    error = error_of(reports[1], run=1)
     assert (error.kind, error.log_tail, error.turn) == ("agent-import", "the log", None)
     assert agents["broken"].opened == []
 
@@ -196,9 +192,7 @@ async def test_execution__fail_fast_stops_at_the_first_failure(tmp_path: Path) -
     assert by_case.pop("bad") == "failed"
     assert set(by_case.values()) == {"not_run"}
     assert len(agent.opened) == 2, "not one more is begun"
-    reason = reports[5].reason
-    assert reason is not None
-    assert (reason.code, reason.message) == ("fail-fast", "a.test.json:bad failed, and fail-fast is on")
+    assert reports[5].reason == Reason(code="fail-fast", message="a.test.json:bad failed, and fail-fast is on")
 
 
 async def test_execution__fail_fast_does_not_grow(tmp_path: Path) -> None:

@@ -16,15 +16,20 @@ from agent_eval.core.invocation import IntermediateData, Invocation, tool_calls
 from agent_eval.evalset.models import EvalCase
 from agent_eval_workbench.sources.cases import eval_cases
 from agent_eval_workbench.sources.conversation import Place, UnusableConversation, until_last_answer
-from agent_eval_workbench.sources.reading import read_source
+from agent_eval_workbench.sources.reading import Source, read_source
+
+
+def read(value: Any, tmp_path: Path, state_scopes: tuple[str, ...] = ()) -> Source:
+    path = tmp_path / "source"
+    path.write_text(value if isinstance(value, str) else json.dumps(value, indent=1), encoding="utf-8")
+    source = read_source(path, "source", state_scopes)
+    assert source is not None
+    return source
 
 
 def cases_of(value: Any, tmp_path: Path, state_scopes: tuple[str, ...] = ()) -> tuple[list[EvalCase], list[str]]:
     """The cases and the codes of the problems."""
-    path = tmp_path / "source"
-    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
-    source = read_source(path, "source", state_scopes)
-    assert source is not None
+    source = read(value, tmp_path, state_scopes)
     cases, problems = eval_cases(source.conversations)
     return cases, [f"{problem.severity}: {problem.code}" for problem in (*source.problems, *problems)]
 
@@ -181,12 +186,9 @@ def test_events__malformed_ones_are_reported_with_their_line(broken: dict[str, A
     for position in (0, 1):
         events = turn()
         events[position] |= broken
-        path = tmp_path / "s.json"
-        path.write_text(json.dumps(session(events), indent=1), encoding="utf-8")
-        source = read_source(path, "s.json")
-        assert source is not None
+        source = read(session(events), tmp_path)
         [problem] = source.problems
-        assert (problem.severity, problem.code, problem.file) == ("error", "source-session-skipped", "s.json")
+        assert (problem.severity, problem.code, problem.file) == ("error", "source-session-skipped", "source")
         assert problem.line is not None
         assert source.conversations == ()
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 from source_samples import ANSWERED, ASKED, messages, otel_span, otel_turn, otlp, veadk_trace
-from test_sources_sessions import cases_of, texts
-
-from agent_eval_workbench.sources.reading import read_source
+from test_sources_sessions import cases_of, read, texts
 
 TALKS = {
     "s-1": [("Weather in Beijing", "Sunny."), ("And in Paris", "Rain."), ("And in Rome", "Warm.")],
@@ -82,10 +80,7 @@ def test_traces__adk_older_schema(tmp_path: Path) -> None:
     [case], problems = cases_of(otlp(*spans), tmp_path)
     assert (texts(case), problems) == ([TURN], [])
     spans[1]["attributes"]["gcp.vertex.agent.llm_request"] = {}
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps(otlp(*spans)), encoding="utf-8")
-    source = read_source(path, "t.json")
-    assert source is not None
+    source = read(otlp(*spans), tmp_path)
     assert "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS" in str(source.problems[0].hint)
 
 
@@ -94,10 +89,7 @@ def test_otlp__without_recorded_contents_the_switch_is_named(missing: str, tmp_p
     spans = otel_turn()
     for span in spans:
         span["attributes"] = {key: item for key, item in span["attributes"].items() if missing not in key}
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps(otlp(*spans)), encoding="utf-8")
-    source = read_source(path, "t.json")
-    assert source is not None
+    source = read(otlp(*spans), tmp_path)
     [problem] = source.problems
     assert (problem.severity, problem.code, source.conversations) == ("error", "source-session-skipped", ())
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in str(problem.hint)
@@ -106,10 +98,7 @@ def test_otlp__without_recorded_contents_the_switch_is_named(missing: str, tmp_p
 def test_otlp__a_shortened_attribute_is_named(tmp_path: Path) -> None:
     spans = otel_turn()
     spans[2]["attributes"]["gen_ai.tool.call.arguments"] = '{"on": fal'
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps(otlp(*spans)), encoding="utf-8")
-    source = read_source(path, "t.json")
-    assert source is not None
+    source = read(otlp(*spans), tmp_path)
     assert "`gen_ai.tool.call.arguments` is not JSON" in source.problems[0].message
     assert "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT" in str(source.problems[0].hint)
 
@@ -143,10 +132,7 @@ def test_otlp__a_loop_of_spans_ends(tmp_path: Path) -> None:
 def test_otlp__a_malformed_span_is_reported_with_its_line(broken: dict[str, Any], tmp_path: Path) -> None:
     value = otlp(*otel_turn())
     value["resourceSpans"][0]["scopeSpans"][0]["spans"][1] |= broken
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps(value, indent=1), encoding="utf-8")
-    source = read_source(path, "t.json")
-    assert source is not None
+    source = read(value, tmp_path)
     [problem] = source.problems
     assert (problem.severity, problem.code) == ("error", "source-malformed")
     assert problem.line is not None
