@@ -196,13 +196,6 @@ async def test_recorded__an_unreadable_recording_is_reported_at_the_start(
     assert words in caught.value.message
 
 
-async def test_recorded__a_missing_recording(tmp_path: Path) -> None:
-    agent = RecordedAgent(tmp_path / "missing.json")
-    with pytest.raises(AgentFailure, match="No such file"):
-        await agent.start()
-    await agent.close()
-
-
 NO_RECORDING = {
     "cut.jsonl.gz": (gzip.compress(line("x", 0, turn("hi", "yes")).encode() * 50)[:60], "damaged"),
     "zlib.jsonl.gz": (gzip.compress(b"\n")[:10] + b"\xff" * 40, "damaged"),

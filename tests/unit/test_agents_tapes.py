@@ -191,29 +191,6 @@ def test_session__what_was_recorded_replays_itself(made: list[tuple[str, dict[st
         counts[key] += 1
 
 
-def test_session__a_repeated_call_gets_the_only_answer_there_is() -> None:
-    stored = recorded(("get", {}, 1), ("get", {}, 1), ("roll", {}, 1), ("roll", {}, 2))
-    player = Player(session("replay", stored))
-    assert [player.call("get", {}) for _ in range(4)] == [1, 1, 1, 1]
-    assert [player.call("roll", {}) for _ in range(2)] == [1, 2]
-    with pytest.raises(Unanswerable) as caught:
-        player.call("roll", {})
-    assert caught.value.obstacle is Obstacle.NOT_RECORDED
-    assert caught.value.nearest is not None
-    assert player.tapes.use.missed == 1
-
-
-def test_session__a_miss_names_the_nearest_call() -> None:
-    stored = recorded(("book", {"room": "a", "n": 1}, 1), ("book", {"room": "b", "n": 2}, 2), ("x", {"room": "b"}, 3))
-    player = Player(session("replay", stored))
-    with pytest.raises(Unanswerable) as caught:
-        player.call("book", {"room": "b", "n": 3})
-    assert caught.value.nearest == stored.calls[1]
-    with pytest.raises(Unanswerable) as caught:
-        player.call("unheard_of", {})
-    assert (caught.value.obstacle, caught.value.nearest) == (Obstacle.NOT_RECORDED, None)
-
-
 def test_session__a_miss_never_shows_what_a_newer_rule_masks() -> None:
     stored = recorded(("book", {"room": "a", "email": "x@example.com"}, 1))
     player = Player(session("replay", stored, ToolRule(name="book", mask=("email",))))
@@ -270,13 +247,6 @@ def test_session__a_changed_tool(identity: dict[str, Any], what: str) -> None:
     base = Player(session("replay", stored, of_base=True), **identity)
     assert base.call("book", {}) == 1
     assert base.tapes.changed == {}
-
-
-def test_session__a_changed_tool_with_a_slash_in_its_name() -> None:
-    stored = recorded(("rooms/book", {}, 1), declaration="d")
-    with pytest.raises(Unanswerable) as caught:
-        Player(session("replay", stored), declaration="new").call("rooms/book", {})
-    assert caught.value.obstacle is Obstacle.STALE
 
 
 def test_session__two_agents_have_different_tools_of_one_name() -> None:
@@ -395,19 +365,6 @@ def test_tape_of__several_runs() -> None:
     assert [call.response for call in taped.conflicts] == ["two"]
     assert changing_arguments([first.tapes, second.tapes]) == {"time(now)"}
     assert changing_arguments([first.tapes]) == set()
-
-
-def test_tape_of__two_tools_of_one_name() -> None:
-    player = Player(session(), declaration="d", source="s")
-    player.call("get", {}, 1)
-    asked = ToolAsked(turn=1, call=9, name="get", agent="other", args={"x": 1}, declaration="e", source="s")
-    player.tapes.ask(asked)
-    player.tapes.ran(ToolRan(turn=1, call=9, response=2))
-    stored = tape(player.tapes)
-    assert set(stored.tools) == {"get", "other/get"}
-    replay = session("replay", stored)
-    assert replay.ask(asked)["response"] == 2
-    assert replay.ask(asked.model_copy(update={"agent": "agent", "args": {}, "declaration": "d"}))["response"] == 1
 
 
 def test_content_hash__is_of_the_answers_only() -> None:

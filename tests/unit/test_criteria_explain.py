@@ -46,20 +46,6 @@ def test_explain__wrong_arguments() -> None:
     ]
 
 
-def test_explain__call_missing() -> None:
-    assert why([call("turn_on", device="lamp")], []) == [
-        "1 call expected, none made",
-        'missing: turn_on(device="lamp")',
-    ]
-
-
-def test_explain__call_extra() -> None:
-    assert why([], [call("turn_on", device="lamp")]) == [
-        "no calls expected, 1 call made",
-        'extra: turn_on(device="lamp")',
-    ]
-
-
 def test_explain__missing_extra_and_reordered() -> None:
     assert why([A, B, C], [C, A, call("d", q=[1, 2])]) == [
         "1 of 3 expected calls matched",
@@ -201,14 +187,6 @@ def test_response__words_as_spelled() -> None:
         "3 of 8 expected words found (recall 0.38); 3 of 4 words given were expected (precision 0.75)",
         "missing words: on, in, the, living, room",
         "unexpected words: off",
-    ]
-
-
-def test_response__in_chinese() -> None:
-    assert response("今天天气很好", "今天天气不好") == [
-        "5 of 6 expected words found (recall 0.83); 5 of 6 words given were expected (precision 0.83)",
-        "missing words: 很",
-        "unexpected words: 不",
     ]
 
 

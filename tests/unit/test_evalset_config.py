@@ -177,17 +177,6 @@ def test_config__every_option_of_a_simulator_and_of_a_custom_metric_has_two_spel
     assert set(simulated) == set(LlmBackedUserSimulatorConfig.model_fields)
 
 
-def test_read_config__custom_metric_fields() -> None:
-    config = config_of(
-        {
-            "criteria": {"mine": {"threshold": 3, "myOption": 1}},
-            "customMetrics": {"mine": {"codeConfig": {"name": "a.b"}, "description": "d"}},
-        }
-    )
-    assert config.criteria[0].options["myOption"] == 1
-    assert config.custom_metrics["mine"]["code_config"] == {"name": "a.b"}
-
-
 def test_read_criteria__position_of_an_invalid_threshold() -> None:
     _, problems = parse({"criteria": {"response_match_score": 0.5, "safety_v1": {"threshold": 2}}})
     assert [(problem.line, problem.column) for problem in problems] == [(5, 20)]
@@ -250,15 +239,6 @@ def test_config_finder__name_is_almost_right(tmp_path: Path) -> None:
     assert not load_suite(tmp_path, config=Path("a/test-config.json")).problems
     write(tmp_path / "test_config.json", criteria)
     assert len(load_suite(tmp_path).problems) == 2, "a config further up applies instead"
-
-
-def test_config_finder__override(tmp_path: Path) -> None:
-    write(tmp_path / "a" / "x.test.json", eval_set(case()))
-    write(tmp_path / "a" / "test_config.json", {"criteria": {}})
-    write(tmp_path / "strict.json", {"criteria": {"response_match_score": 0.9}})
-    suite = load_suite(tmp_path, config=Path("strict.json"))
-    assert not suite.problems
-    assert suite.files[0].config.source == "strict.json"
 
 
 def test_config_finder__missing_override_is_reported_once(tmp_path: Path) -> None:

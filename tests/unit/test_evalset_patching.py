@@ -51,13 +51,6 @@ def patch(text: str, change: Any) -> str:
     return patched_text(text, old, change(old))
 
 
-def test_patched_text__new_item__looks_like_its_sibling() -> None:
-    text = patch(EXPANDED, lambda value: with_item(value, USES, CALL))
-    sibling = '              {"name": "switch", "args": {"device": "lamp", "on": 1.0}}'
-    new = '              {"name": "get_status", "args": {"ids": ["a", "b"], "deep": {}}}'
-    assert text == EXPANDED.replace(sibling, f"{sibling},\n{new}")
-
-
 def test_patched_text__removed_item__keeps_the_text_of_an_equal_one() -> None:
     items = '[\n  {"name": "a", "args": {}},\n  { "name": "b", "args": {"x": 1,  "deep": [ 1,\n 2 ]} }\n]'
     left = [{"name": "b", "args": {"x": 1, "deep": [1, 2]}}]
@@ -92,15 +85,6 @@ def test_patched_text__new_case__is_indented_like_the_others() -> None:
 }
 """,
     )
-
-
-def test_patched_text__new_member__follows_the_member_before_it() -> None:
-    answer = {"parts": [{"text": "Done: ü"}], "role": "model"}
-    turn = {"user_content": {"parts": [{"text": "Off, please"}]}, "final_response": answer}
-    text = patch(EXPANDED, lambda value: replaced(value, USES[:4], turn | value["eval_cases"][0]["conversation"][0]))
-    before = '          "user_content": {"parts": [{"text": "Off, please"}]},\n'
-    new = '          "final_response": {"parts": [{"text": "Done: ü"}], "role": "model"},\n'
-    assert text == EXPANDED.replace(before, before + new)
 
 
 @pytest.mark.parametrize(

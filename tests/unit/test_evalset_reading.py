@@ -71,23 +71,6 @@ def test_parse_document__cause_and_position(data: str | bytes, code: str, line: 
     assert (problem.code, problem.line, problem.column) == (code, line, column), problem
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        ('{"a": True}', "Expecting value"),
-        ("{a: 1}", "Expecting property name enclosed in double quotes"),
-        ('{"a": "x\ty"}', "Invalid control character"),
-        ('{"a": "C:\\dir"}', "Invalid \\escape"),
-        ('{"a": 1}\n{"b": 2}', "JSON Lines"),
-        (b"\xef\xbb\xbf{}", 'not "UTF-8 with BOM"'),
-        (b'"\xff"', "0xff at offset 1"),
-    ],
-)
-def test_parse_document__hints(data: str | bytes, says: str) -> None:
-    problem = finding(data)
-    assert says in f"{problem.message} {problem.hint}"
-
-
 @pytest.mark.parametrize("depth", [202, 800, 5_000, 200_000])
 def test_parse_document__deep_nesting_is_reported(depth: int) -> None:
     assert finding("[" * depth + "]" * depth).code == "nested-too-deeply"

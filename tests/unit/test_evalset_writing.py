@@ -85,47 +85,19 @@ def test_eval_set_text__round_trip(eval_set: EvalSet) -> None:
 
 
 def test_eval_set_text__format() -> None:
+    """Indented, in the names of ADK, without what is unset, but with what somebody has set to null."""
+    call = FunctionCall(name="f", args={"x": None})
     turn = Invocation(
-        user_content=Content(role="user", parts=[Part(text="日本語")]),
-        intermediate_data=IntermediateData(tool_uses=[FunctionCall(name="f", args={"x": None})]),
+        user_content=Content(parts=[Part(text="日本語")]), intermediate_data=IntermediateData(tool_uses=[call])
     )
     case = EvalCase.model_validate({"evalId": "c", "conversation": [turn], "tags": ["ours"], "rubrics": None})
-    assert eval_set_text(EvalSet(eval_set_id="s", eval_cases=[case])) == (
-        """{
-  "eval_set_id": "s",
-  "eval_cases": [
-    {
-      "eval_id": "c",
-      "conversation": [
-        {
-          "user_content": {
-            "role": "user",
-            "parts": [
-              {
-                "text": "日本語"
-              }
-            ]
-          },
-          "intermediate_data": {
-            "tool_uses": [
-              {
-                "name": "f",
-                "args": {
-                  "x": null
-                }
-              }
-            ]
-          }
-        }
-      ],
-      "tags": [
-        "ours"
-      ]
+    written = {
+        "user_content": {"parts": [{"text": "日本語"}]},
+        "intermediate_data": {"tool_uses": [{"name": "f", "args": {"x": None}}]},
     }
-  ]
-}
-"""
-    )
+    cases = [{"eval_id": "c", "conversation": [written], "tags": ["ours"]}]
+    text = json.dumps({"eval_set_id": "s", "eval_cases": cases}, indent=2, ensure_ascii=False) + "\n"
+    assert eval_set_text(EvalSet(eval_set_id="s", eval_cases=[case])) == text
 
 
 def test_write_text__failure_keeps_the_old_file(tmp_path: Path) -> None:

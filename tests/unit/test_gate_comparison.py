@@ -51,14 +51,6 @@ def test_compare__a_case_that_passed_and_fails_is_newly_failing() -> None:
     assert mean.note is None
 
 
-def test_compare__fixed_and_still_failing() -> None:
-    head, base = run_of(scored("a", 0.9), scored("b", 0.1)), run_of(scored("a", 0.2), scored("b", 0.2))
-    comparison = compare(head, base)
-    assert [(change.eval_id, change.change) for change in comparison.cases] == [("a", "fixed"), ("b", "still_failing")]
-    assert comparison.unchanged == 0
-    assert comparison.pass_rate.delta == 0.5
-
-
 def test_compare__added_removed_and_changed_give_no_delta() -> None:
     head = run_of(scored("new", 0.1), scored("edited", 0.2, content="other words"), scored("same", 0.9))
     base = run_of(scored("gone", 0.1), scored("edited", 0.9), scored("same", 0.9))

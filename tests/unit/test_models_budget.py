@@ -125,13 +125,6 @@ async def test_meter__near_the_limit_runs_one_at_a_time() -> None:
         await waiting
 
 
-async def test_meter__without_limits() -> None:
-    meter = Meter(Budget())
-    for _ in range(3):
-        await attempt(meter, expected=1e9, used=1e9)
-    assert meter.spent.calls == 3
-
-
 async def test_meter__a_waiting_attempt_can_be_cancelled() -> None:
     meter = Meter(Budget(max_tokens=100))
     first = await meter.reserve(lambda: estimate(60))

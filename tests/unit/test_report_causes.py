@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from comparison_samples import NOT_IMPORTED, SITUATIONS, of_shop
+from comparison_samples import NOT_IMPORTED, of_shop
 from report_samples import RESPONSE, case, crash, good, metric, outage, report, wrong_room
 
 from agent_eval.report.renderers.comment import comment_markdown
@@ -21,14 +21,6 @@ def broke(name: str, message: str, *, kind: str = "agent-exception", hint: str =
 
 def groups(*cases: CaseReport) -> list[list[str]]:
     return [[item.eval_id for item in cause.cases] for cause in causes(report("failed", list(cases)), cases)]
-
-
-def test_causes__the_same_error_in_many_cases_is_one() -> None:
-    run_report = SITUATIONS["import-error"]().report
-    [cause] = causes(run_report, run_report.cases)
-    assert (cause.kind, cause.owner, len(cause.cases)) == ("agent-import", "agent", 22)
-    assert (cause.file, cause.line) == ("shop/tools.py", 1), "the innermost line of the agent's own"
-    assert cause.log.count("Traceback") == 1
 
 
 def test_causes__numbers_and_identifiers_make_no_other_cause() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import itertools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,11 +34,11 @@ from agent_eval.report.phrases import next_step, next_text
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
-from agent_eval.report.renderers.comment import DETAILS, LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
+from agent_eval.report.renderers.comment import LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
 from agent_eval.report.renderers.summary import summary_markdown
 from agent_eval.report.views import Links, view_of
 from agent_eval.report.views._visible import one_line
-from agent_eval.results.comparison import BaselineReport, BaselineStatus
+from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.origin import GateMode
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
@@ -204,19 +203,6 @@ def test_comment_markdown__the_first_three_lines_say_whether_it_blocks_and_what_
 
 
 @pytest.mark.parametrize(
-    ("status", "sentence"),
-    [
-        ("none-yet", "Nothing to compare with yet. Because."),
-        ("fetch-failed", "Not compared with the base branch: its results could not be retrieved. Because."),
-        ("incompatible", "Not compared with the base branch: its results are not comparable. Because."),
-    ],
-)
-def test_comment_markdown__says_why_there_is_no_baseline(status: BaselineStatus, sentence: str) -> None:
-    run_report = pull_request("passed", fine_cases(), baseline=BaselineReport(status=status, message="Because."))
-    assert sentence in rendered(comment_markdown(run_report)).open
-
-
-@pytest.mark.parametrize(
     ("message", "expected"),
     [
         ("Those of b.json on main at 1111111, recorded for b45e0ff.", "recorded for b45e0ff (its run)."),
@@ -292,14 +278,6 @@ def test_comment_markdown__a_case_without_a_line_to_compare_is_no_example() -> N
 def test_comment_markdown__says_that_it_was_shortened() -> None:
     assert "This comment was shortened to fit." in comment("many", limit=6_000)
     assert "shortened" not in comment("regression")
-
-
-def test_details__each_step_shows_less() -> None:
-    sizes = [len(comment("many", limit=limit)) for limit in (LIMIT, 6_000, 3_000)]
-    assert sizes == sorted(sizes, reverse=True)
-    for richer, poorer in itertools.pairwise(DETAILS):
-        for name in ("explained", "listed", "side", "log", "name"):
-            assert getattr(poorer, name) <= getattr(richer, name)
 
 
 def test_utf16_length__counts_as_javascript_does() -> None:

@@ -55,16 +55,6 @@ def test_console__colour_only_when_asked_for() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == console(failed()).split()
 
 
-def test_console__a_dozen_failures_stay_readable() -> None:
-    cases = [
-        item.model_copy(update={"status": "failed"}) for item in SAMPLES["many"]().cases if item.status == "failed"
-    ]
-    text = console(report("failed", cases[:12]), width=100)
-    assert all(item.eval_id in text for item in cases[:10])
-    assert "  and 2 more cases" in text
-    assert len(text.splitlines()) < 50
-
-
 @given(
     st.one_of(
         st.text(max_size=80),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from report_samples import RESPONSE, TRAJECTORY, case, metric
+from report_samples import RESPONSE, case, metric
 
 from agent_eval.report.views.conversation import CaseView, case_view, rows
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
@@ -62,17 +62,6 @@ def test_rows__what_happened_comes_before_what_the_criteria_say() -> None:
     ]
 
 
-def test_case_view__calls_are_there_whichever_criterion_failed() -> None:
-    """A trajectory that passes says nothing about what was called; the conversation does."""
-    failed_case = failed(ConversationReport(run=0, turns=[said()]), evidence())
-    failed_case.metrics.append(metric(TRAJECTORY, 1.0, threshold=0.2))
-
-    [turn] = shown(case_view(failed_case))
-
-    assert ("call", 'find_devices(room="bedroom")') in turn
-    assert ("response", '{"devices": []}') in turn
-
-
 def test_case_view__the_findings_do_not_repeat_what_the_turns_say() -> None:
     view = case_view(failed(ConversationReport(run=0, turns=[said()]), evidence(why=("1 of 4 words",))))
 
@@ -110,17 +99,6 @@ def test_case_view__what_lowered_the_score_of_another_run_stays_a_finding() -> N
     assert view.title(view.turns[0]) == "turn 1 of run 1"
     assert "turn 1: far off" in view.findings[0].lines
     assert view.turns[0].remarks == ()
-
-
-def test_case_view__the_turn_that_broke_says_so() -> None:
-    error = RunError(kind="agent-exception", owner="agent", message="KeyError: 'lamp'", turn=0, traceback="Trace")
-    sample_case = case("lamp", "failed", errors={0: error})
-    sample_case.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Lamp off.")])
-    view = case_view(sample_case)
-
-    assert shown(view) == [[("user", "Lamp off."), ("verdict", "agent-exception")]]
-    assert view is not None
-    assert view.findings[0].log == "Trace"
 
 
 def test_case_view__results_of_an_older_version_show_what_the_criteria_kept() -> None:

@@ -32,17 +32,11 @@ def test_headline__inconclusive_by_errors_and_cases_that_did_not_run() -> None:
     assert said(report("inconclusive", [outage(), good("x")])) == (
         "Can't tell: the model's provider failed in 1 of 2 cases"
     )
+    reason = Reason(code="judge-unavailable", message="The judge: 503")
+    unscored = case("x", "errored", metric("safety_v1", None, threshold=0.5, reason=reason))
+    assert said(report("inconclusive", [unscored, good("y")])) == "Can't tell: 1 of 2 cases could not be evaluated"
     stopped = report("inconclusive", [case("x", "not_run"), good("y")])
     assert said(stopped) == "Can't tell: 1 of 2 cases did not run"
-
-
-@pytest.mark.parametrize(
-    ("code", "remedy"),
-    [("run-timeout", "raise `run-timeout`"), ("stopped", "run it again")],
-)
-def test_next_step__says_what_to_do_about_it(code: str, remedy: str) -> None:
-    late = case("x", "not_run", reason=Reason(code=code, message="x"))
-    assert then(report("inconclusive", [late, good("y")])) == remedy
 
 
 @pytest.mark.parametrize(
@@ -53,13 +47,15 @@ def test_next_step__says_what_to_do_about_it(code: str, remedy: str) -> None:
         ("judge-replay-miss", "record the judge's replies again"),
         ("judge-no-credentials", "give the job a model key"),
         ("judge-unavailable", "run it again"),
+        ("run-timeout", "raise `run-timeout`"),
+        ("stopped", "run it again"),
     ],
 )
 def test_next_step__starting_the_job_again_is_advised_only_if_it_helps(code: str, remedy: str) -> None:
-    unscored = metric("safety_v1", None, threshold=0.5, reason=Reason(code=code, message="The judge: 404"))
-    run_report = report("inconclusive", [case("x", "errored", unscored), good("y")])
-    assert said(run_report) == "Can't tell: 1 of 2 cases could not be evaluated"
-    assert then(run_report) == remedy
+    reason = Reason(code=code, message="The judge: 404")
+    unscored = case("x", "errored", metric("safety_v1", None, threshold=0.5, reason=reason))
+    missing = unscored if code.startswith(("judge", "simulator")) else case("x", "not_run", reason=reason)
+    assert then(report("inconclusive", [missing, good("y")])) == remedy
 
 
 def test_headline__failed_with_everything() -> None:

@@ -103,13 +103,6 @@ def test_page__has_every_case_once_in_columns_of_one_length(name: str, tmp_path:
     assert len(page.html.encode()) == page.written.size == (tmp_path / "report.html").stat().st_size
 
 
-def test_page__same_report_gives_the_same_bytes(tmp_path: Path) -> None:
-    for name, make in SAMPLES.items():
-        write_page(tmp_path / f"{name}-1", PageSource(report=make()))
-        write_page(tmp_path / f"{name}-2", PageSource(report=make()))
-        assert (tmp_path / f"{name}-1").read_bytes() == (tmp_path / f"{name}-2").read_bytes()
-
-
 def without_icon(html: str) -> Any:
     """The document without its one link: an empty icon, so that no browser asks a server for /favicon.ico."""
     icon = '<link rel="icon" href="data:,">'

@@ -124,13 +124,6 @@ async def test_case_timeout__in_the_middle_of_a_turn_says_what_that_turn_waited_
     )
 
 
-async def test_execution__a_turn_gets_what_is_left_of_the_case(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    reports = await run(tmp_path, [planned("hangs", "hang")], turn_timeout=60, case_timeout=0.1)
-    assert time.monotonic() - begun < 10
-    assert statuses(reports) == {"hangs": "failed"}
-
-
 async def test_execution__the_run_takes_too_long(tmp_path: Path) -> None:
     begun = time.monotonic()
     cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
@@ -138,12 +131,6 @@ async def test_execution__the_run_takes_too_long(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 10
     assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
     assert reports[2].reason == Reason(code="run-timeout", message="The run took longer than run-timeout (0.6 s)")
-
-
-async def test_execution__a_long_message_is_cut(tmp_path: Path) -> None:
-    (report,) = await run(tmp_path, [planned("long", "raise:" + "x" * 100_000)])
-    error = error_of(report)
-    assert len(error.message) == 2_000
 
 
 async def test_execution__errors_of_the_agent_fail_and_those_of_the_world_do_not(tmp_path: Path) -> None:
@@ -251,15 +238,6 @@ async def test_execution__stopping_keeps_what_is_done(tmp_path: Path) -> None:
     run.journal.close()
 
 
-async def test_execution__stopped_before_it_began(tmp_path: Path) -> None:
-    agent = EchoAgent(start_seconds=30)
-    run = execution(tmp_path, [planned("one")], agents={"agent": agent})
-    run.stop.set()
-    async with asyncio.timeout(2):
-        assert statuses(await run.run()) == {"one": "not_run"}
-    run.journal.close()
-
-
 async def test_execution__a_bug_of_ours_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="a bug of the driver"):
         await run(tmp_path, [planned("hangs", "hang"), planned("bug", "bug")])
@@ -298,13 +276,6 @@ async def test_execution__resuming_runs_again_what_depends_on_other_things(tmp_p
     cases = [planned("one", fingerprint="other"), planned("two")]
     await run(tmp_path, cases, agents={"agent": agent}, resume=True)
     assert [request.eval_id for request in agent.opened] == ["one"]
-
-
-async def test_execution__resuming_what_is_complete_starts_no_agent(tmp_path: Path) -> None:
-    await run(tmp_path, [planned("one")])
-    refuses = EchoAgent(refuses=AgentFailure("It must not start", kind=FailureKind.IMPORT))
-    reports = await run(tmp_path, [planned("one")], agents={"agent": refuses}, resume=True)
-    assert statuses(reports) == {"one": "passed"}
 
 
 async def test_execution__resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Path) -> None:

@@ -52,13 +52,6 @@ def test_journal__what_is_added_is_on_disk_at_once(path: Path) -> None:
     journal.close()
 
 
-def test_journal__it_gives_back_what_it_was_given(path: Path) -> None:
-    added = [recording("one"), recording("two", answer="关灯 💡"), recording("three", error=CRASH)]
-    journal = Journal(written(path, *added), resume=True)
-    assert [journal.reuse(each.run_id, "f") for each in added] == added
-    journal.close()
-
-
 @pytest.mark.parametrize("depth", [200, 250, 400])
 def test_journal__what_is_nested_too_deeply_is_neither_read_nor_resumed(path: Path, depth: int) -> None:
     journal = Journal(path, resume=False)

@@ -126,14 +126,6 @@ async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> 
     assert {metric.name: metric.status for metric in hidden.metrics}["response_match_score"] != "not_evaluated"
 
 
-async def test_scoring__an_error_has_no_scores() -> None:
-    of = case(Fixed(result=Scored(score=1.0)), *INFORMATIONAL)
-    error = RunError(kind="agent-crash", owner="agent", message="It left")
-    report = await report_run(of, recorded(of, "half an answer", error=error))
-    assert (report.status, report.metrics, report.runs[0].error) == ("failed", [], error)
-    assert report.runs[0].turns == 1
-
-
 async def test_scoring__an_unfinished_turn_changes_nothing() -> None:
     of = case(ResponseMatch(threshold=0.5), ToolTrajectory(threshold=1.0), *INFORMATIONAL, turns=2)
     error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)

@@ -103,15 +103,6 @@ def test_turns__last_without_an_answer_is_left_out(tmp_path: Path) -> None:
     assert problems == ["notice: source-turn-skipped"]
 
 
-def test_turns__an_empty_answer_is_none(tmp_path: Path) -> None:
-    """A case of it alone would have nothing to compare with: validate refuses it."""
-    [case], problems = cases_of(session([*turn(), *turn("e-2", answered=" ")]), tmp_path)
-    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"])]
-    assert problems == ["notice: source-turn-skipped"]
-    cases, problems = cases_of([session(turn(answered="")), session(id="s-2")], tmp_path)
-    assert (len(cases), problems) == (1, ["warning: source-session-skipped"])
-
-
 @pytest.mark.parametrize(
     ("answers", "kept"), [(["Yes.", ""], 1), (["", "Yes."], 2), (["", None], 0), ([None, "Yes."], 0)]
 )
