@@ -236,6 +236,7 @@ async def test_environment__a_failed_installation_says_why_without_secrets(bench
         ("google-adk==", "", "Correct `google-adk==` in requirements.txt: Unexpected end of version specifier"),
         ("demo-dep\ndemo-dep<1", "", "contradict each other or the Python version, as uv's output says"),
         ("demo-dep", "3.99", "No Python 3.99 is installed, and uv can't download it. Correct `requires-python`"),
+        ("demo-dep", ">=3.99,<4", "No Python >=3.99, <4 is installed, and uv can't download it."),
     ],
 )
 async def test_environment__the_hint_names_what_to_correct(
@@ -254,6 +255,21 @@ async def test_environment__an_index_that_cannot_be_reached_is_no_ones_fault(ben
     failed = await bench.failure(installer=nowhere)
     assert failed.owner is Owner.PROVIDER
     assert failed.hint is not None and "could not be reached" in failed.hint
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "nowhere.invalid"])
+async def test_environment__a_git_server_that_cannot_be_reached_is_no_ones_fault(bench: Bench, host: str) -> None:
+    (bench.bot / "requirements.txt").write_text(f"demo-dep @ git+https://{host}/demo.git\n")
+    online = {name: value for name, value in bench.installer.items() if name != "UV_OFFLINE"}
+    failed = await bench.failure(installer=online)
+    assert failed.owner is Owner.PROVIDER, failed.log_tail
+    assert failed.hint is not None and "could not be reached" in failed.hint
+
+
+async def test_environment__a_cache_that_cannot_be_created_is_named_with_what_to_do(bench: Bench) -> None:
+    bench.cache = Path("/proc/x")
+    with pytest.raises(FileNotFoundError, match=r"can't be created there. Set another --cache-dir: '/proc/x'"):
+        await bench.ensure()
 
 
 async def test_environment__a_killed_installation_is_no_ones_fault(bench: Bench) -> None:

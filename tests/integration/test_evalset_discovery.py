@@ -47,6 +47,18 @@ def test_discovery__both_suffixes_sorted_and_recursive(tmp_path: Path) -> None:
     assert all(file.path.is_absolute() and file.ids == () for file in result.files)
 
 
+def test_discovery__started_in_a_directory_without_eval_files(tmp_path: Path) -> None:
+    """As somebody does who works on the agent: the message says where to start."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "bot.evalset.json").write_text("{}", "utf-8")
+    (tmp_path / "bot").mkdir()
+    [problem] = discover(tmp_path / "bot").problems
+    assert problem.code == "no-eval-files"
+    assert problem.hint is not None
+    assert problem.hint.startswith(f"Start agent-eval in {tmp_path}, which has `evals/bot.evalset.json`.")
+
+
 def test_discovery__directories_that_are_never_searched(tmp_path: Path) -> None:
     make(
         tmp_path, [f"{name}/x.test.json" for name in (".git", "node_modules", ".venv", "venv", "my-env", "ok", ".hid")]

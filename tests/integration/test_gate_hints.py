@@ -259,6 +259,16 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
     folder = repository.gate("validate", "--plan", "broken", "evals", python=False)
     assert folder.out.startswith("broken\n  evals/bot.evalset.json"), folder.out
     assert from_python.stdout.splitlines()[-1:] == ["broken"], from_python.stdout + from_python.stderr
+    some = repository.gate("validate", "--plan", "broken", "evals/*.json", python=False)
+    assert some.out.startswith("broken\n  evals/bot.evalset.json"), some.out
+    # What is named on the command line replaces the agent of the file, but not that of another flag.
+    settings = repository.root / "agent-eval.toml"
+    settings.write_text('agent = "bot"\n', "utf-8")
+    named = repository.gate("validate", "--plan", "broken", EVALS, python=False)
+    assert named.out.startswith("broken\n  evals/bot.evalset.json"), named.out
+    flag = repository.gate("validate", "--plan", "broken", EVALS, "--agent", "bot", python=False)
+    assert flag.out.startswith("bot\n  evals/bot.evalset.json"), flag.out
+    settings.unlink()
     # An agent with eval files may be meant as a place to search: it is, with a notice.
     repository.evals("broken/own.test.json", {"own": "Hello."}, expect={"own": "No."})
     both = repository.gate("validate", "--plan", *arguments, python=False)

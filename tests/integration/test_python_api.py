@@ -146,6 +146,16 @@ def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pyteste
     assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
 
 
+def test_run__names_commands_only_for_files_that_stay(tmp_path: Path) -> None:
+    write_evals(tmp_path, "home.test.json", {"wrong": ["heater"]})
+    removed = agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, check=False)
+    kept = agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, output_dir="out", check=False)
+    assert (removed.verdict, kept.verdict) == ("failed", "failed")
+    assert "agent-eval show" not in removed.text
+    assert "agent-eval accept" not in removed.text
+    assert f"agent-eval show {tmp_path}/out wrong" in kept.text
+
+
 def test_run__initial_session_reaches_the_engine(tmp_path: Path) -> None:
     write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})
     (tmp_path / "session.json").write_text('{"state": []}', "utf-8")

@@ -339,12 +339,13 @@ def test_agent_as_path__notice(tmp_path: Path) -> None:
         ["evals", files[1]],
         [files[1], "my bot"],
         ["my bot", "other bot"],
-        ["my bot", "evals/*.test.json"],
+        ["my bot", "other bot", "evals/*.test.json"],
         ["gone", files[1]],
     ):
         assert agent_as_path(tmp_path, other) == []
         assert in_adk_order(tmp_path, other) is None
     assert in_adk_order(tmp_path, ["my bot/agent.py", *files, "evals"]) == ("my bot", [*files, "evals"])
+    assert in_adk_order(tmp_path, ["my bot", "evals/*.test.json"]) == ("my bot", ["evals/*.test.json"])
     assert agent_as_path(tmp_path, ["my bot", "evals"]) == []
 
 

@@ -12,7 +12,7 @@ from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, go
 from rich.cells import cell_len
 
 from agent_eval.report.phrases import next_step, next_text, pass_rates_notices, say
-from agent_eval.report.renderers import annotation_commands, comment_markdown
+from agent_eval.report.renderers import annotation_commands, comment_markdown, summary_markdown
 from agent_eval.report.renderers._console import console
 from agent_eval.report.views import usage_line, view_of
 from agent_eval.results.causes import CauseCode, Place
@@ -53,6 +53,25 @@ def test_console__colour_only_when_asked_for() -> None:
     coloured = console(failed(), color=True)
     assert "\x1b[1;31m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == console(failed()).split()
+
+
+def test_reason_of_several_lines__says_everything_in_one() -> None:
+    """A metric of DeepEval writes the calls as indented JSON, and at the end which were expected."""
+    call = '[ToolCall(\n    name="weather",\n    input_parameters={\n        "city": "Paris, the capital"\n    }\n)]'
+    why = (
+        f"ToolCorrectnessMetric: 0.0: [\n\t Incomplete tool usage: missing tools {call}; expected ['weather'], "
+        "called ['clock'].\n\t Tool Selection Reason: No available tools were provided to assess tool selection "
+        "criteria. An agent that has none at all can't choose one that is wrong, so that this part is always 1.\n]\n"
+    )
+    turn = TurnEvidence(turn=0, score=0.0, user="How warm?", why=[why])
+    said = TurnReport(turn=0, user="How warm?", answer="Noon.", steps=[StepReport(call="clock()")])
+    asked = case("asks", "failed", metric("tools_right", 0.0, threshold=0.5, evidence={0: [turn]}))
+    asked.conversation = ConversationReport(run=0, turns=[said])
+    run_report = report("failed", [asked])
+    for text in (console(run_report), comment_markdown(run_report), summary_markdown(run_report)):
+        shown = " ".join(text.replace("\\", "").split())
+        assert "called ['clock']" in shown, text
+        assert "⏎" not in shown
 
 
 @given(

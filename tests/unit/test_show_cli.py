@@ -307,3 +307,31 @@ def test_case_text__is_safe_and_keeps_its_width(width: int) -> None:
 )
 def test_case_text__odd_details_break_nothing(details: dict[str, Any]) -> None:
     assert RESPONSE in text(case("lamp", "failed", metric(RESPONSE, 0.0, threshold=1.0, details=details)))
+
+
+def test_results_of_an_invalid_run__are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a word of cases that pass or of nothing to accept: nothing was run."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "evalz"]) == 2
+    (tmp_path / "good.json").write_text(results_json(report("passed", [])), "utf-8")
+    for words in (
+        ["show"],
+        ["show", "--format", "json"],
+        ["accept", "--list"],
+        ["accept", "--all"],
+        ["accept", "--dry-run"],
+        ["export", "csv"],
+        ["export", "otlp", "--output", "x"],
+        ["compare", "good.json"],
+        ["compare", "good.json", "agent-eval-results"],
+    ):
+        capsys.readouterr()
+        code = main(words)
+        output = capsys.readouterr()
+        assert (code, output.out) == (2, ""), words
+        assert (
+            "agent-eval: The run of agent-eval-results was invalid, so nothing was run: `evalz` does not exist"
+            in output.err.replace(f"{tmp_path}/", "")
+        ), words

@@ -157,8 +157,10 @@ class EvalResult(Coroutine[Any, Any, "EvalResult"]):
     def text(self) -> str:
         """The console report: what failing cases share, the verdict last. Safe to print."""
         from agent_eval.report.renderers import console
+        from agent_eval.results import FILES
 
-        return console(self.report)
+        files = {} if self.output is None else {"results": str(self.output / FILES["results-file"])}
+        return console(self.report, files=files, kept=self.output is not None)
 
     @property
     def exit_code(self) -> int:

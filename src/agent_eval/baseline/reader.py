@@ -156,6 +156,20 @@ def _out_of_range(report: RunReport) -> float | None:
     return None
 
 
+def check_ran(report: RunReport, path: Path) -> None:
+    """Raises UnreadableError if nothing was run, so that no command says of a mistake that no case failed.
+
+    Args:
+        report: The results.
+        path: As the user named them.
+    """
+    if report.verdict != "invalid" or report.cases:
+        return
+    errors = (problem.message for problem in report.problems if problem.severity == "error")
+    why = "".join(f": {_short(error.rstrip('.'), 300)}" for error in islice(errors, 1))
+    raise UnreadableError(f"The run of {harmless(str(path))} was invalid, so nothing was run{why}.", "Run it again.")
+
+
 def incomplete(report: RunReport) -> str | None:
     """Returns why a run's results don't represent its commit, as a clause; None if they do.
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Literal
 
-from agent_eval.baseline.reader import UnreadableError, read_file
+from agent_eval.baseline.reader import UnreadableError, check_ran, read_file
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
@@ -50,8 +50,10 @@ def compare_files(head: Path, base: Path) -> RunReport:
     Raises:
         UnreadableError: A file can't be read or contains no comparable results.
     """
-    head_report = read_file(head)
-    return with_base(head_report, read_file(base), base)
+    reports = {path: read_file(path) for path in (head, base)}
+    for path, report in reports.items():
+        check_ran(report, path)
+    return with_base(reports[head], reports[base], base)
 
 
 def with_base(head: RunReport, base: RunReport, path: Path) -> RunReport:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.baseline.reader import StoredResults, UnreadableError, open_results
+from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.case_selection import select_cases, split_words
 from agent_eval.commands.stored_run import expected_cases, read_recordings
@@ -61,6 +61,8 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         UnreadableError: The results or the recordings can't be read, or do not contain the case or run.
     """
     with open_results(request.results) as stored:
+        if not request.every:
+            check_ran(stored.report, request.results)
         return _shown(stored, request, root, run=run, width=width, color=color)
 
 
@@ -69,6 +71,7 @@ def _as_json(request: Request, root: Path, run: int | None) -> str:
     from agent_eval.report.renderers.results_json import results_json
 
     with open_results(request.results) as stored:
+        check_ran(stored.report, request.results)
         cases = _selected(stored.report, request.cases, harmless(str(request.results)))
         for read in _read(stored, cases, root, run):
             read.case.conversation = read.conversation

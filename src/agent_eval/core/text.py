@@ -74,6 +74,11 @@ def shorten(value: str, limit: int) -> str:
     return value[:head] + note + value[len(value) - (room - head) :]
 
 
+def unbroken(value: str) -> str:
+    """All lines as one, with single spaces."""
+    return " ".join(value.split())
+
+
 def whole_line(value: str) -> str:
     """The first non-blank line in full; "" for blank text."""
     return next((line.strip() for line in value.splitlines() if line.strip()), "")

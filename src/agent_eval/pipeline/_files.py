@@ -38,11 +38,17 @@ def load(settings: Settings) -> Suite:
 
 
 def with_agent_of_paths(settings: Settings) -> Settings:
-    """`AGENT FILE ...`, the order of `adk eval`: a directory with an agent and no eval file means nothing else."""
+    """`AGENT FILE ...`, the order of `adk eval`: a directory with an agent and no eval file means nothing else.
+
+    Paths of the command line replace the agent of agent-eval.toml, unless the paths are from there, too.
+    """
     from agent_eval.agents.discovery import in_adk_order
     from agent_eval.evalset.discovery import discover
+    from agent_eval.settings import CONFIG_FILE
 
-    in_order = in_adk_order(settings.root, settings.paths) if settings.agent is None else None
+    from_file = {name for name, source in settings.sources.items() if source.endswith(CONFIG_FILE)}
+    is_open = settings.agent is None or ("agent" in from_file and "paths" not in from_file)
+    in_order = in_adk_order(settings.root, settings.paths) if is_open else None
     if in_order is None:
         return settings
     agent, files = in_order

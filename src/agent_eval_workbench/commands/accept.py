@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agent_eval.baseline.reader import StoredResults, UnreadableError, open_results
+from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
 from agent_eval.commands import CliIO
 from agent_eval.commands.case_selection import select_cases, split_words
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
@@ -61,6 +61,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     path, words = split_words(arguments.words, Path.cwd())
     try:
         with open_results(path) as stored:
+            check_ran(stored.report, path)
             if asks and not has_terminal():
                 io.log(_NO_TERMINAL)
                 return 2

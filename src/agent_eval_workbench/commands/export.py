@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.reader import UnreadableError, open_results
+from agent_eval.baseline.reader import UnreadableError, check_ran, open_results
 from agent_eval.commands import CliIO
 from agent_eval.commands.stored_run import expected_cases, recording_store
 from agent_eval.core.text import harmless
@@ -122,6 +122,7 @@ def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
     """
     with open_results(results) as stored, recording_store(stored.folder) as store:
         report = stored.report
+        check_ran(report, results)
         if report.shard is not None:
             io.log(f"agent-eval: {harmless(str(results))} is {report.shard.note}")
         if not store and any(case.runs for case in report.cases):

@@ -22,7 +22,7 @@ from agent_eval.agents.discovery.finder import (
 from agent_eval.agents.discovery.finder import AgentChoice as AgentChoice
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.selectors import parse_selector
+from agent_eval.core.selectors import GLOB, parse_selector
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import LoadedFile
 from agent_eval.evalset.paths import repository_of, searched
@@ -97,7 +97,7 @@ def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | 
         targets: The paths from the command line.
 
     Returns:
-        None unless the first path is an agent, and all others are files or directories that are no agents.
+        None unless the first path is an agent, and all others are files, globs, or directories that are no agents.
     """
     if len(targets) < 2:
         return None
@@ -108,7 +108,7 @@ def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | 
     selected = (root / parse_selector(file, lambda path: (root / path).exists()).path for file in files)
     if not directory.is_dir() or not is_agent(directory):
         return None
-    if not all(path.is_file() or (path.is_dir() and not is_agent(path)) for path in selected):
+    if not all(not is_agent(path) if path.is_dir() else path.is_file() or GLOB & set(path.name) for path in selected):
         return None
     return os.path.relpath(directory, root), files
 

@@ -36,6 +36,7 @@ print(json.dumps({
 """
 _NETWORK = re.compile(
     r"dns error|failed to lookup address|connection refused|connection reset|operation timed out|timed out|"
+    r"could not resolve host|failed to connect to|"  # git's own words
     r"Network is unreachable|tcp connect error|HTTP status server error|50[0234] (Bad|Service|Gateway|Internal)",
     re.IGNORECASE,
 )
@@ -220,7 +221,10 @@ def _hint(output: str) -> str:
             "An index requires credentials: set UV_INDEX_URL, UV_EXTRA_INDEX_URL or UV_INDEX_<NAME>_PASSWORD in `env`."
         )
     if _NETWORK.search(output):
-        return "The package index could not be reached: run the job again, or check UV_DEFAULT_INDEX and the proxies."
+        return (
+            "The package index, or a server that the requirements name, could not be reached: run the job again, or "
+            "check UV_DEFAULT_INDEX and the proxies."
+        )
     if "not found in the package registry" in output:
         return "A package is not on this index: check its name, or add the index with UV_INDEX or UV_EXTRA_INDEX_URL."
     if unparsed := re.search(r"Couldn't parse requirement in `([^`]+)`.*\n\s*cause: (.+)\n\s*(.+)", output):
@@ -234,7 +238,7 @@ def _hint(output: str) -> str:
             "A local package can't be built without writing to the checkout, which the agent's user may not do: "
             "list its dependencies in a requirements file, or install everything yourself and set `agent-python`."
         )
-    if missing := re.search(r"No interpreter found for Python (\S*\d\S*)", output):
+    if missing := re.search(r"No interpreter found for Python (\S*\d\S*(?:(?<=,) \S+)*)", output):
         return (
             f"No Python {missing[1]} is installed, and uv can't download it. Correct `requires-python` or "
             ".python-version, install that Python, or set `agent-python`."

@@ -280,7 +280,11 @@ def _origin(dependencies: Dependencies, root: Path) -> str:
 
 def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir: Path) -> None:
     """Reports unreadable paths, which would otherwise be a "permission denied" of uv."""
-    cache_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+    except FileNotFoundError as error:  # e.g. in /proc
+        message = "The cache directory can't be created there. Set another --cache-dir"
+        raise FileNotFoundError(error.errno, message, str(cache_dir)) from error
     if account is None:
         return
     needed = [(cache_dir, os.X_OK, "Choose another cache directory.")]

@@ -14,7 +14,7 @@ from agent_eval.core.text import listed, plural
 from agent_eval.evalset.discovery._listing import SUFFIXES as SUFFIXES
 from agent_eval.evalset.discovery._listing import Listing, list_directory, only_tracked_files
 from agent_eval.evalset.parse import CONFIG_NAMES
-from agent_eval.evalset.paths import absolute, dangling_link, is_utf8, name_of, searched
+from agent_eval.evalset.paths import absolute, dangling_link, is_utf8, name_of, repository_of, searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,10 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
 
     where = ", ".join(f"`{target}`" for target in targets) or searched(root)
     paths = [absolute(root / selector.path) for selector in selectors_of(root, targets)]
+    top = repository_of(absolute(root))
+    elsewhere = discover(top).files if top not in {None, absolute(root)} and not targets else []
     hints = [
+        *(f"Start agent-eval in {top}, which has `{file.name}`." for file in elsewhere[:1]),
         *reasons(root, [path for path in paths if path.is_dir()], skip),
         "Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file with "
         "another name, pass its path.",

@@ -101,6 +101,7 @@ def console(
     files: Mapping[str, str] | None = None,
     verbose: bool = False,
     attended: bool = True,
+    kept: bool = True,
 ) -> str:
     """The result as text.
 
@@ -111,6 +112,7 @@ def console(
         files: Paths of written files by what they are (`report`, `results`, ...).
         verbose: Whether to show all numbers, notices and paths.
         attended: Whether a person is there to go on with commands that write files: not in CI.
+        kept: Whether the files of the run stay, so that other commands can read them.
 
     Returns:
         Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
@@ -118,7 +120,7 @@ def console(
     width, view, paths = max(width, 40), view_of(report), files or {}
     blocks = _invalid(view, paths)
     if report.verdict != "invalid":
-        blocks = _blocks(view, paths, width, verbose=verbose, attended=attended)
+        blocks = _blocks(view, paths, width, verbose=verbose, attended=attended, kept=kept)
     return printed(_spaced(blocks), width=width, color=color)
 
 
@@ -132,7 +134,7 @@ def _spaced(blocks: Iterator[RenderableType]) -> Iterator[RenderableType]:
 
 
 def _blocks(
-    view: View, files: Mapping[str, str], width: int, *, verbose: bool, attended: bool
+    view: View, files: Mapping[str, str], width: int, *, verbose: bool, attended: bool, kept: bool
 ) -> Iterator[RenderableType]:
     report, groups = view.report, view.groups
     metrics = _metrics(view, width)
@@ -163,7 +165,7 @@ def _blocks(
     else:
         yield from _notes([notice for notice in report.notices if notice not in _only_verbose(report)], {})
     yield ""
-    yield from _ending(view, files, width, attended=attended)
+    yield from _ending(view, files, width, attended=attended, kept=kept)
 
 
 def _invalid(view: View, files: Mapping[str, str]) -> Iterator[RenderableType]:
@@ -416,7 +418,9 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         yield ""
 
 
-def _ending(view: View, files: Mapping[str, str], width: int, *, attended: bool) -> Iterator[RenderableType]:
+def _ending(
+    view: View, files: Mapping[str, str], width: int, *, attended: bool, kept: bool
+) -> Iterator[RenderableType]:
     """The verdict, the page and what to do next."""
     report = view.report
     from rich.text import Text
@@ -431,6 +435,8 @@ def _ending(view: View, files: Mapping[str, str], width: int, *, attended: bool)
         if page:
             # A path on two lines can't be opened.
             yield Text.assemble("  ", page, no_wrap=True, overflow="ignore")
+    if report.verdict == "failed" and not kept:
+        return
     steps, text = _commands(view, files, attended=attended), next_text(next_step(view))
     if not steps and not text.startswith("nothing"):
         steps = [f"Next: {text}."]

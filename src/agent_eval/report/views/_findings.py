@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_eval.core.text import first_line, plural, shorten
+from agent_eval.core.text import first_line, plural, shorten, unbroken
 from agent_eval.report.views.numbers import score_text, threshold_text
 from agent_eval.results import CaseReport, MetricReport, RunError, RunReport, TurnEvidence
 
@@ -173,7 +173,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
         notes = list(lines)
         for turn in turns:
             number = f"turn {turn.evidence.turn + 1}: "
-            reasons = [first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
+            reasons = [shorten(unbroken(line), _LINE) for line in turn.evidence.why if line.strip()]
             lines += [number + reason for reason in reasons]
             # The first reason is a count, unless a judge gave it.
             differences = reasons if judged else reasons[1:] or reasons

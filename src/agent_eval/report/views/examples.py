@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from agent_eval.core.text import first_line, shorten
+from agent_eval.core.text import first_line, shorten, unbroken
 from agent_eval.report.views._causes import Cause, never_ran
 from agent_eval.report.views._findings import compares_answers, reason_lines
 from agent_eval.report.views.conversation import NO_ANSWER, Remark, TurnView, case_view
@@ -15,6 +15,7 @@ from agent_eval.report.views.digest import location
 from agent_eval.results import CaseReport, CauseReport, RunReport, StepReport, TurnReport
 
 _LINE = 300
+_REASON = 600  # A metric's own words: what was expected may be at their end.
 _BASE = 160
 """Characters of what a tool returned on the base branch."""
 _MOST_ROWS = 8
@@ -190,9 +191,9 @@ def _errors(case: CaseReport, turn: int, last: int) -> Iterator[Side]:
 def _remarks(turn: TurnView) -> Iterator[str]:
     for remark in turn.remarks:
         if not _is_side(remark, turn):
-            first, *others = remark.details[:2] or ("",)
-            yield f"{remark.summary}: {shorten(first, _LINE)}" if first else remark.summary
-            yield from (shorten(line, _LINE) for line in others)
+            first, *others = [shorten(unbroken(line), _REASON) for line in remark.details[:2]] or [""]
+            yield f"{remark.summary}: {first}" if first else remark.summary
+            yield from others
 
 
 def _is_side(remark: Remark, turn: TurnView) -> bool:
