@@ -20,13 +20,13 @@ from agent_eval.agents.driver import Driver
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.core.content import Content, text_of
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line, shorten
+from agent_eval.evalset.models import EvalCase, LoadedFile
 from agent_eval.results import FILES, Recording, RunError
 
 if TYPE_CHECKING:
-    from agent_eval.core.invocation import Invocation
-    from agent_eval.evalset.models import LoadedFile
     from agent_eval.results import AdkCaseResult, AdkSetResult
 
 RECORDED = "recorded:"
@@ -255,7 +255,6 @@ def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidate
 
 
 def _turns(data: bytes) -> list[Invocation]:
-    from agent_eval.evalset.models import EvalCase
 
     case = EvalCase.model_validate_json(data)
     if case.conversation is None:
@@ -395,8 +394,6 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
 
 def _results(result: AdkSetResult) -> Iterator[tuple[list[Key], bytes]]:
     """The conversations of ADK's results as cases. The results of one case are its runs, in order."""
-    from agent_eval.evalset.models import EvalCase
-
     runs: dict[str, list[AdkCaseResult]] = {}
     for case in result.eval_case_results:
         runs.setdefault(case.eval_id, []).append(case)

@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
-from agent_eval.runner import RecordedSeconds, partition, recorded_seconds, weigh
+from agent_eval.results import RunReport
+from agent_eval.runner import Plan, RecordedSeconds, partition, recorded_seconds, weigh
 from agent_eval.runner.cost_estimate import Range
-
-if TYPE_CHECKING:
-    from agent_eval.results import RunReport
-    from agent_eval.runner import Plan
-
 
 Row = tuple[str, str, str]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agent_eval.settings import BY_INPUT, GROUPS, Setting
 
@@ -135,7 +136,6 @@ def _megabytes(text: str) -> float:
 
 
 def _web_address(value: str) -> str:
-    from urllib.parse import urlsplit
 
     parts = urlsplit(value)
     if parts.scheme not in {"http", "https"} or not parts.netloc:

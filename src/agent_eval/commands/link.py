@@ -14,13 +14,11 @@ from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands.publish import comment
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless
-from agent_eval.pipeline import links_of
-from agent_eval.results import FILES
+from agent_eval.pipeline import CIContext, links_of
+from agent_eval.results import FILES, RunReport
 
 if TYPE_CHECKING:
-    from agent_eval.pipeline import CIContext
     from agent_eval.report.views import Links
-    from agent_eval.results import RunReport
     from agent_eval.settings import Settings
 
 REPORT_URL = "AGENT_EVAL_REPORT_URL"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agent_eval.agents.discovery import render_choices
+from agent_eval.agents.discovery import AgentChoices, render_choices
+from agent_eval.agents.sandbox import allow_list, child_environment
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._plan_split import SplitPlan, between, columns, dollars, read_durations, split, split_lines
@@ -18,6 +18,9 @@ from agent_eval.core.limiter import AUTO_START
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.core.wire import WireModel
+from agent_eval.criteria.judged import Judge
+from agent_eval.evalset.models import Suite
+from agent_eval.models import VERTEX_EVAL, read_prices
 from agent_eval.pipeline import (
     default_model,
     find,
@@ -28,13 +31,9 @@ from agent_eval.pipeline import (
     tapes_unsupported,
     unanswered,
 )
+from agent_eval.runner import Plan, make_plan
 from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, estimate
-
-if TYPE_CHECKING:
-    from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.evalset.models import Suite
-    from agent_eval.runner import Plan
-    from agent_eval.settings import Settings
+from agent_eval.settings import Settings
 
 
 class ModelPlan(WireModel):
@@ -120,9 +119,6 @@ def _split(arguments: argparse.Namespace, settings: Settings, suite: Suite, choi
 
 def _plan(suite: Suite, choices: AgentChoices, num_runs: int) -> Plan:
     """The plan of a suite, with a judge that is never called."""
-    from agent_eval.criteria.judged import Judge
-    from agent_eval.runner import make_plan
-
     agents = {path: choice.path for path, choice in choices.by_file.items()}
     without_code = {choice.path for choice in choices.by_file.values() if not choice.in_python}
     return make_plan(suite.files, agents, {}, num_runs, Judge(model=PromptMeter()), without_code=without_code)
@@ -142,7 +138,6 @@ def make_report(
     Returns:
         The plan, and all problems. A missing key is only a warning, because a plan needs none.
     """
-    from agent_eval.models import VERTEX_EVAL, read_prices
     from agent_eval.models.check import check_models, shared_keys
 
     problems = [*suite.problems, *choices.problems]
@@ -202,7 +197,6 @@ def _without_key_errors(problem: Problem) -> Problem:
 
 
 def _agent_environment(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
-    from agent_eval.agents.sandbox import allow_list, child_environment
 
     return child_environment(environ, allow_list(settings.agent_env))
 

@@ -10,13 +10,11 @@ from agent_eval.baseline import describe
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.reader import read_report
 from agent_eval.core.text import first_line, harmless
-from agent_eval.forge import Comment, Forge, ForgeError, Posted, RunStamp, Unbound
-from agent_eval.pipeline import links_of
+from agent_eval.forge import Bound, Claim, Comment, Forge, ForgeError, Posted, RunStamp, Unbound
+from agent_eval.pipeline import CIContext, change_warnings, is_gating_file, links_of
 from agent_eval.results import Origin, Reason, RunReport
 
 if TYPE_CHECKING:
-    from agent_eval.forge import Bound, Claim
-    from agent_eval.pipeline import CIContext
     from agent_eval.settings import Settings
 
 DEFAULT_KEY = "default"
@@ -118,7 +116,6 @@ def _unbound(binding: Unbound) -> Published:
 
 
 def _claim(report: RunReport) -> Claim:
-    from agent_eval.forge import Claim
 
     origin = report.origin
     if origin is None:
@@ -240,8 +237,6 @@ def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:
 
 def _changed_rules(forge: Forge, binding: Bound) -> list[str]:
     """Warnings about changed files that affect the verdict. GitHub names the files, because the run may omit them."""
-    from agent_eval.pipeline import change_warnings, is_gating_file
-
     pull_request, workflow = binding.pull_request, binding.run.workflow_path
     try:
         changed = forge.changed_files(pull_request.base_sha, pull_request.head_sha)

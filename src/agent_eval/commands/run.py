@@ -16,12 +16,16 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Protocol
 
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
 from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.gate.policy import PolicyEntry
 from agent_eval.pipeline import (
+    CIContext,
+    Outcome,
     RunContext,
     change_warnings,
     detect_ci_context,
@@ -34,14 +38,10 @@ from agent_eval.pipeline import (
 )
 from agent_eval.report.progress import live_progress, plain_progress
 from agent_eval.results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
-from agent_eval.settings import CONFIG_FILE
+from agent_eval.settings import CONFIG_FILE, Settings
 
 if TYPE_CHECKING:
-    from types import EllipsisType
-
-    from agent_eval.pipeline import CIContext, Outcome
     from agent_eval.runner import Progress
-    from agent_eval.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,7 +94,6 @@ def _with_thresholds(
 ) -> tuple[Settings, list[Problem]]:
     """The settings with the thresholds of `--threshold`, which hold as the last entries of the policy."""
     settings, problems = read(text=text)
-    from agent_eval.gate.policy import PolicyEntry
 
     entries = (PolicyEntry(metric=name, threshold=value) for name, value in thresholds)
     policy = dataclasses.replace(settings.policy, entries=(*settings.policy.entries, *entries))

@@ -15,6 +15,7 @@ from agent_eval.commands.stored_run import expected_cases, read_recordings
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.renderers import RunView, case_text
+from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, RunResult
 
 
@@ -68,8 +69,6 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
 
 def _as_json(request: Request, root: Path, run: int | None) -> str:
     """The cases with whole conversations, as in results.json, and what the report says of several cases."""
-    from agent_eval.report.renderers.results_json import results_json
-
     with open_results(request.results) as stored:
         check_ran(stored.report, request.results)
         cases = _selected(stored.report, request.cases, harmless(str(request.results)))

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from pydantic_core import from_json
+
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.core.files import read_lines
 from agent_eval.core.text import harmless
@@ -69,8 +71,6 @@ class RecordingStore:
 
 def _entries(folder: Path) -> Iterator[tuple[int, str, bytes]]:
     """The line number, the run id and the line of each recording."""
-    from pydantic_core import from_json
-
     path = folder / FILES["recordings-file"]
     if not path.exists():
         return

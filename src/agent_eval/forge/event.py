@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent_eval.forge.protocol import Forge, PullRequest
+from agent_eval.forge.protocol import Forge, PullRequest
 
 Kind = Literal["compare", "record", "publish", "gate", "refuse"]
 Mode = Literal["auto", "gate", "publish"]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urljoin, urlsplit
 
 from agent_eval.core.masking import Masker
+from agent_eval.forge import ErrorKind
 from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, response_error
 from agent_eval.net.retry import Retry
 from agent_eval.net.transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive
@@ -26,7 +27,6 @@ from agent_eval.net.transfer import Answer, BearerAuth, NoAuth, Request, new_ses
 if TYPE_CHECKING:
     from requests import Session
 
-    from agent_eval.forge import ErrorKind
 
 API_VERSION = "2022-11-28"
 """Sent as X-GitHub-Api-Version. GHES 3.9 and later support it; older versions ignore it."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import listed
 from agent_eval.models._endpoint import Endpoint, key_owner, provider_of, resolve
@@ -165,7 +167,6 @@ def _config_findings(use: ModelUse, protocol: str) -> Iterator[Problem]:
 
 def _config_error(sent: Mapping[str, Any]) -> str | None:
     from google.genai import types
-    from pydantic import ValidationError
 
     try:
         types.GenerateContentConfig(**sent)

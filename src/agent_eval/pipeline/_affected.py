@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.protocol import AgentFailure
 from agent_eval.baseline import BaselineOutcome, Found, Git
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.text import harmless
-from agent_eval.pipeline.ci_context import deciding_files, in_checkout, touches
+from agent_eval.evalset.models import LoadedFile, Suite
+from agent_eval.pipeline.ci_context import CIContext, deciding_files, in_checkout, touches
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.evalset.models import LoadedFile, Suite
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import Reason, RunReport, UnaffectedReport
     from agent_eval.settings import Settings
 
@@ -216,7 +216,6 @@ def _inputs(files: Iterable[LoadedFile], root: Path, git: Git) -> frozenset[Pure
 
 def _declaring(directory: Path | None, settings: Settings, git: Git) -> set[PurePosixPath]:
     """The files that declare what is installed for the agent: requirements include files of any name."""
-    from agent_eval.agents.protocol import AgentFailure
     from agent_eval.agents.venv import declaring_files, dependencies_of
 
     root = settings.root.resolve()

@@ -10,14 +10,15 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.messages import AgentDescribed, CodePlace, ToolDescribed
 from agent_eval.baseline import Git, GitError
 from agent_eval.core.files import read_regular
+from agent_eval.core.invocation import tool_calls
+from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline.ci_context import CIContext
 
 if TYPE_CHECKING:
-    from agent_eval.agents.messages import AgentDescribed, CodePlace, ToolDescribed
     from agent_eval.gate.agent_sources import Definition, Sources
-    from agent_eval.pipeline._checkout import Checkout
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import AgentFacts, AgentTree, CauseReport, Place, Recording, RunReport, ToolFacts
 
 _LOG = logging.getLogger(__name__)
@@ -194,8 +195,6 @@ def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:
     """The tools that a run called before the cause shows: in the example before that call, in others before the last
     call of the same tool.
     """
-    from agent_eval.core.invocation import tool_calls
-
     turns = [[call.name or "" for call in tool_calls(turn.intermediate_data)] for turn in recording.all_turns]
     names = [name for turn in turns for name in turn]
     example = cause.example

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
+from agent_eval.agents.discovery import AgentChoices
 from agent_eval.agents.protocol import AgentRefused
-from agent_eval.baseline import Git, GitError
+from agent_eval.agents.sandbox import Isolation
+from agent_eval.baseline import Git, GitError, Remote
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base
 from agent_eval.core.process import Begun
 from agent_eval.core.text import first_line
@@ -21,9 +23,6 @@ from agent_eval.pipeline.context import RunContext
 from agent_eval.results import BASE, BASE_RECORDINGS
 
 if TYPE_CHECKING:
-    from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.agents.sandbox import Isolation
-    from agent_eval.baseline import Remote
     from agent_eval.results import AgentTree, CaseReport, FileReport, RunReport
     from agent_eval.runner import Journal, Plan
     from agent_eval.settings import Settings

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from agent_eval.baseline import GitError
 from agent_eval.core.text import first_line
+from agent_eval.evalset.models import LoadedFile, Suite
+from agent_eval.forge import ACCEPT_RULES
+from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.baseline.rerun import BaseWorktree
-    from agent_eval.evalset.models import LoadedFile, Suite
     from agent_eval.gate.policy import Policy
     from agent_eval.gate.rule_changes import RuleChanges, Side
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import CaseReport, Reason, Removal, RuleChangesReport
     from agent_eval.settings import Settings
 
@@ -190,7 +191,6 @@ def _accepted_by(
         return "the checks of the pull requests in this merge group have decided about it", ""
     if about.pull_request is None or ci.forge is None or not ci.forge.has_token:
         return "", ""
-    from agent_eval.forge import ACCEPT_RULES
 
     label = ci.forge.acceptance(
         about.pull_request.number, run_id=ci.event.run_id, started_by_label=about.started_by_label

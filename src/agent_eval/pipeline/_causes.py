@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.process import collector_paused
+from agent_eval.results import BASE_RECORDINGS, Recording
 
 if TYPE_CHECKING:
     from agent_eval.gate.causes import CaseRuns
     from agent_eval.pipeline._regression import Base
-    from agent_eval.results import Recording, RunReport
+    from agent_eval.results import RunReport
     from agent_eval.runner import Plan
 
 _LOG = logging.getLogger(__name__)
@@ -58,7 +59,6 @@ def _runs_of(
 ) -> Callable[[str], CaseRuns]:
     from agent_eval.baseline.recordings import StoredRecordings, recorded_lines
     from agent_eval.gate.causes import CaseRuns
-    from agent_eval.results import BASE_RECORDINGS, Recording
     from agent_eval.runner import stored_index
 
     stored = (base.recordings if base is not None else None) or StoredRecordings(missing="")

@@ -9,16 +9,24 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.driver import OpenedFiles
+from agent_eval.agents.messages import AgentDescribed
+from agent_eval.agents.protocol import Agent
+from agent_eval.agents.sandbox import (
+    AGENT_USER,
+    NO_PROCESS,
+    Isolation,
+    allow_list,
+    isolated,
+    secrets_in,
+    without_github_identity,
+)
+from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.pipeline.context import Preparation, RunContext, files_to_record, open_agents
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.agents.driver import OpenedFiles
-    from agent_eval.agents.messages import AgentDescribed
-    from agent_eval.agents.protocol import Agent
-    from agent_eval.agents.sandbox import Isolation
-    from agent_eval.core.limiter import Limiter
     from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._bill import Bill
     from agent_eval.results import CaseReport
@@ -128,15 +136,6 @@ def open_isolation(
     Raises:
         NotIsolated: Isolation is required and not possible.
     """
-    from agent_eval.agents.sandbox import (
-        AGENT_USER,
-        NO_PROCESS,
-        allow_list,
-        isolated,
-        secrets_in,
-        without_github_identity,
-    )
-
     if not choices.runs_here:
         yield NO_PROCESS
         return

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline.ci_context import CIContext
+
 if TYPE_CHECKING:
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.verdict import Verdict
-    from agent_eval.pipeline._checkout import Checkout
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import Reason, RunReport
     from agent_eval.settings import Settings
 

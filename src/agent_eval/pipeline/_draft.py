@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.core.problem import Problem
+from agent_eval.core.process import Begun
 from agent_eval.core.text import carriable, without_credentials
+from agent_eval.evalset.models import Suite
+from agent_eval.pipeline._affected import Affected
 from agent_eval.pipeline.ci_context import LOCAL
+from agent_eval.pipeline.context import RunContext
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.core.process import Begun
-    from agent_eval.evalset.models import Suite
-    from agent_eval.pipeline._affected import Affected
-    from agent_eval.pipeline.context import RunContext
     from agent_eval.results import FileReport, ProblemReport, RunReport, SelectionReport, ShardReport
     from agent_eval.settings import Settings
 

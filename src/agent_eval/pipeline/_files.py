@@ -6,19 +6,18 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem
+from agent_eval.evalset.models import Suite
+from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.evalset.models import Suite
     from agent_eval.gate.policy_checks import KnownCase
     from agent_eval.models.pool import ModelPool
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import MissingModels, Plan
     from agent_eval.settings import Settings
 

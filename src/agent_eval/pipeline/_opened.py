@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.driver import OpenedFiles
 from agent_eval.baseline import Git, GitError
 from agent_eval.core.masking import MASK
+from agent_eval.pipeline._checkout import Checkout
 
 if TYPE_CHECKING:
-    from agent_eval.agents.driver import OpenedFiles
-    from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._parts import Parts
     from agent_eval.results import CaseReport, OpenedReport, RunReport
 

@@ -11,23 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic_core import from_json
+
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import plural
+from agent_eval.evalset.models import LoadedFile
 from agent_eval.pipeline._agents import agent_trees
-from agent_eval.pipeline.context import model_settings
+from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline.context import RunContext, default_model, model_settings
 from agent_eval.pipeline.output import Outcome, Recorded, write
 from agent_eval.results import remove_logs
 
 if TYPE_CHECKING:
-    from agent_eval.evalset.models import LoadedFile
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models import Budget
     from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._bill import Bill
-    from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline._parts import Parts
-    from agent_eval.pipeline.context import RunContext
     from agent_eval.results import RunReport, RunResult, ShardReport
     from agent_eval.runner import Plan, RecordedSeconds
     from agent_eval.settings import Settings
@@ -76,7 +77,6 @@ def read_shard_plan(path: Path | None, root: Path) -> tuple[RecordedSeconds | No
     """
     if path is None:
         return None, []
-    from pydantic_core import from_json
 
     from agent_eval.runner import RecordedSeconds
 
@@ -160,7 +160,6 @@ def _shares(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Se
     """The share of some cases in the calls of judges and simulated users, and in these together with the turns that
     the agent answers.
     """
-    from agent_eval.pipeline.context import default_model
     from agent_eval.runner.cost_estimate import estimate
 
     model = default_model(settings)

@@ -17,6 +17,7 @@ from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.process import collector_paused
 from agent_eval.core.text import harmless, listed, plural
+from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._draft import problem_reports
 from agent_eval.results import (
     FILES,
@@ -35,7 +36,6 @@ from agent_eval.results import (
 
 if TYPE_CHECKING:
     from agent_eval.models import Spent
-    from agent_eval.pipeline._checkout import Checkout
     from agent_eval.runner import Journal, Plan, PlannedCase
     from agent_eval.settings import Settings
 

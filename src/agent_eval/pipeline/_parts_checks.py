@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless, listed
 from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal, unreadable_directories
-from agent_eval.results import Origin
+from agent_eval.results import Origin, RunReport
 
 if TYPE_CHECKING:
-    from agent_eval.core.problem import Problem
-    from agent_eval.results import RunReport
     from agent_eval.runner import Plan
     from agent_eval.settings import Settings
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.core.text import listed, plural
+from agent_eval.evalset.models import Suite
+from agent_eval.pipeline.ci_context import CIContext
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.tapes import Tape
-    from agent_eval.evalset.models import Suite
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
 

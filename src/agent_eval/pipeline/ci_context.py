@@ -23,12 +23,11 @@ from agent_eval.baseline import (
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import listed
-from agent_eval.forge import Activity, Event, EventError, ForgeError, Host
+from agent_eval.forge import Activity, Event, EventError, Forge, ForgeError, Host
 from agent_eval.github import GITHUB
 from agent_eval.results import JOURNAL, Origin
 
 if TYPE_CHECKING:
-    from agent_eval.forge import Forge
     from agent_eval.settings import Settings
 
 _HOSTS: tuple[Host, ...] = (GITHUB,)

@@ -8,25 +8,24 @@ import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_eval.agents.driver import AgentSpec, DriverContext, OpenedFiles, RemoteOptions
+from agent_eval.agents.messages import AgentDescribed
+from agent_eval.agents.protocol import Agent
+from agent_eval.agents.sandbox import Isolation, installer_environment, secrets_in
 from agent_eval.baseline import Git
+from agent_eval.core.limiter import Limiter
+from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.evalset.models import DEFAULT_JUDGE, LoadedFile
 from agent_eval.pipeline.ci_context import LOCAL, CIContext
 from agent_eval.results import JUDGE_REPLIES, LOGS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.agents.driver import OpenedFiles
-    from agent_eval.agents.messages import AgentDescribed
-    from agent_eval.agents.protocol import Agent
-    from agent_eval.agents.sandbox import Isolation
     from agent_eval.agents.venv import AgentInterpreter
-    from agent_eval.core.limiter import Limiter
-    from agent_eval.core.masking import Masker
-    from agent_eval.evalset.models import LoadedFile
     from agent_eval.models import ModelSettings, ModelUse
     from agent_eval.models.pool import ModelPool
     from agent_eval.runner import MissingModels, Progress
@@ -97,10 +96,7 @@ async def open_agents(
         opened: Receives the files that each agent opens, by its name.
         described: Receives what each agent is, by its name.
     """
-    from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
-    from agent_eval.agents.sandbox import installer_environment, secrets_in
     from agent_eval.agents.venv import default_cache_dir
-    from agent_eval.core.masking import Masker
 
     root = settings.root.resolve()
     installer = installer_environment(context.environ)
@@ -169,7 +165,6 @@ def files_to_record(settings: Settings, context: RunContext, choices: AgentChoic
     ci = context.ci
     if not settings.only_affected or ci.activity.kind != "record" or not isinstance(ci.git, Git):
         return {}
-    from agent_eval.agents.driver import OpenedFiles
 
     unseen = ""
     if settings.tools in {"replay", "record-missing"}:
@@ -199,7 +194,6 @@ async def prepare(
         return Preparation()
     running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.in_python]
     from agent_eval.agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
-    from agent_eval.core.masking import Masker
 
     setup = _begin_setup(settings, context, choices, isolation)
     if setup is not None and not await _has_succeeded(setup, context.stop, until):
@@ -240,8 +234,6 @@ def _begin_setup(
     """Starts `agent-setup` if an agent needs it."""
     if settings.agent_setup is None or not choices.runs_here:
         return None
-    from agent_eval.agents.sandbox import installer_environment, secrets_in
-    from agent_eval.core.masking import Masker
 
     masker = Masker([*isolation.secrets, *secrets_in(installer_environment(context.environ))])
     return asyncio.ensure_future(_set_up(settings.agent_setup, context, isolation, masker, settings.root.resolve()))
@@ -357,6 +349,4 @@ def _milder(problem: Problem) -> Problem:
 
 def default_model(settings: Settings) -> str:
     """The judge of criteria that name no model."""
-    from agent_eval.evalset.models import DEFAULT_JUDGE
-
     return settings.judge_model or DEFAULT_JUDGE

@@ -7,13 +7,14 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.protocol import Agent, AgentRefused
+from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.pipeline._checkout import NotIsolated, open_isolation
 from agent_eval.pipeline.context import RunContext, open_agents, prepare
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.agents.protocol import Agent
     from agent_eval.settings import Settings
 
 
@@ -38,9 +39,6 @@ async def open_live_agent(settings: Settings, context: RunContext, choices: Agen
         AgentUnavailable: Isolation is required and not possible, or the agent is configured wrongly.
         AgentFailure: The agent fails when it starts.
     """
-    from agent_eval.agents.protocol import AgentRefused
-    from agent_eval.core.limiter import Limiter
-
     [path] = {choice.path for choice in choices.by_file.values()}
     with contextlib.ExitStack() as stack:
         try:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem
 from agent_eval.core.process import collector_paused
+from agent_eval.pipeline.ci_context import CIContext
+from agent_eval.pipeline.context import RunContext
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.pipeline.ci_context import CIContext
-    from agent_eval.pipeline.context import RunContext
     from agent_eval.report.views import Links
     from agent_eval.results import RunReport
     from agent_eval.runner.plan import PlannedCase

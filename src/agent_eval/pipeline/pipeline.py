@@ -14,17 +14,24 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.protocol import AgentRefused
+from agent_eval.agents.sandbox import AgentNotEnded
+from agent_eval.baseline import BaselineOutcome
+from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.core.process import FULL, Begun
+from agent_eval.evalset.models import Suite
 from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._agents import add_changes, agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes
+from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
 from agent_eval.pipeline._opened import opened_reports
 from agent_eval.pipeline._part import (
+    PartPlan,
     empty_part,
     open_bill,
     plan_part,
@@ -42,14 +49,10 @@ from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.baseline import BaselineOutcome
-    from agent_eval.evalset.models import Suite
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._bill import Bill
-    from agent_eval.pipeline._checkout import Checkout
-    from agent_eval.pipeline._part import PartPlan
     from agent_eval.pipeline._parts import Parts
     from agent_eval.pipeline._regression import Base
     from agent_eval.results import AgentTree, RunReport
@@ -131,9 +134,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         silent = without.models if without is not None else frozenset()
         if any(use.model not in silent for use in uses):
             _log_plan(settings, context, ruled, silent)
-
-        from agent_eval.agents.protocol import AgentRefused
-        from agent_eval.agents.sandbox import AgentNotEnded
 
         planned = _Planned(
             plan=plan if part is None else part.plan,
@@ -220,9 +220,7 @@ def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]
 
 async def _run(settings: Settings, context: RunContext, planned: _Planned, draft: Draft) -> Outcome:
     """Runs what is planned, and writes the results."""
-    from agent_eval.core.limiter import Limiter
     from agent_eval.pipeline._base_checkout import open_base_checkout
-    from agent_eval.pipeline._checkout import NotIsolated, Resources, open_checkout, open_isolation
     from agent_eval.runner import Journal
 
     plan, choices, models = planned.plan, planned.choices, planned.models

@@ -13,6 +13,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.criteria import CustomMetric, error_of, unlabelled
+from agent_eval.models import Model
 from agent_eval.results import Recording, RunError
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
@@ -22,7 +23,6 @@ from agent_eval.simulation import CODES as SIMULATOR_CODES
 from agent_eval.simulation import SimulatorFailure, Stop, user_of
 
 if TYPE_CHECKING:
-    from agent_eval.models import Model
     from agent_eval.results import CaseReport, CaseStatus
 
 _STOPPED = "stopped"

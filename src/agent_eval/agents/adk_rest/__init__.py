@@ -10,9 +10,7 @@ from agent_eval.agents.adk_rest._normalise import normalised
 from agent_eval.agents.driver import AgentSpec, Driver
 from agent_eval.agents.protocol import Agent
 from agent_eval.core.problem import Problem, Severity
-
-if TYPE_CHECKING:
-    from agent_eval.evalset.models import LoadedFile
+from agent_eval.evalset.models import LoadedFile
 
 PREFIX = "adk:"
 

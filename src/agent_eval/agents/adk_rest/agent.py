@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
@@ -41,13 +41,11 @@ from agent_eval.agents.protocol import (
     Session,
     SessionRequest,
 )
+from agent_eval.core.content import Content
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Place
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import first_line, shorten
-
-if TYPE_CHECKING:
-    from agent_eval.core.content import Content
-    from agent_eval.core.invocation import Invocation
 
 _OPTIONAL_SECONDS = 60.0
 """For answers that a run does not depend on. The first question about an app imports its agent, which takes seconds: if

@@ -14,12 +14,10 @@ import re
 import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.core.problem import Problem, Severity, docs_page
-
-if TYPE_CHECKING:
-    from agent_eval.agents.sandbox.spawn import Account
 
 BASE_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR",

@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agent_eval.agents.driver import AgentSpec, DriverContext, ServerSpec
@@ -18,10 +17,8 @@ from agent_eval.agents.host import HostLog, exit_description
 from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, parse_url
 from agent_eval.agents.protocol import Agent, AgentFailure, EnvironmentFailure, FailureKind, Session, SessionRequest
 from agent_eval.agents.sandbox import kill_group
-
-if TYPE_CHECKING:
-    from agent_eval.core.content import Content
-    from agent_eval.core.invocation import Invocation
+from agent_eval.core.content import Content
+from agent_eval.core.invocation import Invocation
 
 
 class ServerAgent:
