@@ -28,9 +28,8 @@ from comparison_samples import (
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
-from report_samples import EVIL, RESPONSE, SAMPLES, SINGLE, case, crash, good, metric, report, wrong_room
+from report_samples import EVIL, RESPONSE, SAMPLES, SINGLE, case, good, metric, wrong_room
 
-from agent_eval.report.phrases import next_step, next_text
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
@@ -40,7 +39,6 @@ from agent_eval.report.views import Links, view_of
 from agent_eval.report.views._visible import one_line
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.origin import GateMode
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_comment"
@@ -88,54 +86,6 @@ def test_markdown__renders_to_nothing_but_ours(name: str, text: str) -> None:
     assert page.tags.count("details") == page.tags.count("summary")
 
 
-def test_next_step__recorded_answers_are_not_asked_to_run_again() -> None:
-    run_report = SITUATIONS["too-few-runs"]().report
-    run_report.reasons[0].code = "recorded-answers"
-
-    steps = next_step(view_of(run_report))
-    assert next_text(steps) == "record the answers again, or use `gate: thresholds`"
-
-
-def test_headline__cases_that_were_edited_here_are_not_taken_for_those_of_main() -> None:
-    cases = fine_cases()
-    cases[0].fingerprint = cases[1].fingerprint = "asks something else"
-    run_report = pull_request("passed", cases, fine_cases())
-
-    assert (
-        headline(view_of(run_report)) == "Does not block: no regressions, all 8 cases pass; 2 cases were changed here"
-    )
-
-
-def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> None:
-    broken = metric("euros", None, threshold=0.5)
-    broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
-    run_report = report("failed", [case("milk", "failed", broken), case("bread", "failed", broken)])
-
-    assert headline(view_of(run_report)) == "Failed: 2 of 2 cases fail by an error of a custom metric"
-
-
-def test_headline__an_agent_that_takes_too_long_does_not_crash() -> None:
-    late = {0: RunError(kind="deadline", owner="agent", message="The agent did not answer within 5 s")}
-    slow = [case(name, "failed", errors=late) for name in ("milk", "bread")]
-
-    run_report, mixed = report("failed", slow), report("failed", [*slow, crash()])
-
-    assert headline(view_of(run_report)) == "Failed: 2 of 2 cases time out"
-    assert headline(view_of(mixed)) == "Failed: 3 of 3 cases fail (1 crashes)"
-    assert "The agent did not answer within 5 s" in console(report("failed", slow[:1]))
-    assert any("title=milk timed out" in line for line in annotation_commands(report("failed", slow[:1])))
-
-
-def test_headline__a_reason_behind_a_colon_begins_small() -> None:
-    reasons = [Reason(code="nothing-scored", message="Nothing was evaluated: none of 8 cases was scored")]
-    run_report = pull_request("inconclusive", fine_cases(), fine_cases())
-    run_report.reasons = reasons
-
-    actual = headline(view_of(run_report))
-
-    assert actual == "Can't tell yet, blocks until it can: nothing was evaluated: none of 8 cases was scored"
-
-
 def test_headline__is_the_same_in_every_text() -> None:
     for name in SITUATIONS:
         actual = headline(view_of(situation(name).report))
@@ -167,15 +117,6 @@ def test_comment_markdown__reports_what_failed_before_too() -> None:
     page = rendered(comment_markdown(both, links=LINKS))
     assert page.text.startswith("❌ Blocks the merge: 1 of 8 cases fails as on main")
     assert "1 case fails on main too" in page.text
-
-
-def test_headline__suspected_regressions_are_not_counted_as_regressions() -> None:
-    """Something else than the comparison fails the run, e.g. an error of the agent."""
-    run_report = situation("tool-broken").report.model_copy(deep=True)
-    assert run_report.decision is not None
-    run_report.decision.outcome = "inconclusive"
-    shown = headline(view_of(run_report))
-    assert shown.startswith("Blocks the merge: 4 regressions vs. main in 12 cases, 2 suspected regressions")
 
 
 def test_comment_markdown__a_changed_line_leads_to_the_diff() -> None:

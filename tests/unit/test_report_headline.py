@@ -169,3 +169,46 @@ def test_next_step__dependabot_needs_its_own_secret() -> None:
     run_report = SITUATIONS["fork-without-key"]().report
     run_report.reasons = [Reason.of("no-secrets", is_fork=False)]
     assert then(run_report) == "add the model key to Dependabot's secrets, then run the failed job again"
+
+
+def test_next_step__recorded_answers_are_not_asked_to_run_again() -> None:
+    run_report = SITUATIONS["too-few-runs"]().report
+    run_report.reasons[0].code = "recorded-answers"
+    assert then(run_report) == "record the answers again, or use `gate: thresholds`"
+
+
+def test_headline__cases_that_were_edited_here_are_not_taken_for_those_of_main() -> None:
+    cases = fine_cases()
+    cases[0].fingerprint = cases[1].fingerprint = "asks something else"
+    run_report = pull_request("passed", cases, fine_cases())
+    assert said(run_report) == "Does not block: no regressions, all 8 cases pass; 2 cases were changed here"
+
+
+def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> None:
+    broken = metric("euros", None, threshold=0.5)
+    broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
+    cases = [case(name, "failed", broken) for name in ("milk", "bread")]
+    assert said(report("failed", cases)) == "Failed: 2 of 2 cases fail by an error of a custom metric"
+
+
+def test_headline__an_agent_that_takes_too_long_does_not_crash() -> None:
+    late = {0: RunError(kind="deadline", owner="agent", message="The agent did not answer within 5 s")}
+    slow = [case(name, "failed", errors=late) for name in ("milk", "bread")]
+    assert said(report("failed", slow)) == "Failed: 2 of 2 cases time out"
+    assert said(report("failed", [*slow, crash()])) == "Failed: 3 of 3 cases fail (1 crashes)"
+    assert "The agent did not answer within 5 s" in console(report("failed", slow[:1]))
+    assert any("title=milk timed out" in line for line in annotation_commands(report("failed", slow[:1])))
+
+
+def test_headline__a_reason_behind_a_colon_begins_small() -> None:
+    reason = Reason(code="nothing-scored", message="Nothing was evaluated: none of 8 cases was scored")
+    run_report = pull_request("inconclusive", fine_cases(), fine_cases(), reasons=[reason])
+    assert said(run_report).endswith("blocks until it can: nothing was evaluated: none of 8 cases was scored")
+
+
+def test_headline__suspected_regressions_are_not_counted_as_regressions() -> None:
+    """Something else than the comparison fails the run, e.g. an error of the agent."""
+    run_report = SITUATIONS["tool-broken"]().report
+    assert run_report.decision is not None
+    run_report.decision.outcome = "inconclusive"
+    assert said(run_report).startswith("Blocks the merge: 4 regressions vs. main in 12 cases, 2 suspected regressions")
