@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 TURN = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
@@ -27,6 +28,13 @@ class Sample:
     @property
     def text(self) -> str:
         return json.dumps(self.value, indent=2, ensure_ascii=False)
+
+
+def write(path: Path, value: Any) -> Path:
+    """A file, as JSON if it is no text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value, indent=2), encoding="utf-8")
+    return path
 
 
 def good(name: str, value: Any) -> Sample:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import BAD_CONFIGS, GOOD_CONFIGS, Sample, case, eval_set
+from evalset_samples import BAD_CONFIGS, GOOD_CONFIGS, Sample, case, eval_set, write
 from pydantic.alias_generators import to_camel
 
 from agent_eval.core.problem import Problem, Severity
@@ -180,11 +180,6 @@ def test_config__every_option_of_a_simulator_and_of_a_custom_metric_has_two_spel
 def test_read_criteria__position_of_an_invalid_threshold() -> None:
     _, problems = parse({"criteria": {"response_match_score": 0.5, "safety_v1": {"threshold": 2}}})
     assert [(problem.line, problem.column) for problem in problems] == [(5, 20)]
-
-
-def write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")
 
 
 def test_config_finder__nearest(tmp_path: Path) -> None:

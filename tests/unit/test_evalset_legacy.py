@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import LEGACY_EVALS, LEGACY_TURNS
+from evalset_samples import LEGACY_EVALS, LEGACY_TURNS, write
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import IntermediateData, tool_calls
@@ -16,12 +16,6 @@ from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.schema import EvalSet, LoadedFile, Suite
 from agent_eval_workbench.commands.migrate import migrate
 from agent_eval_workbench.recording.target import stem
-
-
-def write(path: Path, value: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2), encoding="utf-8")
-    return path
 
 
 def only_file(suite: Suite) -> LoadedFile:

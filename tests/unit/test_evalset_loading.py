@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import TURN, case, eval_set
+from evalset_samples import TURN, case, eval_set, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,11 +20,6 @@ from agent_eval.commands.start import render_json
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.schema import Suite
-
-
-def write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
 
 
 @pytest.fixture

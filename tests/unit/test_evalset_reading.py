@@ -247,6 +247,7 @@ def test_parse_document__many_of_them_in_linear_time() -> None:
     assert time.process_time() - begun < 30
 
 
+@pytest.mark.nightly
 def test_lines_of_items__need_no_second_copy_of_the_document() -> None:
     items = [{"text": f"case {number}", "more": [number, number + 1]} for number in range(20_000)]
     text = json.dumps({"a": items})

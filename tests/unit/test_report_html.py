@@ -656,6 +656,7 @@ def test_golden__static_part_and_data(name: str, tmp_path: Path) -> None:
         assert path.read_text("utf-8") == text
 
 
+@pytest.mark.nightly
 def test_write_page__is_a_stream(tmp_path: Path) -> None:
     source = big(100, size=100_000)  # 10 MB of JSON.
     write_page(tmp_path / "warm", big(1, size=10))

@@ -213,6 +213,7 @@ def test_read_source__a_session_without_events_is_an_error(tmp_path: Path) -> No
     assert cases_of(lines, tmp_path) == ([], ["error: not-json", "error: source-malformed"])
 
 
+@pytest.mark.nightly
 def test_read_source__large_json_lines_are_not_read_into_memory(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(session()) + "\n", encoding="utf-8")
