@@ -65,10 +65,15 @@ class Answer:
 class Fault:
     """What goes wrong instead of an answer."""
 
-    kind: int | Literal["reset", "gone", "hang", "hang-body", "hang-rest", "garbage", "cut", "cut-json", "empty"]
+    kind: (
+        int
+        | Literal[
+            "reset", "gone", "hang", "hang-body", "hang-rest", "garbage", "cut", "cut-json", "empty", "null", "blank"
+        ]
+    )
     """An HTTP status; the connection dropped; the server gone for good, with all connections; no answer ever; an answer
     that stops after its headers, or in the middle of its body; an answer that is no JSON; the connection dropped in the
-    middle of the body; half a body whose length is right; `{}`."""
+    middle of the body; half a body whose length is right; `{}`; `null`; no body at all."""
     message: str = "scripted fault"
     retry_after: int | None = None
     """Seconds, sent as `Retry-After`."""

@@ -144,8 +144,8 @@ class _Connection(asyncio.Protocol):
             return self._transport.close()
         elif answer.kind == "cut-json":
             self._send(200, b'{"candidates": [{"content": {"parts": [{"te', "application/json")
-        elif answer.kind == "empty":
-            self._send(200, b"{}", "application/json")
+        elif answer.kind in ("empty", "null", "blank"):
+            self._send(200, {"empty": b"{}", "null": b"null", "blank": b""}[answer.kind], "application/json")
         elif isinstance(answer.kind, int):
             self._send_error(answer.kind, answer.message, answer.retry_after, answer.retry_info)
         return self._serve_next()

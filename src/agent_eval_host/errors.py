@@ -104,16 +104,26 @@ def _is_api_error(error: BaseException) -> bool:
 
 
 def _is_made_up(error: BaseException) -> bool:
-    """Whether the repository's own code raised an error with the status of an answer, and no request was made.
+    """Whether the repository's own code raised an error of a model call, and no request was made.
 
     After a request the error or one of its causes holds the response or is the system's, or a library has raised it.
     """
-    if http_status(error) is None:
+    if http_status(error) is not None:
+        if any(isinstance(cause, OSError) or getattr(cause, "response", None) is not None for cause in causes(error)):
+            return False
+    elif not isinstance(error, ConnectionError) or error.errno is not None or _causes_of_others(error):
         return False
-    if any(isinstance(cause, OSError) or getattr(cause, "response", None) is not None for cause in causes(error)):
-        return False
-    raised_in = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(raised_in) and is_own(raised_in[-1])
+    return is_own(_raised_in(error))
+
+
+def _causes_of_others(error: BaseException) -> list[BaseException]:
+    """What an error was raised because of, without what ADK adds when it passes it on."""
+    return [cause for cause in causes(error) if cause is not error and not is_framework(_raised_in(cause))]
+
+
+def _raised_in(error: BaseException) -> str:
+    """The file that raised an error; empty if none did."""
+    return ["", *(frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))][-1]
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -301,13 +301,19 @@ def _check_body(response: Any, stream: bool, url: str) -> None:
     A prompt that the provider blocks has no candidates either, but feedback. A candidate without content is an answer.
     """
     body = getattr(response, "response_stream", None)
-    if stream or not isinstance(body, list) or not body or not isinstance(body[0], str) or not body[0].strip():
+    if stream or not isinstance(body, list) or not body or not isinstance(body[0], str):
+        return
+    generated = url.partition("?")[0].endswith(":generateContent")
+    if not body[0].strip():
+        if generated:
+            raise UnreadableAnswer("the answer was empty")
         return
     try:
         content = json.loads(body[0])
     except ValueError as error:
         what = "a page of HTML" if body[0].lstrip().startswith("<") else "a body that is not JSON, or was cut off"
         raise UnreadableAnswer(f"the answer was {what}") from error
-    generated = url.partition("?")[0].endswith(":generateContent") and isinstance(content, dict)
-    if generated and not content.get("candidates") and not content.get("promptFeedback"):
+    if not generated:
+        return
+    if not isinstance(content, dict) or not (content.get("candidates") or content.get("promptFeedback")):
         raise UnreadableAnswer("the answer had neither candidates nor feedback on the prompt")

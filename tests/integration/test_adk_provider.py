@@ -99,11 +99,13 @@ async def _is_blamed_by_status(agent: AdkAgent, server: FakeGemini) -> None:
     assert errors["400"].hint is None
 
 
-TRANSPORT: dict[Literal["garbage", "cut", "cut-json", "empty", "reset"], str] = {
+TRANSPORT: dict[Literal["garbage", "cut", "cut-json", "empty", "null", "blank", "reset"], str] = {
     "garbage": "the answer was a page of HTML",
     "cut-json": "the answer was a body that is not JSON, or was cut off",
     "cut": "the answer was cut off",
     "empty": "the answer had neither candidates nor feedback on the prompt",
+    "null": "the answer had neither candidates nor feedback on the prompt",
+    "blank": "the answer was empty",
     "reset": "connection",
 }
 
@@ -200,9 +202,11 @@ async def test_blame__error_of_a_model_counts_only_after_a_request(tmp_path: Pat
     ours, theirs = (FailureKind.EXCEPTION, Owner.AGENT), (FailureKind.PROVIDER, Owner.PROVIDER)
     expected = {
         **{f"{place}: made up": ours for place in ("tool", "callback", "model")},
+        **{f"{place}: made-up connection": ours for place in ("tool", "callback", "model")},
         **{f"{place}: with genai": theirs for place in ("tool", "callback", "model")},
         "model: with httpx": theirs,
         "model: again": theirs,
+        "model: connection again": theirs,
         "tool: with httpx": ours,  # whatever a tool opens is the agent's, unless it asks a model
     }
     with FakeGemini(lambda _: Fault(kind=503)) as server:

@@ -40,6 +40,20 @@ def test_headline__inconclusive_by_errors_and_cases_that_did_not_run() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kinds", "what"),
+    [
+        (["server-unavailable"] * 2, "a server that the agent needs failed in 2 of 2 cases"),
+        (["agent-environment"] * 2, "the installation of the agent's packages failed in 2 of 2 cases"),
+        (["server-unavailable", "provider-unavailable"], "2 of 2 cases could not be evaluated"),
+    ],
+)
+def test_headline__an_outage_is_of_what_failed(kinds: list[str], what: str) -> None:
+    errors = [RunError(kind=kind, owner="provider", message="It is away.") for kind in kinds]
+    cases = [case(f"case_{number}", "errored", errors={0: error}) for number, error in enumerate(errors)]
+    assert said(report("inconclusive", cases)) == f"Can't tell: {what}"
+
+
+@pytest.mark.parametrize(
     ("code", "remedy"),
     [
         ("judge-invalid-request", "fix `judge-model` or its key"),

@@ -197,15 +197,25 @@ def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
     return f"{size:,}" if before else share(size, report.totals.cases, "case")
 
 
+_FAILED = {
+    "provider-unavailable": "the model's provider failed",
+    "simulator-unavailable": "the model's provider failed",
+    "server-unavailable": "a server that the agent needs failed",
+    "agent-environment": "the installation of the agent's packages failed",
+}
+
+
 def _undecided(view: View) -> list[str]:
     report, groups = view.report, view.groups
     parts = list(_unjudged(report, ()))
     unjudged = view.errors
     if unjudged and all(cause.owner == "provider" for cause in unjudged):
         errored = share(report.totals.errored, report.totals.cases, "case")
-        parts[0] = f"{errored} had no model key that works"
-        if not all(cause.no_key for cause in unjudged):
-            parts[0] = f"the model's provider failed in {errored}"
+        what, *others = {_FAILED.get(cause.kind, "") for cause in unjudged}
+        if all(cause.no_key for cause in unjudged):
+            parts[0] = f"{errored} had no model key that works"
+        elif what and not others:
+            parts[0] = f"{what} in {errored}"
     if groups.worse and report.decision is not None and report.decision.outcome == "inconclusive":
         parts.append(suspected_text(groups.worse))
     return parts

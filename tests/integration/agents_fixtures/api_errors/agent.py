@@ -32,6 +32,13 @@ def fail_at(place: str, said: str) -> None:
     match how:
         case "made up":
             raise errors.ServerError(503, OVERLOADED)
+        case "made-up connection":
+            raise ConnectionResetError("made up")
+        case "connection again":
+            try:
+                ask_with_httpx()
+            except httpx.HTTPStatusError as error:
+                raise ConnectionError("the model is away") from error
         case "again":  # the repository's own error, because of an answer
             try:
                 ask_with_httpx()
