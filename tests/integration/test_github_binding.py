@@ -13,8 +13,8 @@ from github_clock import client
 
 from agent_eval.forge import Bound, Claim, Unbound
 from agent_eval.github._activity import activity
-from agent_eval.github.binding import bind
 from agent_eval.github.events import GitHubEvent
+from agent_eval.github.forge import bind
 
 
 @pytest.fixture

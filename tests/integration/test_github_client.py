@@ -33,9 +33,7 @@ def failure(github: GitHub, path: str = "/repos/octo/shop/pulls/7") -> GitHubErr
 
 
 def test_client__requests_is_imported_when_it_is_needed() -> None:
-    code = (
-        "import sys; import agent_eval.github.comments, agent_eval.github.binding; sys.exit('requests' in sys.modules)"
-    )
+    code = "import sys; import agent_eval.github.comments, agent_eval.github.forge; sys.exit('requests' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 

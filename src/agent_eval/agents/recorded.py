@@ -36,6 +36,9 @@ RECORDED = "recorded:"
 class RecordedAgent:
     """Answers as the recording says (implements `protocol.Agent`)."""
 
+    metrics: None = None
+    """A recording has no code."""
+
     def __init__(self, source: Path) -> None:
         """Reads nothing yet.
 
@@ -52,11 +55,6 @@ class RecordedAgent:
     def provenance(self) -> Mapping[str, str]:
         """Names the driver and the recording."""
         return {"driver": "recorded", "recording": str(self._source)}
-
-    @property
-    def metrics(self) -> None:
-        """A recording has no code."""
-        return None
 
     async def start(self) -> None:
         """Reads the recording.
@@ -146,12 +144,8 @@ class _RecordedSession:
         self._error = error
         self._unfinished = unfinished
         self._next = 0
-        self._shows_tool_calls = shows_tool_calls
-
-    @property
-    def shows_tool_calls(self) -> bool:
+        self.shows_tool_calls = shows_tool_calls
         """As the recorded session did; an eval set holds all calls."""
-        return self._shows_tool_calls
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Returns the next turn at once; the timeout is ignored.

@@ -12,6 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results
 from agent_eval.baseline.git import Git, GitError, short
@@ -81,10 +82,7 @@ class ArtifactSource:
     depth: int = DEPTH
     limits: ArchiveLimits = ArchiveLimits()  # noqa: RUF009 - frozen
 
-    @property
-    def source(self) -> BaselineSource:
-        """`artifact`."""
-        return "artifact"
+    source: ClassVar[BaselineSource] = "artifact"
 
     async def find(self, request: BaselineRequest) -> Baseline:
         """Looks for the newest complete results of the requested commit, else of its ancestors."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 from agent_eval.baseline.archive import RECORDINGS, RESULTS
 from agent_eval.baseline.git import ORIGIN, Entry, Git, GitError, Remote, short
@@ -34,10 +35,7 @@ class FileSource:
     """Where to fetch the base branch's commit from if the clone is shallow."""
     max_bytes: int = MAX_BYTES
 
-    @property
-    def source(self) -> BaselineSource:
-        """`file`."""
-        return "file"
+    source: ClassVar[BaselineSource] = "file"
 
     async def find(self, request: BaselineRequest) -> Baseline:
         """Reads the file from the requested commit on a pull request, else from the working tree."""

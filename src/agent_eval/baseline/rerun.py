@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from agent_eval.agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
@@ -241,10 +241,7 @@ class RerunSource:
     checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseWorktree]] = open_base
     """Checks out the commit, like `open_base`; a replacement may keep the worktree for later."""
 
-    @property
-    def source(self) -> BaselineSource:
-        """`rerun`."""
-        return "rerun"
+    source: ClassVar[BaselineSource] = "rerun"
 
     async def find(self, request: BaselineRequest) -> Baseline:
         """Checks the request commit out and runs its agent."""

@@ -43,14 +43,9 @@ class NotIsolated(Exception):
 
 
 @dataclass(kw_only=True)
-class Checkout:
-    """Runs plans with the agents of one checkout."""
+class Resources:
+    """What the runs of a checkout use."""
 
-    settings: Settings
-    context: RunContext
-    agents: Mapping[str, Agent]
-    """By the plan's keys; each is started by the first plan that needs it."""
-    isolation: Isolation
     journal: Journal
     limiter: Limiter
     models: ModelPool | None
@@ -61,7 +56,18 @@ class Checkout:
     bill: Bill | None = None
     """None: the agents' answers come from files."""
     purpose: str = "agent"
-    """What the bill calls its runs."""
+    """What the bill calls the runs."""
+
+
+@dataclass(kw_only=True)
+class Checkout(Resources):
+    """Runs plans with the agents of one checkout."""
+
+    settings: Settings
+    context: RunContext
+    agents: Mapping[str, Agent]
+    """By the plan's keys; each is started by the first plan that needs it."""
+    isolation: Isolation
     opened: Mapping[str, OpenedFiles] = field(default_factory=dict)
     """The files that the agents open, by the plan's keys, complete when they have been closed; empty if no one needs
     them."""
@@ -157,21 +163,6 @@ def open_isolation(
         yield dataclasses.replace(isolation, secrets=secrets, problems=(*isolation.problems, *left_out))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """What the runs of a checkout use."""
-
-    journal: Journal
-    limiter: Limiter
-    models: ModelPool | None
-    until: float
-    """`time.monotonic()` at which the whole run must have ended."""
-    tapes: Tapes | None = None
-    bill: Bill | None = None
-    purpose: str = "agent"
-    """What the bill calls the runs."""
-
-
 @contextlib.asynccontextmanager
 async def open_checkout(
     settings: Settings,
@@ -185,6 +176,8 @@ async def open_checkout(
     opened = files_to_record(settings, context, choices)
     described: dict[str, list[AgentDescribed]] = {}
     limiter = resources.limiter
+    if all(choice.driver.reads_file for choice in choices.by_file.values()):
+        resources.bill = None
     async with open_agents(settings, context, choices, isolation, limiter, prepared, opened, described) as agents:
         yield Checkout(
             opened=opened,
@@ -193,11 +186,5 @@ async def open_checkout(
             context=context,
             agents=agents,
             isolation=isolation,
-            journal=resources.journal,
-            limiter=resources.limiter,
-            models=resources.models,
-            until=resources.until,
-            tapes=resources.tapes,
-            bill=None if all(choice.driver.reads_file for choice in choices.by_file.values()) else resources.bill,
-            purpose=resources.purpose,
+            **vars(resources),
         )

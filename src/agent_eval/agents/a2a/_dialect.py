@@ -50,9 +50,7 @@ class Dialect:
     get_task: str
     cancel_task: str
     flat: bool
-    """1.0: a part has no `kind`, and the role is an enum's name."""
-    numbers_are_floats: bool
-    """1.0 is protobuf's JSON: every number of a data part is a double."""
+    """1.0: a part has no `kind`, and the role is an enum's name. Data's numbers are doubles (protobuf's JSON)."""
 
     def request(self, method: str, params: Json) -> dict[str, Any]:
         """A JSON-RPC request."""
@@ -86,7 +84,6 @@ V1 = Dialect(
     get_task="GetTask",
     cancel_task="CancelTask",
     flat=True,
-    numbers_are_floats=True,
 )
 V03 = Dialect(
     version="0.3",
@@ -96,7 +93,6 @@ V03 = Dialect(
     get_task="tasks/get",
     cancel_task="tasks/cancel",
     flat=False,
-    numbers_are_floats=False,
 )
 
 FINISHED = frozenset({"completed", "failed", "canceled", "rejected"})

@@ -332,7 +332,7 @@ class Numbers:
 
     def __init__(self, dialect: Dialect) -> None:
         """Begins with no number seen."""
-        self._needed = dialect.numbers_are_floats
+        self._needed = dialect.flat
         self.lost_digits = False
         """A number was too large to be exact."""
 

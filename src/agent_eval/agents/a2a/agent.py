@@ -49,6 +49,9 @@ _CANCEL_SECONDS = 5.0
 class A2aAgent:
     """Implements `protocol.Agent`."""
 
+    metrics: None = None
+    """Custom metrics need the agent's code."""
+
     def __init__(self, spec: AgentSpec, *, process: ServerProcess | None = None) -> None:
         """Opens no connection yet.
 
@@ -90,11 +93,6 @@ class A2aAgent:
         if (card := self._card) is not None:
             facts |= {"agent": card.name, "version": card.version, "a2a": card.dialect.version}
         return {name: value for name, value in facts.items() if value}
-
-    @property
-    def metrics(self) -> None:
-        """Custom metrics need the agent's code."""
-        return None
 
     async def start(self) -> None:
         """Reads the agent card.

@@ -201,6 +201,9 @@ class AdkAgent:
 class AdkSession:
     """One conversation on one host."""
 
+    shows_tool_calls = True
+    """Always: the host forwards every event."""
+
     def __init__(self, agent: AdkAgent, host: HostProcess, key: str, request: SessionRequest) -> None:
         """Called by `AdkAgent.open`."""
         self.host = host
@@ -208,11 +211,6 @@ class AdkSession:
         self._agent = agent
         self._request = request
         self._closed = False
-
-    @property
-    def shows_tool_calls(self) -> bool:
-        """Always: the host forwards every event."""
-        return True
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Sends a turn; see `agents.protocol.Session.send`."""

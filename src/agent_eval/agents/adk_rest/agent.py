@@ -58,6 +58,9 @@ _UNSAVED = "temp:"
 class AdkRestAgent:
     """Implements `protocol.Agent`."""
 
+    metrics: None = None
+    """Custom metrics need a Python environment of the agent."""
+
     def __init__(self, spec: AgentSpec, *, server: failures.ServerProcess | None = None) -> None:
         """Sends nothing yet.
 
@@ -92,11 +95,6 @@ class AdkRestAgent:
         names = {"version": "adk", "language": "language", "language_version": "language-version"}
         facts = {ours: first_line(self._version[theirs]) for theirs, ours in names.items() if theirs in self._version}
         return {"driver": "adk-rest", "url": self._url.base, "app": self._name, **facts}
-
-    @property
-    def metrics(self) -> None:
-        """Custom metrics need a Python environment of the agent."""
-        return None
 
     async def start(self) -> None:
         """Checks that the server serves the app. Repeating it is cheap.
@@ -244,6 +242,9 @@ class AdkRestAgent:
 class RestSession:
     """Implements `protocol.Session`."""
 
+    shows_tool_calls = True
+    """Events hold them."""
+
     def __init__(self, agent: AdkRestAgent, request: SessionRequest, user: str) -> None:
         """Called by `AdkRestAgent.open`."""
         self._agent = agent
@@ -252,11 +253,6 @@ class RestSession:
         self._id: str | None = None
         self._turns = 0
         self._closed = False
-
-    @property
-    def shows_tool_calls(self) -> bool:
-        """True: events hold them."""
-        return True
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Sends a turn; see `agents.protocol.Session.send`. Cancelling closes the connection, which ends the turn."""

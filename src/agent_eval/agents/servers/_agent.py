@@ -24,6 +24,9 @@ from agent_eval.core.invocation import Invocation
 class ServerAgent:
     """Implements `protocol.Agent`."""
 
+    metrics: None = None
+    """Custom metrics need a Python environment of the agent."""
+
     def __init__(self, spec: AgentSpec, server: ServerSpec) -> None:
         """Starts nothing yet.
 
@@ -44,11 +47,6 @@ class ServerAgent:
         facts = {name: value for name, value in self._provenance.items() if name != "url"}
         version = {"version": self._server.version} if self._server.version else {}
         return {**facts, "server": self._server.name, **version}
-
-    @property
-    def metrics(self) -> None:
-        """Custom metrics need a Python environment of the agent."""
-        return None
 
     async def start(self) -> None:
         """Waits for `agent-setup`, and starts every server.
