@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.core.text import plural, short_name
-from agent_eval.evalset.json import PatchError, parse_document, patched_text, replaced, without, write_if_unchanged
+from agent_eval.evalset.json import PatchError, patched_text, read_document, replaced, without, write_if_unchanged
 from agent_eval.evalset.parse import read_eval_file
 from agent_eval_workbench.authoring.expectation import get, spelled
 from agent_eval_workbench.authoring.writing import CASES, errors_in
@@ -74,17 +73,7 @@ def open_case(path: Path, name: str, eval_id: str) -> EditedFile:
     Raises:
         EditError: The file can't be read or has an error, or there is no such case.
     """
-    try:
-        data = read_regular(path, MAX_TEXT)
-    except OSError as error:
-        problem = Problem(
-            code="unreadable-file",
-            message=f"The file can't be read: {error.strerror or error}.",
-            hint="Check that it exists and that this user may read it.",
-            file=name,
-        )
-        raise EditError([problem]) from None
-    document, problems = parse_document(data, name)
+    document, problems = read_document(path, name)
     if document is None:
         raise EditError(problems)
     file, file_problems = read_eval_file(document, session=None)
@@ -100,9 +89,7 @@ def open_case(path: Path, name: str, eval_id: str) -> EditedFile:
         listed = ", ".join(f"`{short_name(other)}`" for other in close or ids[:5])
         hint = f"Did you mean {listed}?" if close else f"Its first cases: {listed}."
         raise opened.edit_problem("edit-unknown", f"The file has no case `{short_name(eval_id)}`.", hint)
-    return EditedFile(
-        path=path, name=name, text=document.text, value=document.value, index=[*file.cases][ids.index(eval_id)]
-    )
+    return replace(opened, index=[*file.cases][ids.index(eval_id)])
 
 
 def apply(file: EditedFile, edits: Edits) -> dict[str, Any]:

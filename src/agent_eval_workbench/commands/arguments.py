@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from agent_eval.commands.arguments import add_settings, natural
@@ -36,17 +37,82 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def _accept(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _ACCEPT_EXAMPLES
-    add_accept(parser)
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="RESULTS CASE",
+        help="the output directory of a run, its results.json, or the zip of an artifact (default: "
+        "agent-eval-results), then cases: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the cases that did "
+        "not pass",
+    )
+    parser.add_argument("--list", action="store_true", help="list what may be accepted, and what not and why")
+    parser.add_argument("--dry-run", action="store_true", help="print the changes as a unified diff, and write nothing")
+    parser.add_argument("--all", action="store_true", help="accept everything that holds, without questions")
+    parser.add_argument("--yes", action="store_true", help="let --all write although the variable CI is set")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="accept only `calls`, `final`, `intermediate`, or what a metric compares with; repeatable",
+    )
+    parser.add_argument(
+        "--run",
+        type=partial(natural, most=1_000_000),
+        metavar="N",
+        help="take this run. Default: the one that is most like the others",
+    )
+    parser.add_argument(
+        "--calls",
+        choices=("run", "common"),
+        help="expect the calls of one run, or only those that all runs made. Default: common if match_type is IN_ORDER "
+        "or ANY_ORDER and there are several runs, else run",
+    )
+    parser.add_argument("--no-rescore", action="store_true", help="do not score the runs with the new expectations")
     add_settings(parser, [BY_INPUT[name] for name in ("exclude", "config")], paths=False)
 
 
 def _edit(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Numbers begin at 1 and mean the case as it is in the file. Flags can be repeated and combined."
-    add_edit(parser)
+    parser.add_argument("case", metavar="FILE:EVAL_ID", help="the case to edit; without flags in $VISUAL or $EDITOR")
+    for flag, metavar, text in (
+        ("--message", ("TURN", "TEXT"), "the user's message of a turn"),
+        ("--answer", ("TURN", "TEXT"), "the expected answer of a turn"),
+        ("--args", ("TURN.CALL", "JSON"), "the args of an expected call"),
+    ):
+        parser.add_argument(flag, nargs=2, action="append", default=[], metavar=metavar, help=text)
+    for flag, place, text in (
+        ("--drop-turn", "TURN", "remove a turn"),
+        ("--drop-call", "TURN.CALL", "remove an expected call, and its response"),
+    ):
+        parser.add_argument(flag, action="append", default=[], metavar=place, help=text)
+    parser.add_argument("--rename", metavar="EVAL_ID", help="another id for the case")
+    parser.add_argument("--delete", action="store_true", help="remove the case")
+    parser.add_argument("--dry-run", action="store_true", help="print the change as a unified diff, and write nothing")
 
 
 def _calibrate(parser: argparse.ArgumentParser) -> None:
-    add_calibrate(parser)
+    parser.add_argument("labels", type=Path, metavar="LABELS", help="JSON Lines file with responses and human labels.")
+    parser.add_argument(
+        "--criterion",
+        required=True,
+        metavar="NAME|CONFIG",
+        help="Judged metric (METRIC or METRIC=THRESHOLD; options come from --config), or a config file with one.",
+    )
+    parser.add_argument(
+        "--min-kappa",
+        type=_kappa,
+        metavar="K",
+        help="Minimum kappa. Exit code 1 if kappa is lower, 3 if too few labels could be judged to decide.",
+    )
+    parser.add_argument(
+        "--show",
+        type=partial(natural, most=1_000_000),
+        default=10,
+        metavar="N",
+        help="Number of disagreements to print. Default: 10.",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     add_settings(parser, [BY_INPUT[name] for name in _CALIBRATION], paths=False)
 
 
@@ -98,7 +164,15 @@ def _init(parser: argparse.ArgumentParser) -> None:
 
 
 def _record(parser: argparse.ArgumentParser) -> None:
-    add_record(parser)
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="FILE[:EVAL_ID]",
+        help="the eval set (.evalset.json or .test.json) to make or to add to, and the id of the case. Default id: the "
+        "words of the first message",
+    )
+    _add_sources(parser.add_argument_group("where the conversation comes from (default: a chat in the terminal)"))
+    _add_case(parser.add_argument_group("the case"))
     add_settings(parser, [setting for setting in SETTINGS if setting.input in _RECORDING], paths=False)
 
 
@@ -109,38 +183,11 @@ def _scopes(text: str) -> tuple[str, ...]:
     return scopes
 
 
-def add_calibrate(parser: argparse.ArgumentParser) -> None:
-    """Adds them to the parser."""
-    parser.add_argument("labels", type=Path, metavar="LABELS", help="JSON Lines file with responses and human labels.")
-    parser.add_argument(
-        "--criterion",
-        required=True,
-        metavar="NAME|CONFIG",
-        help="Judged metric (METRIC or METRIC=THRESHOLD; options come from --config), or a config file with one.",
-    )
-    parser.add_argument(
-        "--min-kappa",
-        type=_kappa,
-        metavar="K",
-        help="Minimum kappa. Exit code 1 if kappa is lower, 3 if too few labels could be judged to decide.",
-    )
-    parser.add_argument(
-        "--show", type=_count, default=10, metavar="N", help="Number of disagreements to print. Default: 10."
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-
-
 def _kappa(text: str) -> float:
     with contextlib.suppress(ValueError):
         if -1 <= (value := float(text)) <= 1:
             return value
     raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
-    return int(text)
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
@@ -155,79 +202,8 @@ _COMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
 }
 
 
-def add_accept(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `agent-eval accept`."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="RESULTS CASE",
-        help="the output directory of a run, its results.json, or the zip of an artifact (default: "
-        "agent-eval-results), then cases: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the cases that did "
-        "not pass",
-    )
-    parser.add_argument("--list", action="store_true", help="list what may be accepted, and what not and why")
-    parser.add_argument("--dry-run", action="store_true", help="print the changes as a unified diff, and write nothing")
-    parser.add_argument("--all", action="store_true", help="accept everything that holds, without questions")
-    parser.add_argument("--yes", action="store_true", help="let --all write although the variable CI is set")
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="accept only `calls`, `final`, `intermediate`, or what a metric compares with; repeatable",
-    )
-    parser.add_argument(
-        "--run", type=_run_number, metavar="N", help="take this run. Default: the one that is most like the others"
-    )
-    parser.add_argument(
-        "--calls",
-        choices=("run", "common"),
-        help="expect the calls of one run, or only those that all runs made. Default: common if match_type is IN_ORDER "
-        "or ANY_ORDER and there are several runs, else run",
-    )
-    parser.add_argument("--no-rescore", action="store_true", help="do not score the runs with the new expectations")
-
-
-def add_edit(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `agent-eval edit`."""
-    parser.add_argument("case", metavar="FILE:EVAL_ID", help="the case to edit; without flags in $VISUAL or $EDITOR")
-    for flag, metavar, text in (
-        ("--message", ("TURN", "TEXT"), "the user's message of a turn"),
-        ("--answer", ("TURN", "TEXT"), "the expected answer of a turn"),
-        ("--args", ("TURN.CALL", "JSON"), "the args of an expected call"),
-    ):
-        parser.add_argument(flag, nargs=2, action="append", default=[], metavar=metavar, help=text)
-    for flag, place, text in (
-        ("--drop-turn", "TURN", "remove a turn"),
-        ("--drop-call", "TURN.CALL", "remove an expected call, and its response"),
-    ):
-        parser.add_argument(flag, action="append", default=[], metavar=place, help=text)
-    parser.add_argument("--rename", metavar="EVAL_ID", help="another id for the case")
-    parser.add_argument("--delete", action="store_true", help="remove the case")
-    parser.add_argument("--dry-run", action="store_true", help="print the change as a unified diff, and write nothing")
-
-
-def _run_number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError("must be the number of a run, from 1")
-    return int(text)
-
-
 EXPECTATIONS = ("calls", "final", "responses", "intermediate")
 MOST_RUNS = 20
-
-
-def add_record(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `agent-eval record`."""
-    parser.add_argument(
-        "target",
-        nargs="?",
-        metavar="FILE[:EVAL_ID]",
-        help="the eval set (.evalset.json or .test.json) to make or to add to, and the id of the case. Default id: the "
-        "words of the first message",
-    )
-    _add_sources(parser.add_argument_group("where the conversation comes from (default: a chat in the terminal)"))
-    _add_case(parser.add_argument_group("the case"))
 
 
 def _add_sources(group: argparse._ArgumentGroup) -> None:
@@ -266,7 +242,7 @@ def _add_case(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--user-id", metavar="ID", help="default: user, or the session's")
     group.add_argument(
         "--runs",
-        type=_record_runs,
+        type=partial(natural, most=MOST_RUNS),
         default=1,
         metavar="N",
         help=f"ask N times (at most {MOST_RUNS}), and keep the run that agrees most with the others. Default: 1",
@@ -295,9 +271,3 @@ def _expectations(text: str) -> frozenset[str]:
     if not words or not words <= {*EXPECTATIONS}:
         raise argparse.ArgumentTypeError(f"must be a list of {', '.join(EXPECTATIONS)}, or none")
     return words
-
-
-def _record_runs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_RUNS:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_RUNS}")
-    return int(text)

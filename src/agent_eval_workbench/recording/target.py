@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.invocation import InvocationEvents
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
@@ -20,7 +19,6 @@ from agent_eval.evalset.discovery import SUFFIXES, discover
 from agent_eval.evalset.json import (
     PatchError,
     eval_set_text,
-    parse_document,
     patched_text,
     read_document,
     replaced,
@@ -210,22 +208,18 @@ def _check_writable(path: Path, name: str) -> None:
 
 
 def _read(path: Path, name: str) -> tuple[str, EvalFile]:
-    try:
-        data = read_regular(path, MAX_TEXT)
-    except OSError as problem:
-        raise error(_FILE, f"`{name}` can't be read: {problem.strerror}.") from problem
-    document, problems = parse_document(data, name)
+    document, problems = read_document(path, name)
     file = None
     if document is not None:
         file, file_problems = read_eval_file(document, session=None)
         problems += file_problems
         problems += [] if file is None else check_cases(file)
-    if file is None or file.eval_set is None or has_error(problems):
+    if document is None or file is None or file.eval_set is None or has_error(problems):
         raise Refused([problem for problem in problems if problem.severity is Severity.ERROR])
     if file.converted is not None:
         hint = f"`agent-eval migrate {name} NEW` converts it."
         raise error(_FILE, "The file has an older format, to which no case can be added.", hint, file=name)
-    return data.decode("utf-8"), file
+    return document.text, file
 
 
 def _index(target: Target, eval_id: str, *, replace: bool) -> int | None:
