@@ -17,11 +17,11 @@ ROOT = HERE.parents[1]
 EXAMPLES = "examples/home_automation"
 CASE = f"{EXAMPLES}/evals/home.evalset.json:fan_on"
 PICTURES = (
-    ("report-list", "", {"viewport": {"width": 1280, "height": 760}, "color_scheme": "light"}),
+    ("report-list", "", {"viewport": {"width": 1280, "height": 1040}, "color_scheme": "light"}),
     (
         "report-case",
         f"#case={quote(CASE, safe='')}",
-        {"viewport": {"width": 1280, "height": 760}, "color_scheme": "dark"},
+        {"viewport": {"width": 1280, "height": 960}, "color_scheme": "dark"},
     ),
     ("report-phone", "", {"viewport": {"width": 360, "height": 740}, "color_scheme": "light"}),
 )

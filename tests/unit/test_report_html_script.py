@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from importlib import resources
 
-from agent_eval.report.html._assets import SCRIPTS
+from agent_eval.report.html._assets import SCRIPTS, script
 
 _DECLARATION = re.compile(r"^(?:(?:async )?function|class|const|let) (\w+)", re.MULTILINE)
 
@@ -20,3 +20,16 @@ def test_script__each_name_is_declared_once() -> None:
 def test_script__all_files_are_joined() -> None:
     folder = resources.files("agent_eval.report.html")
     assert sorted(SCRIPTS) == sorted(item.name for item in folder.iterdir() if item.name.endswith(".js"))
+
+
+def test_script__loses_only_what_documents_types() -> None:
+    folder = resources.files("agent_eval.report.html")
+    files = "".join(folder.joinpath(name).read_text("utf-8") for name in SCRIPTS)
+    assert _DECLARATION.findall(script()) == _DECLARATION.findall(files)
+    code = [
+        line.split("/**", 1)[0].rstrip() for line in files.splitlines() if not line.strip().startswith(("/**", "*"))
+    ]
+    left = "".join(re.sub(r"/[*][*].*?[*]/ ?", "", script()).split())
+    assert all("".join(line.split()) in left for line in code)
+    assert "/**" not in script()
+    assert "// Creates every node of the page." in script()

@@ -31,8 +31,8 @@ const FINDING_LINES = 3;
  */
 function renderCase(ctx, index, i, item, state) {
   const row = caseRow(index, i);
-  const everything = state.view === "print";
-  const classes = ["case", caseChoices.marks || everything ? "" : "no-marks"].filter(Boolean).join(" ");
+  const onPaper = state.view === "print";
+  const classes = ["case", caseChoices.marks || onPaper ? "" : "no-marks"].filter(Boolean).join(" ");
   const view = h("article", { class: classes, "aria-label": row.id }, caseTitle(index, row));
   if (!item) {
     view.append(foreign(row.why, "p", { class: "why-line" }), h("p", { class: "notice", text: row.removed ? "Only the base branch has this case." : "This report holds no details of the case; recordings.jsonl.gz beside it has them." }));
@@ -48,15 +48,15 @@ function renderCase(ctx, index, i, item, state) {
       h(
         "div",
         { class: gating.length || row.history ? "case-head two" : "case-head" },
-        h("div", null, caseTitle(index, row), causeLine(index, row), whySection(index, row, item, everything)),
+        h("div", null, caseTitle(index, row), causeLine(index, row), whySection(index, row, item, onPaper)),
         gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), " ", historyStrip(row.history, row.recorded), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} passed`, item.history?.sentence ? [", ", foreign(item.history.sentence)] : null) : null) : null,
       ),
-      everything ? null : runBar(ctx, index, row, item, chosen, view),
-      run ? conversationSection(item, chosen, state, everything) : h("p", { class: "notice", text: "No run of this case is in the report." }),
-      run ? votesSection(item.metrics, run, everything) : null,
-      item.metrics.length ? aside(everything || !run?.turns.length || gating.some((/** @type {any} */ metric) => metric.status === "not_evaluated"), h("h3", { text: "Scores in detail" }), () => [renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })]) : null,
-      run?.turns.length ? aside(everything, h("h3", { text: "Agents and tools of this run" }), () => [renderGraph(run)]) : null,
-      historySection(index, item, everything),
+      onPaper ? null : runBar(ctx, index, row, item, chosen, view),
+      run ? conversationSection(item, chosen, state, onPaper) : h("p", { class: "notice", text: "No run of this case is in the report." }),
+      run ? votesSection(item.metrics, run) : null,
+      item.metrics.length ? aside(!run?.turns.length || gating.some((/** @type {any} */ metric) => metric.status === "not_evaluated"), h("h3", { text: "Scores in detail" }), () => [renderScores(item.metrics, run?.key ?? null, { labels, excerpts: !run?.turns.length })]) : null,
+      run?.turns.length && !onPaper ? aside(false, h("h3", { text: "Agents and tools of this run" }), () => [renderGraph(run)]) : null,
+      onPaper ? null : historySection(index, item),
     ].filter((child) => child !== null),
   );
   return view;
@@ -86,7 +86,7 @@ function causeLine(index, row) {
 function caseTitle(index, row) {
   const place = `${row.file}${row.line ? `:${row.line}` : ""}`;
   const url = row.removed ? null : sourceAddress(index, row.file, row.line);
-  const tags = row.tags.map((tag) => labelled(tag === "blocking" ? "tag fail" : "tag", WORD_TEXTS[tag] ?? tag));
+  const tags = row.tags.filter((tag) => tag !== "blocking" || !row.tags.includes("regression")).map((tag) => labelled(tag === "blocking" ? "tag fail" : "tag", WORD_TEXTS[tag] ?? tag));
   return h(
     "header",
     { class: "case-title" },
@@ -123,11 +123,11 @@ function originOf(url) {
  * @param {Index} index
  * @param {Row} row
  * @param {CaseData} item
- * @param {boolean} everything
+ * @param {boolean} onPaper
  */
-function whySection(index, row, item, everything) {
+function whySection(index, row, item, onPaper) {
   const isLogged = item.runs.some((/** @type {any} */ run) => run.error?.traceback); // it stands at the run
-  const findings = item.findings.map((/** @type {any} */ finding) => findingElement(isLogged ? { ...finding, log: "" } : finding, everything));
+  const findings = item.findings.map((/** @type {any} */ finding) => findingElement(isLogged ? { ...finding, log: "" } : finding, onPaper));
   const change = row.change === "fixed" && item.counts ? FIXED_BY_CHANCE : row.change ? CHANGE_TEXTS[/** @type {keyof typeof CHANGE_TEXTS} */ (row.change)] : null;
   const showReason = item.reason && (!findings.length || row.status === "not_run");
   const notes = [change ? h("li", null, change, item.counts ? [" (", foreign(item.counts), ")"] : null) : null, ...item.notes.map((/** @type {string} */ note) => foreign(note, "li")), ...item.decision.map(decisionElement)].filter(Boolean);
@@ -137,25 +137,24 @@ function whySection(index, row, item, everything) {
     { class: `why ${row.status}` },
     showReason ? foreign(item.reason.message, "p") : null,
     h("ul", { class: "findings" }, findings.slice(0, FINDINGS_OPEN)),
-    findings.length > FINDINGS_OPEN ? aside(everything, countText(findings.length - FINDINGS_OPEN, "more finding"), () => [h("ul", { class: "findings" }, findings.slice(FINDINGS_OPEN))]) : null,
+    findings.length > FINDINGS_OPEN ? aside(onPaper, countText(findings.length - FINDINGS_OPEN, "more finding"), () => [h("ul", { class: "findings" }, findings.slice(FINDINGS_OPEN))]) : null,
     notes.length ? h("ul", { class: "notes" }, notes) : null,
   );
 }
 
 /**
  * @param {any} finding
- * @param {boolean} everything
+ * @param {boolean} onPaper
  */
-function findingElement(finding, everything) {
+function findingElement(finding, onPaper) {
   const lines = finding.lines.map((/** @type {string} */ line) => foreign(line, "li"));
-  const most = everything ? lines.length : FINDING_LINES;
   return h(
     "li",
     null,
     foreign(finding.summary, "strong", { dir: "ltr" }),
-    lines.length ? h("ul", null, lines.slice(0, most)) : null,
-    lines.length > most ? aside(false, countText(lines.length - most, "more line"), () => [h("ul", null, lines.slice(most))]) : null,
-    finding.log ? aside(everything, "log", () => [logBlock(finding.log, "log")]) : null,
+    lines.length ? h("ul", null, lines.slice(0, FINDING_LINES)) : null,
+    lines.length > FINDING_LINES ? aside(false, countText(lines.length - FINDING_LINES, "more line"), () => [h("ul", null, lines.slice(FINDING_LINES))]) : null,
+    finding.log ? aside(onPaper, "log", () => [logBlock(finding.log, "log")]) : null,
   );
 }
 
@@ -270,7 +269,7 @@ function caseText(row, run) {
  */
 function runGroup(name, label, runs, selected, choose) {
   const button = (/** @type {any} */ run) =>
-    h("button", { class: "button run", type: "button", "aria-pressed": String(run === selected), "data-focus": `run ${run.key}`, on: { click: () => choose(run) } }, foreign(run.label.replace(`${label}, `, "")), " ", statusMark(run.status, true));
+    h("button", { class: "button run", type: "button", "aria-pressed": String(run === selected), "data-focus": `run ${run.key}`, on: { click: () => choose(run) } }, foreign(run.label.replace(/^.*, /, "")), " ", statusMark(run.status, true));
   return h("div", { class: "run-group", role: "group", "aria-label": name }, foreign(label, "span", { class: "label" }), runs.map(button));
 }
 
@@ -293,9 +292,9 @@ function differingRuns(runs, selected) {
  * @param {CaseData} item
  * @param {ChosenRuns} chosen
  * @param {State} state
- * @param {boolean} everything
+ * @param {boolean} onPaper
  */
-function conversationSection(item, chosen, state, everything) {
+function conversationSection(item, chosen, state, onPaper) {
   const { now, base, hidden } = chosen;
   const run = now ?? base;
   const target = state.turn === null ? -1 : Number(state.turn) - 1;
@@ -310,13 +309,13 @@ function conversationSection(item, chosen, state, everything) {
     address: (turn) => fragmentOf({ ...state, view: undefined, case: item.id, run: run.key, turn: String(turn + 1), q: null }),
     remarks: (turn) => turnRemarks(item, run, turn),
     target: Number.isInteger(target) ? target : -1,
-    everything,
+    onPaper,
   });
   return h(
     "section",
     { class: "conversation" },
     runFacts(run),
-    run.error ? errorBlock(run.error, everything) : null,
+    run.error ? errorBlock(run.error, onPaper) : null,
     run.left_out ? foreign(run.left_out, "p", { class: "muted" }) : null,
     item.base_note && !hidden ? h("p", null, muted(item.base_note)) : null,
     base?.left_out && base !== run && !hidden ? h("p", null, muted(base.left_out)) : null,
@@ -340,9 +339,9 @@ function runFacts(run) {
 
 /**
  * @param {any} error
- * @param {boolean} everything
+ * @param {boolean} onPaper
  */
-function errorBlock(error, everything) {
+function errorBlock(error, onPaper) {
   const owner = OWNER_TEXTS[/** @type {keyof typeof OWNER_TEXTS} */ (error.owner)] ?? "";
   return h(
     "div",
@@ -350,8 +349,8 @@ function errorBlock(error, everything) {
     h("p", null, foreign(error.kind, "strong"), ` – a failure ${owner}${error.turn === null || error.turn === undefined ? "" : `, in turn ${error.turn + 1}`}`),
     foreign(error.message, "p", { class: "prose" }),
     error.hint ? h("p", null, "Hint: ", foreign(error.hint)) : null,
-    error.traceback ? aside(everything, "traceback", () => [logBlock(error.traceback, "traceback")]) : null,
-    error.log_tail ? aside(everything, "end of the agent's log", () => [logBlock(error.log_tail, "end of the agent's log")]) : null,
+    error.traceback ? aside(onPaper, "traceback", () => [logBlock(error.traceback, "traceback")]) : null,
+    error.log_tail ? aside(onPaper, "end of the agent's log", () => [logBlock(error.log_tail, "end of the agent's log")]) : null,
   );
 }
 
@@ -389,9 +388,8 @@ function turnRemarks(item, run, turn) {
  * The last runs of the case on the base branch.
  * @param {Index} index
  * @param {CaseData} item
- * @param {boolean} everything
  */
-function historySection(index, item, everything) {
+function historySection(index, item) {
   const history = item.history;
   if (!(history?.outcomes.length > 1)) return null;
   const outcome = (/** @type {string} */ code, /** @type {number} */ i) => {
@@ -408,7 +406,7 @@ function historySection(index, item, everything) {
     return h("li", null, link);
   };
   const scores = Object.entries(history.scores ?? {}).map(([name, values]) => [foreign(name), scoreLine(values), ...values.map((/** @type {any} */ value) => scoreText(value))]);
-  return aside(everything, h("h3", { text: "History on the base branch" }), () => [
+  return aside(false, h("h3", { text: "History on the base branch" }), () => [
     h("ol", { class: "outcomes", "aria-label": "oldest first" }, [...history.outcomes].map(outcome)),
     scores.length ? dataTable(["metric", "line", ...[...history.outcomes].map((_, i) => dateText(history.records[i]?.time).slice(0, 10) || "–")], scores) : null,
   ]);

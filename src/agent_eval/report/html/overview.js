@@ -392,7 +392,7 @@ function renderAbout(index) {
     { class: "about" },
     h("h2", { text: "About this run" }),
     h("h3", { text: "Eval files" }),
-    plainTable("Eval files", ["File", "Agent", "Config", "Criteria"], files.map((/** @type {any} */ file) => [foreign(file.file), h("span", null, foreign(file.agent), file.agent_reason ? foreign(file.agent_reason, "span", { class: "muted hint" }) : null), foreign(file.config), h("span", null, criteria(file))])),
+    plainTable("Eval files", ["File", "Agent", "Config", "Criteria"], files.map((/** @type {any} */ file) => [foreign(file.file), h("span", null, foreign(file.agent), file.agent_reason ? withCode(file.agent_reason, "span", { class: "muted hint" }) : null), foreign(file.config), h("span", null, criteria(file))])),
     h("h3", { text: "Models and spending" }),
     plainTable("Models and spending", ["Used by", "Model", "Calls", "Input tokens", "Output tokens", "Cost", "From the cache", "Votes saved"], usage.map((/** @type {any} */ row) => [foreign(row.who), foreign(row.model), ...[row.calls, row.input_tokens, row.output_tokens].map(countCell), dollars(row.cost), countCell(row.cached_replies), countCell(row.saved_votes)])),
     h("h3", { text: "Versions" }),

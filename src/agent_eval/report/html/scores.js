@@ -3,7 +3,7 @@
 /**
  * @param {any[]} metrics
  * @param {string | null} selected Key of the run that is shown; its row is marked.
- * @param {{everything: boolean, labels: Map<string, string>, excerpts: boolean}} options `labels`: of runs, by key. `excerpts`: whether to
+ * @param {{labels: Map<string, string>, excerpts: boolean}} options `labels`: of runs, by key. `excerpts`: whether to
  *   show the evidence's texts, because the report has no conversation.
  */
 function renderScores(metrics, selected, options) {
@@ -22,7 +22,7 @@ function renderScores(metrics, selected, options) {
 /**
  * @param {any} metric
  * @param {string | null} selected
- * @param {{everything: boolean, labels: Map<string, string>, excerpts: boolean}} options
+ * @param {{labels: Map<string, string>, excerpts: boolean}} options
  */
 function scoreDetails(metric, selected, options) {
   const summary = [
@@ -35,7 +35,7 @@ function scoreDetails(metric, selected, options) {
     metric.runs.some((/** @type {any} */ run) => run.close) ? labelled("tag warn", "≈ close to the threshold") : null,
   ];
   // What a run without a judge got wrong stands beside its turns already.
-  const open = options.everything || metric.status === "not_evaluated" || (metric.status === "failed" && (metric.judge || options.excerpts));
+  const open = metric.status === "not_evaluated" || (metric.status === "failed" && (metric.judge || options.excerpts));
   return lazyDetails({ class: "score", open, "data-metric": metric.name }, summary, () => [
     metric.judge ? h("p", null, "judge: ", foreign(metric.judge, "code")) : null,
     metric.note ? h("p", null, muted(metric.note)) : null,
@@ -136,13 +136,13 @@ function percentText(share) {
 /**
  * Evidence and rubrics of a run.
  * @param {any} run
- * @param {{everything: boolean, labels: Map<string, string>, excerpts: boolean}} options
+ * @param {{labels: Map<string, string>, excerpts: boolean}} options
  */
 function runJudgement(run, options) {
   const parts = [
     ...(run.evidence ?? []).map((/** @type {any} */ item) => evidenceBlock(item, options.excerpts)),
     run.rubrics?.length ? rubricList(run.rubrics) : null,
-    run.details && Object.keys(run.details).length ? aside(options.everything, "details", () => [jsonBlock(run.details)]) : null,
+    run.details && Object.keys(run.details).length ? aside(false, "details", () => [jsonBlock(run.details)]) : null,
   ].filter(Boolean);
   if (!parts.length) return null;
   return h("div", { class: "judgement" }, options.labels.size > 1 ? h("h4", null, foreign(options.labels.get(run.key) ?? run.key)) : null, parts);
@@ -182,9 +182,8 @@ function rubricList(rubrics) {
  * What the judges of a run said, once: verdict and tally, those who dissent, and behind a click those who agree.
  * @param {any[]} metrics
  * @param {any} run
- * @param {boolean} everything
  */
-function votesSection(metrics, run, everything) {
+function votesSection(metrics, run) {
   const judged = metrics.flatMap((metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key && score.votes?.length).map((/** @type {any} */ score) => ({ metric, score })));
   if (!judged.length) return null;
   const groups = judged.flatMap(({ metric, score }) => {
@@ -194,7 +193,7 @@ function votesSection(metrics, run, everything) {
       const key = JSON.stringify([vote.rubric, vote.turn]);
       votes.set(key, [...(votes.get(key) ?? []), vote]);
     }
-    return [...votes.values()].map((ofOne) => voteGroup(metric, ofOne, everything));
+    return [...votes.values()].map((ofOne) => voteGroup(metric, ofOne));
   });
   return h("section", { class: "votes-section" }, h("h3", null, "Votes ", muted([...new Set(judged.map(({ metric }) => metric.judge).filter(Boolean))].join(", "))), groups);
 }
@@ -202,9 +201,8 @@ function votesSection(metrics, run, everything) {
 /**
  * @param {any} metric
  * @param {any[]} votes About one thing.
- * @param {boolean} everything
  */
-function voteGroup(metric, votes, everything) {
+function voteGroup(metric, votes) {
   const count = (/** @type {any} */ verdict) => votes.filter((vote) => vote.verdict === verdict).length;
   const verdict = votes.reduce((best, vote) => (count(vote.verdict) > count(best.verdict) ? vote : best)).verdict;
   const [agreeing, dissenting] = [true, false].map((agrees) => votes.filter((vote) => (vote.verdict === verdict) === agrees));
@@ -216,7 +214,7 @@ function voteGroup(metric, votes, everything) {
     "div",
     { class: "vote-group" },
     h("div", null, h("h4", null, h("span", { class: `mark ${tone}` }, `${icon} `, foreign(verdict ?? "no verdict")), " ", foreign(first.rubric || metric.name)), h("p", { class: "sub" }, `${agreeing.length} of ${countText(votes.length, "vote")}${first.turn === null ? "" : `, turn ${first.turn + 1}`}`, first.rubric ? [", ", foreign(metric.name)] : null)),
-    h("div", null, dissenting.length ? [h("p", { class: "sub", text: countText(dissenting.length, "dissenting vote") }), list(dissenting, "dissenting votes")] : null, list(agreeing.slice(0, 1), "an agreeing vote"), agreeing.length > 1 ? aside(everything, `${agreeing.length - 1} more like it`, () => [list(agreeing.slice(1), "agreeing votes")]) : null),
+    h("div", null, dissenting.length ? [h("p", { class: "sub", text: countText(dissenting.length, "dissenting vote") }), list(dissenting, "dissenting votes")] : null, list(agreeing.slice(0, 1), "an agreeing vote"), agreeing.length > 1 ? aside(false, `${agreeing.length - 1} more like it`, () => [list(agreeing.slice(1), "agreeing votes")]) : null),
   );
 }
 

@@ -6,9 +6,9 @@
  * @typedef {"expected" | "now" | "base"} Side
  * @typedef {Record<Side, TurnItem | null> & {count?: number}} TurnRow `count`: of equal rows, one after the other.
  * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: Map<number, string>, lowTurns: Map<number, string>,
- *   remarks: (turn: number) => Child[], address: (turn: number) => string, target: number, everything: boolean}} Conversation
+ *   remarks: (turn: number) => Child[], address: (turn: number) => string, target: number, onPaper: boolean}} Conversation
  *   `now` and `base` are runs, or null. `wrongTurns`: those that made a metric fail, with the score. `lowTurns`: the same of a metric that passes. `remarks`: what the
- *   criteria say about a turn. `target`: the turn to go to, or -1. `everything`: open all turns, for print.
+ *   criteria say about a turn. `target`: the turn to go to, or -1. `onPaper`: all turns but those that are as expected are open, without their timelines.
  */
 
 /** So many turns are shown at once. */
@@ -31,9 +31,9 @@ function renderTurns(conversation) {
   const count = Math.max(expected?.length ?? 0, now?.turns.length ?? 0, base?.turns.length ?? 0);
   const marks = Array.from({ length: count }, (_, i) => turnMark(conversation, i));
   const first = target >= 0 ? target : wrongTurns.size ? Math.min(...wrongTurns.keys()) : marks.findIndex((mark) => mark && !mark.isCalm);
-  const isOpen = (/** @type {number} */ i) => conversation.everything || count === 1 || i === first;
+  const isOpen = (/** @type {number} */ i) => count === 1 || i === first || (conversation.onPaper && !marks[i]?.isCalm);
   const turns = (/** @type {number} */ from, /** @type {number} */ to) => Array.from({ length: to - from }, (_, i) => turnElement(conversation, from + i, count, marks[from + i], isOpen(from + i)));
-  const most = conversation.everything ? count : Math.max(TURNS_SHOWN, target + 1);
+  const most = conversation.onPaper ? count : Math.max(TURNS_SHOWN, target + 1);
   if (count <= most) return turns(0, count);
   const more = pushButton(`show ${countText(count - most, "more turn")}`, () => more.replaceWith(...turns(most, count)));
   return [...turns(0, most), more];
@@ -106,7 +106,7 @@ function turnContent(conversation, i) {
     ...userMessage(turns, conversation.baseName),
     conversation.remarks(i),
     turnTable(conversation, turns, i),
-    turns.now?.steps.length || turns.now?.spans?.length ? aside(conversation.everything, "timeline", () => [renderTimeline(turns.now)]) : null,
+    !conversation.onPaper && (turns.now?.steps.length || turns.now?.spans?.length) ? aside(false, "timeline", () => [renderTimeline(turns.now)]) : null,
   ];
 }
 
@@ -150,10 +150,10 @@ function turnTable(conversation, turns, i) {
     return call?.kind === "call" ? `Call ${call.number + 1}${(row.count ?? 1) > 1 ? ` ×${row.count}` : ""}` : call?.kind === "text" ? "Says" : "Response";
   };
   const head = (/** @type {string} */ text) => h("th", { role: "rowheader", scope: "row", class: "label", text });
-  const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, everything: conversation.everything }))));
+  const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1 }))));
   const isCalm = (/** @type {TurnRow} */ row) => judged && kindOf(row)?.kind === "call" && Boolean(row.now && row.expected) && !argumentDifferences(row.expected?.step, row.now?.step).length && !(row.now?.responses ?? []).some((response) => decisive.has(response) || isError(response.value));
   const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side, side === "expected" ? null : conversation[side].error, i))));
-  const body = h("tbody", { role: "rowgroup" }, ...(conversation.everything ? rows.map(rowElement) : foldedRows(rows, isCalm, rowElement, sides.length + 1)), answers);
+  const body = h("tbody", { role: "rowgroup" }, ...foldedRows(rows, isCalm, rowElement, sides.length + 1), answers);
   const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: ${(side === "now" ? now : base)?.error ? "an error ended the conversation" : "the conversation ended before this turn"}.`));
   return h(
     "div",
@@ -335,16 +335,16 @@ function isError(value) {
 /**
  * @param {TurnRow} row
  * @param {Side} side
- * @param {{judged: boolean, decisive: Set<any>, agents: boolean, everything: boolean}} turn `judged`: calls were expected, so that their absence or presence means
+ * @param {{judged: boolean, decisive: Set<any>, agents: boolean}} turn `judged`: calls were expected, so that their absence or presence means
  *   something. `agents`: the turn has several.
  * @returns {Child[]}
  */
-function itemCell(row, side, { judged, decisive, agents, everything }) {
+function itemCell(row, side, { judged, decisive, agents }) {
   const item = row[side];
   const expected = side === "expected" ? null : row.expected;
   if (!item) return judged && expected?.kind === "call" ? [labelled("mark fail", CALL_MARKS.missing)] : [];
   if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : null, ...messageParts(item.step.parts)];
-  if (item.kind === "response") return [labelled("label", "response without a call"), responseElement(item.step, true, true)];
+  if (item.kind === "response") return [labelled("label", "response without a call"), responseElement(item.step, true)];
   const { now } = row;
   if (side === "base" && now?.kind === "call" && !diffValues([item.step.name, item.step.args ?? {}, item.responses.map(({ value }) => value)], [now.step.name, now.step.args ?? {}, now.responses.map(({ value }) => value)]).length) return [muted("as now")];
   const reference = expected ?? (side === "now" && !judged ? row.base : null);
@@ -353,7 +353,7 @@ function itemCell(row, side, { judged, decisive, agents, everything }) {
   return [
     h("div", { class: "call" }, agents ? agentLabel(item.step) : null, callText(item.step), mark),
     differences.length ? argumentTable(differences, expected ? "expected" : "base") : null,
-    ...item.responses.map((response) => responseElement(response, decisive.has(response), everything)),
+    ...item.responses.map((response) => responseElement(response, decisive.has(response))),
   ];
 }
 
@@ -392,15 +392,14 @@ function callText(call) {
 /**
  * @param {any} response
  * @param {boolean} decisive
- * @param {boolean} open
  */
-function responseElement(response, decisive, open) {
+function responseElement(response, decisive) {
   const compact = compactJson(response.value);
   const failed = isError(response.value);
   const label = labelled(failed ? "mark fail" : "label", failed ? "✗ returned an error" : "returned");
   if (compact.length <= JSON_LINE) return h("div", { class: decisive ? "response decisive" : "response" }, label, " ", h("code", { class: "json", dir: "ltr" }, jsonNodes(response.value, "")));
   const gist = foreign(compact.slice(0, 160), "code", { class: "gist json" });
-  return lazyDetails({ class: decisive ? "response decisive" : "response", open: decisive || open }, [label, " ", gist], () => [jsonBlock(response.value)]);
+  return lazyDetails({ class: decisive ? "response decisive" : "response", open: decisive }, [label, " ", gist], () => [jsonBlock(response.value)]);
 }
 
 /**
