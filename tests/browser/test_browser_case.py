@@ -138,7 +138,7 @@ def test_case__that_passes_now_shows_the_run_of_the_base_that_failed(visit: Visi
     page = visit(pages(tmp_path, case), fragment(case), ready=READY)
     assert texts(page.locator(".notes li")) == [f"too few runs tell whether it is fixed ({counts})"]
     base = page.get_by_role("group", name="base", exact=True).get_by_role("button")
-    assert texts(base) == ["main, run 1 ✓ passed", "main, run 2 ✗ failed"]
+    assert texts(base) == ["run 1 ✓ passed", "run 2 ✗ failed"]
     assert [button.get_attribute("aria-pressed") for button in base.all()] == ["false", "true"]
 
 
@@ -233,7 +233,7 @@ def test_case__sub_agents_errors_excerpts_and_absent_details(visit: Visit, tmp_p
     errored.get_by_text("traceback", exact=True).click()
     assert "KeyError: 'lamp'" in errored.get_by_role("group", name="traceback").inner_text()
     assert "The base branch has no recordings of this case." in errored.locator("article").inner_text()
-    assert "(no answer)" in rows(errored, 2)[-1][-1]
+    assert "(no answer: agent-exception)" in rows(errored, 2)[-1][-1]
 
     older = visit(path, fragment(cases[2]), ready=READY).locator("article").inner_text()
     for words in (

@@ -109,7 +109,7 @@ BREAK = """() => {
   break_('.bar nav a', { width: '9rem', marginInlineEnd: '-6rem' });
   break_('tr.row .c-why', { display: 'block', overflow: 'visible', whiteSpace: 'nowrap', width: '2rem' });
   break_('.c-why .sub', { direction: 'ltr' });
-  document.querySelectorAll('.c-why .sub').forEach((sub) => Object.assign(sub.style, { overflow: 'visible' }));
+  for (const text of document.querySelectorAll('.c-why :is(.said, .sub)')) text.style.overflow = 'visible';
   break_('.search .button', { width: '2rem', overflow: 'hidden' });
   break_('tr.row', { height: '1.5rem' });
   break_('.metrics', { width: '120rem' });

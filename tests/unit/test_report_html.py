@@ -224,6 +224,30 @@ def test_case__list_tags_and_decision_use_one_word(
     assert page.index["header"]["counts"]["suspicious"] == (word == "suspicious")
 
 
+def test_case__that_blocks_by_itself_is_a_regression_everywhere(tmp_path: Path) -> None:
+    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
+    item = CaseDecisionReport(case_id=of.case_id, metric="pass", word="suspicious", head_mean=0.0, head_runs=2)
+    run_report = report("failed", [of])
+    run_report.decision = DecisionReport(outcome="inconclusive", alpha=0.05, cases=[item])
+    run_report.blocking = [of.case_id]
+
+    page = page_of(tmp_path, run_report)
+
+    assert page.column("tags") == [["blocking", "regression"]]
+    assert page.cases[of.case_id]["decision"][0]["word"] == "broken"
+    assert page.index["header"]["counts"]["suspicious"] == 0
+
+
+def test_metrics__a_mean_that_only_rounding_keeps_from_its_threshold_meets_it(tmp_path: Path) -> None:
+    scores = (0.7, 0.7, 0.7, 0.9, 1.0)
+    assert sum(scores) / len(scores) < 0.8
+    cases = [case(f"c{at}", "passed", metric(TRAJECTORY, score, threshold=0.8)) for at, score in enumerate(scores)]
+
+    page = page_of(tmp_path, report("passed", cases))
+
+    assert page.index["metrics"][0]["now"] == 0.8
+
+
 def test_case__system_instructions_are_there_where_they_change(tmp_path: Path) -> None:
     def said(*instructions: str) -> Invocation:
         tools = [{"function_declarations": [{"name": "find"}, {"name": "switch"}]}]

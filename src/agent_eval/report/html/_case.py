@@ -119,17 +119,19 @@ class PageCase:
         decision = self.facts.report.decision
         if decision is None:
             return []
+        is_regression = self.case.case_id in self.facts.regressions
         return [
             {
                 "metric": shown(item.metric, _NAME),
-                "word": shown_word(item, decision),
+                # What blocks by itself, e.g. by an error, is a regression for the headline and the list, too.
+                "word": "broken" if word == "suspicious" and is_regression else word,
                 "evidence": shown(item.evidence, _LINE),
                 "would_decide": shown(item.would_decide, _LINE) or None,
                 # A larger one is no evidence of what the word says.
                 "p_value": number(p_value) if p_value is not None and p_value <= decision.alpha else None,
             }
             for item in self.facts.view.decisions.get(self.case.case_id, ())
-            for p_value in [item.p_value]
+            for p_value, word in [(item.p_value, shown_word(item, decision))]
         ]
 
     def _expected(self, detail: CaseDetail) -> list[dict[str, Any]] | None:

@@ -17,6 +17,8 @@ from agent_eval.results import CaseComparison, CaseReport, MetricReport
 
 DATA_VERSION = 1
 _NAME, _LINE = 500, 300
+_MEAN = 9
+"""Decimals of a mean over cases: 0.8 five times is 0.8. It decides nothing."""
 _LAST_ROWS = 20
 """Recorded runs in the strip of a metric."""
 
@@ -252,8 +254,8 @@ def _metric_row(facts: Facts, row: MetricRow, compared: Any, judge: str | None) 
     note = compared.note.message if compared is not None and compared.note is not None else ""
     return {
         "name": shown(row.name, _NAME),
-        "now": number(row.mean if score is None else score.head),
-        "base": number(score.base) if score is not None else None,
+        "now": number(row.mean if score is None else score.head, _MEAN),
+        "base": number(score.base, _MEAN) if score is not None else None,
         "delta": number(score.delta) if score is not None else None,
         "threshold": number((min if row.at_most else max)(row.thresholds)) if row.thresholds else None,
         "needs": row.threshold if len(row.thresholds) > 1 else None,

@@ -17,10 +17,11 @@ from agent_eval.results import CaseReport, ProblemReport
 
 _MOST = 50
 _LINE = 500
+_WORDS: Mapping[str, str] = {"suspicious": "suspected", "errored": "not evaluated"}
 _STATES: Mapping[str, str] = {
     "passed": "✓ passed",
     "failed": "✗ failed",
-    "errored": "! errored",
+    "errored": "! not evaluated",
     "not_run": "– not run",
     "quarantined": "~ quarantined",
 }
@@ -37,7 +38,9 @@ def static_part(facts: Facts, detail: CaseDetail) -> Markup:
     parts = [
         _element("h1", facts.headline),
         _element("p", run_note(report)),
-        _list(f"{number:,} {name.replace('_', ' ')}" for name, number in counts(facts).items() if number),
+        _list(
+            f"{number:,} {_WORDS.get(name, name.replace('_', ' '))}" for name, number in counts(facts).items() if number
+        ),
         _list(_problem(problem) for problem in report.problems[:_MOST]),
         _metrics(facts),
         _cases(facts, detail),

@@ -147,7 +147,7 @@ function whySection(index, row, item, onPaper) {
  * @param {boolean} onPaper
  */
 function findingElement(finding, onPaper) {
-  const lines = finding.lines.map((/** @type {string} */ line) => foreign(line, "li"));
+  const lines = finding.lines.map((/** @type {string} */ line) => withCode(line, "li", { dir: "auto" }));
   return h(
     "li",
     null,
@@ -315,7 +315,7 @@ function conversationSection(item, chosen, state, onPaper) {
     "section",
     { class: "conversation" },
     runFacts(run),
-    run.error ? errorBlock(run.error, onPaper) : null,
+    run.error ? errorBlock(run.error, onPaper, item.findings.some((/** @type {any} */ finding) => finding.summary.includes(run.error.message))) : null,
     run.left_out ? foreign(run.left_out, "p", { class: "muted" }) : null,
     item.base_note && !hidden ? h("p", null, muted(item.base_note)) : null,
     base?.left_out && base !== run && !hidden ? h("p", null, muted(base.left_out)) : null,
@@ -340,15 +340,16 @@ function runFacts(run) {
 /**
  * @param {any} error
  * @param {boolean} onPaper
+ * @param {boolean} isSaid Whether the head of the case has message and hint.
  */
-function errorBlock(error, onPaper) {
+function errorBlock(error, onPaper, isSaid) {
   const owner = OWNER_TEXTS[/** @type {keyof typeof OWNER_TEXTS} */ (error.owner)] ?? "";
   return h(
     "div",
     { class: "error" },
     h("p", null, foreign(error.kind, "strong"), ` – a failure ${owner}${error.turn === null || error.turn === undefined ? "" : `, in turn ${error.turn + 1}`}`),
-    foreign(error.message, "p", { class: "prose" }),
-    error.hint ? h("p", null, "Hint: ", foreign(error.hint)) : null,
+    isSaid ? null : foreign(error.message, "p", { class: "prose" }),
+    error.hint && !isSaid ? h("p", null, "Hint: ", withCode(error.hint)) : null,
     error.traceback ? aside(onPaper, "traceback", () => [logBlock(error.traceback, "traceback")]) : null,
     error.log_tail ? aside(onPaper, "end of the agent's log", () => [logBlock(error.log_tail, "end of the agent's log")]) : null,
   );

@@ -428,7 +428,7 @@ function argumentTable(differences, than) {
 function answerCell(turns, side, error, i) {
   const turn = turns[side];
   if (!turn) return [];
-  if (!turn.answer) return side === "expected" ? [] : [h("p", { class: "mark fail", text: "(no answer)" }), error?.turn === i ? foreign(error.message, "p", { class: "prose fail" }) : null];
+  if (!turn.answer) return side === "expected" ? [] : [h("p", { class: "mark fail", text: error?.turn === i ? `(no answer: ${error.kind})` : "(no answer)" })];
   const text = textOfParts(turn.answer);
   const reference = side === "expected" ? "now" : turns.expected?.answer ? "expected" : side === "now" ? "base" : "now";
   const other = textOfParts(turns[reference]?.answer);
