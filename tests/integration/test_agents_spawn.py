@@ -209,3 +209,29 @@ def test_spawn__a_home_that_was_prepared_is_refused(tmp_path: Path, trap: str) -
     with pytest.raises(PermissionError, match="does not belong"):
         agent_account("agent-eval-test", state_dir=tmp_path)
     assert Path("/etc").stat().st_uid == 0
+
+
+@as_root
+def test_spawn__the_account_of_a_read_only_image_has_its_home_in_the_volume(tmp_path: Path) -> None:
+    """As in our image with `--read-only` and a volume: the account has a home, and nothing can be written there."""
+    uid = next(free_uids())
+    home, state, passwd = (tmp_path / name for name in ("home", "state", "passwd"))
+    home.mkdir(mode=0o700)
+    state.mkdir()
+    os.chown(home, uid, uid)
+    entry = f"agent-eval-test:x:{uid}:{uid}::{home}:/usr/sbin/nologin\n"
+    passwd.write_text(Path("/etc/passwd").read_text("utf-8") + entry, "utf-8")
+    code = (
+        "import sys; from pathlib import Path; from agent_eval.agents.sandbox.spawn import agent_account;"
+        "print(agent_account('agent-eval-test', state_dir=Path(sys.argv[1])).home)"
+    )
+    mount = (
+        'mount --bind "$0" /etc/passwd && mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" || exit 77;'
+        'shift; exec "$@"'
+    )
+    command = ["unshare", "--mount", "sh", "-c", mount, str(passwd), str(home), sys.executable, "-c", code, str(state)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 77 or "unshare failed" in done.stderr:
+        pytest.skip(f"no namespaces here: {done.stderr}")
+    assert done.stdout.strip() == str(state / f"home-{uid}"), done.stderr
+    assert (state / f"home-{uid}" / "tmp").stat().st_uid == uid

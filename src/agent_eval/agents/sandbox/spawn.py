@@ -187,7 +187,7 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR, uid: i
 
     Args:
         name: The account to use if it exists; our image has `agent`. Otherwise a free uid is used.
-        state_dir: Where the home directories of free uids are.
+        state_dir: Where the home directories of free uids are, and that of an account whose own can't be written.
         uid: The uid to use, even if it is not that account's; None for the account's uid, or the first free one.
 
     Raises:
@@ -205,7 +205,10 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR, uid: i
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
     else:
         entry = pwd.getpwnam(name)
-        account = Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, home=Path(entry.pw_dir))
+        home = Path(entry.pw_dir)
+        if not os.access(home if home.exists() else home.parent, os.W_OK):  # the image with `--read-only`
+            home = state_dir / f"home-{entry.pw_uid}"
+        account = Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, home=home)
     if account.uid == 0:
         raise PermissionError(f"the account `{name}` is root; use another account")
     for directory in (account.home, account.home / "tmp"):
