@@ -8,7 +8,7 @@ from report_samples import case, crash, good, metric, outage, report, wrong_room
 
 from agent_eval.report.phrases import next_step, next_text
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
-from agent_eval.report.renderers import annotation_commands, console, summary_markdown
+from agent_eval.report.renderers import annotation_commands, comment_markdown, console, summary_markdown
 from agent_eval.report.views import view_of
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.recording import RunError
@@ -70,6 +70,14 @@ def test_next_step__starting_the_job_again_is_advised_only_if_it_helps(code: str
     unscored = case("x", "errored", metric("safety_v1", None, threshold=0.5, reason=reason))
     missing = unscored if code.startswith(("judge", "simulator")) else case("x", "not_run", reason=reason)
     assert then(report("inconclusive", [missing, good("y")])) == remedy
+
+
+def test_hint__of_an_installation_that_a_server_ended_is_shown() -> None:
+    hint = "The package index could not be reached: run the job again, or check UV_DEFAULT_INDEX and the proxies."
+    error = RunError(kind="agent-environment", owner="provider", message="uv ended with exit code 2", hint=hint)
+    run_report = report("inconclusive", [case("x", "errored", errors={0: error})])
+    for text in (console(run_report), summary_markdown(run_report), comment_markdown(run_report)):
+        assert "or check UV" in " ".join(text.replace("\\", "").split())
 
 
 def test_headline__failed_with_everything() -> None:

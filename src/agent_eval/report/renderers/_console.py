@@ -302,8 +302,8 @@ def _error(cause: Cause) -> Iterator[RenderableType]:
         count = f"{plural(len(cause.cases), 'case')}: "
         yield _marked((sign, style), styled((count, style), (cause.message, "bold"), (where, "cyan")))
         yield _indented(styled((listed([short_name(case_name(case)) for case in cause.cases], _MOST_NAMES), "")))
-    if cause.hint and (cause.owner != "provider" or cause.no_key):  # Else the last line says it.
-        yield _indented(styled((cause.hint, "dim")))
+    if cause.advice:
+        yield _indented(styled((cause.advice, "dim")))
     if cause.kind in NEVER_RAN and not cause.file:  # What its process said last is all that is known of the error.
         lines = [line for line in cause.log.splitlines() if line.strip()]
         for line in lines[-_MOST_LOG:]:

@@ -115,7 +115,7 @@ def _cause(cause: Cause, detail: Detail, *, logged: bool, hint: bool) -> dict[st
         "message": detail.shorten_message(cause.message),
         "kind": detail.shorten(cause.kind),
         "place": file_reference(cause.file, cause.line),
-        "hint": detail.shorten_message(cause.hint) if hint and (cause.owner != "provider" or cause.no_key) else "",
+        "hint": detail.shorten_message(cause.advice) if hint else "",
         "names": names,
         "more": len(cause.cases) - len(names),
         "log": log_text(cause.log, detail) if logged else "",

@@ -41,6 +41,12 @@ class Cause:
     """The file of the agent's code that raised it, relative to the repository."""
     line: int | None = None
 
+    @property
+    def advice(self) -> str:
+        """The hint; "" for an outage of a model, after which there is nothing to do but to run it again."""
+        is_outage = self.owner == "provider" and not self.no_key and self.kind not in NEVER_RAN
+        return "" if is_outage else self.hint
+
 
 def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
     """Groups cases by the agent, kind and message of their error; the largest group first.
