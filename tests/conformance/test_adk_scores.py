@@ -16,6 +16,8 @@ from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Resu
 from agent_eval.criteria.efficiency import durations, token_usage
 from agent_eval.criteria.registry import INFORMATIONAL, build
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
+from agent_eval.report.phrases import evidence_line
+from agent_eval.results.reason import Reason
 
 pytestmark = pytest.mark.conformance
 
@@ -259,7 +261,11 @@ def _compare(reference: Reference, config: CriterionConfig, wire: dict[str, Any]
         assert finding.why
         assert finding.expected
         assert finding.actual
-        assert not [line for line in finding.why if len(line.splitlines()) != 1]
+        assert not [
+            line
+            for line in (evidence_line(why) for why in finding.why if isinstance(why, Reason))
+            if len(line.splitlines()) != 1
+        ]
     return [score for score in ours.turn_scores if score is not None]
 
 

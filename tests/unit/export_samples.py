@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import recording_samples
+from remark_samples import notes
 
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase
@@ -81,7 +82,7 @@ def stored() -> StoredRun:
                 0.5,
                 "failed",
                 turn_scores=[0.0, 1.0],
-                evidence=[TurnEvidence(turn=0, score=0.0, why=["missing: lamp"])],
+                evidence=[TurnEvidence(turn=0, score=0.0, why=notes("missing: lamp"))],
             ),
             _scored("per_turn_user_simulator_quality_v1", 1.0, "passed"),
             _scored(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from remark_samples import notes
+
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError, Usage
 from agent_eval.results.report import (
@@ -145,7 +147,7 @@ def report(
 
 def turn_of(user: str, expected: str, actual: str, *why: str, score: float = 0.0, turn: int = 0) -> TurnEvidence:
     """A turn as a criterion sees it that it does not pass."""
-    return TurnEvidence(turn=turn, score=score, user=user, expected=expected, actual=actual, why=list(why))
+    return TurnEvidence(turn=turn, score=score, user=user, expected=expected, actual=actual, why=notes(*why))
 
 
 def efficiency() -> list[MetricReport]:
@@ -478,6 +480,8 @@ def rubrics(*, close: int = 0, listed: int = 2) -> MetricReport:
     """A rubric criterion that failed on two rubrics of its only turn."""
     judged = metric("rubric_based_tool_use_quality_v1", 0.0, threshold=0.5)
     run = judged.runs[0]
-    run.evidence = [TurnEvidence(turn=0, score=0.0, why=["polite: no (3:0): rude", "brief: no (3:2, close): long"])]
+    run.evidence = [
+        TurnEvidence(turn=0, score=0.0, why=notes("polite: no (3:0): rude", "brief: no (3:2, close): long"))
+    ]
     run.details = {"judge": {"model": "m"}, "judgements": [{"close": number < close} for number in range(listed)]}
     return judged

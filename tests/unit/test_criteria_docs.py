@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from remark_samples import lines
 
 from agent_eval.agents.protocol import MetricFailureKind
 from agent_eval.core.content import FunctionCall
@@ -96,7 +97,7 @@ def test_criteria_docs__trajectory_finding_is_real() -> None:
         FunctionCall(name="turn_on", args={"device": "lamp", "level": "3"}),
     ]
 
-    _shown(explain_trajectory(expected, actual))
+    _shown(lines(explain_trajectory(expected, actual)))
     for listed in (list_calls(expected), list_calls(actual)):
         assert all(line in CRITERIA for line in listed.splitlines())
 
@@ -104,7 +105,7 @@ def test_criteria_docs__trajectory_finding_is_real() -> None:
 def test_criteria_docs__response_finding_is_real() -> None:
     expected, actual = "Turned on the lights in the living room", "Turning off the light"
 
-    _shown(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
+    _shown(lines(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual)))))
 
 
 def test_criteria_docs__every_quirk_has_a_row() -> None:

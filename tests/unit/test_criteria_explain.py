@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from remark_samples import lines
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._explain import (
-    LONGEST_LINE,
     LONGEST_TEXT,
     MOST_LINES,
     explain_response,
@@ -30,7 +30,7 @@ A, B, C = call("a", x=1), call("b", y=2), call("c")
 
 
 def why(expected: list[FunctionCall], actual: list[FunctionCall], **options: Any) -> list[str]:
-    return list(explain_trajectory(expected, actual, **options))
+    return list(lines(explain_trajectory(expected, actual, **options)))
 
 
 def argument(expected: Any, actual: Any) -> list[str]:
@@ -158,12 +158,12 @@ def test_explain__a_difference_too_deep_to_show(depth: int) -> None:
 def test_explain__precision_and_recall() -> None:
     expected, actual = [call("a", x=2), B, call("d")], [A, B, C]
 
-    assert explain_share(expected, actual, matched=1, of_expected=False) == (
+    assert lines(explain_share(expected, actual, matched=1, of_expected=False)) == (
         "1 of 3 calls made was expected",
         "a(x): expected 2, got 1 (call 1)",
         "extra: c() (call 3)",
     )
-    assert explain_share(expected, actual, matched=1, of_expected=True) == (
+    assert lines(explain_share(expected, actual, matched=1, of_expected=True)) == (
         "1 of 3 expected calls made",
         "a(x): expected 2, got 1 (call 1)",
         "missing: d() (expected as call 3)",
@@ -171,15 +171,15 @@ def test_explain__precision_and_recall() -> None:
 
 
 def test_explain__single_tool() -> None:
-    assert explain_single_tool("zap", ["a", "b", "a"], 2) == (
+    assert lines(explain_single_tool("zap", ["a", "b", "a"], 2)) == (
         "zap was not called in any of 2 turns",
         "called instead: a (2 times), b",
     )
-    assert explain_single_tool("zap", [], 1) == ("zap was not called in the turn",)
+    assert lines(explain_single_tool("zap", [], 1)) == ("zap was not called in the turn",)
 
 
 def response(expected: str, actual: str) -> list[str]:
-    return list(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
+    return list(lines(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual)))))
 
 
 def test_response__words_as_spelled() -> None:
@@ -253,10 +253,10 @@ def test_explain_trajectory__reasons_match(
 ) -> None:
     if match_calls(expected, actual, match_type=match_type, args=args_match(ignore_args=ignore_args)):
         return
-    lines = explain_trajectory(expected, actual, match_type=match_type, args=args_match(ignore_args=ignore_args))
+    shown = lines(explain_trajectory(expected, actual, match_type=match_type, args=args_match(ignore_args=ignore_args)))
 
-    assert 2 <= len(lines) <= MOST_LINES + 2
-    assert all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines)
+    assert 2 <= len(shown) <= MOST_LINES + 2
+    assert all(line.isprintable() and len(line) <= 400 for line in shown)
     for listed in (list_calls(expected), list_calls(actual)):
         assert len(listed) <= LONGEST_TEXT
         assert all(line.isprintable() for line in listed.split("\n"))
@@ -274,8 +274,8 @@ def test_explain_share__always_has_reasons(
 
 @given(st.text(), st.text())
 def test_explain_response__always_has_reasons(expected: str, actual: str) -> None:
-    lines = response(expected, actual)
+    shown = response(expected, actual)
 
-    assert all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines)
+    assert all(line.isprintable() and len(line) <= 400 for line in shown)
     if rouge1(tokenize(expected), tokenize(actual)).f_measure < 1:
-        assert len(lines) >= 2 or "no text" in lines[0] or "no words" in lines[0]
+        assert len(shown) >= 2 or "no text" in shown[0] or "no words" in shown[0]

@@ -11,6 +11,7 @@ from evalset_samples import case, eval_set, turn
 from hypothesis import given
 from hypothesis import strategies as st
 from recording_samples import recording
+from remark_samples import lines
 
 from agent_eval.core.content import Content, Part, model_message, user_message
 from agent_eval.core.invocation import (
@@ -99,7 +100,7 @@ async def test_intermediate__findings() -> None:
     [finding] = result.findings
     assert finding.expected == "weather: It is sunny in Paris.\ntravel: The train leaves at nine."
     assert finding.actual == "weather: It is rainy in Paris.\nhotel: Full."
-    assert finding.why == (
+    assert lines(finding.why) == (
         "1 of 2 expected intermediate responses have a counterpart",
         "weather: similarity 0.67: 4 of 6 distinct words are in both texts; missing words: sunny; "
         "unexpected words: rainy",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from remark_samples import lines
 
 from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
@@ -75,14 +76,14 @@ async def test_partial_trajectory__findings() -> None:
     actual = [call("turn_on", device="fan", level=3, fast=True), call("find", room="bedroom", floor=1), call("beep")]
 
     result = await run((expected, actual))
-    assert result.findings[0].why == (
+    assert lines(result.findings[0].why) == (
         "1 of 3 calls matched (3 expected, 3 made)",
         "matched: find",
         'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
         "missing: log() (expected as call 3)",
         "extra: beep() (call 3)",
     )
-    assert (await run((expected, actual), strict_args=True)).findings[0].why == (
+    assert lines((await run((expected, actual), strict_args=True)).findings[0].why) == (
         "0 of 3 calls matched (3 expected, 3 made)",
         "find(floor): not expected, got 1 (expected as call 1, was call 2)",
         'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
@@ -90,14 +91,14 @@ async def test_partial_trajectory__findings() -> None:
         "missing: log() (expected as call 3)",
         "extra: beep() (call 3)",
     )
-    assert (await run((expected, actual), strict_order=False)).findings[0].why == (
+    assert lines((await run((expected, actual), strict_order=False)).findings[0].why) == (
         "1 of 3 calls matched (3 expected, 3 made)",
         "matched: find",
         'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
         "missing: log() (expected as call 3)",
         "extra: beep() (call 3)",
     )
-    assert (await run(([], [A]), threshold=0.5)).findings[0].why == (
+    assert lines((await run(([], [A]), threshold=0.5)).findings[0].why) == (
         "0 of 1 calls matched (0 expected, 1 made)",
         "extra: a()",
     )
@@ -137,7 +138,7 @@ async def test_args_match_subset__for_each_match_type(match_type: MatchType) -> 
     assert await score(*greedy_fails, **options) == (1 if match_type is MatchType.ANY_ORDER else 0)
 
     result = await run((expected, [call("f", x=2, note="n"), call("g", z=1)]), **options)
-    assert result.findings[0].why == ("1 of 2 expected calls matched", "f(x): expected 1, got 2 (call 1)")
+    assert lines(result.findings[0].why) == ("1 of 2 expected calls matched", "f(x): expected 1, got 2 (call 1)")
 
 
 VALUES = st.recursive(

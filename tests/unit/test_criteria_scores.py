@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from remark_samples import lines
 
 from agent_eval.core.content import Content, FunctionCall, Part, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
@@ -105,7 +106,7 @@ async def test_trajectory__is_the_mean_over_turns() -> None:
     assert result.turn_scores == (1.0, 0.0, 1.0)
     (finding,) = result.findings
     assert (finding.turn, finding.score, finding.expected, finding.actual) == (1, 0.0, "a(x=1)", "b(y=2)")
-    assert "missing: a(x=1)" in finding.why
+    assert "missing: a(x=1)" in lines(finding.why)
 
 
 async def test_trajectory__options() -> None:
@@ -173,7 +174,7 @@ async def test_response_match__cuts_long_texts_in_findings() -> None:
     result = await scored("response_match_score", [turn(text="x" * 1_000_000)], [turn(text="y" * 1_000_000)])
 
     (finding,) = result.findings
-    assert len(finding.expected) + len(finding.actual) + sum(map(len, finding.why)) < 10_000
+    assert len(finding.expected) + len(finding.actual) + sum(map(len, lines(finding.why))) < 10_000
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ async def test_single_tool_use__in_any_turn() -> None:
 
     assert (used.score, used.turn_scores, used.findings) == (1.0, (0.0, 1.0), ())
     assert unused.score == 0.0
-    assert unused.findings[0].why == ("c was not called in any of 2 turns", "called instead: a, b")
+    assert lines(unused.findings[0].why) == ("c was not called in any of 2 turns", "called instead: a, b")
     assert isinstance(nothing, NotEvaluated)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq, Levenshtein
+from remark_samples import lines
 
 from agent_eval.core.content import Content, model_message, user_message
 from agent_eval.core.invocation import Invocation
@@ -54,7 +55,7 @@ async def why(expected: str, actual: str, **options: Any) -> list[str]:
     result = await run([(expected, actual)], **options)
     assert isinstance(result, Scored)
     [finding] = result.findings
-    return list(finding.why)
+    return list(lines(finding.why))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from judged_samples import (
     verdict,
     verdicts,
 )
+from remark_samples import lines
 
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
@@ -159,7 +160,7 @@ def test_match__explains_what_failed(threshold: float) -> None:
     assert (result.score, result.turn_scores) == (0.5, (1.0, 0.0))
     [finding] = result.findings
     assert (finding.turn, finding.expected, finding.actual) == (1, "right", "wrong")
-    assert finding.why == ("invalid (3:0): a b",)
+    assert lines(finding.why) == ("invalid (3:0): a b",)
 
 
 # --- rubrics ----------------------------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def test_rubrics__are_averaged_over_all_verdicts_not_over_turns() -> None:
     assert result.score == 2 / 3
     assert result.turn_scores == (1.0, 0.5)
     [finding] = result.findings
-    assert finding.why == ("b: no: about 2",)
+    assert lines(finding.why) == ("b: no: about 2",)
     assert (finding.expected, finding.actual) == ("b: it is b", "fine")
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from judged_samples import ScriptedModel, conversation, judged, refused, rubric, scored, turn, verdicts
+from remark_samples import lines
 
 from agent_eval.criteria.judged import Judge, Options
 from agent_eval.models.protocol import ModelRequest
@@ -43,7 +44,7 @@ def test_levels__score_of_the_level() -> None:
 
     assert result.score == 0.75
     [finding] = result.findings
-    assert finding.why == ("clear: level 2 of 3, 'some detours', scores 0.5: about 1",)
+    assert lines(finding.why) == ("clear: level 2 of 3, 'some detours', scores 0.5: about 1",)
     assert finding.expected == "clear: it is clear (one clear answer)"
 
 
@@ -121,7 +122,7 @@ def test_weight_zero__a_missing_verdict_does_not_matter_and_a_low_one_explains_n
     result = scored(graded(model, rubric_weights={"clear": 0}), conversation([turn()]))
 
     assert result.score == 0
-    assert result.findings[0].why == ("polite: no: about 2",)
+    assert lines(result.findings[0].why) == ("polite: no: about 2",)
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=7))

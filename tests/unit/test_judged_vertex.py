@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from judged_samples import ScriptedModel, conversation, failure, refused, scored, turn
 from judged_samples import judged as judged_by
+from remark_samples import lines
 
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
@@ -52,7 +53,7 @@ def test_a_single_turn_metric__is_the_mean_over_turns_asked_once_each() -> None:
 
     assert (result.score, result.turn_scores) == (3.0, (5.0, 3.0, 1.0))
     assert [finding.turn for finding in result.findings] == [1, 2]
-    assert "it jumps about" in result.findings[1].why[0]
+    assert "it jumps about" in lines(result.findings[1].why)[0]
     assert result.details["backend"] == "vertex"
     assert result.details["judge"]["model"] == "vertex-eval"
     assert result.details["judge"]["saved"] == 0
@@ -78,7 +79,7 @@ def test_a_conversation__is_judged_once_with_its_rubrics() -> None:
         ("pays", "not met", 0.0),
     ]
     [finding] = result.findings
-    assert [line.split(":")[0] for line in finding.why] == ["0.5", "pays"], finding.why
+    assert [line.split(":")[0] for line in lines(finding.why)] == ["0.5", "pays"], finding.why
 
 
 def test_judged_vertex__conversation_instance() -> None:

@@ -28,6 +28,7 @@ from comparison_samples import (
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
+from remark_samples import notes
 from report_samples import EVIL, RESPONSE, SAMPLES, SINGLE, case, good, metric, wrong_room
 
 from agent_eval.report.phrases._headline import headline
@@ -240,7 +241,7 @@ def test_comment_markdown__holds_reports_that_know_nothing_of_a_base(name: str) 
     st.one_of(st.text(max_size=60), st.sampled_from([EVIL, "```", "|", "x\n\ny", "@a", "</details>", "{{ 7 * 7 }}"]))
 )
 def test_comment_markdown__holds_any_text(value: str) -> None:
-    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=[value])
+    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=notes(value))
     failing = case(value, "failed", metric(value, 0.0, threshold=1.0, evidence={0: [turn]}), file=value or "x")
     errored = case("e" + value, "errored", reason=Reason(code=value, message=value))
     still = case("s" + value, "failed", metric(RESPONSE, 0.0, threshold=1.0))

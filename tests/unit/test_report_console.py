@@ -8,6 +8,7 @@ from comparison_samples import LINKS, SERVER, SITUATIONS, cause
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import nothing_of_theirs
+from remark_samples import notes
 from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
 from rich.cells import cell_len
 
@@ -82,7 +83,7 @@ def test_reason_of_several_lines__says_everything_in_one() -> None:
     st.integers(40, 130),
 )
 def test_console__shows_any_text(value: str, width: int) -> None:
-    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=[value])
+    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=notes(value))
     run_report = report(
         "failed",
         [
@@ -183,7 +184,9 @@ def test_console__a_tool_that_returned_an_error_is_marked_also_if_the_calls_are_
         "door",
         "failed",
         metric(TRAJECTORY, 1.0, threshold=1.0),
-        metric(RESPONSE, 0.1, threshold=0.8, evidence={0: [TurnEvidence(turn=0, score=0.1, why=["1 of 3 words"])]}),
+        metric(
+            RESPONSE, 0.1, threshold=0.8, evidence={0: [TurnEvidence(turn=0, score=0.1, why=notes("1 of 3 words"))]}
+        ),
         conversation=ConversationReport(run=0, turns=[turn]),
     )
     text = console(report("failed", [item]), width=100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remark_samples import notes
 from report_samples import RESPONSE, case, metric
 
 from agent_eval.report.views.conversation import CaseView, case_view, rows
@@ -25,7 +26,7 @@ def said(turn: int = 0, **facts: object) -> TurnReport:
 
 
 def evidence(turn: int = 0, *, expected: str = "", why: tuple[str, ...] = ("bad",)) -> TurnEvidence:
-    return TurnEvidence(turn=turn, score=0.25, expected=expected, actual="No such lamp.", why=list(why))
+    return TurnEvidence(turn=turn, score=0.25, expected=expected, actual="No such lamp.", why=notes(*why))
 
 
 def failed(conversation: ConversationReport | None, *evidences: TurnEvidence, name: str = RESPONSE) -> CaseReport:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from remark_samples import notes
 from report_samples import RESPONSE, TRAJECTORY, case, good, metric, report, rubrics, wrong_room
 
 from agent_eval.report.renderers import summary_markdown
@@ -51,7 +52,7 @@ def test_findings__errors_of_several_runs_are_reported_once() -> None:
 
 def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> None:
     turn = TurnEvidence(
-        turn=0, score=0.0, expected="a", actual="b", why=["0 of 1 expected call matched", "missing: a()"]
+        turn=0, score=0.0, expected="a", actual="b", why=notes("0 of 1 expected call matched", "missing: a()")
     )
     sample_case = case(
         "x",
@@ -86,7 +87,7 @@ def test_why__the_first_rubric_of_a_judge_is_no_count_to_leave_out() -> None:
 
 def test_findings__a_metric_without_a_result_says_so_once_and_is_not_called_wrong() -> None:
     reason = Reason(code="judge-missing-votes", message="1 of 3 votes is missing")
-    turn = TurnEvidence(turn=0, score=None, user="Hello!", expected="polite", actual="Hm.", why=["1 of 3 votes"])
+    turn = TurnEvidence(turn=0, score=None, user="Hello!", expected="polite", actual="Hm.", why=notes("1 of 3 votes"))
     silent = metric("rubrics", None, threshold=0.5, evidence={0: [turn]}, reason=reason)
     broken = silent.model_copy(update={"status": "failed"})
     several = case(

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
 from page_samples import big, called, eval_case, page_of, recording, source_of, turn
+from remark_samples import notes
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
 
 from agent_eval.core.content import Blob, Content, FileData, FunctionCall, Part
@@ -288,7 +289,7 @@ def test_case__the_turn_that_an_error_ended_is_shown_on_both_sides(tmp_path: Pat
 
 
 def test_case__a_weak_turn_of_a_passing_case_is_in_the_list(tmp_path: Path) -> None:
-    evidence = TurnEvidence(turn=1, score=0.2, user="u", expected="e", actual="a", why=["few words"])
+    evidence = TurnEvidence(turn=1, score=0.2, user="u", expected="e", actual="a", why=notes("few words"))
     score = RunScore(run=0, score=0.6, status="passed", turn_scores=[1.0, 0.2], evidence=[evidence])
     of = case("lamp", "passed", metric(TRAJECTORY, 0.6, threshold=0.5).model_copy(update={"runs": [score]}))
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from lxml import etree
+from remark_samples import notes
 from report_samples import (
     EVIL,
     HOME,
@@ -129,7 +130,7 @@ def test_junit_xml__times_have_milliseconds() -> None:
 
 def test_junit_xml__a_megabyte_is_shortened() -> None:
     text = "卧室🙇\x00\x1b[31m" * 150_000
-    turn = TurnEvidence(turn=0, score=0.0, user=text, expected=text, actual=text + "!", why=[text])
+    turn = TurnEvidence(turn=0, score=0.0, user=text, expected=text, actual=text + "!", why=notes(text))
     big = case(
         text,
         "failed",
@@ -145,7 +146,7 @@ def test_junit_xml__a_megabyte_is_shortened() -> None:
 
 @given(st.text(), st.text(st.characters(), max_size=40))
 def test_junit_xml__any_text_is_carried(message: str, name: str) -> None:
-    turn = TurnEvidence(turn=0, score=0.0, user=message, expected=message, actual=name, why=[message])
+    turn = TurnEvidence(turn=0, score=0.0, user=message, expected=message, actual=name, why=notes(message))
     parsed(
         report(
             "failed",

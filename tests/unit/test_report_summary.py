@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import nothing_of_theirs, rendered
+from remark_samples import notes
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, metric, report
 
 from agent_eval.report.renderers.summary import DETAILS, LIMIT, SMALLEST_LIMIT, summary_markdown
@@ -42,7 +43,8 @@ def monster() -> RunReport:
     """Everything that can be long is long and hostile."""
     text = EVIL * 8
     turns = [
-        TurnEvidence(turn=n, score=0.0, user=text, expected=text, actual=text[1:], why=[text] * 5) for n in range(8)
+        TurnEvidence(turn=n, score=0.0, user=text, expected=text, actual=text[1:], why=notes(*[text] * 5))
+        for n in range(8)
     ]
     cases = [
         case(
@@ -110,7 +112,7 @@ def test_summary_markdown__refuses_an_impossible_limit() -> None:
     st.one_of(st.text(max_size=60), st.sampled_from([EVIL, "```", "|", "x\n\ny", "@a", "</details>", "{{ 7 * 7 }}"]))
 )
 def test_summary_markdown__holds_any_text(value: str) -> None:
-    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=[value])
+    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=notes(value))
     run_report = report(
         "failed",
         [

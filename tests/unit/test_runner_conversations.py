@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import recording_samples
+from remark_samples import notes
 from report_samples import RESPONSE, TRAJECTORY, case, metric, report
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
@@ -156,7 +157,7 @@ def test_conversation_of__the_turn_that_broke_as_far_as_it_went() -> None:
 
 
 def failing(eval_id: str, *, turn: int = 0, run: int = 0, runs: int = 1) -> CaseReport:
-    evidence = {run: [TurnEvidence(turn=turn, score=0.0, user="", expected="", actual="", why=["bad"])]}
+    evidence = {run: [TurnEvidence(turn=turn, score=0.0, user="", expected="", actual="", why=notes("bad"))]}
     scores = [0.0 if number == run else 1.0 for number in range(runs)]
     eval_case = case(
         eval_id,

@@ -15,6 +15,7 @@ from agent_eval.criteria._trajectory import ToolTrajectory
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Relabelled, Result, Scored, TurnFinding
 from agent_eval.criteria.registry import INFORMATIONAL
 from agent_eval.evalset.models.schema import EvalCase
+from agent_eval.results.reason import Reason
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport
 from agent_eval.runner.plan import PlannedCase
@@ -87,7 +88,7 @@ async def test_scoring__many_long_reasons_are_cut() -> None:
     finding = TurnFinding(turn=0, score=0.0, expected="e", actual="a", why=why)
     report = await scored(Fixed(result=Scored(score=0.0, findings=(finding,))))
     kept = report.metrics[0].runs[0].evidence[0].why
-    assert kept[-1] == "and 980 more"
+    assert kept[-1] == Reason.of("further-lines", more=980)
     assert len(report.model_dump_json()) < 20_000
 
 

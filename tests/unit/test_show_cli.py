@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from remark_samples import notes
 from report_samples import EVIL, RESPONSE, case, metric, report
 from rich.cells import cell_len
 from test_runner_conversations import FIND, LAMP, NO_DEVICES, actual, called, eval_case, expected, recording
@@ -36,7 +37,9 @@ Show = Callable[..., tuple[int, str, str]]
 
 def lamp() -> CaseReport:
     """Run 1 passed, run 2 failed and the votes of a judge differed, run 3 had an error."""
-    evidence = TurnEvidence(turn=0, score=0.25, expected="The lamp is off.", actual="No lamp.", why=["1 of 4 words"])
+    evidence = TurnEvidence(
+        turn=0, score=0.25, expected="The lamp is off.", actual="No lamp.", why=notes("1 of 4 words")
+    )
     votes = [
         {"sample": 0, "verdict": "yes", "rationale": "It says so."},
         {"sample": 1, "verdict": "no", "rationale": "It is rude."},

@@ -9,19 +9,23 @@ from itertools import islice
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.core.text import plural
+from agent_eval.core.text import shorten
 from agent_eval.criteria._literal import escaped, literal, name_of
 from agent_eval.criteria.calls import contains
+from agent_eval.results import Reason
 
 MOST_DIFFERENCES = 6
 """Maximum number of lines for one pair of calls."""
 _DEEPEST = 20
+_LONGEST_PLACE = 200
 _WINDOW = 60
 """Characters shown of a long text around its first difference."""
 
 
-def describe_differences(expected: FunctionCall, actual: FunctionCall, *, subset: bool = False) -> list[str]:
-    """One line for each argument that differs, e.g. `turn_on(device): expected "lamp", got "fan"`.
+def describe_differences(
+    expected: FunctionCall, actual: FunctionCall, *, subset: bool = False
+) -> list[tuple[str, Reason]]:
+    """The arguments that differ, e.g. `turn_on(device)`, and how.
 
     Args:
         expected: The call of the eval file.
@@ -29,23 +33,19 @@ def describe_differences(expected: FunctionCall, actual: FunctionCall, *, subset
         subset: Whether the actual args may have keys that the expected ones lack.
 
     Returns:
-        At most MOST_DIFFERENCES lines, and a last one if there are more.
+        At most MOST_DIFFERENCES, and a last one if there are more.
     """
     tool = name_of(expected.name)
     if not expected.args and not actual.args and expected.args != actual.args:
-        return [_omitted_or_empty(tool, expected)]
+        return [(tool, Reason.of("args-omitted" if expected.args is None else "args-empty"))]
     walk = _Walk(subset=subset)
     differences = list(islice(walk.between(expected.args or {}, actual.args or {}, "", 0), MOST_DIFFERENCES + 1))
-    lines = [f"{tool}({path}): {text}" for path, text in differences[:MOST_DIFFERENCES]]
+    lines = [
+        (shorten(f"{tool}({path})", _LONGEST_PLACE), difference) for path, difference in differences[:MOST_DIFFERENCES]
+    ]
     if len(differences) > MOST_DIFFERENCES:
-        lines.append(f"{tool}: more arguments differ")
-    return lines or [f"{tool}: the args differ below the compared depth"]
-
-
-def _omitted_or_empty(tool: str, expected: FunctionCall) -> str:
-    if expected.args is None:
-        return f'{tool}: the eval file omits "args", the call has {{}}: not the same (as in ADK); write "args": {{}}'
-    return f'{tool}: the eval file gives "args": {{}}, the call has none: not the same (as in ADK)'
+        lines.append((tool, Reason.of("more-arguments")))
+    return lines or [(tool, Reason.of("args-differ-below"))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class _Walk:
 
     subset: bool
 
-    def between(self, expected: Any, actual: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    def between(self, expected: Any, actual: Any, path: str, depth: int) -> Iterator[tuple[str, Reason]]:
         """Pairs of path and description."""
         if depth > _DEEPEST:
             return
@@ -62,12 +62,12 @@ class _Walk:
             for key, value in expected.items():
                 inner = _join(path, str(key))
                 if key not in actual:
-                    yield inner, f"missing, expected {literal(value)}"
+                    yield inner, Reason.of("value-missing", wanted=literal(value))
                 elif self._differ(value, actual[key]):
                     yield from self.between(value, actual[key], inner, depth + 1)
             for key, value in actual.items():
                 if key not in expected and not self.subset:
-                    yield _join(path, str(key)), f"not expected, got {literal(value)}"
+                    yield _join(path, str(key)), Reason.of("value-extra", got=literal(value))
         elif isinstance(expected, list) and isinstance(actual, list):
             yield from self._between_lists(expected, actual, path, depth)
         else:
@@ -78,13 +78,13 @@ class _Walk:
 
     def _between_lists(
         self, expected: list[Any], actual: list[Any], path: str, depth: int
-    ) -> Iterator[tuple[str, str]]:
+    ) -> Iterator[tuple[str, Reason]]:
         if len(expected) != len(actual):
-            numbers = f"expected {plural(len(expected), 'item')}, got {len(actual):,}"
-            yield path, f"{numbers}: expected {literal(expected)}, got {literal(actual)}"
+            wanted, got = literal(expected), literal(actual)
+            yield path, Reason.of("items-counted", expected=len(expected), count=len(actual), wanted=wanted, got=got)
             return
         if _same_items(expected, actual):
-            yield path, f"same items in a different order: expected {literal(expected)}, got {literal(actual)}"
+            yield path, Reason.of("items-reordered", wanted=literal(expected), got=literal(actual))
             return
         for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
             if self._differ(left, right):
@@ -106,42 +106,40 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{name_of(key)}" if path else name_of(key)
 
 
-def _unequal(expected: Any, actual: Any) -> str:
+def _unequal(expected: Any, actual: Any) -> Reason:
     ours, theirs = _kind(expected), _kind(actual)
     if isinstance(expected, str) and isinstance(actual, str):
         return describe_texts(expected, actual)
-    kinds = f" (expected {ours}, not {theirs})" if ours != theirs else ""
-    return f"expected {literal(expected)}, got {literal(actual)}{kinds}"
+    kinds = [ours, theirs] if ours != theirs else []
+    return Reason.of("values-differ", wanted=literal(expected), got=literal(actual), kinds=kinds)
 
 
 def _kind(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return "a boolean"
+        return "boolean"
     if isinstance(value, int | float):
-        return "a number"
+        return "number"
     if isinstance(value, str):
         return "text"
-    return "an object" if isinstance(value, dict) else "a list"
+    return "object" if isinstance(value, dict) else "list"
 
 
-def describe_texts(expected: str, actual: str) -> str:
+def describe_texts(expected: str, actual: str) -> Reason:
     """In what two different texts differ; of long ones the first difference."""
     if max(len(expected), len(actual)) > 2 * _WINDOW:
         place = next(
             (i for i, (left, right) in enumerate(zip(expected, actual, strict=False)) if left != right),
             min(len(expected), len(actual)),
         )
-        ours, theirs = _window(expected, place), _window(actual, place)
-        return f"expected {ours}, got {theirs} (first difference at character {place + 1:,})"
+        return Reason.of("texts-differ-at", wanted=_window(expected, place), got=_window(actual, place), at=place + 1)
+    code = "capitals-differ" if expected.casefold() == actual.casefold() else "values-differ"
     if expected.split() == actual.split():
-        note = " (only whitespace differs)"
+        code = "whitespace-differs"
     elif unicodedata.normalize("NFKC", expected) == unicodedata.normalize("NFKC", actual):
-        return f"expected {escaped(expected)}, got {escaped(actual)} (different characters that look alike)"
-    else:
-        note = " (only upper and lower case differ)" if expected.casefold() == actual.casefold() else ""
-    return f"expected {literal(expected)}, got {literal(actual)}{note}"
+        return Reason.of("characters-look-alike", wanted=escaped(expected), got=escaped(actual))
+    return Reason.of(code, wanted=literal(expected), got=literal(actual))
 
 
 def _window(text: str, place: int) -> str:

@@ -15,9 +15,8 @@ from agent_eval.criteria._sequences import Rouge
 from agent_eval.criteria.calls import ArgsMatch
 from agent_eval.criteria.tokenize import stem, words
 from agent_eval.evalset.models import MatchType
+from agent_eval.results import Facts, Reason
 
-LONGEST_LINE = 400
-"""Maximum length of a `why` line, in characters."""
 MOST_LINES = 12
 """Maximum number of `why` lines per turn, without the last one that counts the rest."""
 MOST_CALLS = 40
@@ -47,7 +46,7 @@ def explain_trajectory(
     *,
     match_type: MatchType = MatchType.EXACT,
     args: ArgsMatch = ArgsMatch.EXACT,
-) -> tuple[str, ...]:
+) -> tuple[Reason, ...]:
     """Explains why the calls of a turn don't match the expected ones, as far as the match type requires it.
 
     Args:
@@ -82,13 +81,13 @@ def explain_share(
     matched: int,
     of_expected: bool,
     args: ArgsMatch = ArgsMatch.EXACT,
-) -> tuple[str, ...]:
+) -> tuple[Reason, ...]:
     """Explains why precision (or recall, if `of_expected`) of a turn is below 1: extra or missing calls."""
     alignment = align(expected, actual, args=args)
     if of_expected:
-        summary = f"{matched:,} of {len(expected):,} expected calls made"
+        summary = Reason.of("expected-calls-made", count=matched, expected=len(expected))
     else:
-        summary = f"{matched:,} of {len(actual):,} calls made {'was' if matched == 1 else 'were'} expected"
+        summary = Reason.of("made-calls-expected", count=matched, total=len(actual))
     differences = _differences(
         alignment,
         expected,
@@ -108,23 +107,22 @@ def explain_partial(
     *,
     args: ArgsMatch,
     ordered: bool,
-) -> tuple[str, ...]:
+) -> tuple[Reason, ...]:
     """Explains why the calls of a turn match only in part: what matched, then missing, different and extra calls."""
     matched = [name_of(expected[i].name) for i, _ in alignment.matched]
-    of = max(len(expected), len(actual))
-    summary = f"{len(matched):,} of {of:,} calls matched ({len(expected):,} expected, {len(actual):,} made)"
+    summary = Reason.of("calls-matched-in-part", count=len(matched), expected=len(expected), total=len(actual))
     differences = _differences(alignment, expected, actual, args=args, moved=ordered, missing=True, extra=True)
     lines = _never_none(differences)
-    return bounded(summary, chain([f"matched: {counted(matched)}"], lines) if matched else lines)
+    return bounded(summary, chain([Reason.of("matching-calls", **counted(matched))], lines) if matched else lines)
 
 
-def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> tuple[str, ...]:
+def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> tuple[Reason, ...]:
     """Explains why `trajectory_single_tool_use` is 0: the tools called instead, over all turns of the case."""
-    line = f"{name_of(tool)} was not called in {'the turn' if turns == 1 else f'any of {turns:,} turns'}"
-    return bounded(line, [f"called instead: {counted([name_of(name) for name in called])}"] if called else [])
+    summary = Reason.of("tool-not-called", subject=name_of(tool), total=turns)
+    return bounded(summary, [Reason.of("called-instead", **counted(map(name_of, called)))] if called else [])
 
 
-def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...]:
+def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[Reason, ...]:
     """Explains why an answer doesn't match the reference: how many words match and, if they are few, which don't.
 
     Args:
@@ -133,21 +131,28 @@ def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...
         rouge: Their score.
     """
     if not rouge.reference_tokens:
-        content = "no text" if not expected.strip() else "no words, only punctuation or symbols"
-        return (f"the reference has {content}; any answer scores 0 (as in ADK)",)
+        return (Reason.of("reference-without-words", blank=not expected.strip()),)
     if not rouge.prediction_tokens:
-        return (f"the answer has {'no text' if not actual.strip() else 'no words, only punctuation or symbols'}",)
-    lines = [
-        f"{rouge.overlap:,} of {rouge.reference_tokens:,} expected words found (recall {rouge.recall:.2f}); "
-        f"{rouge.overlap:,} of {rouge.prediction_tokens:,} words given "
-        f"{'was' if rouge.overlap == 1 else 'were'} expected (precision {rouge.precision:.2f})"
-    ]
+        return (Reason.of("answer-without-words", blank=not actual.strip()),)
+    summary = Reason.of("words-found", **shares(rouge))
+    lines = []
     ours, theirs = words(expected), words(actual)
     if 0 < len(set(lacking := surplus(ours, theirs))) <= FEW_WORDS:
-        lines.append(f"missing words: {counted(lacking)}")
+        lines.append(Reason.of("missing-words", **counted(lacking)))
     if 0 < len(set(unasked := surplus(theirs, ours))) <= FEW_WORDS:
-        lines.append(f"unexpected words: {counted(unasked)}")
-    return bounded(lines[0], lines[1:])
+        lines.append(Reason.of("unexpected-words", **counted(unasked)))
+    return bounded(summary, lines)
+
+
+def shares(rouge: Rouge) -> Facts:
+    """Words in common, expected and given, and their shares."""
+    return {
+        "count": rouge.overlap,
+        "expected": rouge.reference_tokens,
+        "total": rouge.prediction_tokens,
+        "recall": rouge.recall,
+        "precision": rouge.precision,
+    }
 
 
 def _summary(
@@ -156,14 +161,14 @@ def _summary(
     actual: Sequence[FunctionCall],
     alignment: Alignment,
     match_type: MatchType,
-) -> str:
+) -> Reason:
     if not expected:
-        return f"no calls expected, {plural(len(actual), 'call')} made"
+        return Reason.of("no-calls-expected", count=len(actual))
     if not actual:
-        return f"{plural(len(expected), 'call')} expected, none made"
+        return Reason.of("no-calls-made", expected=len(expected))
     if alignment.moved and not (alignment.changed or alignment.missing or alignment.extra):
-        return f"expected calls in a different order; match_type {match_type.name} requires the order of the eval file"
-    return f"{matched:,} of {len(expected):,} expected calls matched"
+        return Reason.of("calls-reordered", kind=match_type.name)
+    return Reason.of("calls-matched", count=matched, expected=len(expected))
 
 
 def _differences(
@@ -175,47 +180,42 @@ def _differences(
     moved: bool,
     missing: bool,
     extra: bool,
-) -> Iterator[str]:
+) -> Iterator[Reason]:
     """The differences in the order of the expected calls, then the extra calls."""
     ignore_args, subset = args is ArgsMatch.IGNORE, args is ArgsMatch.SUBSET
     many = len(expected) > 1 or len(actual) > 1
     changed, out_of_order, absent = dict(alignment.changed), dict(alignment.moved), set(alignment.missing)
     for i, call in enumerate(expected):
         if i in changed:
-            place = _place(i, changed[i]) if many else ""
-            for line in describe_differences(call, actual[changed[i]], subset=subset):
-                yield line + place
+            at, was = (i + 1, changed[i] + 1) if many else (0, 0)
+            for where, difference in describe_differences(call, actual[changed[i]], subset=subset):
+                yield Reason.of("call-differs", call=where, because=difference, at=at, was=was)
         elif i in out_of_order and moved:
             name = render_call(call, ignore_args=ignore_args)
-            yield f"order: {name} expected as call {i + 1}, was call {out_of_order[i] + 1}"
+            yield Reason.of("call-out-of-order", call=name, at=i + 1, was=out_of_order[i] + 1)
         elif i in absent and missing:
-            place = f" (expected as call {i + 1})" if len(expected) > 1 else ""
-            yield f"missing: {render_call(call, ignore_args=ignore_args)}{place}"
+            at = i + 1 if len(expected) > 1 else 0
+            yield Reason.of("call-missing", call=render_call(call, ignore_args=ignore_args), at=at)
     if extra:
         for j in alignment.extra:
-            place = f" (call {j + 1})" if len(actual) > 1 else ""
-            yield f"extra: {render_call(actual[j], ignore_args=ignore_args)}{place}"
+            was = j + 1 if len(actual) > 1 else 0
+            yield Reason.of("call-extra", call=render_call(actual[j], ignore_args=ignore_args), was=was)
 
 
-def _never_none(lines: Iterator[str]) -> Iterator[str]:
+def _never_none(lines: Iterator[Reason]) -> Iterator[Reason]:
     """The lines, or a line that says why there are none: scores compare args at any depth, explanations don't."""
     first = next(lines, None)
-    yield first or "the args of a call differ below the compared depth"
+    yield first or Reason.of("args-differ-below")
     yield from lines
 
 
-def _place(i: int, j: int) -> str:
-    return f" (call {i + 1})" if i == j else f" (expected as call {i + 1}, was call {j + 1})"
-
-
-def bounded(summary: str, lines: Iterable[str]) -> tuple[str, ...]:
+def bounded(summary: Reason, lines: Iterable[Reason]) -> tuple[Reason, ...]:
     """The summary, at most MOST_LINES lines, and the number of further lines (counted up to 1,000)."""
     rest = iter(lines)
-    shown = [shorten(line, LONGEST_LINE) for line in islice(rest, MOST_LINES)]
-    left = sum(1 for _ in islice(rest, 1_000))
-    if left:
-        shown.append(f"… and {left if left < 1_000 else '1,000 or'} more")
-    return (shorten(summary, LONGEST_LINE), *shown)
+    shown = [summary, *islice(rest, MOST_LINES)]
+    if left := sum(1 for _ in islice(rest, 1_000)):
+        shown.append(Reason.of("further-lines", more=left))
+    return tuple(shown)
 
 
 def surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
@@ -231,12 +231,11 @@ def surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     return surplus
 
 
-def counted(names: Sequence[str]) -> str:
-    """`light, off (2 times), …`, in order of first appearance."""
+def counted(names: Iterable[str]) -> Facts:
+    """How often each name is there, in order of first appearance, and how many names are left out."""
     counts = Counter(names)
-    shown = [
-        (shorten(name, 60) if name.isprintable() else literal(name, 60)) + (f" ({count} times)" if count > 1 else "")
+    shown = {
+        shorten(name, 60) if name.isprintable() else literal(name, 60): count
         for name, count in islice(counts.items(), _MOST_NAMES)
-    ]
-    more = f", … and {len(counts) - len(shown):,} more" if len(counts) > len(shown) else ""
-    return ", ".join(shown) + more
+    }
+    return {"names": shown, "more": max(len(counts) - _MOST_NAMES, 0)}

@@ -25,6 +25,7 @@ from agent_eval.criteria.base import (
 )
 from agent_eval.criteria.tokenize import tokenize, words
 from agent_eval.evalset.models import SimilarityAlgorithm
+from agent_eval.results import Reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,16 +178,16 @@ class IntermediateSimilarity:
         self, turn: int, score: float, expected: Responses, actual: Responses, assigned: Sequence[_Pair]
     ) -> TurnFinding:
         pair_of = {pair.expected: pair for pair in assigned}
-        lines: list[str] = []
+        lines: list[Reason] = []
         for i, (author, text) in enumerate(expected):
             pair = pair_of.get(i)
             if pair is None:
-                lines.append(f"missing: {name_of(author)}: {literal(text)}")
+                lines.append(Reason.of("response-missing", subject=name_of(author), wanted=literal(text)))
             elif pair.score < 1:
                 left, right = self.rules.prepare(text), self.rules.prepare(actual[pair.actual][1])
-                reason = "; ".join(explain_similarity(left, right, self.rules))
-                lines.append(f"{name_of(author)}: similarity {pair.score:.2f}: {reason}")
-        summary = f"{len(assigned):,} of {len(expected):,} expected intermediate responses have a counterpart"
+                parts = list(explain_similarity(left, right, self.rules)[:3])
+                lines.append(Reason.of("response-differs", subject=name_of(author), rate=pair.score, parts=parts))
+        summary = Reason.of("responses-matched", count=len(assigned), expected=len(expected))
         return TurnFinding(
             turn=turn, score=score, expected=_listed(expected), actual=_listed(actual), why=bounded(summary, lines)
         )

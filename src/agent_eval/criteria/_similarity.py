@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_eval.core.text import plural
 from agent_eval.criteria._differences import describe_texts
-from agent_eval.criteria._explain import FEW_WORDS, bounded, counted, surplus
+from agent_eval.criteria._explain import FEW_WORDS, bounded, counted, shares, surplus
 from agent_eval.criteria._sequences import Rouge, edit_distance, rouge_l, rouge_n
 from agent_eval.criteria.tokenize import tokenize, words
 from agent_eval.evalset.models import SimilarityAlgorithm
+from agent_eval.results import Reason
 
 LONGEST_COMPARED = 20_000
 """Characters of a text; comparing two of this length takes up to a second."""
@@ -110,7 +110,7 @@ def similarity_rules(options: Mapping[str, Any]) -> SimilarityRules:
     )
 
 
-def explain_similarity(expected: str, actual: str, rules: SimilarityRules) -> tuple[str, ...]:
+def explain_similarity(expected: str, actual: str, rules: SimilarityRules) -> tuple[Reason, ...]:
     """Explains why two texts are not equal by the rules of a criterion.
 
     Args:
@@ -122,46 +122,33 @@ def explain_similarity(expected: str, actual: str, rules: SimilarityRules) -> tu
         A summary, then the differences. No line has a line break.
     """
     if not expected or not actual:
-        return ("the expected text is empty" if not expected else "the agent gave no text to compare",)
+        return (Reason.of("answer-empty" if expected else "expected-text-empty"),)
     if rules.algorithm in BY_TOKENS:
         return bounded(_summary_of_words(expected, actual, rules), _different_words(expected, actual, rules))
-    summary = "the texts are not equal"
+    summary = Reason.of("texts-differ")
     if rules.algorithm is SimilarityAlgorithm.CONTAINS:
-        summary = _not_contained(rules.direction)
+        summary = Reason.of("not-contained", kind=rules.direction)
     elif rules.algorithm is SimilarityAlgorithm.LEVENSHTEIN:
         longest = max(len(expected), len(actual))
-        summary = f"edit distance {edit_distance(expected, actual):,} of {plural(longest, 'character')}"
+        summary = Reason.of("edit-distance", count=edit_distance(expected, actual), total=longest)
     return bounded(summary, [describe_texts(expected, actual)])
 
 
-def _not_contained(direction: str) -> str:
-    return {
-        EXPECTED_IN_ACTUAL: "the answer does not contain the expected text",
-        ACTUAL_IN_EXPECTED: "the expected text does not contain the answer",
-    }.get(direction, "neither text contains the other")
-
-
-def _summary_of_words(expected: str, actual: str, rules: SimilarityRules) -> str:
+def _summary_of_words(expected: str, actual: str, rules: SimilarityRules) -> Reason:
     ours, theirs = rules.tokens(expected), rules.tokens(actual)
     if rules.algorithm is SimilarityAlgorithm.JACCARD:
         common, either = len(set(ours) & set(theirs)), len(set(ours) | set(theirs))
-        return f"{common:,} of {either:,} distinct words are in both texts"
-    rouge = rules.rouge(ours, theirs)
-    unit = {
-        SimilarityAlgorithm.ROUGE2: "common pairs of words",
-        SimilarityAlgorithm.ROUGE_L: "words in the same order",
-    }.get(rules.algorithm, "common words")
-    return (
-        f"{rouge.overlap:,} {unit}, of {rouge.reference_tokens:,} expected (recall {rouge.recall:.2f}) "
-        f"and {rouge.prediction_tokens:,} given (precision {rouge.precision:.2f})"
-    )
+        return Reason.of("distinct-words", count=common, total=either)
+    facts = shares(rules.rouge(ours, theirs))
+    facts["kind"] = rules.algorithm.value
+    return Reason.of("common-words", **facts)
 
 
-def _different_words(expected: str, actual: str, rules: SimilarityRules) -> Iterator[str]:
+def _different_words(expected: str, actual: str, rules: SimilarityRules) -> Iterator[Reason]:
     ours, theirs = (words(text, fold=rules.ignore_case) for text in (expected, actual))
-    for what, first, second in (("missing", ours, theirs), ("unexpected", theirs, ours)):
+    for code, first, second in (("missing-words", ours, theirs), ("unexpected-words", theirs, ours)):
         different = surplus(first, second)
         if 0 < len(set(different)) <= FEW_WORDS:
-            yield f"{what} words: {counted(different)}"
+            yield Reason.of(code, **counted(different))
     if sorted(ours) == sorted(theirs) and ours != theirs:
-        yield "the same words in a different order"
+        yield Reason.of("words-reordered")

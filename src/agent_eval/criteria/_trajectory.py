@@ -176,7 +176,7 @@ class SingleToolUse:
         finding = TurnFinding(
             turn=len(turns) - 1,
             score=score,
-            expected=f"{name_of(self.tool_name)}(…) in any turn",
+            expected=f"{name_of(self.tool_name)}(…)",
             actual=list_calls(actual_calls),
             why=explain_single_tool(self.tool_name, [call.name for call in actual_calls], len(turns)),
         )

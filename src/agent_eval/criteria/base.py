@@ -60,7 +60,8 @@ class TurnFinding:
     score: float | None
     expected: str
     actual: str
-    why: tuple[str, ...] = ()
+    why: tuple[Reason | str, ...] = ()
+    """A line each, the summary first; texts of criteria from outside are their own words."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ class Facts(TypedDict, total=False):
     turn: int
     """1-based; 0 for the whole conversation."""
     expected: int
-    """Number of expected turns."""
+    """Number of expected turns, calls, items or words."""
     subject: str
     """What a judge was asked about, e.g. a rubric's id."""
     span: list[float]
@@ -100,6 +100,28 @@ class Facts(TypedDict, total=False):
     quarantined: int
     informing: int
     """Cases that never fail the gate."""
+    parts: list[Reason]
+    """Reasons that one phrase joins."""
+    call: str
+    """A call as code, or the tool and the path of an argument."""
+    at: int
+    """1-based place, of calls among the expected ones; 0 if there is only one."""
+    was: int
+    """1-based place among the calls that were made."""
+    wanted: str
+    """What is expected, as short code."""
+    got: str
+    """What there is instead."""
+    kinds: list[str]
+    """JSON types of both."""
+    names: dict[str, int]
+    """How often each tool or word is there."""
+    blank: bool
+    """Whether a text has no characters but blanks."""
+    recall: float
+    precision: float
+    votes: str
+    """Of judges, e.g. `3:2`."""
     here: float
     """A number of this run, and the same one of the base branch."""
     there: float

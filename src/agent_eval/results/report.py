@@ -22,6 +22,7 @@ from agent_eval.results.origin import GateMode, ReportModel
 from agent_eval.results.origin import MetricStatus as MetricStatus
 from agent_eval.results.origin import Origin as Origin
 from agent_eval.results.origin import VerdictValue as VerdictValue
+from agent_eval.results.reason import Note
 from agent_eval.results.reason import Reason as Reason
 from agent_eval.results.recording import RunError, ToolUse, Usage
 from agent_eval.results.shard import MergeReport, ShardReport
@@ -52,7 +53,7 @@ class TurnEvidence(ReportModel):
     user: str = ""
     expected: str = ""
     actual: str = ""
-    why: list[str] = Field(default_factory=list)
+    why: list[Note] = Field(default_factory=list)
     """One finding per line, e.g. "missing: turn_on(device='lamp')"."""
 
 

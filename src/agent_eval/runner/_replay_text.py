@@ -33,8 +33,9 @@ def message_of(error: Unanswerable, age: float | None) -> str:
     nearest = FunctionCall(name=error.nearest.tool, args=error.nearest.args)
     if nearest.args == call.args:
         return f"The call {shown} was made more often than it is {taped}, and its recorded answers differ"
-    differences = "; ".join(describe_differences(nearest, call))
-    return f"The call {shown} is not {taped}. The nearest recorded call differs: {differences}"
+    differences = ", ".join(where for where, _ in describe_differences(nearest, call))
+    recorded = f"The nearest recorded call differs in {differences}: {render_call(nearest)}"
+    return f"The call {shown} is not {taped}. {recorded}"
 
 
 def hint_of(error: Unanswerable, case_id: str) -> str:

@@ -184,15 +184,19 @@ def _lowest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
     return sorted(worst[:_TURNS], key=lambda finding: finding.turn)
 
 
+def _line(line: Reason | str) -> Reason:
+    return Reason(code="note", message=shorten(line, _REASON)) if isinstance(line, str) else line
+
+
 def _turn(finding: TurnFinding, turns: Sequence[Invocation]) -> TurnEvidence:
     user = text_of(turns[finding.turn].user_content) if finding.turn < len(turns) else ""
     omitted = len(finding.why) - _REASONS
-    more = [f"and {omitted:,} more"] if omitted > 0 else []
+    more = [Reason.of("further-lines", more=omitted)] if omitted > 0 else []
     return TurnEvidence(
         turn=finding.turn,
         score=finding.score,
         user=shorten(user, _USER),
         expected=shorten(finding.expected, _SIDE),
         actual=shorten(finding.actual, _SIDE),
-        why=[*(shorten(line, _REASON) for line in finding.why[:_REASONS]), *more],
+        why=[*map(_line, finding.why[:_REASONS]), *more],
     )

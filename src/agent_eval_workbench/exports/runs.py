@@ -122,7 +122,7 @@ class TurnScore:
 def turn_scores(run: ExportedRun) -> Iterator[TurnScore]:
     """The scores of a run, turn by turn where the metric has a score for each turn."""
     for metric, score in run.scores():
-        evidence = {item.turn: "\n".join(item.why) for item in score.evidence}
+        evidence = {item.turn: "\n".join(line.message for line in item.why) for item in score.evidence}
         reason = score.reason.message if score.reason is not None else ""
         by_turn: list[float | None] = score.turn_scores
         if not by_turn and run.result.turns == 1:

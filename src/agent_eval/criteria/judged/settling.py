@@ -16,6 +16,7 @@ from typing import Any
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding, running_mean
 from agent_eval.criteria.judged.judge import Panel
+from agent_eval.results import Reason
 
 Measure = Callable[[float | None], float | None]
 """The score if each missing verdict had this score; None ignores missing verdicts, as in ADK."""
@@ -103,12 +104,15 @@ def tally(judgement: Judgement) -> str:
     return f"{agreeing}:{others}" + (", close" if judgement.close else "")
 
 
-def why(judgement: Judgement) -> str:
-    """One line about a judgement: subject, verdict, votes, rationale."""
-    about = f"{one_line(judgement.subject, 120)}: " if judgement.subject else ""
-    votes = tally(judgement) if judgement.planned > 1 else ""  # A single vote says nothing about agreement.
-    verdict = judgement.verdict or "no verdict"
-    return f"{about}{verdict}{f' ({votes})' if votes else ''}: {one_line(judgement.rationale) or 'no reason given'}"
+def why(judgement: Judgement) -> Reason:
+    """A judgement: subject, verdict, votes, rationale."""
+    return Reason.of(
+        "judged",
+        subject=one_line(judgement.subject, 120),
+        result=judgement.verdict or "",
+        votes=tally(judgement) if judgement.planned > 1 else "",  # A single vote says nothing about agreement.
+        message=one_line(judgement.rationale),
+    )
 
 
 def _details(judgements: Sequence[Judgement]) -> dict[str, Any]:

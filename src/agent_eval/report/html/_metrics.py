@@ -120,7 +120,7 @@ def _evidence(score: RunScore) -> list[dict[str, Any]]:
             "user": shown(item.user, _LINE),
             "expected": shown(item.expected, _SIDE),
             "actual": shown(item.actual, _SIDE),
-            "why": [shown(line, _LINE) for line in item.why],
+            "why": [shown(line.message, _LINE) for line in item.why],
         }
         for item in score.evidence
     ]

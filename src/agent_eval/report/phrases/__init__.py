@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Unpack
 
-from agent_eval.report.phrases import _cases, _comparison, _criteria, _notes, _run, _verdict
+from agent_eval.core.text import shorten
+from agent_eval.report.phrases import _cases, _comparison, _criteria, _evidence, _notes, _run, _verdict
 from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged
 from agent_eval.report.phrases._causes import (
     cause_evidence,
@@ -46,12 +47,15 @@ def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
 
 PHRASES: Mapping[str, Callable[..., str]] = {
     name: function
-    for module in (_verdict, _comparison, _cases, _criteria, _notes, _run)
+    for module in (_verdict, _comparison, _cases, _criteria, _evidence, _notes, _run)
     for name, function in _phrases(module)
 }
 """By code, or by the `phrase` of a reason's data."""
 _TAKES = {name: inspect.signature(function).parameters for name, function in PHRASES.items()}
 _NEEDS = {name: {fact.name for fact in facts.values() if fact.default is fact.empty} for name, facts in _TAKES.items()}
+
+
+_LONGEST_LINE = 400
 
 
 def text(reason: Reason, base: str = NO_NAME) -> str:
@@ -68,6 +72,8 @@ def text(reason: Reason, base: str = NO_NAME) -> str:
         return reason.code  # That of a criterion from outside, which gave no message.
     if "because" in facts:
         facts["because"] = text(facts["because"], base)
+    if "parts" in facts:
+        facts["parts"] = [text(part, base) for part in facts["parts"]]
     return PHRASES[name](**{fact: value for fact, value in facts.items() if fact in _TAKES[name]})
 
 
@@ -81,6 +87,8 @@ def put_into_words(report: RunReport) -> None:
     base = branch_name(report)
     for reason in _reasons(report):
         reason.message = text(reason, base)
+    for line in _evidence_of(report):
+        line.message = evidence_line(line)
     for cause in report.causes:
         cause.message = cause.message or cause_sentence(cause, base)
     for case in report.decision.cases if report.decision is not None else ():
@@ -94,6 +102,17 @@ def numbers_in_words(case: CaseDecisionReport, base: str = NO_NAME) -> None:
     case.evidence = case.evidence or evidence(case.numbers, base)
     if case.lacks is not None:
         case.would_decide = lacking(case.lacks, base)
+
+
+def evidence_line(line: Reason) -> str:
+    """Why the score of a turn is low, on one line of bounded length."""
+    return line.message or shorten(text(line), _LONGEST_LINE)
+
+
+def _evidence_of(report: RunReport) -> Iterator[Reason]:
+    metrics = (metric for case in (*report.cases, *report.confirmations, *report.base_runs) for metric in case.metrics)
+    for turn in (turn for metric in metrics for run in metric.runs for turn in run.evidence):
+        yield from turn.why
 
 
 def _reasons(report: RunReport) -> Iterator[Reason]:

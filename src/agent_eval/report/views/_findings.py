@@ -173,7 +173,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
         notes = list(lines)
         for turn in turns:
             number = f"turn {turn.evidence.turn + 1}: "
-            reasons = [shorten(unbroken(line), _LINE) for line in turn.evidence.why if line.strip()]
+            reasons = [shorten(unbroken(line.message), _LINE) for line in turn.evidence.why if line.message.strip()]
             lines += [number + reason for reason in reasons]
             # The first reason is a count, unless a judge gave it.
             differences = reasons if judged else reasons[1:] or reasons

@@ -180,7 +180,7 @@ def _without_turns(finding: Finding) -> Finding:
 def _remark(name: str, evidence: TurnEvidence, turn: TurnReport) -> Remark:
     return Remark(
         summary=name if evidence.score is None else f"{name} {score_text(evidence.score)}",
-        details=tuple(line for line in evidence.why if line.strip()),
+        details=tuple(line.message for line in evidence.why if line.message.strip()),
         expected="" if _is_shown(evidence.expected, turn) else evidence.expected,
         wrong=evidence.score is not None,
     )
