@@ -38,6 +38,7 @@ def test_export__csv_and_json_lines_to_stdout_or_a_file(results: Path, capsys: p
         None,  # There is no eval file beside these results.
     )
 
+    Path("rows.csv").write_text("of yesterday", "utf-8")
     assert main(["export", "csv", str(results / "results.json"), "--output", "rows.csv"]) == 0
     output = capsys.readouterr()
     assert (output.out, output.err) == ("", "Wrote rows.csv\n")
