@@ -82,6 +82,7 @@ def reader(visit: Visit, tmp_path: Path) -> Reader:
     index["cases"]["group"] = [0, 0, 1, 2]
     index["cases"]["tags"] = [["blocking", "regression"], ["blocking", "regression"], ["flaky"], []]
     index["cases"]["why"][3] = "turn 2 of 3: final_response_match_v2 0.40, below 0.60"
+    index["header"]["next"].append({"text": "lamp", "file": "evals/home.test.json", "line": 6, "run": False})
     index["header"]["baseline"] = {"sentence": "", "url": None, "name": "main", "commit": "", "commit_url": None}
     index["causes"] = [cause(2, made[0]["id"])]
     path = page_of_data(tmp_path / "report.html", index, [{"cases": made}])
@@ -152,6 +153,11 @@ def judge(reader: Reader) -> None:
 def dissenting_judge(reader: Reader) -> None:
     reader.open("lamp")
     assert reader.sees("1 dissenting vote", "Honest about what it found.", "The reference says that the lamp is on.")
+
+
+def next_step(reader: Reader) -> None:
+    reader.click(reader.page.locator(".next").get_by_role("link", name="lamp"))
+    reader.page.locator("article[aria-label$=lamp]").wait_for()
 
 
 def cost(reader: Reader) -> None:
@@ -235,6 +241,7 @@ ZERO, ONE = 0, 1
         (cases_of_a_cause, ONE),
         (link_to_a_turn, ONE),
         (only_regressions, ONE),
+        (next_step, ONE),
         (judge, ONE),
         (dissenting_judge, ONE),
         (cost, ZERO),

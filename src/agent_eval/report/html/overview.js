@@ -69,12 +69,17 @@ function baseName(index) {
 }
 
 /**
- * What to do next, with links to the lines and to the run that it names.
+ * What to do next, with links to the case, the lines and the run that it names.
  * @param {Index} index
  */
 function nextStep(index) {
   const { next, origin } = index.header;
-  const piece = (/** @type {any} */ { text, file, line, run }) => (file ? outwardLink(sourceAddress(index, file, line), foreign(text, "span", { dir: "ltr" })) : run ? serverLink(index, origin.run_url, text) : withCode(text));
+  const piece = (/** @type {any} */ { text, file, line, run }) => {
+    const i = index.cases.line.findIndex((/** @type {number} */ first, /** @type {number} */ at) => file && first === line && index.strings[index.cases.file_s[at]] === file);
+    if (i >= 0) return h("a", { href: fragmentOf({ case: index.cases.id[i] }) }, foreign(text));
+    if (file) return outwardLink(sourceAddress(index, file, line), foreign(text, "span", { dir: "ltr" }));
+    return run ? serverLink(index, origin.run_url, text) : withCode(text);
+  };
   return next.length ? h("p", { class: "next" }, h("strong", { text: "Next: " }), next.map(piece)) : null;
 }
 
