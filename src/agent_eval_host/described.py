@@ -1,4 +1,4 @@
-"""What the agents of a tree are made of, for a comparison with those of another commit. Runs no code of the agent."""
+"""Describes the agents of a tree, to compare them with those of another commit. Runs no code of the agent."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _is_made_up(error: BaseException) -> bool:
 
 
 def _causes_of_others(error: BaseException) -> list[BaseException]:
-    """What an error was raised because of, without what ADK adds when it passes it on."""
+    """The causes of an error, without those that ADK adds when it passes the error on."""
     return [cause for cause in causes(error) if cause is not error and not is_framework(_raised_in(cause))]
 
 

@@ -51,7 +51,7 @@ class _Same:
 
 
 def compile_sources() -> None:
-    """Has every import from now on compile its file, except those of the standard library and installed packages.
+    """Makes every later import compile its file, except in the standard library and installed packages.
 
     Python takes bytecode for current if the file still has its size and its time in seconds. An edit that keeps both
     would not be tested.

@@ -22,7 +22,7 @@ _TEMPORARY = frozenset({401, 403, 408, 425, 429})
 
 
 def watch() -> None:
-    """Has turns know which servers fail. To be called when the agent has been loaded."""
+    """Makes turns record which servers fail. Call it when the agent has been loaded."""
     for module, name, method in _REQUESTS:
         cls = getattr(sys.modules.get(f"google.adk.tools.mcp_tool.{module}"), name, None)
         if cls is not None and method in vars(cls):

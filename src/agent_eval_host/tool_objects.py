@@ -87,7 +87,7 @@ class ToolObjects:
             self.of(tool)
 
     def of(self, tool: Any) -> tuple[dict[str, str], set[str]]:
-        """What is behind a tool, by place: names of functions and classes, hashes of values, or `$`.
+        """The implementation of a tool, by place: names of functions and classes, hashes of values, or `$`.
 
         A place with a colon is the full name of what its code uses of a module or a class. With it the agent's own
         files that define all this.
@@ -116,7 +116,7 @@ class ToolObjects:
         return found, files
 
     def _of(self, value: Any) -> dict[str, Any]:
-        """What a function or object holds, by name: functions and own objects, of all others a text."""
+        """The values that a function or object holds, by name: functions and own objects; others as texts."""
         known, held = self._held.get(id(value), (None, {}))
         if known is not None and known() is value:
             return held
@@ -256,7 +256,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
 
 
 def _used(module: str, names_of_module: dict[str, Any], names: frozenset[str]) -> Iterator[tuple[str, Any]]:
-    """What code uses of its module, and of the agent's modules that it knows by a name, with the full names."""
+    """The values that code uses from its module and from the agent's modules that it names, with full names."""
     for name in sorted(names & names_of_module.keys()):
         value = names_of_module[name]
         if type(value) is ModuleType:

@@ -1,4 +1,4 @@
-"""What the body of a tool did, as JSON, and the same done again."""
+"""Records what the body of a tool did as JSON, and replays it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KNOWN = {
 
 
 def effects(context: Any) -> dict[str, Any]:
-    """What tools change beside their response."""
+    """Changes of a tool besides its response."""
     actions = context.actions
     return {
         "state": copy.copy(actions.state_delta or {}),

@@ -24,7 +24,7 @@ _IMPORTS = dis.opmap["IMPORT_NAME"]
 
 
 def own_file(value: Any) -> str | None:
-    """The agent's own file with the code of a function or of a module; None if it is no own one."""
+    """The agent's own file with the code of a function or of a module; None for other files."""
     file = None
     if type(value) is FunctionType:
         file = value.__code__.co_filename

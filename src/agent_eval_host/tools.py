@@ -119,7 +119,7 @@ class ToolWatch:
                 self._channel.notify("tool_ran", {"turn": turn.number, "call": number, **outcome})
 
     async def _ask(self, turn: Turn, number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The gate's decision."""
+        """Asks the gate whether to run the tool or the listing."""
         answer = self._channel.request(method, params)
         self._asking[number] = (turn, answer)
         try:
@@ -172,7 +172,7 @@ class ToolWatch:
                 answer.cancel()
 
     def _identity(self, tool: Any) -> dict[str, Any]:
-        """What a tool is: hashes of its declaration and of the agent's own files that define it, what is behind it."""
+        """A tool's identity: hashes of its declaration and of the agent's files that define it; its implementation."""
         implementation, own_files = self._objects.of(tool)
         files, root = sorted({*own_files, *files_of_server(tool)}), agent_places[-1]
         source = _hash([self._content(file) for file in files]) if files else ""

@@ -1,4 +1,4 @@
-"""What is measured of a turn and its calls."""
+"""Measurements of a turn and its calls."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Turn:
         self._requests.setdefault((invocation_id, agent), llm_request)
 
     def waiting(self, task: asyncio.Task[Any], asking: ModelCall | None) -> dict[str, Any]:
-        """What the turn is waiting for (the innermost if there are several), and the stack.
+        """The innermost call that the turn is waiting for, and the stack.
 
         Args:
             task: The turn's task.

@@ -92,7 +92,7 @@ def test_container_pull_request__one_comment_reports_a_worse_agent_and_then_its_
     check_left(project, repaired)
 
 
-def test_container_pull_request__neither_side_gets_at_the_other_or_at_the_token(project: Project) -> None:
+def test_container_pull_request__neither_side_can_read_the_other_or_the_token(project: Project) -> None:
     """Both agents run at the same time: the pull request's, and the base's in its worktree (`baseline: rerun`)."""
     secrets = [project.github.token, base64.b64encode(f"x-access-token:{project.github.token}".encode()).decode()]
     source = Path(__file__).with_name("evil_sides.py").read_text("utf-8")

@@ -374,7 +374,7 @@ async def test_a_blocked_loop__whatever_the_timing_the_neighbours_are_run_again_
 
 
 @pytest.mark.slow
-async def test_a_blocked_loop__alone_is_the_agents(logs: Path) -> None:
+async def test_a_blocked_loop__is_the_agents_error(logs: Path) -> None:
     async with running("waits", logs) as agent:
         error = await failure(agent, "block:1.5", timeout=1)
     assert (error.kind, error.owner, error.collateral) == (FailureKind.DEADLINE, Owner.AGENT, False)

@@ -295,7 +295,7 @@ def test_rerun__agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Pat
     ]
 
 
-def test_rerun__pythonpath_leads_to_the_bases_modules(tmp_path: Path) -> None:
+def test_rerun__pythonpath_points_to_the_modules_of_the_base(tmp_path: Path) -> None:
     head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
     environ = {
         "PYTHONPATH": os.pathsep.join(["src", f"{head}/src", str(head), "/opt/shared", ""]),

@@ -64,7 +64,7 @@ def test_run__standard_streams_that_are_closed_or_full_change_nothing(repository
 
 
 @pytest.mark.slow
-def test_run__an_error_with_closed_streams_is_an_error_still(repository: Repository) -> None:
+def test_run__closed_streams_do_not_hide_errors(repository: Repository) -> None:
     (repository.root / "evals" / "test_config.json").write_text('{"criteria": {"no_such_metric": 1}}', "utf-8")
     assert in_shell(repository, 'exec "$@" >&- 2>&-', *RUN).returncode == 2
     assert verdict(repository) == "invalid"

@@ -22,7 +22,7 @@ def verdict(request: EvaluationRequest) -> Mapping[str, Any]:
     return {"score": 0.5, "rubricVerdicts": [met, {"evaluatedRubric": {"rubricId": "is kind"}}]}
 
 
-def test_each_metric_is_judged_by_whom_it_names__and_the_report_says_so(tmp_path: Path) -> None:
+def test_each_metric__is_judged_by_the_model_it_names_and_the_report_says_so(tmp_path: Path) -> None:
     with (
         repository_in(tmp_path / "repo") as repository,
         FakeGemini(Judge()) as judge,

@@ -454,7 +454,7 @@ class TestDownload:
         assert caught.value.kind == "too-large"
 
     @pytest.mark.parametrize("drop", ["before", "middle"])
-    def test_asks_for_a_new_address_when_the_store_fails(self, fake: FakeGitHub, path: str, drop: str) -> None:
+    def test_refreshes_the_download_url_when_the_store_fails(self, fake: FakeGitHub, path: str, drop: str) -> None:
         fake.faults.append(Fault(path="/store/", drop="middle" if drop == "middle" else "before"))
 
         assert client(fake).download(path, max_bytes=3000) == b"zip" * 1000

@@ -92,7 +92,7 @@ FAILING: dict[str, Any] = {"error": {"code": 14, "message": "try again"}}
 
 
 @pytest.mark.parametrize("trouble", [503, 429, FAILING, {**FAILING, "error": {"code": 8}}])
-async def test_what_may_pass__is_asked_again(
+async def test_transient_errors__are_retried(
     service: FakeEvaluation, environ: dict[str, str], trouble: int | dict[str, Any]
 ) -> None:
     answers = itertools.chain([trouble, trouble], itertools.repeat(GOOD))

@@ -157,7 +157,7 @@ TURNS = st.builds(
 
 
 @given(present=TURNS, actual=TURNS, by_alias=st.booleans())
-def test_accept_turns__the_case_means_what_the_agent_did(
+def test_accept_turns__the_expectation_equals_the_recorded_behavior(
     present: Invocation, actual: Invocation, by_alias: bool
 ) -> None:
     turn = present.model_dump(mode="json", by_alias=by_alias, exclude_none=True, exclude_defaults=True)

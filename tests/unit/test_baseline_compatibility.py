@@ -65,7 +65,7 @@ GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gp
         (
             HEAD,
             results(scoring_version=7),
-            "The base branch's scores have another meaning: scoring version 7, this run's is 1.",
+            "The base branch's scores are not comparable: scoring version 7, expected 1.",
         ),
         (
             HEAD,

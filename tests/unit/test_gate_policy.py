@@ -72,7 +72,7 @@ def test_the_last_entry_that_says_something_counts__key_by_key() -> None:
     assert held(ORDER, SAFETY) == MetricPolicy(max_drop=0.01)
 
 
-def test_policy__a_glob_of_metrics_never_means_pass() -> None:
+def test_policy__a_glob_of_metrics_does_not_match_pass() -> None:
     text = '[[policy]]\nmetric = "*"\nmax-drop = 0.3\nblocking = false'
     assert held(text, "pass") == MetricPolicy()
     assert held(text, SAFETY) == MetricPolicy(max_drop=0.3, blocking=False, named=True)

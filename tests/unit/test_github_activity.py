@@ -258,7 +258,7 @@ def test_activity__unknown_events_are_gated_and_explained(name: str) -> None:
     assert name in result.explanation
 
 
-def test_activity__outside_of_github_actions_it_is_gated() -> None:
+def test_activity__outside_of_github_actions_every_run_gates() -> None:
     assert do(GitHubEvent()).kind == "gate"
 
 

@@ -45,7 +45,7 @@ def named(seconds: float) -> Wait:
         ),
     ],
 )
-def test_errors__waits(status: int, headers: dict[str, str], message: str, wait: Wait | None) -> None:
+def test_errors__seconds_to_wait(status: int, headers: dict[str, str], message: str, wait: Wait | None) -> None:
     assert rate_limit_wait(status, headers, message, now=NOW) == wait
 
 
@@ -93,7 +93,7 @@ def test_errors__a_message_is_one_line_and_not_endless() -> None:
 
 
 @pytest.mark.parametrize("message", [None, 7, [], {}])
-def test_errors__a_message_that_is_none_is_left_out(message: object) -> None:
+def test_errors__an_empty_message_is_omitted(message: object) -> None:
     assert str(error(409, message)) == "POST /x: GitHub answered 409."
 
 

@@ -82,6 +82,6 @@ def test_affected_agents__without_a_list_or_a_directory_it_is_always_affected() 
     assert affected_agents({"README.md": "M"}, agents) == {"old", "root"}
 
 
-def test_affected_agents__who_has_listed_the_top_has_looked_everywhere() -> None:
+def test_affected_agents__an_agent_that_listed_the_top_depends_on_every_file() -> None:
     agents = {**AGENTS, "hen": agent("hen", "./")}
     assert affected_agents({"agents/cow/new.txt": "A"}, agents) == {"cow", "pup", "hen"}

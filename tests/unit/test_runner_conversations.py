@@ -105,7 +105,7 @@ def test_conversation_of__parallel_calls_are_paired_by_id() -> None:
     ]
 
 
-def test_conversation_of__a_long_running_tool_returns_twice_and_one_that_broke_never() -> None:
+def test_conversation_of__a_long_running_tool_returns_twice_and_a_broken_tool_never() -> None:
     again = Part(function_response=FunctionResponse(id="1", name="book", response={"status": "done"}))
     parts = [*called("book", {"status": "pending"}, id="1"), again, *called("cancel", id="2")]
 

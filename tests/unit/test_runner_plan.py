@@ -167,7 +167,7 @@ def test_plan__a_changed_source_changes_the_fingerprint(agent: Path, path: str) 
         "out/results.json",
     ],
 )
-def test_plan__what_is_no_source_does_not(agent: Path, path: str) -> None:
+def test_plan__other_files_do_not_change_the_fingerprint(agent: Path, path: str) -> None:
     before = source_fingerprint(agent, agent, skip=[agent / "out"])
     (agent / path).parent.mkdir(parents=True, exist_ok=True)
     (agent / path).write_text("{}", encoding="utf-8")

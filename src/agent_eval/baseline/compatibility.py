@@ -33,8 +33,8 @@ def incomparable(head: RunReport, base: RunReport, pairing: Pairing) -> Incompat
     """
     if head.scoring_version != base.scoring_version:
         return Incompatible(
-            message=f"The base branch's scores have another meaning: scoring version {base.scoring_version}, "
-            f"this run's is {head.scoring_version}."
+            message=f"The base branch's scores are not comparable: scoring version {base.scoring_version}, "
+            f"expected {head.scoring_version}."
         )
     if any(_measured_alike(pair.head, pair.base) for pair in pairing.pairs):
         return None

@@ -133,7 +133,7 @@ def config_environment(config: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def authorization(url: str, token: str) -> list[tuple[str, str]]:
-    """The header that actions/checkout sets as well. The empty value before it takes away checkout's own."""
+    """The same header as actions/checkout's. The leading empty value resets checkout's own."""
     match = re.match(r"https?://[^/@]+/", url)
     if match is None:
         raise GitError("A token is sent to http(s) URLs only.")

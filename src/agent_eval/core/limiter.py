@@ -68,7 +68,7 @@ class Place:
 
 
 class Request:
-    """A request that a provider has in its hands. Only the first of the three methods that is called does anything."""
+    """A request in flight. Only the first of the three methods that is called does anything."""
 
     def __init__(self, limiter: Limiter) -> None:
         """For Limiter.asked."""
@@ -135,9 +135,9 @@ class Limiter:
     maximum and grows faster, by half an answer each, until the provider refuses a request or answers more slowly (TCP's
     slow start). It never grows unless somebody waits for a place.
 
-    An adaptive limiter also finds out how many requests the provider allows at once. The rank of a request is how many
-    the provider had in its hands when it came. If at least half of those of a rank and above were refused lately, so
-    many are not allowed, and the size goes just below. Other refusals halve it: they depend on something else.
+    An adaptive limiter also finds out how many requests the provider allows at once. The rank of a request is the
+    number of requests in flight when it arrived. If at least half of those of a rank and above were refused lately,
+    so many are not allowed, and the size goes just below. Other refusals halve it: they depend on something else.
     """
 
     def __init__(self, maximum: int, *, start: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -163,7 +163,7 @@ class Limiter:
         self.peak = 0
         """The most that was ever in flight."""
         self.unanswered = 0
-        """How many requests the provider has in its hands."""
+        """Requests in flight."""
         self.refusals = 0
         """How many requests the provider refused."""
 

@@ -69,7 +69,7 @@ class CaseHistory(WireModel):
 
 
 class TrendRow(HistoryRecord):
-    """What one run of the base branch measured as a whole, as it was reported then: it is never rescored."""
+    """The totals of one run of the base branch, as they were reported; they are never rescored."""
 
     scoring_version: int
     cases: int

@@ -143,7 +143,7 @@ class Reason(ReportModel):
 
     @classmethod
     def of(cls, code: str, **data: Unpack[Facts]) -> Self:
-        """A reason that is not in words yet. Facts that are None or empty are left out."""
+        """A reason without its text. Facts that are None or empty are left out."""
         return cls(code=code, data={name: value for name, value in data.items() if value not in _EMPTY})
 
 

@@ -35,7 +35,7 @@ class ToolUse(WireModel):
 
 
 class Waited(WireModel):
-    """What a turn that ran out of time was waiting for."""
+    """The model or tool that a turn waited for when its time ran out."""
 
     kind: Literal["", "model", "tool"] = ""
     """"": unknown."""

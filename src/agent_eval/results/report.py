@@ -164,7 +164,7 @@ class TargetReport(ReportModel):
 
 
 class SelectionReport(ReportModel):
-    """What a run was limited to. Cases outside of the selection are not missing."""
+    """The selection that a run was limited to. Cases outside of the selection are not missing."""
 
     targets: list[TargetReport] = Field(default_factory=list)
     """Empty: the whole repository."""

@@ -39,7 +39,7 @@ class ShardReport(WireModel):
 
     @property
     def note(self) -> str:
-        """What a reader of the results must know, as a clause."""
+        """A clause that readers of the results must know."""
         return f"part {self.index} of {self.total} of a run (`shard`), without a verdict: `agent-eval merge` decides"
 
 
@@ -56,7 +56,7 @@ class PartReport(WireModel):
 
 
 class MergeReport(WireModel):
-    """What a merged report was made of."""
+    """The parts of a merged report."""
 
     total: int
     """Number of parts of the run."""

@@ -73,7 +73,7 @@ def metric_identity(
 
 
 def versioned(fingerprint: str, version: str) -> str:
-    """The fingerprint of a custom metric whose function states a version, which is known only once it was called."""
+    """The fingerprint of a custom metric whose function reports a version (known after the first call)."""
     return _hash([fingerprint, version])
 
 

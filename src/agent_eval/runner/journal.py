@@ -215,7 +215,7 @@ class StoredLines(Generic[_Line]):
 
 
 class _CaseLine(WireModel):
-    """Only the id: to build the rest of a line as Python objects takes four times as long as to parse it."""
+    """Parses only the id; building the other objects would take four times as long."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -237,7 +237,7 @@ def _case_id(line: bytes) -> str:
 
 
 class StoredIndex(Generic[_Line]):
-    """The lines of recordings.jsonl.gz or cases.jsonl.gz by case id. A damaged line does not cost the others."""
+    """The lines of recordings.jsonl.gz or cases.jsonl.gz by case id. A damaged line doesn't affect the others."""
 
     def __init__(self, lines: Iterable[bytes], model: type[_Line], file: IO[bytes]) -> None:
         """Copies the lines to a file."""

@@ -1,4 +1,4 @@
-"""Reads the tables of agent-eval.toml that are no settings: each key has a reader of its value.
+"""Reads the tables of agent-eval.toml other than settings: each key has a reader of its value.
 
 If a misspelt key were ignored, the gate would not follow what the file's authors wrote. Everything that isn't
 understood is therefore an error with its line, and all errors are collected.
@@ -120,7 +120,7 @@ def number(low: float, high: float, expected: str) -> Callable[[Any], float]:
 
 
 def text(value: Any) -> str:
-    """A text that is not empty."""
+    """A non-empty text."""
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ExpectedError("a non-empty text")
     return value.strip()

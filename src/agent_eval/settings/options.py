@@ -29,7 +29,7 @@ Settings = TypeVar("Settings")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What can be configured."""
+    """One setting: its names, type, default and help."""
 
     input: str
     """Name of the action input and of the key in agent-eval.toml; the flag is `--NAME`."""

@@ -127,14 +127,14 @@ def headers(value: str) -> Mapping[str, str]:
 
 
 def directory(value: str) -> Path:
-    """A directory that must be named."""
+    """A directory. An empty value is an error."""
     if not value.strip():
         raise ValueError("must name a directory")
     return Path(value.strip())
 
 
 def directory_name(value: str) -> str:
-    """The same as a text."""
+    """`directory` as a text."""
     return str(directory(value))
 
 

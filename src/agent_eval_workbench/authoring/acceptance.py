@@ -43,7 +43,7 @@ class WorkingTree:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the user asked for."""
+    """The options of the command."""
 
     only: frozenset[str] = frozenset()
     """Fields and metrics; empty for all."""
@@ -55,7 +55,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """What may be accepted, and what not."""
+    """Cases that may be accepted, and refusals of others."""
 
     prospects: tuple[Prospect, ...] = ()
     refusals: tuple[CaseRefused, ...] = ()
@@ -63,7 +63,7 @@ class Offer:
 
 @dataclass(kw_only=True)
 class Decisions:
-    """What was accepted and what was refused."""
+    """Accepted proposals and refusals."""
 
     accepted: list[Proposal] = field(default_factory=list)
     refusals: list[Problem] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Decisions:
 def find_prospects(
     stored: StoredResults, cases: Iterable[CaseReport], tree: WorkingTree, named: Collection[str], options: Options
 ) -> Offer:
-    """What may be accepted of the results.
+    """Finds the cases of the results that may be accepted.
 
     Args:
         stored: The run.
@@ -123,7 +123,7 @@ def _is_accepted(
     recordings: Sequence[Recording],
     options: Options,
 ) -> bool:
-    """Whether the file has exactly what accepting the case as it was run would have made of it."""
+    """Whether the case in the file equals the result of accepting the run."""
     present = next(item.case for item in file.loaded.cases if item.case.eval_id == case.eval_id)
     simulated = file.loaded.config.user_simulator_config
     raw = before.model_dump(mode="json", exclude_unset=True)
@@ -198,7 +198,7 @@ def _open_files(
 
 
 def listing(offer: Offer, options: Options) -> Iterator[str]:
-    """What would be accepted of each case, or why nothing is, as lines for a terminal."""
+    """Lists for each case what would be accepted, or why nothing would be."""
     offered: list[str] = []
     refused = [refusal.problem for refusal in offer.refusals]
     for item in offer.prospects:

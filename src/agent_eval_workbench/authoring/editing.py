@@ -26,7 +26,7 @@ class EditError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Edits:
-    """What to change. Numbers are 1-based, and mean the case as it is in the file."""
+    """The changes of a case. Numbers are 1-based, and mean the case as it is in the file."""
 
     messages: Mapping[int, str] = field(default_factory=dict)
     """The user's message, by turn."""
@@ -247,7 +247,7 @@ def _kept(event: dict[str, Any], removed: set[int], new_args: Mapping[int, Mappi
 
 
 def _identities(items: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    """What calls and their responses have in common: the id, or the name and how many items before have that name."""
+    """Keys that pair calls with their responses: the id, or the name and how many items before have that name."""
     names = [item.get("name") for item in items]
     return [
         ("id", item["id"]) if item.get("id") else ("name", item.get("name"), names[:place].count(item.get("name")))

@@ -34,7 +34,7 @@ LARGEST = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class NewTurn:
-    """What a turn is to expect."""
+    """The new expectation of a turn."""
 
     actual: Invocation
     """What the agent did."""

@@ -47,7 +47,7 @@ class MetricScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What would change in a case."""
+    """A proposed change of a case."""
 
     prospect: Prospect
     run: Recording
@@ -325,7 +325,7 @@ async def _under(case: EvalCase, runs: Sequence[Recording], metrics: Sequence[Me
 
 
 def what_would_hold(proposal: Proposal) -> str:
-    """What to do about a case for which no single conversation holds, as a sentence."""
+    """A sentence that says how a case with varying runs could hold."""
     runs = len(proposal.prospect.runs)
     better = [match_type.name for match_type, count in proposal.under.items() if count == runs]
     if better:

@@ -1,4 +1,4 @@
-"""What may be accepted of the results of a case: the failed metrics, their fields, and the runs to choose from."""
+"""Finds what may be accepted of a case: the failed metrics, their fields, and the runs to choose from."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Prospect:
-    """A case of which something may be accepted."""
+    """A case with something to accept."""
 
     report: CaseReport
     case: EvalCase
@@ -130,7 +130,7 @@ def prospect(
     only: Collection[str] = (),
     has_errors: bool = False,
 ) -> Prospect:
-    """What may be accepted of a case.
+    """Finds what may be accepted of a case.
 
     Args:
         case: Its results.

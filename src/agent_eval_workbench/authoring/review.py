@@ -39,7 +39,7 @@ _NOTHING = frozenset({"\r", "\n", "\x1b"})
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What a review needs besides the terminal."""
+    """The editor and the details that a review needs."""
 
     edit: Callable[[str, str], Edited | None]
     """The user's editor: text of a JSON value, name."""
@@ -49,7 +49,7 @@ class Tools:
 
 @dataclass(frozen=True, kw_only=True)
 class _State:
-    """What has been decided."""
+    """The decisions so far."""
 
     place: int = 0
     """The index of the case to ask about."""
@@ -69,7 +69,7 @@ class _State:
 
 @dataclass(kw_only=True)
 class Review:
-    """A review of all cases of which something may be accepted."""
+    """A review of all cases with something to accept."""
 
     prospects: Sequence[Prospect]
     options: Options
@@ -159,12 +159,12 @@ class Review:
         return None if narrowed is None else self._state.after(narrowed)
 
     def _with_cause_of(self, item: Prospect) -> list[int]:
-        """The indices of the cases with the cause of a case; none if it has none."""
+        """The indices of the cases with the cause of a case; empty if it has none."""
         alike = (place for place, other in enumerate(self.prospects) if other.cause is item.cause)
         return [] if item.cause is None else list(alike)
 
     def _changed(self, proposal: Proposal, key: str) -> Proposal | None:
-        """What a key that does not end the question does: another proposal, or a text."""
+        """Handles a key that does not end the question: returns another proposal, or prints a text."""
         item = proposal.prospect
         if key == "r":
             return self._next_run(proposal)

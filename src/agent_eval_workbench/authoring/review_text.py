@@ -47,7 +47,7 @@ def header(proposal: Proposal, number: int, total: int) -> str:
 
 
 def shared_cause(item: Prospect, alike: int) -> Iterator[str]:
-    """What a case has in common with others of the review.
+    """The cause that a case shares with others of the review.
 
     Args:
         item: The case.
@@ -108,7 +108,7 @@ def summary(proposal: Proposal) -> str:
 
 
 def tool_trouble(proposal: Proposal) -> dict[str, list[int]]:
-    """What the tools returned that a good run is unlikely to have, with the turns, 1-based."""
+    """Suspicious results of tools (errors, nothing), with their turns, 1-based."""
     trouble = {
         "A tool returned an error": _turns_with(proposal, lambda response: response.is_error),
         "A tool returned nothing": _turns_with(proposal, lambda response: response.is_empty),
@@ -117,7 +117,7 @@ def tool_trouble(proposal: Proposal) -> dict[str, list[int]]:
 
 
 def _warnings(proposal: Proposal) -> Iterator[str]:
-    """What a quick look may miss, before a key makes it the expectation."""
+    """Warnings about details that a quick look may miss."""
     for text, turns in tool_trouble(proposal).items():
         yield f"{text} in turn {_numbers(turns)}."
     before, after = (
@@ -160,7 +160,7 @@ def _numbers(turns: Sequence[int]) -> str:
 
 
 def _responses(proposal: Proposal, number: int, paint: Paint) -> Iterator[str]:
-    """What the tools returned in a turn of the run: it often explains the new answer."""
+    """The results of the tools in a turn of the run: they often explain the new answer."""
     turns = proposal.run.invocations
     responses = tool_responses(turns[number].intermediate_data) if number < len(turns) else []
     if responses:

@@ -143,7 +143,7 @@ class EditorFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Edited:
-    """What came back from the editor."""
+    """The edited text."""
 
     text: str
     value: Any = None

@@ -95,7 +95,7 @@ def unified(before: str, after: str, file: str) -> str:
 
 
 def _moved(line: str, lines: int) -> str:
-    """A line of a diff; the header of a hunk with line numbers that are this much larger."""
+    """A line of a diff; in the header of a hunk, `lines` is added to the line numbers."""
     if not line.startswith("@@"):
         return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
     parts = line.split(" ")

@@ -119,7 +119,7 @@ class LabelledResponse:
     """Rubrics that the lines add to the criterion's, by id."""
 
     def conversation(self, file: str) -> Conversation:
-        """The input of a criterion."""
+        """Builds the `Conversation` that a criterion scores."""
         case_id = f"{file}:{self.line}"
         case = EvalCase(eval_id=case_id, conversation=list(self.expected), rubrics=list(self.rubrics.values()) or None)
         return Conversation(case=case, actual=self.actual, expected=self.expected, case_id=case_id)
@@ -201,7 +201,7 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def read(self, number: int, text: bytes) -> None:
-        """Reads one line."""
+        """Reads one line of the label file."""
         document, problems = parse_document(text.rstrip(b"\r"), self._name)
         if document is not None:
             try:
@@ -325,7 +325,7 @@ class _Reader:
         return Vocabulary(words=words, low=0.0, high=1.0, fractions=False, graded=levels is not None)
 
     def _rubric_id(self, name: str, response: LabelledResponse, document: Document, path: JsonPath) -> str | Problem:
-        """The id of the rubric that a line names. A text that is no id is added to the response as a rubric."""
+        """The id of the rubric that a line names. A text other than an id becomes a rubric of the response."""
         metric = self._target.metric
         if not self._target.takes_rubrics:
             message, hint = f"`{metric}` has no rubrics.", "Remove it: the label is about the whole response."

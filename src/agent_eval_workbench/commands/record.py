@@ -96,7 +96,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Recorded:
-    """What becomes a case, and what it is scored against."""
+    """A conversation that becomes a case, and the draft that it is scored against."""
 
     conversation: Conversation
     draft: Draft
@@ -195,7 +195,7 @@ class _Recorder:
             return DEFAULT_APP_NAME
 
     def _compare_app(self, app_name: str, target: Target) -> None:
-        """Warns if the session is of another app than the agent that will answer."""
+        """Warns if the session belongs to another app than the agent of the file."""
         try:
             chosen = choose_agent(target, self.settings, None, {})
         except Refused:
@@ -239,14 +239,14 @@ class _Recorder:
         return self._write(target, [recorded], flag=chosen.flag)
 
     def _chosen_id(self, target: Target, draft: Draft) -> str:
-        """The id of the case: that of `/save` counts, unless another case has it."""
+        """The id of the case: the one given to `/save`, unless another case has it."""
         if draft.eval_id and draft.eval_id in target.taken and target.index is None:
             self.io.log(f"agent-eval: {target.name} has a case `{harmless(draft.eval_id)}` already; it is kept.")
             return ""
         return draft.eval_id if draft.eval_id and target.index is None else target.eval_id
 
     def _messages(self) -> list[Content]:
-        """What is asked; nothing for a chat."""
+        """The messages to send; empty for a chat."""
         arguments = self.arguments
         if arguments.say:
             return said(arguments.say)

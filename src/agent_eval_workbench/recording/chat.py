@@ -137,7 +137,7 @@ class Chat:
         return self.draft
 
     def _read_message(self) -> str | None:
-        """What the user writes; None at the end of the input."""
+        """The user's message; None at the end of the input."""
         lines: list[str] = []
         interrupted = False
         while True:

@@ -153,7 +153,7 @@ class Taping:
 
 
 def taping_of(settings: Settings, choices: AgentChoices, file: str, eval_set_id: str) -> Taping | None:
-    """What records the tools of a new case; None unless the setting `tools` is `record` or `record-missing`.
+    """The recorder of the tools of a new case; None unless the setting `tools` is `record` or `record-missing`.
 
     Raises:
         Refused: The agent's tools do not run under our control.
@@ -204,7 +204,7 @@ class LiveAgent:
         self._numbers = itertools.count()
 
     def open(self) -> LiveSession:
-        """Opens a session. The tools of earlier sessions are no part of the case's tape.
+        """Opens a session. The case's tape does not contain the tools of earlier sessions.
 
         Raises:
             AgentFailure: The session can't be opened.

@@ -30,7 +30,7 @@ _PLACES = 10
 
 
 def personal_data(cases: Sequence[EvalCase], name: str) -> list[Problem]:
-    """A notice for each case with what looks like e-mail addresses, phone numbers or card numbers.
+    """A notice for each case that seems to contain e-mail addresses, phone numbers or card numbers.
 
     Args:
         cases: New cases.

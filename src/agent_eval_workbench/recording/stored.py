@@ -1,4 +1,4 @@
-"""What is said to the agent (`--say`, `--messages`), and the conversations of `--from`."""
+"""Messages to the agent (`--say`, `--messages`), and the conversations of `--from`."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def _time(seconds: float) -> str:
 def without_known(
     conversations: Sequence[Conversation], cases: Sequence[EvalCase]
 ) -> tuple[list[Conversation], list[Problem]]:
-    """The conversations whose messages no case has, each only once, and a notice about the others."""
+    """The conversations with messages that no case has yet, each once, and a notice about the others."""
     present = {_messages(case.conversation) for case in cases if case.conversation}
     new: list[Conversation] = []
     for conversation in conversations:

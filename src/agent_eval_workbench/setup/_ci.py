@@ -110,7 +110,7 @@ _MOST_FILES = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Variables:
-    """What agents need from the environment, by their source."""
+    """The environment variables that agents need, by their source."""
 
     keys: tuple[str, ...]
     """The keys of their models' providers, which the gate passes to them."""

@@ -1,4 +1,4 @@
-"""What a repository has, and what it lacks to run evals."""
+"""Finds out what a repository lacks to run evals."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def _main_branch(root: Path) -> str:
 
 
 def _git(arguments: Sequence[str], folder: Path) -> str:
-    """What git prints; "" if it fails."""
+    """The output of git; "" if it fails."""
     environment = ENVIRONMENT | {name: os.environ[name] for name in KEPT if name in os.environ}
     config = (*CONFIG, ("safe.directory", "*"))
     try:

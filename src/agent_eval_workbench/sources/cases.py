@@ -33,7 +33,7 @@ answer."""
 
 @dataclass(frozen=True, kw_only=True)
 class CaseForm:
-    """What a case expects, and in which of ADK's forms."""
+    """The expectations that a case gets, and their form in ADK."""
 
     expect: frozenset[str] = frozenset({"calls", "final"})
     """Of EXPECTATIONS."""

@@ -51,7 +51,7 @@ class UnusableConversation(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """What a user and an agent said in one session."""
+    """The conversation of a user and an agent in one session."""
 
     session_id: str
     turns: Sequence[Invocation]

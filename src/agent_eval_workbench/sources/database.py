@@ -26,12 +26,12 @@ _LARGEST_VALUE = 100_000_000
 
 
 class UnreadableDatabase(Exception):
-    """A file that is no database of ADK, or is damaged or locked. The message is a sentence."""
+    """A file other than a database of ADK, or a damaged or locked one. The message is a sentence."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Opens a database of which nothing is trusted, for reading.
+    """Opens an untrusted database for reading.
 
     Raises:
         UnreadableDatabase: It can't be read.

@@ -121,7 +121,7 @@ def bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_value(document: Document, state_scopes: Sequence[str] = ()) -> Source | None:
-    """Reads a source that is one JSON document; None if its content is none that this package reads."""
+    """Reads a source that is one JSON document; None for other content."""
     return _of_values([(document.value, Place(file=document.file, document=document))], document.file, state_scopes)
 
 
@@ -135,7 +135,7 @@ def _read_text(path: Path, name: str, state_scopes: Sequence[str]) -> Source | N
 
 
 def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
-    """The values of JSON Lines; None if the first line is no JSON object or the file has only one line.
+    """The values of JSON Lines; None unless the first line is a JSON object and others follow.
 
     None for a file that is larger than MAX_TEXT, too.
     """

@@ -24,7 +24,7 @@ class Span:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, *keys: str) -> str | None:
-        """The first of these attributes that is a text and not empty; None if there is none."""
+        """The first of these attributes with a non-empty text; None without any."""
         values = (self.attributes.get(key) for key in keys)
         return next((value for value in values if isinstance(value, str) and value), None)
 

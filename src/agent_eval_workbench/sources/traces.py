@@ -326,7 +326,7 @@ def _turn(root: Span, spans: Sequence[Span]) -> SpanTurn:
 
 
 def _home(span: Span, by_id: Mapping[str, Span]) -> str | None:
-    """The outermost span that opens a turn, of a span and those above it; None if there is none."""
+    """The outermost span that opens a turn, among a span and its ancestors; None without any."""
     home = None
     for ancestor in (span, *_above(span, by_id)):
         home = ancestor.span_id if opens_turn(ancestor) else home

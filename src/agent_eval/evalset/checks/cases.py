@@ -208,7 +208,7 @@ def _persona(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem
 
 
 def _rubric_ids(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
-    """Duplicate ids among the rubrics of a turn and its case, for which ADK ends the whole run."""
+    """Duplicate ids among the rubrics of a turn and its case. ADK ends the whole run for one."""
     taken: dict[str, str] = {}
     yield from _taken(file, case.rubrics or (), path, taken, "case")
     for number, turn in enumerate(case.conversation or ()):

@@ -1,4 +1,4 @@
-"""What makes the cases of a file suspicious: left-out arguments, missing references, rubrics that are not used."""
+"""Suspicious cases: left-out arguments, missing references, unused rubrics."""
 
 from __future__ import annotations
 

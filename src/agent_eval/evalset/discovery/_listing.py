@@ -122,7 +122,7 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
 
 
 def ignored_by(path: Path) -> str | None:
-    """The rule because of which git ignores an absolute path, e.g. `.gitignore:4:evals/`; None if it does not."""
+    """The rule by which git ignores an absolute path, e.g. `.gitignore:4:evals/`; None if it does not."""
     real = Path(os.path.realpath(path.parent), path.name)
     top = next((folder for folder in real.parents if (folder / ".git").exists()), None)
     if top is None:
@@ -202,7 +202,7 @@ def only_tracked_files(folder: Path, skip: frozenset[Path]) -> bool:
 
 
 class _TrackedOnly:
-    """The directories of which untracked files are skipped. Caches its answers."""
+    """The directories whose untracked files are skipped. Caches its answers."""
 
     def __init__(self, directory: Path, skip: frozenset[Path]) -> None:
         self._directory = directory

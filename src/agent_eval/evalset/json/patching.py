@@ -209,7 +209,7 @@ class _Patcher:
         return text + self._text[entries[-1].end : entry.end]
 
     def _render(self, value: Any, indentation: str, *, one_line: bool) -> str:
-        """The text of a new value, of which the first line has the indentation."""
+        """The text of a new value. `indentation` is that of its first line."""
         if one_line or not value or not isinstance(value, dict | list):
             return self._scalar(value)
         inner = indentation + self._unit

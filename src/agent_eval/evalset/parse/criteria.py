@@ -110,7 +110,7 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
 
 
 def hint_for_metric(metric: str, names: Iterable[str]) -> str:
-    """What an unknown metric was probably meant to be: similar names, or all names.
+    """The hint for an unknown metric: similar names, or all names.
 
     Args:
         metric: What was written.
@@ -125,7 +125,7 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
 
 
 def hint_for_key(key: str) -> str | None:
-    """What to write instead of a criterion that stands beside `criteria`; None if the key is not one."""
+    """The hint for a criterion beside `criteria`; None for other keys."""
     return f'Criteria are keys of "criteria": {{...}}. Write `{key}` there.' if key in METRICS else None
 
 

@@ -120,7 +120,7 @@ def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
 
 
 def _valid_cases(items: Any) -> dict[int, EvalCase]:
-    """The cases with a valid structure, of which the content is checked, too."""
+    """The cases with a valid structure; their content is checked, too."""
     cases: dict[int, EvalCase] = {}
     for index, item in enumerate(items if isinstance(items, list) else ()):
         try:

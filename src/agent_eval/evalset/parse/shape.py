@@ -107,7 +107,7 @@ def did_you_mean(value: str, names: list[str]) -> str:
 
 
 def near_miss(key: str, names: list[str]) -> str | None:
-    """The name of which an unknown key is most likely a misspelling, or None."""
+    """The name that an unknown key most likely misspells, or None."""
     close = nearby(to_snake(key), names, count=1, cutoff=0.75)
     return close[0] if close else None
 

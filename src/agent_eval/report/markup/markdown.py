@@ -64,7 +64,7 @@ def environment() -> Environment:
 
 
 def _escaped(value: Any) -> Any:
-    """What a template prints: prose, unless it is marked as safe."""
+    """A printed value of a template: prose, unless it is marked as safe."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return escape.prose(value)
@@ -81,7 +81,7 @@ def linked(reference: Reference, links: Links) -> Markup:
 
 
 def commit(sha: str | None, links: Links) -> Markup:
-    """The short id of a commit, as a link if its page is known; empty for everything that is no commit."""
+    """The short id of a commit, as a link if its page is known; empty for other texts."""
     if not (sha := known_commit(sha)):
         return Markup("")
     url = links.commit_url(sha)

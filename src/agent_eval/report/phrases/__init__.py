@@ -83,7 +83,7 @@ def say(code: str, **facts: Unpack[Facts]) -> str:
 
 
 def put_into_words(report: RunReport) -> None:
-    """Gives every reason and cause of a report its message. What has one keeps it."""
+    """Gives every reason and cause of a report its message. Existing messages are kept."""
     base = branch_name(report)
     for reason in _reasons(report):
         reason.message = text(reason, base)

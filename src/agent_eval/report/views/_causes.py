@@ -76,7 +76,7 @@ def has_cause(case: CaseReport) -> bool:
 
 
 def never_ran(case: CaseReport) -> bool:
-    """Whether the agent could not be loaded: that is said of all its cases at once, and is no cause among others."""
+    """Whether the agent could not be loaded. Texts report that once for all its cases."""
     return any(run.error is not None and run.error.kind in NEVER_RAN for run in case.runs)
 
 

@@ -121,7 +121,7 @@ def _from_first_difference(sides: Sequence[Side]) -> tuple[tuple[Side, ...], int
 
 
 def _made(turn: TurnReport) -> Iterator[Side]:
-    """What the agent did, where that differs from no expectation."""
+    """The calls and responses of a turn without expected calls."""
     for step in turn.steps:
         if step.call:
             yield Side(now=step.call)
@@ -211,6 +211,6 @@ def example_place(example: Example) -> str:
 
 
 def acted_before(errors: Sequence[Cause]) -> list[CaseReport]:
-    """For each error of the agent, its first case, if it is recorded what the agent did before."""
+    """The first case of each agent error, if the recording shows what the agent did before the error."""
     firsts = [error.cases[0] for error in errors if error.owner == "agent"]
     return [case for case in firsts if case.conversation is not None and any(t.steps for t in case.conversation.turns)]

@@ -116,5 +116,5 @@ def file_reference(file: str | None, line: int | None = None) -> Reference | Non
 
 
 def known_commit(sha: str | None) -> str:
-    """The id of a commit; "" for everything that is none."""
+    """The id of a commit; "" for other texts."""
     return sha if sha and _COMMIT.fullmatch(sha) else ""

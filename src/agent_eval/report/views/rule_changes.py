@@ -74,7 +74,7 @@ def _effect(change: RuleChange, rules: RuleChangesReport) -> str:
 
 
 def rule_sentences(report: RunReport) -> list[str]:
-    """What the table does not show, in sentences; empty if nothing is changed."""
+    """Sentences about changes that the table does not show; empty without changes."""
     rules = report.rule_changes
     if rules is None:
         return []
