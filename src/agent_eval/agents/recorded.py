@@ -249,7 +249,6 @@ def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidate
 
 
 def _turns(data: bytes) -> list[Invocation]:
-
     case = EvalCase.model_validate_json(data)
     if case.conversation is None:
         raise ValueError("it is a scenario, which has no answers of an agent")

@@ -136,7 +136,6 @@ def _megabytes(text: str) -> float:
 
 
 def _web_address(value: str) -> str:
-
     parts = urlsplit(value)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise argparse.ArgumentTypeError(f"{value!r} is not a web address")

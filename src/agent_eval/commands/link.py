@@ -7,11 +7,11 @@ nothing here changes a verdict.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.reader import UnreadableError, read_file
-from agent_eval.commands.publish import comment
+from agent_eval.commands.publish import Published, comment
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless
 from agent_eval.pipeline import CIContext, links_of
@@ -23,20 +23,6 @@ if TYPE_CHECKING:
 
 REPORT_URL = "AGENT_EVAL_REPORT_URL"
 """The variable with the address."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Linked:
-    """The result of linking the report."""
-
-    message: str
-    """One or two plain sentences for the log."""
-    ok: bool
-    """False after an error. True also if there was no comment to change."""
-    url: str | None = None
-    """URL of the comment."""
-    summary: str = ""
-    """Markdown for the job summary."""
 
 
 def link_problems(url: str, settings: Settings, ci: CIContext) -> list[Problem]:
@@ -58,7 +44,7 @@ def _links(url: str, settings: Settings, ci: CIContext) -> Links:
     return replace(links_of(ci, settings, ci.source_url), report_url=url)
 
 
-def link(url: str, settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Linked:
+def link(url: str, settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Published:
     """Adds the report's address to the comment of this run and attempt. Errors of GitHub are returned.
 
     A comment of a newer run is left alone, and none is created. The comment on a fork's pull request never leads to the
@@ -76,21 +62,21 @@ def link(url: str, settings: Settings, ci: CIContext, warnings: Sequence[str]) -
     try:
         report = read_file(settings.output)
     except UnreadableError as error:
-        return Linked(message=f"The report was not linked. {error}", ok=False)
+        return Published(message=f"The report was not linked. {error}", ok=False)
     if (reason := _stranger(report, ci)) is not None:
-        return Linked(message=f"The report was not linked: {reason}.", ok=False)
+        return Published(message=f"The report was not linked: {reason}.", ok=False)
     summary = report_link(links)
     pull_request = ci.activity.pull_request
     if pull_request is None:
-        return Linked(message="The job summary links the report.", ok=True, summary=summary)
+        return Published(message="The job summary links the report.", ok=True, summary=summary)
     if pull_request.is_fork:
         message = "The comment does not link the report: the pull request is from a fork."
-        return Linked(message=message, ok=True, summary=summary)
+        return Published(message=message, ok=True, summary=summary)
     posted = comment(report, settings, ci, warnings, report_url=url)
     if posted is None:
-        return Linked(message="The job summary links the report.", ok=True, summary=summary)
+        return Published(message="The job summary links the report.", ok=True, summary=summary)
     ok = posted.is_posted or posted.kind in {"skipped", "superseded", "forbidden"}
-    return Linked(message=posted.message, ok=ok, url=posted.url if posted.is_posted else None, summary=summary)
+    return Published(message=posted.message, ok=ok, url=posted.url if posted.is_posted else None, summary=summary)
 
 
 def _stranger(report: RunReport, ci: CIContext) -> str | None:

@@ -186,7 +186,7 @@ def make_report(
     if models.replay is not None and uses:
         report.notices.append("Every reply comes from the replay: no call is billed, and no key is needed.")
     if choices.runs_here:
-        report.notices += shared_keys(checked.endpoints, _agent_environment(settings, environ))
+        report.notices += shared_keys(checked.endpoints, child_environment(environ, allow_list(settings.agent_env)))
     return report, problems
 
 
@@ -194,11 +194,6 @@ def _without_key_errors(problem: Problem) -> Problem:
     from agent_eval.models.check import NO_KEY
 
     return replace(problem, severity=Severity.WARNING) if problem.code == NO_KEY else problem
-
-
-def _agent_environment(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
-
-    return child_environment(environ, allow_list(settings.agent_env))
 
 
 def render_text(report: PlanReport) -> str:

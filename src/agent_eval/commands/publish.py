@@ -84,6 +84,8 @@ class Published:
     """False after an error. True also if there was nothing to publish, e.g. for a closed pull request."""
     url: str | None = None
     """URL of the comment."""
+    summary: str = ""
+    """Markdown for the job summary."""
 
 
 def publish(settings: Settings, ci: CIContext) -> Published:
@@ -116,7 +118,6 @@ def _unbound(binding: Unbound) -> Published:
 
 
 def _claim(report: RunReport) -> Claim:
-
     origin = report.origin
     if origin is None:
         return Claim()
