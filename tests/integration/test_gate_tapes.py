@@ -166,16 +166,16 @@ def test_replay__no_mutation_is_green(mutants: Repository) -> None:
     assert "a file that it depends on" in errors["t_depends"][2]
     assert {errors[f"p_{name}"][:2] for name in PROMPT_MUTATIONS} == {("tool-not-recorded", "gate")}
     differences = {
-        "case": 'find_devices(room): expected "bedroom", got "Bedroom"',
-        "dropped": "find_devices(room): missing",
-        "added": "find_devices(floor): not expected, got 1",
-        "type": "find_devices(room): expected",
-        "device": 'set_device_status(device_id): expected "bedroom_lamp", got "lamp"',
-        "status": 'set_device_status(status): expected "off", got "OFF"',
-        "opposite": 'set_device_status(status): expected "off", got "on"',
-        "key": "set_device_status(device_id): missing",
+        "case": 'find_devices(room): "bedroom" on the tape, "Bedroom" now',
+        "dropped": 'find_devices(room): "bedroom" on the tape, none now',
+        "added": "find_devices(floor): none on the tape, 1 now",
+        "type": 'find_devices(room): "bedroom" on the tape, ',
+        "device": 'set_device_status(device_id): "bedroom_lamp" on the tape, "lamp" now',
+        "status": 'set_device_status(status): "off" on the tape, "OFF" now',
+        "opposite": 'set_device_status(status): "off" on the tape, "on" now',
+        "key": 'set_device_status(device_id): "bedroom_lamp" on the tape, none now',
         "tool": "no other call of `get_temperature` is",
-        "again": 'find_devices(room): expected "bedroom", got "kitchen"',
+        "again": 'find_devices(room): "bedroom" on the tape, "kitchen" now',
     }
     for name, text in differences.items():
         kind, owner, message = errors[f"p_{name}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from comparison_samples import SITUATIONS
 
-from agent_eval.report.views.rule_changes import rule_sentences
+from agent_eval.report.phrases.rule_changes import rule_sentences
 from agent_eval.results import RuleChange, RunReport
 
 WAY_OUT = "To use the rules of this checkout, set `rule-changes` to `report`."

@@ -84,7 +84,7 @@ def test_messages(tmp_path: Path) -> None:
     assert miss.kind is FailureKind.NOT_RECORDED
     assert miss.message == (
         'The call book(room="b", nights=1) is not on the tape (recorded today). '
-        'The nearest recorded call differs in book(room): book(nights=1, room="a")'
+        'The nearest recorded call differs: book(room): "a" on the tape, "b" now'
     )
     assert miss.hint == (
         f"If the call is right, record it: {AGAIN}. If some of its arguments don't matter, name them in `ignore` of a "

@@ -12,8 +12,8 @@ from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
 from agent_eval.gate.pairing import pair_up
 from agent_eval.report.phrases import notes_of, text
+from agent_eval.report.phrases.diff import comparison_summary
 from agent_eval.report.views import Links
-from agent_eval.report.views.diff import comparison_summary
 from agent_eval.results import DEFAULT, BaselineReport, RunReport
 
 Format = Literal["text", "markdown", "json"]

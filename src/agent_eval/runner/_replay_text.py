@@ -33,9 +33,11 @@ def message_of(error: Unanswerable, age: float | None) -> str:
     nearest = FunctionCall(name=error.nearest.tool, args=error.nearest.args)
     if nearest.args == call.args:
         return f"The call {shown} was made more often than it is {taped}, and its recorded answers differ"
-    differences = ", ".join(where for where, _ in describe_differences(nearest, call))
-    recorded = f"The nearest recorded call differs in {differences}: {render_call(nearest)}"
-    return f"The call {shown} is not {taped}. {recorded}"
+    differences = "; ".join(
+        f"{where}: {difference.data.get('wanted', 'none')} on the tape, {difference.data.get('got', 'none')} now"
+        for where, difference in describe_differences(nearest, call)
+    )
+    return f"The call {shown} is not {taped}. The nearest recorded call differs: {differences}"
 
 
 def hint_of(error: Unanswerable, case_id: str) -> str:

@@ -9,8 +9,8 @@ from agent_eval.core.text import plural
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.phrases import ToRun, headline, is_for_merge, next_step, other_reasons
+from agent_eval.report.phrases.diff import no_baseline_reason
 from agent_eval.report.views import Links, Reference, bill, grouping, location
-from agent_eval.report.views.diff import no_baseline_reason
 from agent_eval.report.views.links import known_commit
 from agent_eval.report.views.numbers import cost_text
 from agent_eval.results import Origin, ProblemReport, RunReport

@@ -11,9 +11,9 @@ from agent_eval.core.text import every, first_line, plural, share
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.phrases._causes import cause_title
 from agent_eval.report.phrases._failures import case_names, failing_ids, failures, suspected_text
+from agent_eval.report.phrases.rule_changes import base_name
 from agent_eval.report.views import never_ran
 from agent_eval.report.views.grouping import View, change_counts
-from agent_eval.report.views.rule_changes import base_name
 from agent_eval.results import NOT_COMPARED, SHARD_MISSING, UNAFFECTED, CaseReport, RunReport
 
 _LINE = 300

@@ -11,11 +11,11 @@ from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.phrases._causes import place_text
 from agent_eval.report.phrases._headline import is_for_merge
+from agent_eval.report.phrases.rule_changes import base_name
 from agent_eval.report.views import NEVER_RAN, Reference, has_cause
 from agent_eval.report.views.digest import case_name, with_status
 from agent_eval.report.views.grouping import View, change_counts
 from agent_eval.report.views.links import file_reference
-from agent_eval.report.views.rule_changes import base_name
 from agent_eval.results import (
     NOT_COMPARED,
     SHARD_MISSING,

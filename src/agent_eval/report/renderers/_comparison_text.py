@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, short_name, shorten
-from agent_eval.report.phrases import metric_base_notes
+from agent_eval.report.phrases import diff, metric_base_notes
 from agent_eval.report.renderers._styling import mark, printed, styled
-from agent_eval.report.views import View, case_name, diff, location, reason_lines, spending, view_of
+from agent_eval.report.views import View, case_name, location, reason_lines, spending, view_of
 from agent_eval.results import CaseReport, RunReport
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from agent_eval.report.phrases import (
     cause_sentence,
     change_label,
     changed_here,
+    diff,
     headline,
     next_step,
     next_text,
@@ -24,6 +25,7 @@ from agent_eval.report.phrases import (
     pass_rates_notices,
     suite_lines,
 )
+from agent_eval.report.phrases.rule_changes import rule_sentences
 from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
 from agent_eval.report.views import (
@@ -35,7 +37,6 @@ from agent_eval.report.views import (
     cases_with_low_turns,
     causes,
     close_vote_notes,
-    diff,
     duration_text,
     first_difference,
     has_cause,
@@ -57,7 +58,6 @@ from agent_eval.report.views.examples import (
     shared_causes,
 )
 from agent_eval.report.views.numbers import cost_text
-from agent_eval.report.views.rule_changes import rule_sentences
 from agent_eval.results import CaseReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent_eval.core.text import shorten
-from agent_eval.report.phrases import case_details, case_evidence, change_labels, metric_base_notes, suite_lines
+from agent_eval.report.phrases import case_details, case_evidence, change_labels, diff, metric_base_notes, suite_lines
+from agent_eval.report.phrases.rule_changes import base_name, rule_rows, rule_sentences
 from agent_eval.report.views import (
     Cause,
     cases_with_low_turns,
-    diff,
     digest,
     first_difference,
     grouping,
@@ -23,7 +23,6 @@ from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.grouping import NO_NAME, View
 from agent_eval.report.views.links import Links, case_reference, file_reference, known_commit
 from agent_eval.report.views.numbers import score_text
-from agent_eval.report.views.rule_changes import base_name, rule_rows, rule_sentences
 from agent_eval.results import BaselineReport, CaseReport, ComparisonReport, ProblemReport, RunReport
 
 MOST_ROWS = 10

@@ -1,4 +1,4 @@
-"""What a pull request changes about the gate, in plain text."""
+"""What a pull request changes about the gate, in words."""
 
 from __future__ import annotations
 
