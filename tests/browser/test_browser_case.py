@@ -127,6 +127,25 @@ def test_case__runs_base_and_deep_links(visit: Visit, tmp_path: Path) -> None:
     assert unknown.locator(".side-base").count() == 0
 
 
+def test_case__the_header_of_a_turn_says_what_differs(visit: Visit, tmp_path: Path) -> None:
+    asked = samples.call("find", {"room": "hall"})
+    expected = [samples.turn("Lamp on.", [asked], "It is on.") for _ in range(3)]
+    other, extra = samples.call("find", {"room": "attic"}), samples.call("look", {})
+    turns = [
+        samples.turn("Lamp on.", [other], "It is on.", align=[(0, 0)]),
+        samples.turn("Lamp on.", [asked, extra], "It is on.", align=[(0, 0), (None, 1)]),
+        samples.turn("Lamp on.", [asked], "No.", align=[(0, 0)]),
+    ]
+    wrong = [samples.evidence(at, 0.0, "") for at in range(3)]
+    score = samples.run_score("head:0", "failed", 0.0, evidence=wrong)
+    metrics = [samples.metric("a_score", "failed", 0.0, 1.0, runs=[score])]
+    runs = [samples.run("head:0", "failed", turns)]
+    case = samples.case("evals/home.test.json:hall", runs, expected=expected, metrics=metrics)
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    marks = texts(page.locator(".turn > details > summary > .mark"))
+    assert marks == ["✗ other arguments of find", "✗ look not expected", "✗ a_score 0.00, needs 1.00"]
+
+
 def test_case__that_passes_now_shows_the_run_of_the_base_that_failed(visit: Visit, tmp_path: Path) -> None:
     turn = [samples.turn("Toss.", answer="Heads.")]
     runs = [
@@ -256,7 +275,7 @@ def test_case__real_run_shows_the_cause_without_scrolling(visit: Visit, tmp_path
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
     assert run.returncode == 1, run.stdout + run.stderr
     page = visit(tmp_path / "report.html")
-    page.get_by_role("link", name="bedroom_lamp_off").click()
+    page.locator(".next").get_by_role("link", name="bedroom_lamp_off").click()
     cause = page.locator(".decisive", has_text='{"devices": []}')
     cause.wait_for()
     assert is_in_viewport(cause)

@@ -59,7 +59,7 @@ function turnMark(conversation, i) {
   if (failed) return mark(`${failed.step.name} returned an error`);
   const differing = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [before, actual]) => before === null || argumentDifferences(calls[before]?.step ?? {}, items[actual ?? -1]?.step ?? {}).length);
   const other = items[differing?.[1] ?? -1];
-  if (wrong && other) return mark(`${other.step.name} ${differing[0] === null ? "not expected" : "called otherwise"}`);
+  if (wrong && other) return mark(differing[0] === null ? `${other.step.name} not expected` : `other arguments of ${other.step.name}`);
   if (wrong) return mark(wrongTurns.get(i) ?? "");
   const low = lowTurns.get(i);
   if (low) return mark(low);
