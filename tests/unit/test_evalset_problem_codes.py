@@ -12,7 +12,6 @@ SOURCES = [ROOT / "src" / "agent_eval", ROOT / "src" / "agent_eval_workbench"]
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 MAKERS = {
     "Problem": None,
-    "SyntaxFinding": None,
     "NoChoice": None,
     "refuse": 0,
     "_Finding": None,
@@ -23,7 +22,7 @@ MAKERS = {
     "warning": 0,
     "problem": 1,
     "edit_problem": 0,
-    "_finding": 2,
+    "finding": 2,
     "refusal": None,
     "TableReader": None,
 }

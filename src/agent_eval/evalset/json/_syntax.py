@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_eval.core.problem import Problem
+
 ONE_DOCUMENT = "A file contains one eval set (JSON Lines are not supported); perhaps a bracket was closed too early."
 """Hint for a second document in a file."""
 
@@ -18,17 +20,6 @@ _STRING_OR_COMMA = re.compile(_STRING + r"|,(?=[ \t\r\n]*[\]}])", re.DOTALL)
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: |\r?$)", re.MULTILINE)
 _SPACE = " \t\r\n"
 _CONSTANTS = ("NaN", "Infinity", "-Infinity")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SyntaxFinding:
-    """A syntax error and its place."""
-
-    code: str
-    message: str
-    hint: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +38,7 @@ class Extras:
         """Number of comments and trailing commas."""
         return len(self.comments) + len(self.commas)
 
-    def findings(self, text: str, most: int) -> list[SyntaxFinding]:
+    def findings(self, text: str, most: int) -> list[Problem]:
         """Findings for the first of them, at most `most`, in the order of the text."""
         offsets = sorted([*self.comments, *self.commas])[:most]
         return [
@@ -72,7 +63,7 @@ def extras(text: str) -> Extras:
     return Extras(cleaned=_STRING_OR_COMMA.sub(blank, without_comments), comments=comments, commas=commas)
 
 
-def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFinding:
+def diagnose(text: str, offset: int | None, parser_message: str) -> Problem:
     """Finds the cause of a parser's error.
 
     Args:
@@ -82,7 +73,7 @@ def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFindin
     """
     conflict = _CONFLICT.search(text)
     if conflict is not None:
-        return _finding(
+        return finding(
             text,
             conflict.start(),
             "json-merge-conflict",
@@ -97,9 +88,10 @@ def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFindin
     return _comment(text, offset) or _comma(text, offset) or _other(text, offset, parser_message)
 
 
-def _finding(text: str, offset: int, code: str, message: str, hint: str) -> SyntaxFinding:
+def finding(text: str, offset: int, code: str, message: str, hint: str) -> Problem:
+    """A problem at an offset of a text; it names no file yet."""
     line_start = text.rfind("\n", 0, offset) + 1
-    return SyntaxFinding(
+    return Problem(
         code=code,
         message=message,
         hint=hint,
@@ -108,11 +100,11 @@ def _finding(text: str, offset: int, code: str, message: str, hint: str) -> Synt
     )
 
 
-def _odd_number(text: str, parser_message: str) -> SyntaxFinding:
+def _odd_number(text: str, parser_message: str) -> Problem:
     for match in _TOKEN.finditer(text):
         token = match.group()
         if token.lstrip("+-") in _CONSTANTS:
-            return _finding(
+            return finding(
                 text,
                 match.start(),
                 "json-constant",
@@ -120,14 +112,14 @@ def _odd_number(text: str, parser_message: str) -> SyntaxFinding:
                 "Write a number, or null.",
             )
         if token[0] != '"' and _is_too_big(token):
-            return _finding(
+            return finding(
                 text,
                 match.start(),
                 "number-too-big",
                 f"The number `{token[:40]}{'...' if len(token) > 40 else ''}` is too big.",
                 "Write it as a string if its digits matter.",
             )
-    return _finding(text, 0, "not-json", f"The file is not JSON: {parser_message}.", "Check it with a JSON formatter.")
+    return finding(text, 0, "not-json", f"The file is not JSON: {parser_message}.", "Check it with a JSON formatter.")
 
 
 def _is_too_big(token: str) -> bool:
@@ -137,10 +129,10 @@ def _is_too_big(token: str) -> bool:
         return False
 
 
-def _comment(text: str, offset: int) -> SyntaxFinding | None:
+def _comment(text: str, offset: int) -> Problem | None:
     for opening in ("//", "/*", "#"):
         if text.startswith(opening, offset):
-            return _finding(
+            return finding(
                 text,
                 offset,
                 "json-comment",
@@ -150,7 +142,7 @@ def _comment(text: str, offset: int) -> SyntaxFinding | None:
     return None
 
 
-def _comma(text: str, offset: int) -> SyntaxFinding | None:
+def _comma(text: str, offset: int) -> Problem | None:
     """A comma before a closing bracket. Parsers stop at either of them."""
     comma = offset if text[offset : offset + 1] == "," else _previous(text, offset)
     closing = _next(text, comma + 1) if comma is not None else len(text)
@@ -159,8 +151,8 @@ def _comma(text: str, offset: int) -> SyntaxFinding | None:
     return None
 
 
-def _trailing_comma(text: str, offset: int, closing: str) -> SyntaxFinding:
-    return _finding(
+def _trailing_comma(text: str, offset: int, closing: str) -> Problem:
+    return finding(
         text, offset, "json-trailing-comma", f"JSON allows no comma before a closing `{closing}`.", "Delete the comma."
     )
 
@@ -178,10 +170,10 @@ def _next(text: str, offset: int) -> int:
     return offset
 
 
-def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
+def _other(text: str, offset: int, parser_message: str) -> Problem:
     symptom = parser_message.partition(": line ")[0].removesuffix(" at")
     if offset >= len(text) or parser_message.startswith("Unterminated string"):
-        return _finding(
+        return finding(
             text,
             min(offset, len(text.rstrip())),
             "json-truncated",
@@ -190,4 +182,4 @@ def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
             "Complete it: a bracket, a brace or a quote is not closed.",
         )
     hint = ONE_DOCUMENT if symptom == "Extra data" else "Check the file with a JSON formatter."
-    return _finding(text, offset, "not-json", f"The file is not JSON: {symptom}.", hint)
+    return finding(text, offset, "not-json", f"The file is not JSON: {symptom}.", hint)

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
 from agent_eval.core.text import plural
-from agent_eval.evalset.json._syntax import Extras, SyntaxFinding, diagnose, extras
+from agent_eval.evalset.json._syntax import Extras, diagnose, extras, finding
 from agent_eval.evalset.json.positions import JsonPath, Positions, format_path
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -134,7 +134,7 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
     """Parses the bytes of a JSON file; see `read_document`."""
     encoding_problem = _encoding_problem(data)
     if encoding_problem is not None:
-        return None, [_syntax_problem(file, encoding_problem)]
+        return None, [replace(encoding_problem, file=file)]
     text = data.decode("utf-8")
     pairs = _Pairs()
     notices: list[Problem] = []
@@ -147,7 +147,7 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
             if value is _NOTHING:
                 # Errors about constants and numbers have no offset. The message of `json` names only the symptom.
                 offset = error.pos if isinstance(error, json.JSONDecodeError) else None
-                return None, [_syntax_problem(file, diagnose(text, offset, str(error)))]
+                return None, [replace(diagnose(text, offset, str(error)), file=file)]
             if not lenient:
                 return None, _extra_problems(file, text, extra)
             text = extra.cleaned
@@ -203,7 +203,7 @@ def _parse_without(extra: Extras, pairs: _Pairs) -> Any:
 
 def _extra_problems(file: str, text: str, extra: Extras) -> list[Problem]:
     """An error for each comment and each trailing comma."""
-    problems = [_syntax_problem(file, finding) for finding in extra.findings(text, MAX_PROBLEMS)]
+    problems = [replace(problem, file=file) for problem in extra.findings(text, MAX_PROBLEMS)]
     if file.endswith(".json"):
         hint = f"`agent-eval migrate {file} NEW` writes the file without its comments and trailing commas."
         problems[0] = replace(problems[0], hint=f"{problems[0].hint} {hint}")
@@ -268,64 +268,33 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _syntax_problem(file: str, finding: SyntaxFinding) -> Problem:
-    return Problem(
-        code=finding.code,
-        message=finding.message,
-        hint=finding.hint,
-        file=file,
-        line=finding.line,
-        column=finding.column,
-    )
-
-
-def _encoding_problem(data: bytes) -> SyntaxFinding | None:
+def _encoding_problem(data: bytes) -> Problem | None:
     """Why the bytes are not UTF-8 text without a byte order mark; None if they are."""
     for mark, name in _BOMS:
         if data.startswith(mark):
-            return SyntaxFinding(
-                code="not-utf8",
-                message=f"The file is encoded in {name}; JSON files are UTF-8.",
-                hint="Save it as UTF-8 without a byte order mark.",
-                line=1,
-                column=1,
+            return finding(
+                "",
+                0,
+                "not-utf8",
+                f"The file is encoded in {name}; JSON files are UTF-8.",
+                "Save it as UTF-8 without a byte order mark.",
             )
     if data.startswith(b"\xef\xbb\xbf"):
-        return SyntaxFinding(
-            code="byte-order-mark",
-            message="The file starts with a byte order mark, which ADK's JSON reader rejects.",
-            hint='Save it as "UTF-8", not "UTF-8 with BOM".',
-            line=1,
-            column=1,
-        )
+        message = "The file starts with a byte order mark, which ADK's JSON reader rejects."
+        return finding("", 0, "byte-order-mark", message, 'Save it as "UTF-8", not "UTF-8 with BOM".')
     if not data.strip():
-        return SyntaxFinding(
-            code="empty-file",
-            message="The file is empty.",
-            hint="Write an eval set or a config into it, or delete it.",
-            line=1,
-            column=1,
-        )
+        hint = "Write an eval set or a config into it, or delete it."
+        return finding("", 0, "empty-file", "The file is empty.", hint)
     if b"\x00" in data[:4]:
-        return SyntaxFinding(
-            code="not-utf8",
-            message="The file seems to be encoded in UTF-16 or UTF-32; JSON files are UTF-8.",
-            hint="Save it as UTF-8 without a byte order mark.",
-            line=1,
-            column=1,
-        )
+        message = "The file seems to be encoded in UTF-16 or UTF-32; JSON files are UTF-8."
+        return finding("", 0, "not-utf8", message, "Save it as UTF-8 without a byte order mark.")
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        line_start = before.rfind("\n") + 1
-        return SyntaxFinding(
-            code="not-utf8",
-            message=f"The file is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}.",
-            hint="Save it as UTF-8; it may have been written as Latin-1, Windows-1252 or another older encoding.",
-            line=before.count("\n") + 1,
-            column=len(before) - line_start + 1,
-        )
+        message = f"The file is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}."
+        hint = "Save it as UTF-8; it may have been written as Latin-1, Windows-1252 or another older encoding."
+        return finding(before, len(before), "not-utf8", message, hint)
     return None
 
 
