@@ -241,6 +241,14 @@ def test_evaluation__all_failed_as_on_the_base() -> None:
     assert played.notes["red-on-base"].endswith("; and 6 more)")
 
 
+def test_evaluation__when_nothing_passes_today_on_either_side_nothing_is_decided() -> None:
+    """An outage without an error, e.g. of a tool: a pull request that breaks everything looks the same."""
+    green = dict.fromkeys(STEADY, TEN)
+    dead = dict.fromkeys(green, "0" * 10)
+    played = play(Story(base=green, head=dict.fromkeys(green, "0"), more=dead, base_more=dead, extra_runs=100))
+    assert codes(played)[:2] == ("inconclusive", ["no-case-passes"])
+
+
 INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
 
 

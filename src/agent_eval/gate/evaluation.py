@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
+from agent_eval.gate.caveats import NO_CASE_PASSES, NOTHING_SCORED, caveat_of
 from agent_eval.gate.failures import (
     BaseErrors,
     Compared,
@@ -31,7 +31,7 @@ from agent_eval.gate.failures import (
 )
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
-from agent_eval.gate.regression import OUTAGE, quarantine_notes
+from agent_eval.gate.regression import OUTAGE, base_differs, quarantine_notes
 from agent_eval.gate.stats import PASS, Rules
 from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results import (
@@ -113,7 +113,9 @@ def evaluate(
     suites = compared.decision.suites if compared is not None and by in {"regressions", "both"} else ()
     caveat = caveat_of(verdict.value, cases, blocks, suites)
     if caveat is not None:
-        nothing = verdict.value == "passed" and caveat.code == NOTHING_SCORED
+        # On a day on which no case passes on the base branch either, an outage would hide every regression.
+        dead = caveat.code == NO_CASE_PASSES and compared is not None and base_differs(compared.decision)
+        nothing = verdict.value == "passed" and (caveat.code == NOTHING_SCORED or dead)
         value = "inconclusive" if nothing else verdict.value
         verdict = replace(verdict, value=value, reasons=(*verdict.reasons, caveat))
     return _advisory(verdict, cases) if mode == "advisory" else verdict

@@ -12,4 +12,4 @@ from agent_eval.gate.regression.gathering import (
 )
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
 from agent_eval.gate.regression.retrial import Outcome
-from agent_eval.gate.regression.sequential import next_step
+from agent_eval.gate.regression.sequential import base_differs, next_step

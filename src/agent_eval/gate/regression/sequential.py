@@ -102,6 +102,11 @@ def _compare(
     return step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, _BASE_DIFFERS))
 
 
+def base_differs(decision: Decision) -> bool:
+    """Whether the base branch fails more often today than in its stored runs."""
+    return _BASE_DIFFERS in decision.reasons
+
+
 def _base_runs_of_constant(
     evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, constant: frozenset[str]
 ) -> dict[str, int]:
