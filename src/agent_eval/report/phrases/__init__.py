@@ -34,7 +34,7 @@ from agent_eval.report.phrases._significance import (
     suite_lines,
 )
 from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
-from agent_eval.report.phrases._words import evidence, lacking, parts
+from agent_eval.report.phrases._words import as_often, evidence, lacking, parts
 from agent_eval.report.views.grouping import NO_NAME, branch_name
 from agent_eval.results import CaseDecisionReport, CaseReport, ComparisonReport, Facts, Reason, RunReport
 

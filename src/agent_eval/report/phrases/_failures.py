@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import plural, share, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
+from agent_eval.report.phrases._words import as_often
 from agent_eval.report.views import NEVER_RAN, Cause, never_ran, one_line
 from agent_eval.report.views.digest import case_name, has_crashed, has_timed_out, is_unanswered
 from agent_eval.report.views.grouping import Groups, View
@@ -115,7 +116,7 @@ def _failure_groups(view: View, gone: Collection[str]) -> Iterator[_FailureGroup
     why = f"and can't be compared with {view.branch}"
     yield _FailureGroup(cases=others, singular=f"fails {why}", several=f"fail {why}")
     if report.gate in {"thresholds", "both"}:
-        how = f"no more often than on {view.branch}"
+        how = as_often(view.branch)
         yield _FailureGroup(cases=flaky, singular=f"fails {how}", several=f"fail {how}")
         still = [*(case for case in failed if changes.get(case.case_id) == "still_failing"), *still]
         yield _FailureGroup(cases=still, singular=f"fails as on {view.branch}", several=f"fail as on {view.branch}")

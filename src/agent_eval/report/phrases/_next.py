@@ -11,6 +11,7 @@ from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.phrases._causes import place_text
 from agent_eval.report.phrases._headline import is_for_merge
+from agent_eval.report.phrases._words import as_often
 from agent_eval.report.phrases.rule_changes import base_name
 from agent_eval.report.views import NEVER_RAN, Reference, has_cause
 from agent_eval.report.views.digest import case_name, with_status
@@ -245,7 +246,7 @@ def _passed(view: View) -> Iterator[Step]:
             yield ", but nothing was compared: see below"
         if sorted_out.flaky:
             flaky = plural(len(sorted_out.flaky), "case")
-            yield f". {flaky} failed in some runs, no more often than on {view.branch}"
+            yield f". {flaky} failed in some runs, {as_often(view.branch)}"
 
 
 def _loosened(rules: RuleChangesReport) -> Iterator[Step]:

@@ -54,6 +54,11 @@ def evidence(numbers: Numbers, base: str) -> str:
     return f"{now}, {score(there)} on {base} ({plural(base_runs, 'run')})"
 
 
+def as_often(branch: str) -> str:
+    """Of cases that fail now and then on both sides."""
+    return f"no more often than on {branch}"
+
+
 def names(numbers: Sequence[Numbers], count: int, base: str) -> str:
     """Cases with their numbers, of which the data has the first ones."""
     named = [f"{short_name(case['case'])} ({evidence(case, base)})" for case in numbers]

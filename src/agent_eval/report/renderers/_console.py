@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.report.phrases import (
     agent_changes,
+    as_often,
     backend_notes,
     can_accept,
     case_details,
@@ -370,7 +371,7 @@ def _remarks(view: View) -> Iterator[RenderableType]:
         yield styled("  changed in the agent: ", (changed, ""))
     for cases, what in (
         (groups.still, f"on {view.branch} too"),
-        (groups.flaky, f"in some runs, no more often than on {view.branch}"),
+        (groups.flaky, f"in some runs, {as_often(view.branch)}"),
     ):
         if cases:
             yield _indented(styled((f"{plural(len(cases), 'case')} failed {what}", ""), (_names(cases), "dim")))

@@ -13,6 +13,7 @@ from typing import Literal
 
 from agent_eval.core.text import listed, plural, shorten, without_commands, workflow_command
 from agent_eval.report.phrases import (
+    as_often,
     cause_evidence,
     cause_line,
     cause_sentence,
@@ -103,7 +104,7 @@ def _case_annotations(view: View) -> Iterator[_Annotation]:
         (groups.worse, "error", ""),
         (groups.failed, "error", ""),
         (groups.still, old, f"as on {view.branch}"),
-        (groups.flaky, old, f"no more often than on {view.branch}"),
+        (groups.flaky, old, as_often(view.branch)),
         (groups.errored, "error", "could not be evaluated"),
         (groups.quarantined, "warning", "is quarantined"),
     ]
