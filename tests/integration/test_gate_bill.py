@@ -96,6 +96,21 @@ def test_bill__money_that_runs_out_on_the_base_branch_fails_nothing(repository: 
     assert spent == 32.0, "one run at a time: only the last one of both sides exceeds the limit"
 
 
+def test_bill__what_to_do_when_the_base_branch_has_no_money_left(repository: Repository) -> None:
+    """Running it again would end in the same way."""
+    repository.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 9."))
+    for command in ("init -q -b main", "add -A", "commit -qm x", "checkout -qb pr", "commit --allow-empty -qm y"):
+        git(repository.root, *command.split())
+    part = repository.gate("run", "--shard", "1/1", output=repository.root / "parts" / "1")
+    assert part.code == 0, part.err
+    done = repository.gate("merge", "parts", "--base-ref", "main", "--baseline", "rerun", "--max-cost", "20")
+
+    assert (done.code, done.report.verdict) == (3, "inconclusive"), done.out
+    out = " ".join(done.out.split())
+    assert "have no result: The budget of $20 is used up: $24 is spent: dice" in out
+    assert "Next: raise the budget." in out
+
+
 def test_bill__nothing_is_run_again_when_the_money_is_gone(repository: Repository) -> None:
     repository.evals(
         "dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."}

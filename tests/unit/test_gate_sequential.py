@@ -375,7 +375,7 @@ def test_sequential__without_a_budget_a_suspicious_case_is_not_passed() -> None:
     assert decision.reasons[0].code == "budget"
     assert text(decision.reasons[0]) == (
         "1 suspected regression is undecided: bad (0 of 1 now, 10 of 10 on the base branch). More runs may decide it, "
-        "but no more could be made: raise `max-extra-runs` or `run-timeout`, or start the job again"
+        "but no more could be made: raise `max-extra-runs`, `max-cost` or `run-timeout`, or start the job again"
     )
 
 

@@ -207,7 +207,7 @@ class Meter:
         if limit is None or self.spent.cost < limit:
             return None
         spent = f"{_dollars(self.spent.cost)} is spent"
-        return ModelFailure("budget", f"The budget of {_dollars(limit)} is used up: {spent}.", "Raise `max-cost`.")
+        return ModelFailure("budget", f"The budget of {_dollars(limit)} is used up: {spent}", "Raise `max-cost`.")
 
     def failed(self, failure: ModelFailure) -> None:
         """Records why an attempt failed. It counts towards the budget, since the provider may bill it."""

@@ -127,7 +127,8 @@ def _undecided(view: View) -> Iterator[Step]:
         yield "compare the answers below. If the new one is wrong, fix it; if not, "
         yield ToRun(text="run the job again")
     else:
-        yield _again(report)
+        behind = [why.code for reason in report.reasons if (why := reason.data.get("because")) is not None]
+        yield _REMEDIES[behind[0]] if behind and behind[0] in _REMEDIES else _again(report)
 
 
 def _without_secrets(report: RunReport) -> Iterator[Step]:

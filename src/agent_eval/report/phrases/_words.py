@@ -11,8 +11,8 @@ from agent_eval.results import NoMoreRuns, Numbers
 MOST_NAMES = 3
 
 REMEDIES: Mapping[NoMoreRuns, str] = {
-    "limit": "More runs may decide it, but no more could be made: raise `max-extra-runs` or `run-timeout`, or start "
-    "the job again",
+    "limit": "More runs may decide it, but no more could be made: raise `max-extra-runs`, `max-cost` or `run-timeout`, "
+    "or start the job again",
     "outage": "Its fresh runs have no result, since a service that they need failed: start the job again",
     "recorded": "A recorded answer can't be run again: record the answers again, or use `gate: thresholds`",
     "thresholds": "Nothing is run again, since the thresholds decide",
