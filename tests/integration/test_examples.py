@@ -150,7 +150,7 @@ def test_examples__one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_pat
     evidence = trajectory["runs"][0]["evidence"][0]
     assert 'set_device_status(device_id="bedroom_lamp", status="off")' in evidence["expected"]
     assert "set_device_status" not in evidence["actual"]
-    assert any("missing" in line and "set_device_status" in line for line in evidence["why"])
+    assert any("missing" in why["message"] and "set_device_status" in why["message"] for why in evidence["why"])
     the_first_failed_case_shows_what_the_tool_returned(tmp_path / "out")
     all_have_one_cause(results, 'find_devices returned {"devices": []}')
 

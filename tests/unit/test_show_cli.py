@@ -317,6 +317,7 @@ def test_results_of_an_invalid_run__are_refused(
 ) -> None:
     """Not a word of cases that pass or of nothing to accept: nothing was run."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CI", raising=False)
     assert main(["run", "evalz"]) == 2
     (tmp_path / "good.json").write_text(results_json(report("passed", [])), "utf-8")
     for words in (
