@@ -532,7 +532,9 @@ async def test_artifact__without_a_token_or_outside_of_github(bench: Bench) -> N
     assert isinstance(anonymous, FetchFailed)
     assert anonymous == no_client
     assert anonymous.message == "Artifacts can't be read without a token."
-    assert nowhere == FetchFailed(message="Artifacts of earlier runs exist on GitHub Actions only.")
+    assert nowhere == FetchFailed(
+        message="Artifacts of earlier runs exist on GitHub Actions only.", hint="Elsewhere, use `baseline: rerun`."
+    )
     assert bench.fake.requests == []
 
 

@@ -76,8 +76,10 @@ class Reader(Lab):
         return PASSING.sub("", "".join(f"{line.rstrip()}\n" for line in shown))
 
     def environment(self) -> dict[str, str]:
+        variables = self.repository.environment()
+        variables.pop("CI", None)  # The reader sits at a desk.
         return {
-            **self.repository.environment(),
+            **variables,
             "GOOGLE_GEMINI_BASE_URL": self.gemini,
             "GOOGLE_API_KEY": "any",
             "PYTHON_OF_THE_AGENT": shlex.join(host_forks.command(adk_python())),

@@ -46,7 +46,7 @@ SAMPLES = {
     "no remote": Sample(
         files={"home/agent.py": AGENT},
         changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +CI +no CI system was recognised: name yours with --ci \(https://",),
+        out=(r"to do +CI +no CI system was recognised: agent-eval init --ci github \(or gitlab",),
     ),
     "src layout": Sample(
         files={"src/bot/__init__.py": "from . import agent", "src/bot/agent.py": AGENT, ".github/x": ""},

@@ -90,7 +90,10 @@ class ArtifactSource:
 
     def _find(self, request: BaselineRequest) -> Baseline:
         if not request.workflow or not request.repository:
-            return FetchFailed(message="Artifacts of earlier runs exist on GitHub Actions only.")
+            return FetchFailed(
+                message="Artifacts of earlier runs exist on GitHub Actions only.",
+                hint="Elsewhere, use `baseline: rerun`.",
+            )
         if self.forge is None or not self.forge.has_token:
             return FetchFailed(message="Artifacts can't be read without a token.", hint=_NO_TOKEN)
         notes = _Notes(passed_over=[], foreign=Counter())

@@ -246,7 +246,8 @@ class Settings:
     )
     base_ref: str | None = option(
         BASELINE,
-        "Branch or commit to compare with outside of pull requests: locally, in GitLab, in Jenkins.",
+        "Branch or commit to compare with outside of pull requests: in GitLab, in Jenkins, locally (there with "
+        "baseline: rerun).",
         metavar="REF",
         in_file=False,
         basic=True,

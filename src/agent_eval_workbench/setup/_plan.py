@@ -15,7 +15,7 @@ from agent_eval.agents.discovery import WHAT_IS_AN_AGENT, find_agents
 from agent_eval.agents.sandbox import allow_list
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
-from agent_eval.core.problem import Problem, Severity, docs_page, has_error
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.json import write_text
 from agent_eval.evalset.parse import ConfigFinder
@@ -39,7 +39,6 @@ _IGNORED = (f"{DEFAULT}/", ".adk/")
 _SETTINGS = "agent-eval.toml"
 _GATE = "agent-eval"
 _GITLAB, _JENKINS = ".gitlab-ci.yml", "Jenkinsfile"
-_RECIPES = docs_page("recipes")
 _SECONDS = 10.0
 _BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*")
 
@@ -244,7 +243,7 @@ def _workflow(root: Path, keys: Sequence[str], ci: str | None) -> tuple[list[Ste
         if ci == system or (ci is None and (text is not None or is_used)):
             return [Step(status="to do", what=file, note=f"add the job below; set {secrets} in the CI system")], snippet
     if ci is None and not (top / ".github").is_dir() and "github." not in remotes:
-        note = f"no CI system was recognised: name yours with --ci ({_RECIPES})"
+        note = "no CI system was recognised: agent-eval init --ci github (or gitlab, jenkins, none)"
         return [Step(status="to do", what="CI", note=note)], ""
     if top != root:
         note = f"start `agent-eval init` in {top}, where the workflow belongs"
@@ -290,6 +289,8 @@ def _existing_workflow(top: Path) -> Path | None:
 def _main_branch(root: Path) -> str:
     """The branch that pull requests are merged into; `main` if it is unknown."""
     branch = _git(["symbolic-ref", "--short", "refs/remotes/origin/HEAD"], root).strip().removeprefix("origin/")
+    if not branch and _git(["symbolic-ref", "--short", "HEAD"], root).strip() == "master":
+        return "master"  # A new repository that nobody has cloned yet.
     return branch if _BRANCH.fullmatch(branch) else "main"
 
 
