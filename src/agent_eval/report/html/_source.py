@@ -189,11 +189,8 @@ class Facts:
         return frozenset(case.case_id for case in worse if not self.view.is_suspected(case))
 
     def is_fixed(self, case: CaseReport) -> bool:
-        """Whether a case is better than on the base branch, by the statistics where there are any."""
-        change = self.change(case.case_id)
-        if self.view.kind(case.case_id) == "better":
-            return True
-        return change is not None and change.change == "fixed" and not self.view.decided
+        """Whether a case is better than on the base branch by the statistics: passing once more is no evidence."""
+        return self.view.kind(case.case_id) == "better"
 
     def needs_attention(self, case: CaseReport) -> bool:
         """Whether a case did not pass, or differs from the base branch."""

@@ -236,7 +236,10 @@ def _passed(view: View) -> str:
         notes.insert(0, f"{plural(changed, 'case was', 'cases were')} changed here")
     first = ["no regression shown" if groups.worse else "no regressions"]
     if groups.better:
-        first.append(f"{plural(len(groups.better), 'case')} improved")
+        count = len(groups.better)
+        first.append(
+            f"{plural(count, 'case')} {'improved' if view.decided else 'newly passes' if count == 1 else 'newly pass'}"
+        )
     if not groups.worse and not groups.better and not notes and _gone(view):
         first = []  # What is gone is the news.
     return f"{lead}: {'; '.join([', '.join([*first, passing]), *notes])}"

@@ -30,7 +30,7 @@ def change_label(case: CaseReport, view: View) -> tuple[str, str]:
         return "not compared", comparison.note.message
     labels: Mapping[Change, str] = {
         "newly_failing": f"passed on {view.branch}",
-        "fixed": "fixed" if not view.decided else "",
+        "fixed": "newly passing" if not view.decided else "",
         "still_failing": f"failed on {view.branch} too",
         "changed": "a changed case",
         "added": "a new case",

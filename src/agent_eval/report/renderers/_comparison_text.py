@@ -83,7 +83,7 @@ def base_comparison_lines(view: View) -> Iterator[RenderableType]:
     better = view.groups.better
     if better:
         names = ", ".join(short_name(case_name(case)) for case in better[:10]) + (" …" if len(better) > 10 else "")
-        yield styled(" ", ("✓ ", "green"), (f"{'better' if view.decided else 'fixed'}: {names}", ""))
+        yield styled(" ", ("✓ ", "green"), (f"{'better' if view.decided else 'newly passing'}: {names}", ""))
     for note in report.comparison.notes[:10]:
         yield styled(" ", (note.message, "yellow"))
 

@@ -129,7 +129,7 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
             for case in [*acted_before(errors)[: detail.explained], *alone[: min(detail.explained, rows)]]
             if (example := example_of(case)).sides or example.remarks
         ],
-        "better_title": f"Better than on {view.branch}" if view.decided else "Fixed",
+        "better_title": f"Better than on {view.branch}" if view.decided else "Newly passing",
         "better": sections.named_cases(groups.better, detail),
         "still": sections.listed_cases(groups.still, view, detail),
         "as_often": as_often(view.branch),
