@@ -332,3 +332,17 @@ async def test_execution__one_budget_of_two_executions_ends_both(tmp_path: Path)
     assert all(report.runs[0].error == broke for side in reports for report in side if report.status == "not_run")
     for one in executions:
         one.journal.close()
+
+
+async def test_execution__an_attempt_that_is_repeated_is_on_the_bill(tmp_path: Path) -> None:
+    """A run in the process that another one has ended: its turns before that were paid for."""
+    one = execution(tmp_path, [planned("bystander", "hello", "bystander"), planned("crash", "crash")])
+    paid: list[tuple[str, int]] = []
+    one.bill = lambda recording: paid.append((recording.case_id, len(recording.invocations)))
+
+    await one.run()
+    one.journal.close()
+
+    assert sorted(paid) == [
+        ("a.test.json:bystander", 1), ("a.test.json:bystander", 2), ("a.test.json:crash", 0), ("a.test.json:crash", 0),
+    ]  # fmt: skip

@@ -242,6 +242,31 @@ class Execution:
         transcript = _Transcript()
         stop: Stop | None = None
         attempts = 0
+
+        def made() -> Recording:
+            return Recording(
+                schema_version="1",
+                run_id=planned.run_id(run),
+                case_id=planned.case_id,
+                file=planned.file,
+                eval_set_id=planned.eval_set_id,
+                eval_id=planned.case.eval_id,
+                run=run,
+                fingerprint=planned.fingerprint,
+                invocations=transcript.turns,
+                error=error,
+                unfinished=transcript.unfinished,
+                started_at=started_at,
+                duration=round(time.perf_counter() - begun, 6),
+                usage=usage_of(transcript.turns),
+                attempts=max(attempts, 1),
+                tools=transcript.tools.use if transcript.tools is not None else None,
+                calls_visible=transcript.calls_visible,
+                stop_reason=stop.reason
+                if stop is not None and planned.case.conversation_scenario is not None
+                else None,
+            )
+
         failure = self._failures.get(planned.agent)
         if failure is not None:
             error = run_error(failure, None)
@@ -274,28 +299,11 @@ class Execution:
                         place.lend()
             if attempts == 2:
                 break
+            if failure.collateral:
+                self.bill(made())  # What is repeated has cost something, too.
         if transcript.tools is not None:
             transcript.tools.ended(error)
-        return Recording(
-            schema_version="1",
-            run_id=planned.run_id(run),
-            case_id=planned.case_id,
-            file=planned.file,
-            eval_set_id=planned.eval_set_id,
-            eval_id=planned.case.eval_id,
-            run=run,
-            fingerprint=planned.fingerprint,
-            invocations=transcript.turns,
-            error=error,
-            unfinished=transcript.unfinished,
-            started_at=started_at,
-            duration=round(time.perf_counter() - begun, 6),
-            usage=usage_of(transcript.turns),
-            attempts=max(attempts, 1),
-            tools=transcript.tools.use if transcript.tools is not None else None,
-            calls_visible=transcript.calls_visible,
-            stop_reason=stop.reason if stop is not None and planned.case.conversation_scenario is not None else None,
-        )
+        return made()
 
     async def _converse(
         self, planned: PlannedCase, run: int, transcript: _Transcript, place: Place | None, *, isolated: bool
