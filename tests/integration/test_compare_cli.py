@@ -76,7 +76,7 @@ def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) 
         "✗ lamp  evals/home.test.json:3\n     response_match_score 0.25, needs 0.80, on the base branch 0.90\n"
         in done.stdout
     )
-    assert done.stdout.endswith(f"\n {SUMMARY}\n ✓ fixed: fan\n")
+    assert done.stdout.endswith(f"\n {SUMMARY}\n ✓ newly passing: fan\n")
     assert "Failed" not in done.stdout, "a verdict beside exit code 0"
 
 
