@@ -15,6 +15,7 @@ import agent_eval
 from agent_eval.api import EvalResult, option_text, setting_named
 from agent_eval.api._agent_evaluator import agent_location
 from agent_eval.pytest_plugin._items import pattern
+from agent_eval.results import AgentChange
 
 
 def test_import__of_the_package_and_the_plugin_loads_nothing_heavy() -> None:
@@ -36,6 +37,12 @@ def test_package__exports_what_it_lists() -> None:
 @pytest.fixture
 def result() -> EvalResult:
     return EvalResult(report=SAMPLES["passed"]())
+
+
+def test_result__has_what_changed_in_the_agent(result: EvalResult) -> None:
+    change = AgentChange(code="model", path="home", agent="home", message="model a to b")
+    result.report.agent_changes = [change]
+    assert (result.agent_changes, result.causes) == ([change], [])
 
 
 @pytest.mark.parametrize(("name", "code"), [("passed", 0), ("failed", 1), ("inconclusive", 3), ("inconclusive", 0)])

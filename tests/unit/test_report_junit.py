@@ -27,7 +27,7 @@ from report_samples import (
 )
 
 from agent_eval.report.renderers.junit import junit_xml
-from agent_eval.results import CauseCounts, CauseData, CauseExample, CauseReport
+from agent_eval.results import AgentChange, CauseCounts, CauseData, CauseExample, CauseReport
 from agent_eval.results.report import Reason, RunReport, TurnEvidence, VerdictValue
 
 SCHEMA = etree.XMLSchema(etree.parse(str(Path(__file__).parents[1] / "data" / "jenkins-junit.xsd")))
@@ -186,3 +186,18 @@ def test_junit_xml__a_cause_is_a_property_of_its_suite_and_in_the_text_of_its_ca
     assert cause.get("value") == f"find returned {{}}: {failing[0].eval_id}"
     texts = [failure.text or "" for failure in root.iter("failure")]
     assert sum("Cause: find returned {}, in 1 of 2 failing cases" in text for text in texts) == 1
+
+
+def test_junit_xml__what_changed_in_the_agent_is_a_property_of_the_suites_that_test_it() -> None:
+    report = SAMPLES["failed"]()
+    path = report.files[0].agent
+    report.agent_changes = [
+        AgentChange(code="model", path=path, agent="home", message="model a to b"),
+        AgentChange(code="model", path="another", agent="another", message="model c to d"),
+    ]
+    suites = parsed(report).findall("testsuite")
+    shown = {suite.get("name"): suite.findall("./properties/property[@name='agent-change.1']") for suite in suites}
+    for file in report.files:
+        expected = ["model a to b"] if file.agent == path else []
+        assert [each.get("value") for each in shown[file.file]] == expected
+    assert not any("model c to d" in (each.get("value") or "") for each in parsed(report).iter("property"))

@@ -14,7 +14,7 @@ from agent_eval.core.selectors import nearby
 from agent_eval.core.text import shorten
 
 if TYPE_CHECKING:
-    from agent_eval.results import CaseReport, CaseStatus, CauseReport, RunReport, VerdictValue
+    from agent_eval.results import AgentChange, CaseReport, CaseStatus, CauseReport, RunReport, VerdictValue
 
 _LONGEST_TEXT = 30_000
 
@@ -177,6 +177,11 @@ class EvalResult(Coroutine[Any, Any, "EvalResult"]):
     def causes(self) -> list[CauseReport]:
         """What failing cases have in common, the largest group first; each has a `message`, data and `cases`."""
         return self.report.causes
+
+    @property
+    def agent_changes(self) -> list[AgentChange]:
+        """What differs between the base branch's agent and this one, e.g. a tool's source; each has a `message`."""
+        return self.report.agent_changes
 
     def score(self, metric: str) -> float | None:
         """The mean score of a metric over all cases that have one; None if no case has.

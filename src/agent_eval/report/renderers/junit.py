@@ -123,6 +123,11 @@ def _file_suite(
             "config": about.config or "google-adk's defaults",
             **{f"threshold.{name}": threshold_text(threshold) for name, threshold in about.criteria.items()},
         }
+        changes = [change.message for change in report.agent_changes if change.path == about.agent]
+        properties |= {
+            f"agent-change.{number}": shorten(message, _LONGEST_MESSAGE)
+            for number, message in enumerate(changes, start=1)
+        }
     excused = {case.case_id: case.eval_id for case in cases if grouping.is_excused(case, report, blocking)}
     if excused:
         properties["not-blocking"] = shorten(", ".join(excused.values()), _LONGEST_MESSAGE)
