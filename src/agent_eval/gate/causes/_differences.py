@@ -75,8 +75,8 @@ def _in_turn(number: int, run: Side, other: Side, error: RunError | None) -> Ite
     last = len(turn.calls) - 1
     alignment = align([call.call for call in there.calls], [call.call for call in turn.calls])
     pairs = sorted([*alignment.matched, *alignment.moved, *alignment.changed], key=lambda pair: pair[1])
-    told = [leaf for i, j in pairs for leaf in _told(turn, there, there.calls[i], turn.calls[j]).values()]
-    answer = _answer(number, turn, there, told) if error is None else None
+    quoted = [leaf for i, j in pairs for leaf in _quoted(turn, there, there.calls[i], turn.calls[j]).values()]
+    answer = _answer(number, turn, there, quoted) if error is None else None
     if turn.knows_calls and there.knows_calls:
         gaps: dict[float, Difference] = {}
         for difference in _missing(number, turn, there, alignment, late=not other.is_run):
@@ -172,7 +172,7 @@ def _pair(number: int, i: int, j: int, run: Side, other: Side, *, broken: bool) 
             yield response if arguments is None else dataclasses.replace(response, unless=arguments.keys)
 
 
-def _told(turn: Turn, there: Turn, expected: Call, actual: Call) -> dict[values.Path, Any]:
+def _quoted(turn: Turn, there: Turn, expected: Call, actual: Call) -> dict[values.Path, Any]:
     """The changed values of a response that make the answer another."""
     if expected.waits or actual.waits or actual.call.name == HAND_OVER or turn.answer is None or there.answer is None:
         return {}
@@ -268,7 +268,7 @@ def _paired_response(number: int, i: int, j: int, run: Side, other: Side) -> Dif
         return None
     passed = _passed_on(number, i, j, run, other)
     later = zip(run.turns[number:], other.turns[number:], strict=False)
-    used = passed or {path for turns in later for path in _told(*turns, there, call)}
+    used = passed or {path for turns in later for path in _quoted(*turns, there, call)}
     found = None
     if values.error_in(before) is None and not values.is_empty(before):
         found = _response(number, j, call, there.response)
@@ -286,8 +286,8 @@ def _paired_response(number: int, i: int, j: int, run: Side, other: Side) -> Dif
     return Difference(at=(number, j + 0.1), keys=tuple(data), data=data, ends=bool(passed), weak=not passed)
 
 
-def _answer(number: int, turn: Turn, there: Turn, told: Sequence[Any]) -> Difference | None:
-    """Another answer; `told`: the changed values of responses in it, which stand for themselves."""
+def _answer(number: int, turn: Turn, there: Turn, quoted: Sequence[Any]) -> Difference | None:
+    """Another answer; `quoted`: the changed values of responses in it, which stand for themselves."""
     if there.answer is None:
         return None
     actual, expected = values.plain_text(turn.answer or ""), values.plain_text(there.answer)
@@ -297,13 +297,13 @@ def _answer(number: int, turn: Turn, there: Turn, told: Sequence[Any]) -> Differ
     whole: Key = ("answer", values.digest(actual))
     data = {whole: CauseData(agent=author, actual=values.cut(turn.answer or ""), expected=values.cut(there.answer))}
     changes = values.word_changes(values.words(expected), values.words(actual))
-    of_responses = {word for leaf in told for word in values.words(str(leaf))}
+    of_responses = {word for leaf in quoted for word in values.words(str(leaf))}
     own = [
         change
         for change in changes
-        if not any(word in of_responses or values.mentions([word], leaf) for word in sum(change, ()) for leaf in told)
+        if not any(word in of_responses or values.mentions([word], leaf) for word in sum(change, ()) for leaf in quoted)
     ]
-    if told and all(any(map(str.isdigit, "".join(new))) for _, new in own):
+    if quoted and all(any(map(str.isdigit, "".join(new))) for _, new in own):
         return None
     answered = [call for call in there.calls if not call.waits] or [call for call in turn.calls if not call.waits]
     said = {
