@@ -101,6 +101,17 @@ def test_discovery__nothing_found_names_what_was_missed(tmp_path: Path) -> None:
     assert str(problem.hint).startswith("`bot` is an agent: `agent-eval run --agent bot` runs the eval files")
 
 
+def test_discovery__an_eval_set_beside_others_that_is_named_otherwise_is_a_warning(tmp_path: Path) -> None:
+    make(tmp_path, ["a/paris.evalset.json", "a/rome.json", "a/old/oslo.json"], '{"eval_set_id": "x", "eval_cases": []}')
+    make(tmp_path, ["a/cities.json"], '["Rome"]')
+    (problem,) = discover(tmp_path).problems
+    assert (problem.code, problem.severity, problem.file) == ("eval-file-misnamed", Severity.WARNING, "a/rome.json")
+    assert problem.hint is not None and "`rome.evalset.json`" in problem.hint
+    assert not discover(tmp_path, exclude=["rome.json"]).problems
+    assert not discover(tmp_path, ["a/paris.evalset.json"]).problems
+    assert not discover(tmp_path, ["a", "a/rome.json"]).problems, "it is run"
+
+
 def test_discovery__missing_path_lists_its_neighbours(tmp_path: Path) -> None:
     make(tmp_path, ["evals/home.test.json"])
     result = discover(tmp_path, ["evals/hom.test.json", "gs://b/x.json"])

@@ -35,6 +35,8 @@ class Listing:
 
     files: list[str] = field(default_factory=list)
     """Files with the suffix of an eval file, without links. Includes deleted files that are in git's index."""
+    other_json: list[str] = field(default_factory=list)
+    """Other JSON files."""
     links: list[str] = field(default_factory=list)
     """Symbolic links, including broken ones."""
     repositories: list[str] = field(default_factory=list)
@@ -51,9 +53,9 @@ class Listing:
     """Why git failed, as a sentence. The directory was then walked."""
 
     def add_file(self, name: str) -> None:
-        """Adds the directories of a file, and the file if it is an eval file."""
-        if name.endswith(SUFFIXES):
-            self.files.append(name)
+        """Adds the directories of a file, and the file if it is JSON."""
+        if name.endswith(".json"):
+            (self.files if name.endswith(SUFFIXES) else self.other_json).append(name)
         folder = name.rpartition("/")[0]
         while folder not in self.folders:
             self.folders.add(folder)
@@ -259,11 +261,10 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
         if (rule := ignored_by(path)) is not None:
             yield f"Git ignores `{name_of(path, root)}` ({rule})."
             break  # Usually the rule covers the others, too.
-    lacking = [path for path in files if not path.name.endswith(SUFFIXES) and _looks_like_evals(path)]
+    lacking = [path for path in files if not path.name.endswith(SUFFIXES) and looks_like_evals(path)]
     if lacking:
         names = listed([f"`{name_of(path, root)}`" for path in lacking], 3)
-        first = lacking[0]
-        right = f"{first.name.split('.')[0]}{SUFFIXES[1]}"
+        right = right_name(lacking[0])
         what = "looks like an eval file" if len(lacking) == 1 else "look like eval files"
         yield f"{names} {what}: rename {'it' if len(lacking) == 1 else 'them'}, e.g. to `{right}`."
 
@@ -274,7 +275,13 @@ def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".json"))
 
 
-def _looks_like_evals(path: Path) -> bool:
+def right_name(path: Path) -> str:
+    """The name with which an eval file is found."""
+    return f"{path.name.split('.')[0]}{SUFFIXES[1]}"
+
+
+def looks_like_evals(path: Path) -> bool:
+    """Whether a file has the keys that only eval files have."""
     try:
         text = read_regular(path, MAX_SETTINGS)
     except OSError:

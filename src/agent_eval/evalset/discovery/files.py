@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from agent_eval.core.patterns import PathPatterns, glob
@@ -12,9 +13,18 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import GLOB, Selector, nearby, parse_selector
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.discovery._listing import SUFFIXES as SUFFIXES
-from agent_eval.evalset.discovery._listing import Listing, list_directory, only_tracked_files
+from agent_eval.evalset.discovery._listing import (
+    Listing,
+    list_directory,
+    looks_like_evals,
+    only_tracked_files,
+    right_name,
+)
 from agent_eval.evalset.parse import CONFIG_NAMES
 from agent_eval.evalset.paths import absolute, dangling_link, is_utf8, name_of, repository_of, searched
+
+_MOST_LOOKED_AT = 200
+"""JSON files beside eval files that are read for being misnamed ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +98,7 @@ def discover(
         ),
         key=lambda file: file.name,
     )
-    discovery.problems += [*search.problems, *search.notices()]
+    discovery.problems += [*search.problems, *search.notices(), *search.misnamed(ids)]
     if discovery.files and not exclude:
         discovery.problems += [_nothing_in(path) for path in empty]
     if not discovery.files and not any(problem.severity is Severity.ERROR for problem in discovery.problems):
@@ -216,6 +226,8 @@ class _Search:
     problems: list[Problem] = field(default_factory=list)
     skipped: dict[str, list[str]] = field(default_factory=dict)
     """Names of broken links and missing submodules that probably contain no eval files, by kind."""
+    other_json: list[Path] = field(default_factory=list)
+    """The JSON files of searched directories that are not named as eval files."""
 
     def below(self, directory: Path) -> Iterator[Path]:
         """The eval files below a directory."""
@@ -243,6 +255,7 @@ class _Search:
                     if file not in seen:
                         seen.add(file)
                         yield folder / name
+            self.other_json += [folder / name for name in listing.other_json]
             links += [_Link(folder / name, name in listing.tracked) for name in listing.links]
             for name in listing.repositories:
                 if os.path.lexists(folder / name / ".git"):
@@ -356,3 +369,17 @@ class _Search:
                 message=f"{plural(len(names), kind)} {state}: {listed(sorted(names), 5)}.",
                 hint="Nothing in them is run.",
             )
+
+    def misnamed(self, files: Collection[Path]) -> Iterator[Problem]:
+        """Warnings for eval sets beside the eval files of a run, which are not run because of their names."""
+        folders = {path.parent for path in files}
+        beside = (path for path in self.other_json if path.parent in folders and path not in files)
+        for path in islice((path for path in beside if not self._excluded(path)), _MOST_LOOKED_AT):
+            if looks_like_evals(path):
+                yield Problem(
+                    severity=Severity.WARNING,
+                    code="eval-file-misnamed",
+                    message="The file looks like an eval file but is not run, because of its name.",
+                    hint=f"Rename it, e.g. to `{right_name(path)}`, or exclude it.",
+                    file=name_of(path, self.root),
+                )
