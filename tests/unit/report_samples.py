@@ -384,44 +384,41 @@ EVIL = (
 )
 
 
-def hostile() -> RunReport:
-    turn = turn_of(EVIL, EVIL, EVIL[::-1], EVIL, "missing: " + EVIL)
-    step = StepReport(agent=EVIL, call=EVIL, responses=[EVIL], text=EVIL)
+def saying(text: str, *, file: str = "tests/a|b [x](y) `c`.test.json") -> RunReport:
+    """A report with a text wherever one of an agent, a model or an eval file can be."""
+    turn = turn_of(text, text, text[::-1], text, "missing: " + text)
     actual = TurnReport(
         turn=0,
-        user=EVIL,
-        steps=[step],
-        answer=EVIL,
-        expected_said=[EVIL],
-        expected_calls=[EVIL],
-        expected_answer=f"{EVIL} and more",
+        user=text,
+        steps=[StepReport(agent=text, call=text, responses=[text], text=text)],
+        answer=text,
+        expected_said=[text],
+        expected_calls=[text],
+        expected_answer=f"{text} and more",
     )
+    error = RunError(kind="agent-exception", owner="agent", message=text, hint=text, traceback=text, log_tail=text)
     return report(
         "failed",
         [
             case(
-                EVIL,
+                text,
                 "failed",
-                metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}, reason=Reason(code="x", message=EVIL)),
-                metric("custom|`metric`<b>", 0.5, threshold=0.8),
-                file="tests/a|b [x](y) `c`.test.json",
+                metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}, reason=Reason(code="x", message=text)),
+                metric(text, 0.5, threshold=0.8),
+                file=file,
                 conversation=ConversationReport(run=0, turns=[actual]),
             ),
-            case(
-                "evil_crash",
-                "failed",
-                errors={
-                    0: RunError(
-                        kind="agent-exception", owner="agent", message=EVIL, hint=EVIL, traceback=EVIL, log_tail=EVIL
-                    )
-                },
-            ),
-            case("never", "not_run", reason=Reason(code="fail-fast", message=EVIL)),
+            case("evil_crash", "failed", errors={0: error}),
+            case("never", "not_run", reason=Reason(code=text, message=text)),
         ],
-        problems=[ProblemReport(severity="warning", code="x", message=EVIL, hint=EVIL, file=EVIL, line=1, path=EVIL)],
-        notices=[EVIL],
-        reasons=[Reason(code="failed", message=EVIL)],
+        problems=[ProblemReport(severity="warning", code=text, message=text, hint=text, file=text, line=1, path=text)],
+        notices=[text],
+        reasons=[Reason(code="failed", message=text)],
     )
+
+
+def hostile() -> RunReport:
+    return saying(EVIL)
 
 
 def wide() -> RunReport:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
+from docs_pages import blocks, page
 
 from agent_eval.cli import _parser
 from agent_eval.evalset.models import METRICS
 from agent_eval_workbench.authoring.prospects import FIELD_OF
 from agent_eval_workbench.authoring.review import _HELP
 
-PAGE = (Path(__file__).parents[2] / "docs" / "authoring.md").read_text(encoding="utf-8")
+PAGE = page("authoring.md")
 COMMANDS = [
     line.partition("#")[0].strip()
-    for block in re.findall(r"```(?:console|sh)\n(.*?)```", PAGE, re.DOTALL)
+    for block in blocks(PAGE, "(?:console|sh)")
     for line in block.splitlines()
     if line.startswith("agent-eval ")
 ]

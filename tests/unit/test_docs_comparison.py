@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from docs_pages import codes, page, section
 
 from agent_eval.forge import RunStamp
+from agent_eval.gate import evaluation
 from agent_eval.gate.policy import Gate
+from agent_eval.gate.regression import _decide
 from agent_eval.github import _activity as activities
 from agent_eval.github._activity import activity
 from agent_eval.github.comments import marked
 from agent_eval.github.events import GitHubEvent
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+PAGE = page("comparison.md")
+DONE = "## What is done on which event"
+NAMES = "pull_request pull_request_target merge_group schedule workflow_dispatch workflow_run"
 PULL = {
     "number": 7,
     "state": "open",
@@ -33,30 +36,22 @@ PAYLOAD: dict[str, Any] = {
 }
 
 
-def rows() -> dict[str, str]:
-    """The page's activity of each event."""
-    table = PAGE.partition("## What is done on which event")[2].partition("\n## ")[0]
-    return dict(re.findall(r"^\| `?([a-z_ ]+?)`?(?: elsewhere)? \| (\w+) \|", table, re.MULTILINE))
-
-
-NAMES = "pull_request pull_request_target merge_group schedule workflow_dispatch workflow_run release"
-
-
-@pytest.mark.parametrize("name", NAMES.split())
-def test_events__activity_is_the_documented_one(name: str) -> None:
-    documented = rows().get(name, rows()["all others"])
-
-    assert activity(GitHubEvent(name=name, payload=PAYLOAD, ref="refs/heads/main"), mode="auto").kind == documented
+EVENTS = dict(re.findall(r"^\| (`?[a-z_ ]+?`?(?: elsewhere)?) \| (\w+) \|", section(PAGE, DONE), re.MULTILINE))
+"""The page's activity of each event."""
 
 
 @pytest.mark.parametrize(
-    ("ref", "row"),
-    [("refs/heads/main", "`push`"), ("refs/heads/x", "`push` elsewhere"), ("refs/tags/v1", "`push` elsewhere")],
+    ("name", "ref", "row"),
+    [
+        *((name, "refs/heads/main", f"`{name}`") for name in NAMES.split()),
+        ("release", "refs/heads/main", "all others"),
+        ("push", "refs/heads/main", "`push`"),
+        ("push", "refs/heads/x", "`push` elsewhere"),
+        ("push", "refs/tags/v1", "`push` elsewhere"),
+    ],
 )
-def test_push__activity_is_the_documented_one(ref: str, row: str) -> None:
-    [documented] = re.findall(rf"^\| {re.escape(row)} \| (\w+) \|", PAGE, re.MULTILINE)
-
-    assert activity(GitHubEvent(name="push", payload=PAYLOAD, ref=ref), mode="auto").kind == documented
+def test_events__activity_is_the_documented_one(name: str, ref: str, row: str) -> None:
+    assert activity(GitHubEvent(name=name, payload=PAYLOAD, ref=ref), mode="auto").kind == EVENTS[row]
 
 
 def test_events__every_rule_has_a_row() -> None:
@@ -64,7 +59,7 @@ def test_events__every_rule_has_a_row() -> None:
     cases = re.findall(r"^        case (.+):$", source, re.MULTILINE)
     ruled = {name for line in cases for name in re.findall(r'"(\w+)"', line.partition(" if ")[0])}
 
-    assert ruled == set(rows()) - {"event", "all others"}
+    assert {f"`{name}`" for name in ruled} == set(EVENTS) - {"event", "all others", "`push` elsewhere"}
 
 
 def test_marker__is_the_documented_one() -> None:
@@ -75,38 +70,14 @@ def test_marker__is_the_documented_one() -> None:
 
 
 def test_gates__every_one_has_a_row() -> None:
-    table = PAGE.partition("## What decides")[2].partition("\nWithout a usable")[0]
+    table = section(PAGE, "## What decides").partition("\nWithout a usable")[0]
     assert set(re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE)) == {"gate", *get_args(Gate)}
 
 
 def test_reasons__every_code_has_a_row() -> None:
-    tree = ast.parse((ROOT / "src/agent_eval/gate/evaluation.py").read_text(encoding="utf-8"))
-    emitted = {
-        str(keyword.value.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
-    }
-    emitted |= {
-        str(node.args[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and getattr(node.func, "id", "") == "_reason"
-        and isinstance(node.args[0], ast.Constant)
-    }
-    words = ast.parse((ROOT / "src/agent_eval/gate/regression/_decide.py").read_text(encoding="utf-8"))
-    emitted |= {
-        str(key.value)
-        for node in ast.walk(words)
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_WEIGHT"
-        for key in getattr(node.value, "keys", [])
-    }
-    section = PAGE.split("## What decides")[1].split("\n## ")[0]
-    documented = set(
-        re.findall(r"`([a-z]+(?:-[a-z]+)*)`", "".join(re.findall(r"^\|.*\|(.*)\|$", section, re.MULTILINE)))
-    )
+    source = Path(evaluation.__file__).read_text(encoding="utf-8")
+    emitted = set(re.findall(r'(?:\b_reason\(\s*|\bcode=)"([a-z-]+)"', source)) | set(_decide._WEIGHT)
+    last_cells = re.findall(r"^\|.*\|(.*)\|$", section(PAGE, "## What decides"), re.MULTILINE)
 
-    assert "agent-error" in emitted
-    assert "case-worse" in emitted
-    assert documented >= emitted - {"no-baseline", "informing", "quarantined", "advisory"}
+    assert {"agent-error", "case-worse"} <= emitted
+    assert set(codes("".join(last_cells))) >= emitted - {"no-baseline", "informing", "quarantined", "advisory"}

@@ -11,12 +11,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+from docs_pages import ROOT, blocks, page
 
 from agent_eval.cli import main
 from agent_eval.settings import CONFIG_FILE, SETTINGS, Setting, Settings, read_settings
 
-PATH = Path(__file__).parents[2] / "docs" / "configuration.md"
-PAGE = PATH.read_text(encoding="utf-8")
+PATH = ROOT / "docs" / "configuration.md"
+PAGE = page(PATH.name)
 
 
 def section_head(setting: Setting) -> str:
@@ -41,9 +42,9 @@ def test_page__has_every_setting_in_order() -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.input)
 def test_setting__is_described_as_in_the_code(setting: Setting) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
-        page = PATH.read_text(encoding="utf-8")
         pattern = rf"^### {setting.input}\n\n.*?\n\n\*(?:`|variable ).*?\*\n"
-        PATH.write_text(re.sub(pattern, lambda _: section_head(setting), page, flags=re.M | re.S), encoding="utf-8")
+        text = re.sub(pattern, lambda _: section_head(setting), page(PATH.name), flags=re.M | re.S)
+        PATH.write_text(text, encoding="utf-8")
         return
     assert section_head(setting) in PAGE, f"expected:\n{section_head(setting)}"
 
@@ -57,18 +58,11 @@ def _read(tmp_path: Path, text: str) -> Settings:
 
 
 def test_examples__are_valid(tmp_path: Path) -> None:
-    examples = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert examples
+    """And the first one means what the page says."""
+    examples = [_read(tmp_path, example) for example in blocks(PAGE, "toml")]
+    assert Settings(root=tmp_path) not in examples
 
-    for example in examples:
-        assert _read(tmp_path, example) != Settings(root=tmp_path)
-
-
-def test_examples__first_one_means_what_the_page_says(tmp_path: Path) -> None:
-    first = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
-
-    settings = _read(tmp_path, first)
-
+    settings = examples[0]
     assert settings.paths == ("evals",)
     assert settings.exclude == ("evals/drafts/",)
     assert (settings.num_runs, settings.min_pass_rate) == (3, 0.66)

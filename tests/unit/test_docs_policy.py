@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from pathlib import Path
 
 import pytest
+from docs_pages import blocks, codes, page, rows, section
 from policy_texts import policy_of
 
 from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
@@ -14,9 +14,8 @@ from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTIC
 from agent_eval.settings import _policy_file as policy_file
 from agent_eval_workbench.commands.flaky import FlakyReport, Proposal, render_toml
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+PAGE = page("policy.md")
+EXAMPLES = blocks(PAGE, "toml")
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -27,10 +26,7 @@ def test_examples__are_valid(example: str) -> None:
 
 
 def first_column(heading: str) -> list[str]:
-    section = PAGE.split(f"{heading}\n", 1)[1]
-    table = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
-    assert table is not None
-    return [re.findall(r"`([^`]+)`", line.split("|")[1])[0] for line in table[0].splitlines()[2:]]
+    return [codes(row[0])[0] for row in rows(section(PAGE, heading))]
 
 
 def test_tables__have_every_key() -> None:
@@ -40,19 +36,19 @@ def test_tables__have_every_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "cases"),
+    ("pattern", "file", "eval_id"),
     [
-        ("evals/home.test.json", [("evals/home.test.json", "x")]),
-        ("evals/drafts/", [("evals/drafts/a.test.json", "x")]),
-        ("*.evalset.json", [("deep/down/a.evalset.json", "x")]),
-        ("evals/home.test.json:lamp_on", [("evals/home.test.json", "lamp_on")]),
-        ("evals/**:smoke_*", [("evals/a/b.test.json", "smoke_1")]),
-        (":smoke_*", [("anywhere.test.json", "smoke_1")]),
+        ("evals/home.test.json", "evals/home.test.json", "x"),
+        ("evals/drafts/", "evals/drafts/a.test.json", "x"),
+        ("*.evalset.json", "deep/down/a.evalset.json", "x"),
+        ("evals/home.test.json:lamp_on", "evals/home.test.json", "lamp_on"),
+        ("evals/**:smoke_*", "evals/a/b.test.json", "smoke_1"),
+        (":smoke_*", "anywhere.test.json", "smoke_1"),
     ],
 )
-def test_patterns__match_the_documented_cases(pattern: str, cases: list[tuple[str, str]]) -> None:
+def test_patterns__match_the_documented_cases(pattern: str, file: str, eval_id: str) -> None:
     assert pattern in first_column("### Patterns of cases")
-    assert all(case_matcher(pattern)(file, eval_id) for file, eval_id in cases)
+    assert case_matcher(pattern)(file, eval_id)
     assert not case_matcher(pattern)("other.test.json", "other")
 
 

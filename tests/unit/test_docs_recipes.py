@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs_pages import ROOT, blocks
 
-ROOT = Path(__file__).parents[2]
 BLOCKS = [
     (page.name, text)
     for page in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
-    for text in re.findall(r"^```ya?ml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    for text in blocks(page.read_text(encoding="utf-8"), "ya?ml")
 ]
 COMPLETE = [(page, text) for page, text in BLOCKS if re.search(r"^on:$(?s:.*)^jobs:$", text, re.MULTILINE)]
 README = next(text for page, text in COMPLETE if page == "README.md")
@@ -45,7 +45,9 @@ def test_docs__have_workflows() -> None:
 
 
 @pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)
-def test_workflow__passes_actionlint_and_zizmor(tmp_path: Path, page: str, text: str) -> None:
+def test_workflow__is_valid_safe_and_never_skipped_where_it_is_a_required_check(
+    tmp_path: Path, page: str, text: str
+) -> None:
     path = tmp_path / ".github" / "workflows" / f"{page}.yml"
     path.parent.mkdir(parents=True)
     path.write_text(text, encoding="utf-8")
@@ -54,23 +56,15 @@ def test_workflow__passes_actionlint_and_zizmor(tmp_path: Path, page: str, text:
 
     lint("actionlint", "-no-color", path)
     lint("zizmor", "--offline", "--quiet", "--config", config, path)
-
-
-@pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)
-def test_workflow__is_never_skipped_where_it_is_a_required_check(page: str, text: str) -> None:
-    """GitHub counts a skipped job as passed. With `!cancelled()` a job also runs after failed or skipped ones."""
+    assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE), page
+    assert re.search(r"^concurrency:\n  group: \S", text, re.MULTILINE), page
     if "mode: publish" not in text:
+        # Runs of main record baselines. They share no concurrency group, so that none of them is cancelled.
+        assert "pull_request.number || github.run_id" in text, page
+        # GitHub counts a skipped job as passed. With `!cancelled()` a job also runs after failed or skipped ones.
         required = re.sub(r"^  pages:\n(?:    .*\n)+", "", text, flags=re.MULTILINE)  # It only publishes.
         conditions = re.findall(r"^    if: (\S.*?)(?: #.*)?$", required, re.MULTILINE)
         assert set(conditions) <= {"${{ !cancelled() }}"}, page
-
-
-@pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)
-def test_workflow__limits_its_token_and_its_runs(page: str, text: str) -> None:
-    assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE), page
-    assert re.search(r"^concurrency:\n  group: \S", text, re.MULTILINE), page
-    # Runs of main record baselines. They share no concurrency group, so that none of them is cancelled.
-    assert "pull_request.number || github.run_id" in text or "mode: publish" in text, page
 
 
 def test_checkouts__store_no_token_and_have_one_version() -> None:

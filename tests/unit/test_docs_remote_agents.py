@@ -6,19 +6,21 @@ import dataclasses
 import re
 from pathlib import Path
 
+from docs_pages import blocks, page, section
+
 from agent_eval.agents.discovery import AgentChoice
 from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.driver import ServerSpec
 from agent_eval.agents.protocol import FailureKind
 from agent_eval.settings import read_settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "remote-agents.md").read_text("utf-8")
+PAGE = page("remote-agents.md")
 
 
 def test_page__toml_is_valid(tmp_path: Path) -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) >= 2
-    for text in blocks:
+    examples = blocks(PAGE, "toml")
+    assert len(examples) >= 2
+    for text in examples:
         settings, problems = read_settings(tmp_path, text=text)
         assert problems == [] and settings.agents
         for name in settings.agents.values():
@@ -43,6 +45,6 @@ def test_page__server_table_has_every_key_and_its_default() -> None:
 
 
 def test_page__kinds_of_failures_exist() -> None:
-    table = PAGE.partition("## Who is to blame")[2].partition("\n## ")[0]
+    table = section(PAGE, "## Who is to blame")
     kinds = set(re.findall(r"\| (?:exit 2, )?`([a-z-]+)`", table)) - {"remote-agent-refused"}
     assert kinds <= set(map(str, FailureKind)) and len(kinds) >= 6

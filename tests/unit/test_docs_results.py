@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+
+from docs_pages import blocks, codes, page, section
 
 from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.results.folder import FILES, JOURNAL
 from agent_eval.results.report import CaseReport, RunReport
 
-PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+PAGE = page("results.md")
 
 
 def test_example__is_a_case_as_written() -> None:
-    [example] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    [example] = blocks(PAGE, "json")
 
     written = json.loads(CaseReport.model_validate_json(example).model_dump_json())
 
@@ -26,8 +27,8 @@ def test_tables__have_every_file_and_output() -> None:
     assert set(re.findall(r"^\| `([a-z.]+)` \|", head, re.MULTILINE)) == {*FILES.values(), JOURNAL}
     assert re.search(r"^\| `logs/` \|", head, re.MULTILINE)
 
-    table = PAGE.split("## Outputs of the action")[1].split("##")[0]
-    assert set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)))) == set(OUTPUTS)
+    cells = re.findall(r"^\|([^|]+)\|", section(PAGE, "## Outputs of the action"), re.MULTILINE)
+    assert set(codes("".join(cells))) == set(OUTPUTS)
 
 
 def test_results_json__has_the_parts_of_a_report() -> None:

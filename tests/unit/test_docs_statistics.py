@@ -6,12 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import get_args
 
 import draw_statistics
 import gate_error_rates as bench
 import pytest
+from docs_pages import ROOT, page, rows, section
 
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.regression import sequential
@@ -19,8 +19,7 @@ from agent_eval.gate.stats import bets, families, suspect
 from agent_eval.gate.stats.exact_tests import wilson
 from agent_eval.results.origin import CaseWord
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
+TEXT = page("statistics.md")
 RESULTS = bench.DOCS.read_text(encoding="utf-8")
 MEASURED = bench.measured()
 CELLS = {bench.key_of(cell): cell for cell in bench.cells()}
@@ -43,11 +42,9 @@ def test_statistics_docs__the_tables_are_what_was_measured(name: str) -> None:
 
 
 def test_statistics_docs__every_row_was_measured_with_as_many_pull_requests_as_it_says() -> None:
-    for rows in (list(bench.cells()), bench.settings_cells()):
-        table = MEASURED["gate" if rows[0] in CELLS.values() else "settings"]
-        assert {key: count.trials for key, count in table.items()} == {
-            bench.key_of(cell): cell.trials or bench.TRIALS for cell in rows
-        }
+    for name, cells in (("gate", bench.cells()), ("settings", bench.settings_cells())):
+        expected = {bench.key_of(cell): cell.trials or bench.TRIALS for cell in cells}
+        assert {key: count.trials for key, count in MEASURED[name].items()} == expected
     assert MEASURED["drift"].keys() == {bench.key_of(cell) for cell in bench.drift_cells()}
 
 
@@ -57,21 +54,14 @@ def test_statistics_docs__goals_are_met_or_reported_as_missed() -> None:
     assert {key for key, goal in goals.items() if not goal.kept(MEASURED["gate"][key])} == MISSED
 
 
-@pytest.mark.parametrize("num_runs", [1, 2, 3])
-def test_statistics_docs__how_often_chance_alone_says_that_the_base_got_worse_is_documented_as_measured(
-    num_runs: int,
-) -> None:
-    count = MEASURED["drift"][f"nothing changes in 20 merges, num-runs {num_runs}"]
-    low, high = wilson(count.hits, count.trials)
-    assert "in about 1 of 12 repositories" in WORDS
-    assert low <= 1 / 12 <= high
-
-
 def test_statistics_docs__the_promises_of_the_defaults_are_kept_with_their_limits() -> None:
     quiet, broken, item = (DEFAULT[change[0]] for change in (bench.NOTHING, bench.BROKEN, bench.ONE))
     assert wilson(quiet.hits, quiet.trials)[1] <= 0.05
     assert wilson(broken.hits, broken.trials)[0] >= 0.99
     assert wilson(item.hits, item.trials)[0] >= 0.60
+    paid = [count.paid / count.trials for count in DEFAULT.values()]
+    assert paid[0] <= 1.55
+    assert max(paid) <= 3.0
 
 
 def test_statistics_docs__what_is_inconclusive_without_a_change_is_rare_too() -> None:
@@ -79,40 +69,32 @@ def test_statistics_docs__what_is_inconclusive_without_a_change_is_rare_too() ->
     for key, cell in CELLS.items():
         count = MEASURED["gate"][key]
         if cell.change == "nothing" and cell.counts == "failed" and cell.goal:
-            assert (count.hits + count.inconclusive) / count.trials <= float(cell.goal.split()[-1]) or key in MISSED, (
-                key
-            )
+            share = (count.hits + count.inconclusive) / count.trials
+            assert share <= float(cell.goal.split()[-1]) or key in MISSED, key
 
 
-def test_statistics_docs__what_a_day_effect_does_is_documented_as_measured() -> None:
-    half, whole = (
-        MEASURED["gate"][f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0")
-    )
+def test_statistics_docs__the_numbers_in_the_text_are_those_measured() -> None:
+    """Of an error on a day, of a thin base, and how often chance alone says that the base branch got worse."""
+    gate = MEASURED["gate"]
+    half, whole = (gate[f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0"))
     assert f"{half.hits / half.trials:.1%} of the pull requests that change nothing fail" in WORDS
     assert f"with a whole logit {whole.hits / whole.trials:.1%}" in WORDS
-
-
-def test_statistics_docs__how_often_a_thin_base_leaves_the_question_open_is_documented_as_measured() -> None:
-    item, three = (
-        MEASURED["gate"][f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")
-    )
-    shares = [f"{count.inconclusive / count.trials:.0%}" for count in (item, three)]
-    text = f"in {shares[0]} of the pull requests that change nothing with one stored run, in {shares[1]} with three"
-    assert text in WORDS
+    thin = [gate[f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")]
+    one, three = (f"{count.inconclusive / count.trials:.0%}" for count in thin)
+    assert f"in {one} of the pull requests that change nothing with one stored run, in {three} with three" in WORDS
+    assert "in about 1 of 12 repositories" in WORDS
+    for num_runs in (1, 2, 3):
+        count = MEASURED["drift"][f"nothing changes in 20 merges, num-runs {num_runs}"]
+        low, high = wilson(count.hits, count.trials)
+        assert low <= 1 / 12 <= high
 
 
 def test_statistics_docs__rows_above_one_in_twenty_are_listed() -> None:
-    said = TEXT.split("### Where 1 in 20 is missed")[1].split("\n### ")[0]
+    said = section(TEXT, "### Where 1 in 20 is missed")
     for key, cell in CELLS.items():
         count = MEASURED["gate"][key]
         if cell.change == "nothing" and cell.counts == "failed" and count.hits > 0.05 * count.trials:
             assert re.search(rf"(?<![\d.]){100 * count.hits / count.trials:.1f}(?!\d)", said), key
-
-
-def test_statistics_docs__runs_paid_at_the_defaults() -> None:
-    paid = [count.paid / count.trials for count in DEFAULT.values()]
-    assert paid[0] <= 1.55
-    assert max(paid) <= 3.0
 
 
 @pytest.mark.slow
@@ -152,12 +134,7 @@ def test_statistics_docs__the_pictures_are_drawn_from_the_tables() -> None:
 
 
 def test_statistics_docs__all_words_are_defined() -> None:
-    words = draw_statistics.rows(
-        TEXT.replace("| word |", "<!-- w: begin -->\n| word |").replace(
-            '"Significantly" is', '<!-- w: end -->\n"Significantly" is'
-        ),
-        "w",
-    )
+    words = rows(TEXT[TEXT.index("| word |") :])
     assert [row[0] for row in words] == list(get_args(CaseWord))
 
 
@@ -167,13 +144,11 @@ def test_statistics_docs__the_numbers_in_the_text_are_the_codes() -> None:
     assert f"p of at most {sequential._ANOTHER_COLUMN:g})" in WORDS
     assert f"after {', '.join(map(str, sequential._BATCHES[1:]))} and at most 15 fresh runs" in WORDS
     assert f"at least {families.SEEN_AGAIN:g} without the runs" in WORDS
-    assert (
-        f"each case that it would fail for {base_today.CHECK_RUNS} times, or up to {base_today.CHECKED_CASES}" in WORDS
-    )
+    assert f"it would fail for {base_today.CHECK_RUNS} times, or up to {base_today.CHECKED_CASES}" in WORDS
     for failures, pays in ((2, "about 280"), (1, "7.5"), (0, "0.2")):
         assert float(pays.split()[-1]) == pytest.approx(bets.case_e(failures, 2, 0, 20), rel=0.1)
         assert pays in WORDS
-    assert f"fewer than {suspect.THIN_BASE} stored runs" in " ".join(TEXT.split())
-    assert f"fewer than {families.FULL_BASE} stored runs gets fresh runs" in " ".join(TEXT.split())
-    assert f"p of at most {base_today.DIFFERS:g}" in " ".join(TEXT.split())
+    assert f"fewer than {suspect.THIN_BASE} stored runs" in WORDS
+    assert f"fewer than {families.FULL_BASE} stored runs gets fresh runs" in WORDS
+    assert f"p of at most {base_today.DIFFERS:g}" in WORDS
     assert f"and {suspect.THRESHOLD_RUNS} more runs in a row" in TEXT

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import pytest
 from comparison_samples import SITUATIONS
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import EVIL, HOME, SAMPLES, case, failed, metric, report
+from report_samples import EVIL, HOME, SAMPLES, failed, report, saying
 
 from agent_eval.report.renderers.annotations import LONGEST_MESSAGE, annotation_commands, stop_commands
-from agent_eval.results.report import ProblemReport, Reason
 
 TOKEN = "0123456789abcdef0123"
 
@@ -49,27 +47,16 @@ def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> No
     assert len(commands) == 10
     assert commands[-1].properties == {"title": "and 41 more errors"}
     assert commands[-1].message == "Failed: 50 of 150 cases fail. 41 more errors in summary.md."
-
-
-def test_annotations__exactly_the_limit_needs_no_last_one() -> None:
     ten = report("failed", SAMPLES["many"]().cases[:28])
     assert [item.properties["title"] for item in read(annotation_commands(ten))][-1] == "case_027 failed"
-
-
-def test_annotations__an_impossible_limit() -> None:
     with pytest.raises(ValueError, match="below 2"):
         annotation_commands(failed(), limit=1)
 
 
 @given(st.one_of(st.text(), st.sampled_from([EVIL, EVIL * 40, "%0A::error::", "a,b:c%,;]", "x" * 9_000])))
 def test_annotations__carry_any_text_on_one_line(value: str) -> None:
-    run_report = report(
-        "failed",
-        [case(value, "failed", metric(value, 0.0, threshold=1.0, reason=Reason(code="x", message=value)), file=value)],
-        problems=[ProblemReport(severity="notice", code="x", message=value, hint=value, file=value, path=value)],
-    )
-    commands = read(annotation_commands(run_report))
-    assert [command.name for command in commands] == ["error", "notice"]
+    commands = read(annotation_commands(saying(value, file=value)))
+    assert [command.name for command in commands] == ["error", "error", "warning", "warning"]
     for command in commands:
         assert set(command.properties) <= {"file", "line", "col", "title"}
         assert len(command.message) <= LONGEST_MESSAGE < 4_096
@@ -82,20 +69,10 @@ def test_stop_commands__wraps_the_text() -> None:
     assert stop_commands("x\n", TOKEN).count("\n") == 3
 
 
-@pytest.mark.parametrize("token", ["", "short", "pause-logging", "with space 0123456789"])
-def test_stop_commands__refuses_a_weak_token(token: str) -> None:
-    with pytest.raises(ValueError, match="at least 16"):
-        stop_commands("x", token)
-
-
-def test_stop_commands__refuses_a_token_that_occurs() -> None:
-    with pytest.raises(ValueError, match="occurs"):
-        stop_commands(f"::{TOKEN}::", TOKEN)
-
-
-def test_samples__hold_what_must_be_defused() -> None:
-    assert re.search(r"^::error", EVIL, re.MULTILINE)
-    assert "##[error]" in EVIL
+@pytest.mark.parametrize("token", ["", "short", "pause-logging", "with space 0123456789", TOKEN])
+def test_stop_commands__refuses_a_token_that_is_weak_or_occurs(token: str) -> None:
+    with pytest.raises(ValueError, match="occurs" if token == TOKEN else "at least 16"):
+        stop_commands(f"::{TOKEN}::", token)
 
 
 def test_annotations__a_cause_without_a_changed_line_is_at_its_example() -> None:

@@ -2,109 +2,62 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import pytest
+from comparison_samples import cause
+from golden_files import check
+from report_samples import good
 
 from agent_eval.report.phrases import cause_evidence, cause_line, cause_sentence, cause_title, changed_here
-from agent_eval.results import CauseCounts, CauseData, CauseExample, CauseReport, Place
+from agent_eval.results import CauseReport, Place
 from agent_eval.results.causes import CauseCode
 
-
-def a_cause(code: str, *, compared: bool = True, places: tuple[Place, ...] = (), **data: Any) -> CauseReport:
-    return CauseReport.model_validate(
-        {
-            "code": code,
-            "data": CauseData(**data),
-            "cases": ["a.test.json:one", "a.test.json:two"],
-            "failing": CauseCounts(total=12, having=12),
-            "passing": CauseCounts(total=10, having=1),
-            "base": CauseCounts(total=22, having=0) if compared else None,
-            "example": CauseExample(case_id="a.test.json:one", run=0, turn=0),
-            "changed_here": list(places),
-        }
-    )
-
-
-CASES: list[tuple[str, dict[str, Any], str, str]] = [
-    (
-        "tool-empty",
-        {"tool": "find", "actual": '{"devices": []}'},
-        'find returned {"devices": []}',
-        "find returns nothing",
-    ),
-    ("tool-empty", {"tool": "find", "actual": "null"}, "find returned nothing", "find returns nothing"),
-    (
-        "tool-error",
-        {"tool": "find", "actual": "no such room"},
-        "find answered with an error: no such room",
-        "find reports an error",
-    ),
-    (
-        "tool-response",
-        {"tool": "heat", "names": ["target"], "actual": "20", "expected": "22"},
-        "heat returned another target than on main (20, was 22)",
-        "heat returns another target",
-    ),
-    (
-        "tool-response",
-        {"tool": "heat", "actual": "{}"},
-        "heat returned something else than on main",
-        "heat returns something else",
-    ),
-    (
-        "call-argument",
-        {"tool": "find", "names": ["place", "room"], "renamed": True, "new": ["place"], "gone": ["room"]},
-        "find is called with place instead of room",
-        "find is called with place instead of room",
-    ),
-    (
-        "call-argument",
-        {"tool": "find", "names": ["room"], "actual": '"Bad"', "expected": '"bath"'},
-        'find is called with another room than on main ("Bad" instead of "bath")',
-        "find is called with another room",
-    ),
-    ("call-missing", {"tool": "find"}, "find is not called; on main it is", "find is no longer called"),
-    ("call-extra", {"tool": "find"}, "find is called; on main it is not", "find is called as well"),
-    (
-        "sub-agent",
-        {"agent": "root", "actual": "y", "expected": "x"},
-        "root hands over to y, on main to x",
-        "x is not reached",
-    ),
-    (
-        "exception",
-        {"exception": "KeyError", "place": Place(file="home/tools.py", first=33, symbol="_thermostat")},
-        "KeyError at home/tools.py:33 (_thermostat)",
-        "_thermostat raises KeyError",
-    ),
-    ("deadline", {"tool": "find", "seconds": 4.0}, "find had not returned after 4 s", "find does not return in time"),
-    ("answer", {"actual": "Sorry."}, '2 cases answer "Sorry."', "the same answer"),
-    ("answer-change", {"gone": ["lamp"]}, 'The answers no longer say "lamp"', "the answers lack words"),
-    ("criterion", {"metric": "tone"}, "tone says no; on main it says yes", "tone says no"),
-]
+VALUES: Mapping[str, Any] = {
+    "agent": "root",
+    "tool": "find",
+    "names": ["room"],
+    "actual": '"Bad"',
+    "expected": '"bath"',
+    "exception": "KeyError",
+    "place": Place(file="home/tools.py", first=33, symbol="_thermostat"),
+    "seconds": 4.0,
+    "metric": "tone",
+    "rubric": "polite",
+    "gone": ["lamp"],
+    "new": ["fan"],
+}
+FACTS: Mapping[str, Mapping[str, Any]] = {
+    "all": VALUES,
+    "only what every cause has": {name: VALUES[name] for name in ("tool", "exception", "metric")},
+    "an empty value": {**VALUES, "actual": "null", "tool": ""},
+    "several names": {**VALUES, "names": ["room", "place"]},
+    "another name": {**VALUES, "renamed": True},
+    "a new name": {**VALUES, "renamed": True, "gone": []},
+    "no name": {**VALUES, "renamed": True, "new": [], "expected": None},
+}
 
 
-@pytest.mark.parametrize(("code", "data", "sentence", "line"), CASES)
-def test_cause_sentence__each_kind(code: str, data: dict[str, Any], sentence: str, line: str) -> None:
-    cause = a_cause(code, **data)
-    assert cause_sentence(cause, "main") == sentence
-    assert cause_line(cause) == line
-    assert "main" not in cause_sentence(a_cause(code, compared=False, **data), "main")
+def a_cause(code: CauseCode, *, compared: bool = True, places: Sequence[Place] = (), **data: Any) -> CauseReport:
+    made = cause(code, [good("one"), good("two")], list(places), call=0, failing=12, **data)
+    return made if compared else made.model_copy(update={"base": None})
 
 
-def test_cause_line__without_a_base_no_one_knows_what_it_did_before() -> None:
-    assert cause_line(a_cause("call-missing", compared=False, tool="find")) == "find is not called"
-
-
-def test_cause_sentence__every_code_has_one() -> None:
-    assert {code for code, *_ in CASES} == set(get_args(CauseCode))
+def test_causes__each_code_with_and_without_a_base() -> None:
+    """UPDATE_GOLDEN=1 writes them."""
+    lines = []
+    for code, (name, facts), compared in itertools.product(get_args(CauseCode), FACTS.items(), (True, False)):
+        made = a_cause(code, compared=compared, **facts)
+        assert compared or "main" not in cause_sentence(made, "main"), (code, name)
+        lines.append(f"{code}: {cause_sentence(made, 'main')} | {cause_line(made)}")
+    check("golden_causes.txt", "\n".join(dict.fromkeys(lines)) + "\n")
 
 
 def test_cause_evidence__with_and_without_a_base() -> None:
-    cause = a_cause("tool-empty", tool="find")
-    evidence = "in 12 of 12 failing cases and 1 of 10 passing ones"
-    assert cause_evidence(cause, "main") == f"{evidence}; on main in none of 22 runs"
+    evidence = "in 2 of 12 failing cases and 1 of 6 passing ones"
+    assert cause_evidence(a_cause("tool-empty", tool="find"), "main") == f"{evidence}; on main in none of 2 runs"
     assert cause_evidence(a_cause("tool-empty", compared=False, tool="find"), "main") == evidence
 
 
@@ -125,11 +78,12 @@ def test_changed_here__lines_and_symbols() -> None:
     )
 
 
-def test_cause_sentence__untrusted_text_stays_in_a_line_and_short() -> None:
+@pytest.mark.parametrize("code", get_args(CauseCode))
+def test_cause_sentence__untrusted_text_stays_in_a_line_and_short(code: CauseCode) -> None:
     text = "x\n\x1b[31m\u202e" + "y" * 1_000_000
-    for code, data, _, _ in CASES:
-        forged: dict[str, Any] = {name: text if isinstance(value, str) else value for name, value in data.items()}
-        cause = a_cause(code, **forged)
-        for said in (cause_sentence(cause, "main"), cause_line(cause)):
+    for facts in FACTS.values():
+        forged: dict[str, Any] = {name: text if isinstance(value, str) else value for name, value in facts.items()}
+        made = a_cause(code, **forged)
+        for said in (cause_sentence(made, "main"), cause_line(made)):
             assert len(said) < 400
             assert said.isprintable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import time
 
@@ -15,6 +16,7 @@ from agent_eval.report.renderers.summary import summary_markdown
 from agent_eval.report.views import Links
 from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.report.views.reproduction import reproduce
+from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport
@@ -168,11 +170,25 @@ def test_comment__the_path_of_an_old_file_is_shown_once() -> None:
         ("https://github.com/octo/shopping", False),
         ("https://github.com/octo", False),
         ("https://github.com/login?return_to=/octo/shop/", False),
+        ("https://evil.example/octo/shop/a", False),
+        ("https://github.com.evil.example/octo/shop/a", False),
+        ("https://github.com@evil.example/octo/shop/a", False),
+        ("http://github.com/octo/shop/a", False),
+        ("javascript:alert(1)", False),
+        ("//github.com/octo/shop/a", False),
+        ("https://github.com/octo/shop/a b", False),
+        ("https://github.com/octo/shop/\u202ea", False),
+        ("https://[", False),
+        ("", False),
     ],
 )
 def test_links__an_address_of_another_repository_is_no_link(url: str, allowed: bool) -> None:
     assert LINKS.own(url) == (url if allowed else None)
     assert Links(server_url=SERVER).own(url) is None, "of an unknown repository there is none"
+    run_report = report("passed", [failing()])
+    run_report.baseline = BaselineReport(status="found", message="", commit="b" * 40, run_url=url)
+    links = rendered(comment_markdown(run_report, links=dataclasses.replace(LINKS, run_url=url))).links
+    assert [link for link in links if "/blob/" not in link and "/commit/" not in link] == [url] * 2 * allowed
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,16 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
 import re
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import history_samples
 import pytest
+from comparison_samples import FIND_DEVICES, cause, changed, decided, word_of
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
@@ -40,17 +42,13 @@ from agent_eval.report.html._packing import bounded_value, dumped, json_value, n
 from agent_eval.report.html._turns import alignment
 from agent_eval.report.views import Links, visible
 from agent_eval.results import (
-    AgentChange,
     BaselineReport,
     CaseComparison,
     CaseDecisionReport,
     CaseHistory,
     CaseReport,
     CaseRunsReport,
-    CauseCounts,
-    CauseData,
-    CauseExample,
-    CauseReport,
+    CaseStatus,
     ComparisonReport,
     ConversationReport,
     DecisionReport,
@@ -59,7 +57,6 @@ from agent_eval.results import (
     HistoryReport,
     ModelUsageReport,
     Origin,
-    Place,
     ProblemReport,
     Reason,
     RunError,
@@ -85,7 +82,7 @@ def strings(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_page__has_every_case_once_in_columns_of_one_length(name: str, tmp_path: Path) -> None:
+def test_page__every_case_once_in_visible_texts_and_an_inert_static_part(name: str, tmp_path: Path) -> None:
     made = SAMPLES[name]()
 
     page = page_of(tmp_path, made)
@@ -102,19 +99,6 @@ def test_page__has_every_case_once_in_columns_of_one_length(name: str, tmp_path:
     assert [texts[at] for at in page.column("file_s")] == [visible(case.file) for case in made.cases]
     assert page.index["level"] == 0
     assert len(page.html.encode()) == page.written.size == (tmp_path / "report.html").stat().st_size
-
-
-def without_icon(html: str) -> Any:
-    """The document without its one link: an empty icon, so that no browser asks a server for /favicon.ico."""
-    icon = '<link rel="icon" href="data:,">'
-    assert html.count(icon) == 1
-    return lxml_html.fromstring(html.replace(icon, ""))
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_page__texts_are_visible_and_the_static_part_is_inert(name: str, tmp_path: Path) -> None:
-    page = page_of(tmp_path, SAMPLES[name]())
-
     for text in strings([page.index, page.blocks]):
         assert visible(text) == text
     document = without_icon(page.html)
@@ -128,6 +112,13 @@ def test_page__texts_are_visible_and_the_static_part_is_inert(name: str, tmp_pat
     assert [element.tag for element in elements].count("script") == 1
     # No other document's comments or markup declarations: a template holds base64 only.
     assert all(re.fullmatch(r"[A-Za-z0-9+/=]+", item.text or "") for item in document.iter("template"))
+
+
+def without_icon(html: str) -> Any:
+    """The document without its one link: an empty icon, so that no browser asks a server for /favicon.ico."""
+    icon = '<link rel="icon" href="data:,">'
+    assert html.count(icon) == 1
+    return lxml_html.fromstring(html.replace(icon, ""))
 
 
 def test_page__begins_with_the_charset_and_the_policy(tmp_path: Path) -> None:
@@ -206,37 +197,28 @@ def test_case__each_run_of_the_base_has_its_outcome_in_the_order_of_their_number
     assert shown["counts"] == "1 of 1 run passed, on main 2 of 3"
 
 
-@pytest.mark.parametrize(("outcome", "word"), [("failed", "broken"), ("inconclusive", "suspicious")])
+@pytest.mark.parametrize(
+    ("outcome", "blocks", "word", "tags"),
+    [
+        ("failed", False, "broken", ["regression"]),
+        ("inconclusive", False, "suspicious", ["suspicious"]),
+        ("inconclusive", True, "broken", ["blocking", "regression"]),
+    ],
+)
 def test_case__list_tags_and_decision_use_one_word(
-    outcome: Literal["failed", "inconclusive"], word: str, tmp_path: Path
+    outcome: Literal["failed", "inconclusive"], blocks: bool, word: str, tags: list[str], tmp_path: Path
 ) -> None:
     of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
-    item = CaseDecisionReport(
-        case_id=of.case_id, metric="pass", word="suspicious", head_mean=0.0, head_runs=2, p_value=0.03
-    )
     run_report = report("failed", [of])
-    run_report.decision = DecisionReport(outcome=outcome, alpha=0.05, cases=[item])
+    run_report.decision = decided(outcome, word_of(of, "suspicious", (0, 2), (10, 10), p_value=0.03))
+    run_report.blocking = [of.case_id] * blocks
 
     page = page_of(tmp_path, run_report)
 
-    assert page.column("word") == [word]
-    assert page.column("tags") == [["suspicious" if word == "suspicious" else "regression"]]
+    assert page.column("word") == ["suspicious" if blocks else word], "by the statistics alone"
+    assert page.column("tags") == [tags]
     assert page.cases[of.case_id]["decision"][0]["word"] == word
     assert page.index["header"]["counts"]["suspicious"] == (word == "suspicious")
-
-
-def test_case__that_blocks_by_itself_is_a_regression_everywhere(tmp_path: Path) -> None:
-    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
-    item = CaseDecisionReport(case_id=of.case_id, metric="pass", word="suspicious", head_mean=0.0, head_runs=2)
-    run_report = report("failed", [of])
-    run_report.decision = DecisionReport(outcome="inconclusive", alpha=0.05, cases=[item])
-    run_report.blocking = [of.case_id]
-
-    page = page_of(tmp_path, run_report)
-
-    assert page.column("tags") == [["blocking", "regression"]]
-    assert page.cases[of.case_id]["decision"][0]["word"] == "broken"
-    assert page.index["header"]["counts"]["suspicious"] == 0
 
 
 def test_metrics__a_mean_that_only_rounding_keeps_from_its_threshold_meets_it(tmp_path: Path) -> None:
@@ -353,18 +335,6 @@ def test_case__edge_values_are_shown(tmp_path: Path) -> None:
     assert len(only["steps"][1]["value"]) <= 200_000
     assert page.column("scores") == [["nan"]]
     assert "</template>" not in page.html.replace("</template>\n", "")
-
-
-def test_hostile_report__links_to_its_own_server_only(tmp_path: Path) -> None:
-    made = hostile()
-    links = Links(server_url="https://github.com", repository="o/r", source_url="https://github.com/o/r/blob/abc")
-
-    page = page_of(tmp_path, PageSource(report=made, links=links))
-
-    assert page.index["header"]["source_url"] == "https://github.com/o/r/blob/abc/"
-    assert page.index["header"]["origin"]["run_url"] is None
-    assert visible(EVIL) in page.index["header"]["notices"]
-    assert "<img" not in page.html
 
 
 def test_detail__scores_has_no_text_of_agents_and_users(tmp_path: Path) -> None:
@@ -504,36 +474,23 @@ def test_write_page__a_failure_leaves_what_was_there(tmp_path: Path) -> None:
         raise OSError(28, "disk full")
 
     page = tmp_path / "report.html"
-    with pytest.raises(OSError, match="disk full"):
-        write_page(page, PageSource(report=failed(), recordings=broken))
-    assert list(tmp_path.iterdir()) == []
-
-    page.write_text("of yesterday", "utf-8")
-    with pytest.raises(OSError, match="disk full"):
-        write_page(page, PageSource(report=failed(), recordings=broken))
-    assert list(tmp_path.iterdir()) == [page] and page.read_text("utf-8") == "of yesterday"
-
-
-def rank_of(made: RunReport, page_index: Any) -> list[str]:
-    order = sorted(range(len(made.cases)), key=lambda at: page_index["cases"]["rank"][at])
-    return [made.cases[at].eval_id for at in order]
+    for before in ([], [page]):
+        for path in before:
+            path.write_text("of yesterday", "utf-8")
+        with pytest.raises(OSError, match="disk full"):
+            write_page(page, PageSource(report=failed(), recordings=broken))
+        assert list(tmp_path.iterdir()) == before
+    assert page.read_text("utf-8") == "of yesterday"
 
 
 def test_rank__cases_that_need_attention_come_first(tmp_path: Path) -> None:
-    cases: list[CaseReport] = [
-        case("fine", "passed"),
-        case("skipped", "not_run"),
-        case("parked", "quarantined"),
-        case("broken", "errored"),
-        case("bad", "failed"),
-        case("blocks", "failed"),
-    ]
-    made = report("failed", cases)
-    made.blocking = [cases[-1].case_id]
+    statuses: Sequence[CaseStatus] = ("passed", "not_run", "quarantined", "errored", "failed", "failed")
+    made = report("failed", [case(f"{at} {status}", status) for at, status in enumerate(statuses)])
+    made.blocking = [made.cases[-1].case_id]
 
     page = page_of(tmp_path, made)
 
-    assert rank_of(made, page.index) == ["blocks", "bad", "broken", "parked", "skipped", "fine"]
+    assert page.column("rank") == [5, 4, 3, 2, 1, 0]
     assert page.column("tags")[-1] == ["blocking"]
 
 
@@ -642,13 +599,14 @@ def test_hostile_text__in_every_field_is_visible_and_inert(tmp_path: Path) -> No
         trend=[TrendRow(**hostile_model(TrendRow, scoring_version=1, cases=1, recorded_at=1.0, means={EVIL: 1.0}))],
     )
     source = source_of(made, [recording(of, 0, said)], {of.case_id: eval_case(of, said)}, base=[recording(of, 0, said)])
-    links = Links(server_url="https://github.com", repository="o/r")
+    links = Links(server_url="https://github.com", repository="o/r", source_url="https://github.com/o/r/blob/abc")
 
     page = page_of(tmp_path, dataclasses.replace(source, links=links, base_note=EVIL))
 
     texts = strings([page.index, page.blocks])
     assert all(visible(text) == text for text in texts)
     assert sum("alert(1)" in text for text in texts) > 80
+    assert page.index["header"]["source_url"] == "https://github.com/o/r/blob/abc/"
     assert page.index["header"]["baseline"]["url"] is None
     assert page.index["header"]["origin"]["run_url"] is None
     assert [row["run_url"] for row in page.index["trend"]["rows"]] == [None]
@@ -666,19 +624,14 @@ def test_header__says_what_the_headline_and_the_list_do_not(tmp_path: Path) -> N
     assert page_of(tmp_path, made).index["header"]["reasons"] == ["The budget is used up"]
 
 
-GOLDEN = Path(__file__).parents[1] / "data" / "golden_page"
-
-
 @pytest.mark.parametrize("name", ["failed", "inconclusive", "invalid"])
 def test_golden__static_part_and_data(name: str, tmp_path: Path) -> None:
     """UPDATE_GOLDEN=1 writes them. Longer reports differ in their number of cases only."""
     page = page_of(tmp_path, SAMPLES[name]())
     [static] = re.findall(r"<main.*?</main>\n", page.html, re.DOTALL)
+    check(f"golden_page/{name}.html", static)
     data = json.dumps({"index": page.index, "blocks": page.blocks}, indent=1, ensure_ascii=False) + "\n"
-    for path, text in ((GOLDEN / f"{name}.html", static), (GOLDEN / f"{name}.json", data)):
-        if os.environ.get("UPDATE_GOLDEN"):
-            path.write_text(text, "utf-8")
-        assert path.read_text("utf-8") == text
+    check(f"golden_page/{name}.json", data)
 
 
 @pytest.mark.nightly
@@ -697,18 +650,10 @@ def _with_cause() -> RunReport:
     low = metric(TRAJECTORY, 0.0, threshold=1.0)
     cases = [case(name, "failed", low) for name in ("lamp", "fan", "song")]
     made = report("failed", [*cases, case("other", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))])
-    ids = [item.case_id for item in made.cases]
-    found = CauseReport(
-        code="tool-empty",
-        data=CauseData(tool="find_devices", actual='{"devices": []}', expected='{"devices": ["lamp"]}'),
-        cases=ids[:2],
-        failing=CauseCounts(total=3, having=2),
-        passing=CauseCounts(total=1, having=0),
-        example=CauseExample(case_id=ids[0], run=0, turn=0, call=0),
-        changed_here=[Place(file="home/tools.py", first=42, last=47, symbol="find_devices")],
-    )
-    change = AgentChange(code="tool-source", path="home", agent="home", tool="find_devices", places=found.changed_here)
-    return made.model_copy(update={"causes": [found], "agent_changes": [change]})
+    values = {"tool": "find_devices", "actual": '{"devices": []}', "expected": '{"devices": ["lamp"]}'}
+    made.causes = [cause("tool-empty", cases[:2], [FIND_DEVICES], call=0, failing=3, **values)]
+    made.agent_changes = [changed("tool-source", FIND_DEVICES, tool="find_devices")]
+    return made
 
 
 def test_causes__group_the_cases_and_show_the_call(tmp_path: Path) -> None:
@@ -716,20 +661,20 @@ def test_causes__group_the_cases_and_show_the_call(tmp_path: Path) -> None:
     recorded = recording(made.cases[0], 0, turn("Which?", "None.", *called("find_devices", {"devices": []}, room="x")))
     page = page_of(tmp_path, source_of(made, [recorded]))
 
-    [cause] = page.index["causes"]
-    assert (cause["title"], cause["count"]) == ('find_devices returned {"devices": []}', 2)
-    assert cause["evidence"] == "In 2 of 3 failing cases and 0 of 1 passing one."
-    assert (cause["call"], cause["now"], cause["base"]) == (
+    [shown] = page.index["causes"]
+    assert (shown["title"], shown["count"]) == ('find_devices returned {"devices": []}', 2)
+    assert shown["evidence"] == "In 2 of 3 failing cases and 1 of 6 passing ones; on the base branch in none of 2 runs."
+    assert (shown["call"], shown["now"], shown["base"]) == (
         'find_devices(room="x")',
         '{"devices": []}',
         '{"devices": ["lamp"]}',
     )
-    assert cause["example"] == {"case": made.cases[0].case_id, "run": "head:0", "turn": 1}
-    assert cause["places"] == [{"file": "home/tools.py", "first": 42, "last": 47, "symbol": "find_devices"}]
-    assert cause["command"].startswith("agent-eval run ") and "lamp,fan" in cause["command"]
+    assert shown["example"] == {"case": made.cases[0].case_id, "run": "head:0", "turn": 1}
+    assert shown["places"] == [FIND_DEVICES.model_dump()]
+    assert shown["command"].startswith("agent-eval run ") and "lamp,fan" in shown["command"]
     assert page.column("group") == [0, 0, 1, 2]
     assert page.index["agent_changes"][0]["text"] == "tool find_devices (source)"
-    assert [step["file"] for step in page.index["header"]["next"] if step["file"]] == ["home/tools.py"]
+    assert [step["file"] for step in page.index["header"]["next"] if step["file"]] == [FIND_DEVICES.file]
 
 
 def test_causes__without_words_have_no_value_of_a_tool(tmp_path: Path) -> None:
@@ -744,7 +689,7 @@ def test_causes__cases_that_got_no_score_for_one_reason_are_one_cause(tmp_path: 
     cases = [case(name, "errored", errors={0: error}) for name in ("a", "b")]
     page = page_of(tmp_path, report("inconclusive", [*cases, case("c", "passed")]))
 
-    [cause] = page.index["causes"]
-    assert (cause["title"], cause["count"], cause["agent"]) == ("503 UNAVAILABLE", 2, False)
-    assert cause["evidence"] == "In 2 of 3 cases; 1 has a result."
+    [shown] = page.index["causes"]
+    assert (shown["title"], shown["count"], shown["agent"]) == ("503 UNAVAILABLE", 2, False)
+    assert shown["evidence"] == "In 2 of 3 cases; 1 has a result."
     assert page.column("group") == [0, 0, 2]

@@ -17,11 +17,6 @@ def test_script__each_name_is_declared_once() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_script__all_files_are_joined() -> None:
-    folder = resources.files("agent_eval.report.html")
-    assert sorted(SCRIPTS) == sorted(item.name for item in folder.iterdir() if item.name.endswith(".js"))
-
-
 def test_script__loses_only_what_documents_types() -> None:
     folder = resources.files("agent_eval.report.html")
     files = "".join(folder.joinpath(name).read_text("utf-8") for name in SCRIPTS)

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from comparison_samples import BASE, SITUATIONS
-from report_samples import SAMPLES, failed
+from report_samples import SAMPLES, case, failed, report
 
 from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS, github_outputs, output_values
-from agent_eval.results.report import RunReport
 
 DELIMITER = "ghadelimiter_0123456789abcdef"
 PATHS = {"results-file": "out/results.json", "junit-file": "out/junit.xml"}
@@ -87,31 +85,17 @@ def test_github_outputs__refuses_a_weak_delimiter(delimiter: str) -> None:
         github_outputs(failed(), PATHS, delimiter)
 
 
-def test_github_outputs__refuses_a_delimiter_that_occurs() -> None:
+def test_github_outputs__refuses_a_delimiter_that_occurs_and_an_unknown_file() -> None:
     with pytest.raises(ValueError, match="occurs"):
         github_outputs(failed(), {"results-file": f"a\n{DELIMITER}\n"}, DELIMITER)
-
-
-def test_github_outputs__refuses_an_unknown_file() -> None:
     with pytest.raises(ValueError, match="not a file output: verdict"):
         output_values(failed(), {"verdict": "passed"})
     assert set(FILE_OUTPUTS) < set(OUTPUTS)
-
-
-def with_counts(passed: int, failed: int) -> RunReport:
-    cases = SAMPLES["passed"]().cases[:1]
-    good, bad = cases[0], cases[0].model_copy(update={"status": "failed"})
-    return SAMPLES["passed"]().model_copy(update={"cases": [good] * passed + [bad] * failed})
 
 
 @pytest.mark.parametrize(
     ("passed", "failed", "rate"), [(0, 0, ""), (4, 0, "1"), (0, 4, "0"), (2, 1, "0.666667"), (1, 3, "0.25")]
 )
 def test_outputs__pass_rate(passed: int, failed: int, rate: str) -> None:
-    assert output_values(with_counts(passed, failed), {})["pass-rate"] == rate
-
-
-def test_outputs__are_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
-    section = page[page.index("## Outputs of the action") :]
-    assert [name for name in OUTPUTS if f"`{name}`" not in section] == []
+    cases = [case("x", "passed")] * passed + [case("y", "failed")] * failed
+    assert output_values(report("passed", cases), {})["pass-rate"] == rate

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from golden_files import check
 
 from agent_eval.report.phrases import PHRASES, text
 from agent_eval.results import Facts, Numbers, Reason
 from agent_eval.results.origin import CaseWord
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_eval"
-GOLDEN = Path(__file__).parents[1] / "data" / "golden_phrases.txt"
 BELOW = ("gate", "runner", "criteria", "results", "baseline", "pipeline")
 """Packages that emit facts."""
 
@@ -30,108 +29,56 @@ LAMP: Numbers = {
     "again": False,
 }
 TIDY: Numbers = {**LAMP, "case": "home.test.json:tidy", "metric": "tidiness", "head": 0.5, "base": 0.75, "again": True}
-ONE: Facts = {
-    "kind": "provider-unavailable",
-    "message": "503 (overloaded)",
-    "because": Reason(code="x", message="the reason behind it"),
-    "cases": ["home.test.json:lamp"],
-    "count": 1,
-    "total": 1,
-    "runs": 1,
-    "passed": 1,
-    "numbers": [LAMP],
-    "causes": {"agent-import": 1},
-    "files": ["home.test.json"],
-    "file": "home.test.json",
-    "line": 7,
-    "agents": ["home"],
-    "metric": "pass",
-    "metrics": ["tool_trajectory_avg_score"],
-    "models": ["gemini-x"],
-    "decided": {"greets": [1.0, 0.5]},
-    "rate": 1.0,
-    "turn": 2,
-    "expected": 3,
-    "subject": "polite",
-    "span": [0.5, 1.0],
-    "drop": 0.073,
-    "rises": False,
-    "remedy": "limit",
-    "base_runs": 1,
-    "more": 1,
-    "missing": [3],
-    "part": 2,
-    "result": "failed",
-    "until": "2027-01-31",
-    "owner": "@alice",
-    "note": "slow clock",
-    "records": False,
-    "is_fork": True,
-    "quarantined": 1,
-    "informing": 0,
-    "parts": [Reason(code="x", message="one part"), Reason(code="x", message="another")],
-    "call": "find(room)",
-    "at": 1,
-    "was": 1,
-    "wanted": '"lamp"',
-    "got": '"fan"',
-    "kinds": [],
-    "names": {"off": 1, "lamp": 2},
-    "blank": True,
-    "recall": 0.5,
-    "precision": 0.25,
-    "votes": "3:2",
-    "here": 3.0,
-    "there": 1.0,
-    "side": "base",
-    "conclusion": "cancelled",
+BY_TYPE: Mapping[Any, tuple[object, object]] = {
+    int: (1, 3),
+    float: (1.0, 0.25),
+    bool: (True, False),
+    list[str]: (["one"], [*"abcde"]),
+    list[int]: ([3], [2, 3, 5]),
+    list[float]: ([0.5, 1.0],) * 2,
+    list[Numbers]: ([LAMP], [TIDY, LAMP]),
+    list[Reason]: ([Reason(code="x", message="one part"), Reason(code="x", message="another")],) * 2,
+    dict[str, list[float]]: ({"greets": [1.0, 0.5]},) * 2,
+    Reason | None: (Reason(code="x", message="the reason behind it"),) * 2,
 }
-MANY: Facts = {
-    **ONE,
-    "cases": [f"home.test.json:c{number}" for number in range(5)],
-    "count": 3,
-    "total": 9,
-    "runs": 4,
-    "numbers": [TIDY, LAMP],
-    "causes": {"agent-import": 6, "run-timeout": 3},
-    "files": [f"{name}.test.json" for name in "abcde"],
-    "metric": "tidiness",
-    "turn": 0,
-    "metrics": ["a_score", "b_score"],
-    "remedy": "recorded",
-    "base_runs": 4,
-    "missing": [2, 3, 5],
-    "records": True,
-    "is_fork": False,
-    "informing": 2,
-    "models": ["gemini-x", "none"],
-    "at": 2,
-    "was": 3,
-    "kinds": ["number", "object"],
-    "blank": False,
-    "votes": "",
-    "here": 0.5,
-    "there": 2.0,
-    "side": "here",
+"""Facts about one thing, and about several."""
+BY_NAME: Mapping[str, tuple[object, object]] = {
+    "cases": (["home.test.json:lamp"], [f"home.test.json:c{number}" for number in range(5)]),
+    "causes": ({"agent-import": 1}, {"agent-import": 6, "run-timeout": 3}),
+    "here": (3.0, 0.5),
+    "informing": (0, 2),
+    "kind": ("provider-unavailable",) * 2,
+    "kinds": ([], ["number", "object"]),
+    "metric": ("pass", "tidiness"),
+    "models": (["gemini-x"], ["gemini-x", "none"]),
+    "names": ({"off": 1, "lamp": 2},) * 2,
+    "remedy": ("limit", "recorded"),
+    "rises": (False, True),
+    "side": ("base", "here"),
+    "there": (1.0, 2.0),
+    "total": (1, 9),
+    "turn": (2, 0),
+    "votes": ("3:2", ""),
 }
+"""Facts whose values a phrase looks at."""
 
 
-def facts_of(phrase: str, facts: Facts) -> dict[str, Any]:
-    """The facts that a phrase takes."""
-    return {name: value for name, value in facts.items() if name in inspect.signature(PHRASES[phrase]).parameters}
+def facts_of(phrase: str) -> Iterator[dict[str, Any]]:
+    """The facts that a phrase takes, of one thing and of several; a text is its own name."""
+    hints = get_type_hints(Facts)
+    names = inspect.signature(PHRASES[phrase]).parameters.keys() - {"base"}
+    pairs = {name: BY_NAME.get(name) or BY_TYPE.get(hints[name], (name, name)) for name in names}
+    for at in (0, 1):
+        yield {name: pair[at] for name, pair in pairs.items()}
 
 
 def test_phrases__every_code_is_rendered() -> None:
+    """UPDATE_GOLDEN=1 writes them."""
     lines = [
-        f"{name}: {text(Reason(code=name, data=facts_of(name, facts)), 'main')}"
-        for name in sorted(PHRASES)
-        for facts in (ONE, MANY)
+        f"{name}: {text(Reason(code=name, data=facts), 'main')}" for name in sorted(PHRASES) for facts in facts_of(name)
     ]
     assert not [line for line in lines if line == f"{line.partition(':')[0]}: {line.partition(':')[0]}"]
-    page = "\n".join(dict.fromkeys(lines)) + "\n"
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(page, encoding="utf-8")
-    assert page == GOLDEN.read_text(encoding="utf-8"), "if it reads well: UPDATE_GOLDEN=1 pytest " + Path(__file__).name
+    check("golden_phrases.txt", "\n".join(dict.fromkeys(lines)) + "\n")
 
 
 @pytest.mark.parametrize("name", PHRASES)
@@ -161,21 +108,17 @@ def test_reason__survives_json() -> None:
     }
 
 
-def reasons_in_code() -> Iterator[tuple[str, ast.Call]]:
-    """Every place below `report/phrases` at which a reason is made."""
-    for package in BELOW:
+def calls(packages: Iterable[str], functions: Container[str]) -> Iterator[tuple[str, ast.Call]]:
+    """Every call of some functions in the packages, with its place."""
+    for package in packages:
         for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in {
-                    "Reason",
-                    "DecisionReasonReport",
-                    "NotEvaluated",
-                }:
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in functions:
                     yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
 
 
 def test_reasons__have_no_sentence_below_phrases() -> None:
-    places = list(reasons_in_code())
+    places = list(calls(BELOW, {"Reason", "DecisionReasonReport", "NotEvaluated"}))
     sentences = [
         place
         for place, call in places
@@ -219,23 +162,11 @@ def test_gate_and_criteria__have_no_prose() -> None:
 def test_phrases__every_code_that_is_emitted_has_one() -> None:
     """By the first argument of `Reason.of`, `say` and the like, where it is a text."""
     emitted: dict[str, str] = {}
-    for package in (*BELOW, "commands"):
-        for path in sorted((SOURCE / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in {
-                    "Reason.of",
-                    "NotEvaluated.of",
-                    "say",
-                    "_reason",
-                    "add",
-                }:
-                    phrases = [keyword.value for keyword in node.keywords if keyword.arg == "phrase"] or node.args[:1]
-                    emitted |= {
-                        literal.value: f"{path.relative_to(SOURCE)}:{node.lineno}"
-                        for phrase in phrases
-                        for literal in ([phrase] if isinstance(phrase, ast.Constant) else ast.walk(phrase))
-                        if isinstance(literal, ast.Constant) and isinstance(literal.value, str) and literal.value
-                    }
+    for place, call in calls((*BELOW, "commands"), {"Reason.of", "NotEvaluated.of", "say", "_reason", "add"}):
+        for phrase in [keyword.value for keyword in call.keywords if keyword.arg == "phrase"] or call.args[:1]:
+            for literal in [phrase] if isinstance(phrase, ast.Constant) else ast.walk(phrase):
+                if isinstance(literal, ast.Constant) and isinstance(literal.value, str) and literal.value:
+                    emitted[literal.value] = place
     missing = {name: place for name, place in emitted.items() if name not in PHRASES}
 
     assert len(emitted) > 30

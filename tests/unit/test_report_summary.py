@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import nothing_of_theirs, rendered
-from remark_samples import notes
-from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, metric, report
+from report_samples import EVIL, SAMPLES, case, failed, report, saying
 
 from agent_eval.report.renderers.summary import DETAILS, LIMIT, SMALLEST_LIMIT, summary_markdown
-from agent_eval.results.recording import RunError
-from agent_eval.results.report import FileReport, ProblemReport, Reason, RunReport, TurnEvidence
+from agent_eval.results.report import FileReport, ProblemReport, Reason, RunReport
 
 SOURCE = "https://github.com/example/repo/blob/5f0c1d2"
 
@@ -42,31 +40,20 @@ def test_summary_markdown__links_are_quoted() -> None:
 def monster() -> RunReport:
     """Everything that can be long is long and hostile."""
     text = EVIL * 8
-    turns = [
-        TurnEvidence(turn=n, score=0.0, user=text, expected=text, actual=text[1:], why=notes(*[text] * 5))
-        for n in range(8)
+    long = saying(text, file=f"tests/{EVIL}")
+    failing, crashed, stopped = long.cases
+    long.cases = [
+        *(failing.model_copy(update={"case_id": f"{n}", "eval_id": f"{EVIL}{n}"}) for n in range(6)),
+        *(crashed.model_copy(update={"case_id": f"c{n}", "eval_id": f"{EVIL}c{n}"}) for n in range(6)),
+        *(case(f"e{n}{EVIL}", "errored", reason=Reason(code=EVIL, message=text)) for n in range(6)),
+        *(stopped.model_copy(update={"case_id": f"n{n}", "eval_id": f"n{n}"}) for n in range(6)),
     ]
-    cases = [
-        case(
-            f"{EVIL}{n}",
-            "failed",
-            *[metric(f"{EVIL}{m}", 0.0, threshold=0.5, evidence={0: turns}) for m in range(2)],
-            file=f"tests/{n}/{EVIL}",
-            errors={0: RunError(kind=EVIL, owner="agent", message=text, hint=text, traceback=text, log_tail=text)},
-        )
-        for n in range(6)
-    ]
-    cases += [case(f"e{n}{EVIL}", "errored", reason=Reason(code=EVIL, message=text)) for n in range(6)]
-    cases += [case(f"n{n}", "not_run", reason=Reason(code="x", message=f"{n}{text}")) for n in range(6)]
-    long = report(
-        "failed",
-        cases,
-        problems=[ProblemReport(severity="warning", code=EVIL, message=text, hint=text, file=EVIL, line=3)] * 20,
-        notices=[text] * 20,
-        reasons=[Reason(code="x", message=text)] * 20,
-    )
-    files = [FileReport(file=EVIL, eval_set_id="x", agent=EVIL, agent_reason=text, criteria={EVIL: 0.5})] * 20
-    return long.model_copy(update={"provenance": {f"{EVIL}{n}": text for n in range(6)}, "files": files})
+    for judged in failing.metrics[0].runs:
+        judged.evidence *= 8
+    long.problems, long.notices, long.reasons = long.problems * 20, long.notices * 20, long.reasons * 20
+    long.files = [FileReport(file=EVIL, eval_set_id="x", agent=EVIL, agent_reason=text, criteria={EVIL: 0.5})] * 20
+    long.provenance = {f"{EVIL}{n}": text for n in range(6)}
+    return long
 
 
 @pytest.mark.parametrize(
@@ -94,13 +81,8 @@ def test_summary_markdown__says_that_it_was_shortened() -> None:
 def test_details__each_step_shows_less() -> None:
     sizes = [len(summary_markdown(SAMPLES["many"](), limit=limit)) for limit in (10**6, 20_000, 5_000)]
     assert sizes == sorted(sizes, reverse=True)
-    for richer, poorer in itertools.pairwise(DETAILS):
-        assert (poorer.explained, poorer.listed, poorer.side, poorer.log) <= (
-            richer.explained,
-            richer.listed,
-            richer.side,
-            richer.log,
-        )
+    steps = [(detail.explained, detail.listed, detail.side, detail.log) for detail in DETAILS]
+    assert all(poorer <= richer for richer, poorer in itertools.pairwise(steps))
 
 
 def test_summary_markdown__refuses_an_impossible_limit() -> None:
@@ -112,22 +94,5 @@ def test_summary_markdown__refuses_an_impossible_limit() -> None:
     st.one_of(st.text(max_size=60), st.sampled_from([EVIL, "```", "|", "x\n\ny", "@a", "</details>", "{{ 7 * 7 }}"]))
 )
 def test_summary_markdown__holds_any_text(value: str) -> None:
-    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=notes(value))
-    run_report = report(
-        "failed",
-        [
-            case(
-                value,
-                "failed",
-                metric(value, 0.0, threshold=1.0, evidence={0: [turn]}),
-                metric(TRAJECTORY, 0.0, threshold=1.0, reason=Reason(code=value, message=value)),
-                file=value or "x",
-                errors={0: RunError(kind=value, owner="agent", message=value, traceback=value)},
-            ),
-            case(value, "not_run", reason=Reason(code="x", message=value)),
-        ],
-        problems=[ProblemReport(severity="notice", code=value, message=value, hint=value, file=value)],
-        notices=[value],
-        reasons=[Reason(code=value, message=value)],
-    )
-    nothing_of_theirs(summary_markdown(run_report, source_url=SOURCE), SOURCE + "/")
+    text = summary_markdown(saying(value, file=value or "x"), source_url=SOURCE)
+    nothing_of_theirs(text, SOURCE + "/")
