@@ -59,25 +59,20 @@ def test_fingerprint__large_local_archive(tmp_path: Path) -> None:
 POETRY = '[tool.poetry]\nname = "x"\n[tool.poetry.dependencies]\ngoogle-adk = "^1.20"\n'
 
 
-@pytest.mark.parametrize("project", ["", '[project]\nname = "x"\n'])
-def test_find_dependencies__says_what_to_do_about_poetrys_own_table(tmp_path: Path, project: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(project + POETRY, "utf-8")
-    with pytest.raises(AgentFailure, match=r"\[tool.poetry.dependencies\]") as caught:
-        find_dependencies(tmp_path, tmp_path)
-    assert caught.value.kind is FailureKind.ENVIRONMENT
-    assert "`poetry export -o requirements.txt`" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize("project", ['dependencies = ["google-adk"]\n', 'dynamic = ["dependencies"]\n'])
-def test_find_dependencies__takes_the_standard_ones_of_a_project_of_poetry(tmp_path: Path, project: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "x"\n{project}{POETRY}', "utf-8")
-    assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.PROJECT
-
-
-def test_find_dependencies__takes_what_poetry_exported(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text(POETRY, "utf-8")
+def test_find_dependencies__of_poetry(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    for before in ("", '[project]\nname = "x"\n'):
+        project.write_text(before + POETRY, "utf-8")
+        with pytest.raises(AgentFailure, match=r"\[tool.poetry.dependencies\]") as caught:
+            find_dependencies(tmp_path, tmp_path)
+        assert caught.value.kind is FailureKind.ENVIRONMENT
+        assert "`poetry export -o requirements.txt`" in (caught.value.hint or "")
+    for standard in ('dependencies = ["google-adk"]\n', 'dynamic = ["dependencies"]\n'):
+        project.write_text(f'[project]\nname = "x"\n{standard}{POETRY}', "utf-8")
+        assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.PROJECT
+    project.write_text(POETRY, "utf-8")
     (tmp_path / "requirements.txt").write_text("google-adk==2.13.0\n", "utf-8")
-    assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.REQUIREMENTS
+    assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.REQUIREMENTS, "what was exported"
 
 
 @pytest.mark.parametrize(

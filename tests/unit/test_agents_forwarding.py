@@ -54,6 +54,7 @@ CI = {
     "SOMETHING_ELSE": "x",
     "VIRTUAL_ENV": "/opt/ours",
     "PYTHONHOME": "/opt/ours",
+    "AGENT_EVAL_AGENT_HEADERS": "X-Token: hunter2",
 }
 
 
@@ -82,10 +83,10 @@ def test_forwarding__a_list_replaces_the_models_variables_and_a_plus_adds_to_the
     assert allow_list("") == BASE_VARIABLES
 
 
-@pytest.mark.parametrize("pattern", ["*", "I*", "?NPUT_TOKEN", "GITHUB_*", "[A-Z]*"])
+@pytest.mark.parametrize("pattern", ["*", "I*", "A*", "?NPUT_TOKEN", "GITHUB_*", "[A-Z]*"])
 def test_forwarding__no_glob_forwards_what_is_denied(pattern: str) -> None:
     child = child_environment(CI, allow_list(pattern))
-    leaked = [name for name in child if name.startswith(("INPUT_", "ACTIONS_", "RUNNER_"))]
+    leaked = [name for name in child if name.startswith(("INPUT_", "ACTIONS_", "RUNNER_", "AGENT_EVAL_"))]
     assert leaked == []
     assert not child.keys() & {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_STEP_SUMMARY"}
     assert not child.keys() & {"VIRTUAL_ENV", "PYTHONHOME"}
@@ -96,9 +97,6 @@ def test_forwarding__asking_for_a_denied_name_is_an_error_that_names_it(name: st
     with pytest.raises(ValueError, match="can't be forwarded") as caught:
         allow_list(f"GOOGLE_API_KEY,{name}")
     assert f"`{name}`" in str(caught.value)
-
-
-def test_forwarding__what_is_no_name_is_an_error() -> None:
     with pytest.raises(ValueError, match="`FOO=bar` is neither the name"):
         allow_list("FOO=bar")
 
@@ -135,22 +133,6 @@ def test_forwarding__the_installer_gets_private_indexes_and_pips_under_uvs_names
     }
 
 
-def test_forwarding__secrets_are_known_by_their_names_and_inside_urls() -> None:
-    secrets = secrets_in(
-        {
-            "GOOGLE_API_KEY": "key-of-the-model",
-            "AZURE_AD_TOKEN": "token-of-azure",
-            "OPENAI_BASE_URL": "https://models.example/v1",
-            "UV_INDEX_URL": "https://user:pa%24%24word@index.example/simple",
-            "UV_INDEX": "https://bare-token@index.example/simple",
-            "GOOGLE_CLOUD_PROJECT": "project",
-            "ADK_TOKEN_CACHE_ENABLED": "true",
-            "SSL_CERT_FILE": "/etc/ssl/key.pem",
-        }
-    )
-    assert secrets == ["key-of-the-model", "token-of-azure", "pa%24%24word", "pa$$word", "bare-token"]
-
-
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -166,6 +148,11 @@ def test_forwarding__secrets_are_known_by_their_names_and_inside_urls() -> None:
         ("API_HEADERS", "Authorization: Basic dXNlcjpw, X: y", {"Authorization: Basic dXNlcjpw, X: y", "dXNlcjpw"}),
         ("APP_SECRETS", '{"db": {"password": "deep-secret"}}', {'{"db": {"password": "deep-secret"}}', "deep-secret"}),
         ("DATABASE_URL", "postgres://app:p@ss@db/1", {"p@ss"}),
+        ("UV_INDEX_URL", "https://user:pa%24%24word@index.example/simple", {"pa%24%24word", "pa$$word"}),
+        ("UV_INDEX", "https://bare-token@index.example/simple", {"bare-token"}),
+        ("OPENAI_BASE_URL", "https://models.example/v1", set()),
+        ("ADK_TOKEN_CACHE_ENABLED", "true", set()),
+        ("SSL_CERT_FILE", "/etc/ssl/key.pem", set()),
     ],
 )  # fmt: skip
 def test_secrets_in__names_and_parts(name: str, value: str, expected: set[str]) -> None:
@@ -186,7 +173,6 @@ def test_forwarding__secrets_of_a_credentials_file(tmp_path: Path) -> None:
     )
     secrets = secrets_in({"GOOGLE_APPLICATION_CREDENTIALS": str(file)})
     assert secrets == ["MIIEvQ\nIBADAN", "MIIEvQIBADAN", "oidc-request-token"]
-    assert secrets_in({"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "missing")}) == []
 
 
 GITHUB = "https://run-actions-1.actions.githubusercontent.com/1//idtoken/2/3?api-version=2.0"
@@ -200,59 +186,53 @@ def credentials(tmp_path: Path, **changes: object) -> str:
     return str(path)
 
 
+NAMED = "GOOGLE_APPLICATION_CREDENTIALS"
+OWN_SERVER = "https://git.example/_services/pipelines/1/idtoken"
+
+
 @pytest.mark.parametrize("option", [None, "+CRM_TOKEN", "GOOGLE_*", "+GOOGLE_APPLICATION_*"])
 def test_the_jobs_own_identity__is_not_lent(tmp_path: Path, option: str | None) -> None:
-    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path), "GOOGLE_CLOUD_PROJECT": "p"}
-
+    environ = {NAMED: credentials(tmp_path), "GOOGLE_CLOUD_PROJECT": "p"}
     left, [problem] = without_github_identity(environ, option)
-
     assert left == {"GOOGLE_CLOUD_PROJECT": "p"}
     assert (problem.code, problem.severity) == ("credentials-not-lent", Severity.NOTICE)
-    assert problem.hint is not None and "+GOOGLE_APPLICATION_CREDENTIALS" in problem.hint
-
-
-def test_the_jobs_own_identity__of_a_server_of_ones_own(tmp_path: Path) -> None:
-    path = credentials(tmp_path, credential_source={"url": "https://git.example/_services/pipelines/1/idtoken"})
-    environ = {"GOOGLE_APPLICATION_CREDENTIALS": path}
-
-    assert without_github_identity(environ, None) == (environ, ())
-    own = {**environ, "ACTIONS_ID_TOKEN_REQUEST_URL": "https://git.example/_services/pipelines/1/idtoken?a=b"}
-    assert "GOOGLE_APPLICATION_CREDENTIALS" not in without_github_identity(own, None)[0]
-
-
-@pytest.mark.parametrize("option", ["GOOGLE_APPLICATION_CREDENTIALS", "+A, GOOGLE_APPLICATION_CREDENTIALS"])
-def test_the_jobs_own_identity__that_is_named_is_lent(tmp_path: Path, option: str) -> None:
-    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path)}
-    assert without_github_identity(environ, option) == (environ, ())
-
-
-def test_the_jobs_own_identity__that_was_not_asked_for_needs_no_notice(tmp_path: Path) -> None:
-    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path)}
-    assert without_github_identity(environ, "GOOGLE_API_KEY") == ({}, ())
+    assert f"+{NAMED}" in (problem.hint or "")
+    own = {NAMED: credentials(tmp_path, credential_source={"url": OWN_SERVER})}
+    assert without_github_identity(own | {"ACTIONS_ID_TOKEN_REQUEST_URL": f"{OWN_SERVER}?a=b"}, option)[1]
+    # Where it was not asked for, there is nothing to say.
+    assert without_github_identity({NAMED: credentials(tmp_path)}, "GOOGLE_API_KEY") == ({}, ())
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "option"),
     [
-        {"type": "service_account"},
-        {"credential_source": {"file": "/token"}},
-        {"credential_source": {"url": "http://169.254.169.254/latest"}},
-        {"credential_source": {"url": "https://actions.githubusercontent.com.evil.example/idtoken"}},
-        {"credential_source": {"url": "https://[bad"}},
-        {"credential_source": "x"},
+        ({}, NAMED),
+        ({}, f"+A, {NAMED}"),
+        ({"type": "service_account"}, None),
+        ({"credential_source": {"file": "/token"}}, None),
+        ({"credential_source": {"url": OWN_SERVER}}, None),
+        ({"credential_source": {"url": "http://169.254.169.254/latest"}}, None),
+        ({"credential_source": {"url": "https://actions.githubusercontent.com.evil.example/idtoken"}}, None),
+        ({"credential_source": {"url": "https://[bad"}}, None),
+        ({"credential_source": "x"}, None),
     ],
 )
-def test_other_credentials__are_lent(tmp_path: Path, changes: dict[str, object]) -> None:
-    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path, **changes)}
-    assert without_github_identity(environ, None) == (environ, ())
+def test_other_credentials__and_those_that_are_named_are_lent(
+    tmp_path: Path, changes: dict[str, object], option: str | None
+) -> None:
+    environ = {NAMED: credentials(tmp_path, **changes)}
+    assert without_github_identity(environ, option) == (environ, ())
+    assert lend_credentials(environ, None, tmp_path) == environ, "without another user they stay where they are"
 
 
-def test_credentials_that_can_not_be_read__are_left_to_the_agent(tmp_path: Path) -> None:
-    (tmp_path / "list.json").write_text("[1]")
-    (tmp_path / "nothing.json").write_bytes(b"\xff{")
-    for name in ("missing", "list.json", "nothing.json", ""):
-        environ = {"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / name)}
+@pytest.mark.parametrize("content", [None, b"[1]", b"\xff{"])
+def test_credentials_that_can_not_be_read__are_left_to_the_agent(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "creds.json"
+    if content is not None:
+        path.write_bytes(content)
+    for environ in ({NAMED: str(path)}, {NAMED: ""}):
         assert without_github_identity(environ, None) == (environ, ())
+        assert secrets_in(environ) == []
 
 
 def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_masked(tmp_path: Path) -> None:
@@ -265,11 +245,6 @@ def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_
         assert "GOOGLE_APPLICATION_CREDENTIALS" not in isolation.sandbox.environment
         assert {"the-key", "oidc-request-token"} <= set(isolation.secrets)
         assert "credentials-not-lent" in {problem.code for problem in isolation.problems}
-
-
-def test_forwarding__without_another_user_the_credentials_stay_where_they_are(tmp_path: Path) -> None:
-    environment = {"GOOGLE_APPLICATION_CREDENTIALS": "/somewhere/key.json"}
-    assert lend_credentials(environment, None, tmp_path) == environment
 
 
 @pytest.mark.parametrize("group", [BASE_VARIABLES, MODEL_VARIABLES, DENIED_VARIABLES, INDEX_VARIABLES])
@@ -314,18 +289,7 @@ def test_missing_variable_hint__is_not_guessed(message: str, traceback: str | No
     assert missing_variable_hint({"CRM_TOKEN", "CI"}, message, traceback) is None
 
 
-def test_missing_variable_hint__of_a_variable_that_is_never_passed() -> None:
-    hint = missing_variable_hint({"GITHUB_TOKEN"}, "'GITHUB_TOKEN'")
-    assert hint is not None
-    assert "never" in hint
-    assert "under another name" in hint
-
-
-def test_missing_key_hint__when_agent_env_replaced_the_default_list() -> None:
+def test_missing_hints__of_what_is_never_passed_and_of_a_default_list_that_was_replaced() -> None:
+    assert "never" in (missing_variable_hint({"GITHUB_TOKEN"}, "'GITHUB_TOKEN'") or "")
     assert "`GOOGLE_API_KEY`" in (missing_key_hint({"GOOGLE_API_KEY", "CRM_TOKEN"}) or "")
     assert missing_key_hint({"CRM_TOKEN", "GOOGLE_CLOUD_PROJECT"}) is None
-
-
-def test_child_environment__headers_of_a_remote_agent_are_never_forwarded() -> None:
-    environ = {"AGENT_EVAL_AGENT_HEADERS": "X-Token: hunter2", "INPUT_AGENT-HEADERS": "X-Token: hunter2", "CRM": "1"}
-    assert child_environment(environ, allow_list("*")).keys() == {"CRM", "PATH"}

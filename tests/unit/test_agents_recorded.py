@@ -67,9 +67,42 @@ async def failure(source: Path, session_request: SessionRequest, *messages: str)
 
 
 async def test_recorded__an_eval_set_answers_by_eval_id_and_turn(tmp_path: Path) -> None:
-    source = eval_set(tmp_path / "actual.json", one=[turn("hi", "hello"), turn("more", "更多")], two=[turn("x", "y")])
-    assert await answers(source, request("one"), "hi", "more") == ["hello", "更多"]
+    source = eval_set(
+        tmp_path / "actual.json", one=[turn("hi", "hello"), turn("more", "更多", "a")], two=[turn("x", "y")]
+    )
+    assert check_recording("r", source, []) == []
+    assert await answers(source, request("one"), "hi", " more\n") == ["hello", "更多"]
     assert await answers(source, request("two", run=4, eval_set="another"), "x") == ["y"]
+    agent = RecordedAgent(source)
+    await agent.start()
+    session = await agent.open(request("one"))
+    await session.send(user_message("hi"), timeout=1)
+    invocation = await session.send(user_message("more"), timeout=1)
+    assert [call.name for call in tool_calls(invocation.intermediate_data)] == ["a"], "turns come back whole"
+    await agent.close()
+    assert agent.provenance["driver"] == "recorded"
+    older = tmp_path / "old.test.json"
+    older.write_text(json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "hello"}]))
+    assert await answers(older, request("old.test.json"), "hi") == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("eval_id", "messages", "says"),
+    [
+        ("two", ["on"], ""),
+        ("one", ["on", "again"], "turn 2"),
+        ("one", ["off"], "'on' instead of 'off'"),
+        ("talk", [], "scenario"),
+    ],
+)
+async def test_recorded__what_is_no_answer(tmp_path: Path, eval_id: str, messages: list[str], says: str) -> None:
+    source = eval_set(tmp_path / "actual.json", one=[turn("on", "done")])
+    scenario = {"eval_id": "talk", "conversation_scenario": {"starting_prompt": "on", "conversation_plan": "talk"}}
+    value = json.loads(source.read_text("utf-8"))
+    source.write_text(json.dumps({**value, "eval_cases": [*value["eval_cases"], scenario]}), "utf-8")
+    failed = await failure(source, request(eval_id), *messages)
+    assert (failed.kind, failed.owner) == (FailureKind.NO_ANSWER, Owner.AGENT)
+    assert says in failed.message
 
 
 async def test_open__case_id_before_set_and_eval_id(tmp_path: Path) -> None:
@@ -85,16 +118,6 @@ async def test_open__case_id_before_set_and_eval_id(tmp_path: Path) -> None:
     assert await answers(source, dataclasses.replace(request("y"), case_id="new.test.json:y"), "hi") == ["moved"]
 
 
-async def test_recorded__turns_come_back_whole(tmp_path: Path) -> None:
-    agent = RecordedAgent(eval_set(tmp_path / "actual.json", one=[turn("hi", "hello", "a", "b")]))
-    await agent.start()
-    session = await agent.open(request("one"))
-    invocation = await session.send(user_message("hi"), timeout=1)
-    assert [call.name for call in tool_calls(invocation.intermediate_data)] == ["a", "b"]
-    await agent.close()
-    assert agent.provenance["driver"] == "recorded"
-
-
 async def test_recorded__an_output_directory_answers_by_set_case_and_run(tmp_path: Path) -> None:
     source = output_dir(
         tmp_path / "out",
@@ -104,6 +127,7 @@ async def test_recorded__an_output_directory_answers_by_set_case_and_run(tmp_pat
         line("one", 0, turn("hi", "other set"), eval_set="t"),
         line("one", 1, turn("hi", "second, repeated")),
     )
+    assert check_recording("r", source, []) == []
     assert await answers(source, request("one", 0), "hi") == ["first"]
     assert await answers(source, request("one", 1), "hi") == ["second, repeated"]
     assert await answers(source, request("one", 0, "t"), "hi") == ["other set"]
@@ -122,30 +146,6 @@ async def test_open__hidden_tool_calls_stay_hidden(tmp_path: Path) -> None:
 
     assert (hidden.shows_tool_calls, shown.shows_tool_calls) == (False, True)
     await agent.close()
-
-
-async def test_recorded__a_missing_case_or_turn_is_no_answer(tmp_path: Path) -> None:
-    source = eval_set(tmp_path / "actual.json", one=[turn("hi", "hello")])
-    no_case = await failure(source, request("two"), "hi")
-    no_turn = await failure(source, request("one"), "hi", "again")
-    assert (no_case.kind, no_case.owner) == (FailureKind.NO_ANSWER, Owner.AGENT)
-    assert no_turn.kind is FailureKind.NO_ANSWER
-    assert "turn 2" in no_turn.message
-
-
-async def test_recorded__an_answer_to_another_message_does_not_count(tmp_path: Path) -> None:
-    source = eval_set(tmp_path / "actual.json", one=[turn("turn on the lamp", "done")])
-    failed = await failure(source, request("one"), "turn off the lamp")
-    assert failed.kind is FailureKind.NO_ANSWER
-    assert "'turn on the lamp' instead of 'turn off the lamp'" in failed.message
-    assert await answers(source, request("one"), " turn on the lamp\n") == ["done"]
-
-
-async def test_recorded__a_scenario_holds_no_answers(tmp_path: Path) -> None:
-    source = tmp_path / "actual.json"
-    case = {"eval_id": "one", "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "talk"}}
-    source.write_text(json.dumps({"eval_set_id": "s", "eval_cases": [case]}))
-    assert "scenario" in (await failure(source, request("one"))).message
 
 
 @pytest.mark.parametrize(
@@ -167,35 +167,6 @@ async def test_recorded__a_recorded_failure_fails_alike(
     assert (failed.message, failed.traceback) == ("it ended", "Traceback ...")
 
 
-async def test_recorded__adks_older_form_is_a_recording_too(tmp_path: Path) -> None:
-    source = tmp_path / "old.test.json"
-    source.write_text(json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "hello"}]))
-    assert await answers(source, request("old.test.json"), "hi") == ["hello"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("a.json", b'{"eval_set_id": "s", "eval_cases": [', "a.json"),
-        ("a.json", b"", "a.json"),
-        ("a.json", b'{"eval_set_id": "s"}', "eval_cases"),
-        ("a.jsonl", b'{"eval_id": "one"}\n', "line 1 is not the recording"),
-        ("a.jsonl.gz", b"no gzip", "a.jsonl.gz"),
-        ("a.jsonl.gz", gzip.compress(b"x" * 1000, mtime=0)[:30], "a.jsonl.gz"),
-    ],
-)
-async def test_recorded__an_unreadable_recording_is_reported_at_the_start(
-    tmp_path: Path, name: str, content: bytes, words: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    agent = RecordedAgent(tmp_path / name)
-    with pytest.raises(AgentFailure) as caught:
-        await agent.start()
-    await agent.close()
-    assert caught.value.kind is FailureKind.IMPORT
-    assert words in caught.value.message
-
-
 NO_RECORDING = {
     "cut.jsonl.gz": (gzip.compress(line("x", 0, turn("hi", "yes")).encode() * 50)[:60], "damaged"),
     "zlib.jsonl.gz": (gzip.compress(b"\n")[:10] + b"\xff" * 40, "damaged"),
@@ -207,6 +178,7 @@ NO_RECORDING = {
     "empty.jsonl": (b"\n", "it has no runs"),
     "bytes.json": (b'{"eval_cases": [{"eval_id": "\xff"}]}', "not UTF-8"),
     "deep.json": (b'{"eval_cases": ' + b"[" * 100_000, "more than 200 deep"),
+    "cases.json": (b'{"eval_set_id": "s"}', "eval_cases"),
     "list.json": (b'{"eval_set_id": "s", "eval_cases": [{"eval_id": ["x"]}]}', "must be a string"),
     "result.json": (b'{"eval_set_result_id": "r", "eval_case_results": []}', "it has no cases"),
     "broken.json": (b'{"eval_case_results": [{"eval_id": 3}]}', "eval_case_results.0"),
@@ -228,12 +200,9 @@ async def test_check_recording__what_is_none_is_an_error_before_anything_runs(tm
     assert (problem.severity, problem.code) == ("error", "recording-unusable")
     assert says in str(problem)
     assert len(str(problem)) < 1_000
-    assert says in str(await failure(source, request("x"))) + str((await failure(source, request("x"))).hint)
-
-
-def test_check_recording__a_whole_one_is_fine(tmp_path: Path) -> None:
-    assert check_recording("r", output_dir(tmp_path / "out", line("x", 0, turn("hi", "yes"))), []) == []
-    assert check_recording("r", eval_set(tmp_path / "actual.json", x=[turn("hi", "yes")]), []) == []
+    failed = await failure(source, request("x"))
+    assert says in f"{failed} {failed.hint}"
+    assert failed.kind is FailureKind.IMPORT
 
 
 async def test_start__a_second_one_after_a_failure_fails_again(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import TURN, case, eval_set, write
+from evalset_samples import TURN, case, codes, eval_set, json_values, load, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,11 +38,9 @@ def chosen(suite: Suite) -> dict[str, list[str]]:
     [
         ([], {"evals/a.test.json": ["a_0", "a_1", "a_2"], "evals/b.test.json": ["b_0", "b_1", "b_2"]}),
         (["evals/a.test.json:a_2, a_0"], {"evals/a.test.json": ["a_0", "a_2"]}),
-        (["evals/a.test.json:a_[12]"], {"evals/a.test.json": ["a_1", "a_2"]}),
         (["evals/a.test.json", "evals/a.test.json:a_1"], {"evals/a.test.json": ["a_1"]}),
         (["evals:a_1"], {"evals/a.test.json": ["a_1"]}),
         (["evals/*.test.json:?_1"], {"evals/a.test.json": ["a_1"], "evals/b.test.json": ["b_1"]}),
-        (["evals/a.test.json:"], {"evals/a.test.json": ["a_0", "a_1", "a_2"]}),
     ],
 )
 def test_load_suite__selectors(targets: list[str], expected: dict[str, list[str]], repository: Path) -> None:
@@ -70,13 +67,13 @@ def test_load_suite__unmatched_id_is_an_error(
 
 def test_load_suite__ids_of_an_invalid_file_are_not_reported(repository: Path) -> None:
     write(repository / "evals" / "a.test.json", "{")
-    assert [problem.code for problem in load_suite(repository, ["evals:zz"]).problems] == ["json-truncated"]
+    assert codes(load_suite(repository, ["evals:zz"]).problems) == ["json-truncated"]
 
 
 def test_load_suite__unselected_cases_are_not_checked_against_criteria(tmp_path: Path) -> None:
     bare = {"user_content": {"parts": [{"text": "x"}]}}
-    write(tmp_path / "a.test.json", eval_set(case(eval_id="ok"), case(eval_id="bare", conversation=[bare])))
-    assert [problem.code for problem in load_suite(tmp_path).problems] == ["needs-reference"]
+    suite = load(tmp_path, a=eval_set(case(eval_id="ok"), case(eval_id="bare", conversation=[bare])))
+    assert codes(suite.problems) == ["needs-reference"]
     assert not load_suite(tmp_path, ["a.test.json:ok"]).problems
 
 
@@ -96,35 +93,11 @@ def test_load_suite__problems_are_sorted(repository: Path) -> None:
     assert len(places) == 3
 
 
-def test_load_suite__restores_the_garbage_collector(repository: Path) -> None:
-    assert gc.isenabled()
-    load_suite(repository)
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        load_suite(repository)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
+KEYS = ("eval_set_id", "eval_cases", "eval_id", "conversation", "query", "name", "data", "rubrics")
+FILES = json_values(st.sampled_from(KEYS), most=15)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["eval_set_id", "eval_cases", "eval_id", "conversation", "query", "name", "data", "rubrics"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=15,
-)
-
-
-@given(value=JSON, config=JSON)
+@given(value=FILES, config=FILES)
 def test_load_suite__never_raises(value: Any, config: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("any")
     write(root / "a.test.json", value)
@@ -164,14 +137,9 @@ def test_load_suite__findings_of_a_file_in_seconds(tmp_path: Path) -> None:
 
 
 def test_load_suite__errors_are_listed_before_warnings_of_the_same_file(tmp_path: Path) -> None:
-    turns = [{"user_content": {"parts": [{"text": "hi"}]}}] * 300 + [
-        {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hi"}]}}
-    ]
-    cases = [{"eval_id": "a", "conversation": turns}, {"eval_id": "a", "conversation": turns}]
-    write(tmp_path / "a.test.json", {"eval_set_id": "s", "eval_cases": cases})
-    write(tmp_path / "b.test.json", {"eval_set_id": "t", "eval_cases": []})
-    codes = Counter((problem.file, problem.code) for problem in load_suite(tmp_path).problems)
-    assert codes == {
+    long = case(conversation=[{"user_content": TURN["user_content"]}] * 300 + [TURN])
+    problems = load(tmp_path, a=eval_set(long, long), b=eval_set()).problems
+    assert Counter((problem.file, problem.code) for problem in problems) == {
         ("a.test.json", "duplicate-eval-id"): 1,
         ("a.test.json", "turn-without-reference"): 99,
         ("a.test.json", "too-many-problems"): 1,

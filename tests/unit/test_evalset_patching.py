@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evalset_samples import json_values, places, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,28 +24,6 @@ from agent_eval.evalset.json import (
     write_if_unchanged,
 )
 
-EXPANDED = """{
-  "eval_set_id": "home",
-  "eval_cases": [
-    {
-      "eval_id": "lamp",
-      "conversation": [
-        {
-          "user_content": {"parts": [{"text": "Off, please"}]},
-          "intermediate_data": {
-            "tool_uses": [
-              {"name": "switch", "args": {"device": "lamp", "on": 1.0}}
-            ]
-          }
-        }
-      ]
-    }
-  ]
-}
-"""
-USES = ("eval_cases", 0, "conversation", 0, "intermediate_data", "tool_uses")
-CALL = {"name": "get_status", "args": {"ids": ["a", "b"], "deep": {}}}
-
 
 def patch(text: str, change: Any) -> str:
     old = json.loads(text.removeprefix("\ufeff"))
@@ -55,36 +34,6 @@ def test_patched_text__removed_item__keeps_the_text_of_an_equal_one() -> None:
     items = '[\n  {"name": "a", "args": {}},\n  { "name": "b", "args": {"x": 1,  "deep": [ 1,\n 2 ]} }\n]'
     left = [{"name": "b", "args": {"x": 1, "deep": [1, 2]}}]
     assert patch(items, lambda _: left) == '[\n  { "name": "b", "args": {"x": 1,  "deep": [ 1,\n 2 ]} }\n]'
-
-
-def test_patched_text__new_case__is_indented_like_the_others() -> None:
-    text = patch(
-        EXPANDED,
-        lambda value: with_item(
-            value, ("eval_cases",), {"eval_id": "new", "conversation": [{"user_content": {"parts": [{"text": "Hi"}]}}]}
-        ),
-    )
-    assert text == EXPANDED.replace(
-        "    }\n  ]\n}\n",
-        """    },
-    {
-      "eval_id": "new",
-      "conversation": [
-        {
-          "user_content": {
-            "parts": [
-              {
-                "text": "Hi"
-              }
-            ]
-          }
-        }
-      ]
-    }
-  ]
-}
-""",
-    )
 
 
 @pytest.mark.parametrize(
@@ -99,8 +48,8 @@ def test_patched_text__new_case__is_indented_like_the_others() -> None:
         pytest.param('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2}), '{ "a" : {"b": 2} }', id="one line"),
         pytest.param(
             "[\n\t1\n]",
-            lambda v: with_item(v, (), {"a": [2]}),
-            '[\n\t1,\n\t{\n\t\t"a": [\n\t\t\t2\n\t\t]\n\t}\n]',
+            lambda v: with_item(v, (), {"a": [{"b": 2}]}),
+            '[\n\t1,\n\t{\n\t\t"a": [\n\t\t\t{\n\t\t\t\t"b": 2\n\t\t\t}\n\t\t]\n\t}\n]',
             id="tabs",
         ),
         pytest.param(
@@ -161,20 +110,7 @@ def test_patched_text__refuses(text: str, old: Any, new: Any, message: str) -> N
     assert message in str(refusal.value)
 
 
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-9, 9)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abcdé\n"), inner, max_size=4),
-    max_leaves=12,
-)
-
-
-def paths(value: Any, path: JsonPath = ()) -> list[JsonPath]:
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(below for step, child in children for below in paths(child, (*path, step)))]
+VALUES = json_values(st.sampled_from("abcdé\n"), most=12)
 
 
 def random_text(value: Any, random_: random.Random, indent: str, newline: str, depth: int = 1) -> str:
@@ -211,7 +147,7 @@ def test_patched_text__random_values_and_styles(old: Any, new: Any, seed: random
     assert same(json.loads(whole.removeprefix("\ufeff")), new)
     assert patched_text(whole, new, copy.deepcopy(new)) == whole
 
-    path = data.draw(st.sampled_from(paths(old)))
+    path = data.draw(st.sampled_from(places(old)))
     single = replaced(old, path, new)
     changed = patched_text(text, old, single)
     assert same(json.loads(changed.removeprefix("\ufeff")), single)
@@ -253,12 +189,13 @@ def span(text: str, path: JsonPath) -> tuple[int, int]:
 
 @pytest.mark.nightly
 def test_patched_text__12_of_1000_cases__is_fast() -> None:
-    case = json.loads(EXPANDED)["eval_cases"][0]
-    old = {"eval_cases": [{**case, "eval_id": f"case {number}", "note": "x" * 4000} for number in range(1000)]}
+    case = {"conversation": [turn(intermediate_data={"tool_uses": [{"name": "a", "args": {}}]})], "note": "x" * 4000}
+    old = {"eval_cases": [{**case, "eval_id": f"case {number}"} for number in range(1000)]}
     text = json.dumps(old, indent=2)
     new = old
     for number in range(0, 1000, 90):
-        new = with_item(new, ("eval_cases", number, *USES[2:]), CALL)
+        uses = ("eval_cases", number, "conversation", 0, "intermediate_data", "tool_uses")
+        new = with_item(new, uses, {"name": "get_status", "args": {}})
     started = time.process_time()
     changed = patched_text(text, old, new)
     assert time.process_time() - started < 2

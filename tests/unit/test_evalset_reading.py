@@ -8,12 +8,13 @@ import time
 import tracemalloc
 
 import pytest
+from evalset_samples import json_values, places
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.json.patching import eval_set_text
-from agent_eval.evalset.json.positions import JsonPath, Positions, format_path
+from agent_eval.evalset.json.positions import Positions, format_path
 from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.models.schema import EvalSet
 
@@ -61,6 +62,9 @@ def finding(data: str | bytes) -> Problem:
         pytest.param('{"a": "x\ny"}', "not-json", 1, 9, id="raw line break"),
         pytest.param('{"a": "C:\\dir"}', "not-json", 1, 10, id="lone backslash"),
         pytest.param("[1, ?]", "not-json", 1, 5, id="anything else"),
+        pytest.param('{"a": 1,,\n "b": 2}', "not-json", 1, 9, id="comma too many in an object"),
+        pytest.param('{"a": [1,\n, 2]}', "not-json", 2, 1, id="comma too many in a list"),
+        pytest.param("[, 2]", "not-json", 1, 2, id="comma first"),
         pytest.param("[\n<<<<<<< HEAD\n1\n=======\n2\n>>>>>>> x\n]", "json-merge-conflict", 2, 1, id="conflict"),
         pytest.param('["\\ud800"]', "lone-surrogate", 1, 2, id="lone surrogate"),
         pytest.param('[{"\\udc00": 1}]', "lone-surrogate", 1, 2, id="lone surrogate in a key"),
@@ -103,22 +107,7 @@ def test_parse_document__duplicate_key_is_a_warning_at_the_ignored_one() -> None
     assert "line 2" in problems[0].message
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=20,
-)
-
-
-def all_paths(value: object, path: JsonPath = ()) -> list[JsonPath]:
-    result = [path]
-    if isinstance(value, dict):
-        for key, child in value.items():
-            result += all_paths(child, (*path, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            result += all_paths(child, (*path, index))
-    return result
+JSON = json_values(most=20)
 
 
 @given(
@@ -130,7 +119,7 @@ def all_paths(value: object, path: JsonPath = ()) -> list[JsonPath]:
 def test_positions__of_values(value: object, indent: int | None, ascii_only: bool, before: str) -> None:
     text = before + json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     positions, lines = Positions(text), text.split("\n")
-    for path in all_paths(value):
+    for path in places(value):
         where = positions.of(path)
         rest = "\n".join([lines[where.line - 1][where.column - 1 :], *lines[where.line :]])
         wanted: object = value
@@ -156,32 +145,23 @@ def test_positions__missing_value_has_the_position_of_its_container() -> None:
     assert positions.lines_of_items(("x",)) == []
 
 
-@given(data=st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_parse_document__never_raises(data: bytes) -> None:
-    document, problems = parse_document(data, "f.json")
-    assert (document is None) == any(problem.severity is Severity.ERROR for problem in problems)
-    for problem in problems:
-        assert problem.line is None or problem.line >= 1
-
-
 PIECES = st.lists(
     st.sampled_from([*"{}[]:,'\"#/*\\ \n1-.eN", "NaN", '"a"', "true", "//", "1e999", "<<<<<<< "]), max_size=12
 )
+TEXTS = st.text(max_size=60) | PIECES.map("".join)
 
 
-@given(pieces=PIECES)
-def test_parse_document__positions_are_inside_the_text(pieces: list[str]) -> None:
-    text = "".join(pieces)
-    document, problems = parse_document(text.encode(), "f.json")
-    if document is None:
-        lines = text.split("\n")
-        for problem in problems:
-            assert problem.line is not None
-            assert problem.column is not None
-            assert problem.line <= len(lines)
-            assert problem.column <= len(lines[problem.line - 1]) + 1
-    else:
-        assert document.value == json.loads(text)
+@given(data=st.binary(max_size=60) | TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_parse_document__never_raises_and_positions_are_inside_the_text(data: bytes) -> None:
+    document, problems = parse_document(data, "f.json")
+    assert (document is None) == any(problem.severity is Severity.ERROR for problem in problems)
+    lines = data.decode("utf-8", "replace").split("\n")
+    for problem in problems:
+        assert problem.line is not None
+        assert problem.column is not None
+        assert 1 <= problem.line <= len(lines)
+        assert problem.column <= len(lines[problem.line - 1]) + 1
+    assert document is None or document.value == json.loads(data)
 
 
 def test_format_path__notation() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evalset_samples import TEXT, json_values
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -23,13 +24,7 @@ from agent_eval.core.invocation import (
 from agent_eval.evalset.json.patching import eval_set_text, write_text
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, EvalSet, SessionInput
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=5,
-)
-OBJECTS = st.dictionaries(TEXT, JSON, max_size=3)
+OBJECTS = st.dictionaries(TEXT, json_values(most=5), max_size=3)
 
 
 def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -101,14 +96,9 @@ def test_eval_set_text__format() -> None:
 
 
 def test_write_text__failure_keeps_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.evalset.json"
+    path = tmp_path / "new" / "x.evalset.json"
     write_text(path, eval_set_text(EvalSet(eval_set_id="old", eval_cases=[])))
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "\ud800")
     assert json.loads(path.read_text()) == {"eval_set_id": "old", "eval_cases": []}
-    assert [file.name for file in tmp_path.iterdir()] == ["x.evalset.json"]
-
-
-def test_write_text__line_endings(tmp_path: Path) -> None:
-    write_text(tmp_path / "a" / "b.json", "{\n}\n")
-    assert (tmp_path / "a" / "b.json").read_bytes() == b"{\n}\n"
+    assert [file.name for file in path.parent.iterdir()] == ["x.evalset.json"]
