@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evalset_samples import json_values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,13 +114,6 @@ def test_payload__of_something_else(result: Any) -> None:
     assert payload(result) is None
 
 
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=5) | st.floats(allow_nan=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=10,
-)
-
-
 def as_doubles(value: Any) -> Any:
     """As protobuf's JSON writes a value."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -129,7 +123,7 @@ def as_doubles(value: Any) -> Any:
     return [as_doubles(each) for each in value] if isinstance(value, list) else value
 
 
-@given(JSON_VALUES)
+@given(json_values())
 def test_numbers__are_equal_and_written_as_before(value: Any) -> None:
     numbers = Numbers(V1)
     restored = numbers.restore(as_doubles(value))
@@ -145,10 +139,7 @@ def test_numbers__beyond_the_exact_ones(number: float, lost: bool) -> None:
     numbers = Numbers(V1)
     assert numbers.restore([number]) == [number]
     assert numbers.lost_digits is lost
-
-
-def test_numbers__of_0_3_are_as_the_agent_wrote_them() -> None:
-    assert repr(Numbers(V03).restore({"a": 10.0})) == "{'a': 10.0}"
+    assert repr(Numbers(V03).restore({"a": 10.0})) == "{'a': 10.0}", "0.3 has them as the agent wrote them"
 
 
 FILE = Part(inline_data=Blob(data="aGk_", mime_type="text/plain", display_name="hi.txt"))
@@ -156,46 +147,52 @@ LINK = Part(file_data=FileData(file_uri="https://h/x", mime_type="text/plain"))
 RESPONSE = Part(function_response=FunctionResponse(id="c1", name="approve", response={"ok": True}))
 
 
-def test_write_parts__1_0() -> None:
-    parts = write_parts(Content(parts=[Part(text="hi"), FILE, LINK, RESPONSE, Part()]), V1)
-    assert parts == [
-        {"text": "hi"},
-        {"raw": "aGk/", "mediaType": "text/plain", "filename": "hi.txt"},
-        {"url": "https://h/x", "mediaType": "text/plain"},
-        {
-            "data": {"id": "c1", "name": "approve", "response": {"ok": True}},
-            "metadata": {"adk_type": "function_response"},
-        },
-    ]
+TEXT_PART, FILE_FACTS = {"text": "hi"}, {"mediaType": "text/plain"}
+CALL = {"id": "c1", "name": "approve", "response": {"ok": True}}
 
 
-def test_write_parts__0_3() -> None:
-    parts = write_parts(Content(parts=[Part(text="hi"), FILE, LINK, RESPONSE]), V03)
-    assert [part["kind"] for part in parts] == ["text", "file", "file", "data"]
-    assert parts[1]["file"] == {"bytes": "aGk/", "mimeType": "text/plain", "name": "hi.txt"}
-    assert parts[2]["file"] == {"uri": "https://h/x", "mimeType": "text/plain"}
-
-
-@pytest.mark.parametrize("dialect", [V1, V03])
-def test_parts__survive_both_ways(dialect: Dialect) -> None:
-    written = write_parts(Content(parts=[Part(text="hi"), FILE, LINK, RESPONSE]), dialect)
+@pytest.mark.parametrize(
+    ("dialect", "expected"),
+    [
+        (
+            V1,
+            [
+                TEXT_PART,
+                {"raw": "aGk/", **FILE_FACTS, "filename": "hi.txt"},
+                {"url": "https://h/x", **FILE_FACTS},
+                {"data": CALL, "metadata": {"adk_type": "function_response"}},
+            ],
+        ),
+        (
+            V03,
+            [
+                {"kind": "text", **TEXT_PART},
+                {"kind": "file", "file": {"bytes": "aGk/", "mimeType": "text/plain", "name": "hi.txt"}},
+                {"kind": "file", "file": {"uri": "https://h/x", "mimeType": "text/plain"}},
+                {"kind": "data", "data": CALL, "metadata": {"adk_type": "function_response"}},
+            ],
+        ),
+    ],
+    ids=["1.0", "0.3"],
+)
+def test_parts__are_written_and_survive_both_ways(dialect: Dialect, expected: list[Any]) -> None:
+    written = write_parts(Content(parts=[Part(text="hi"), FILE, LINK, RESPONSE, Part()]), dialect)
+    assert written == expected
     parts, _ = read_parts(json.loads(json.dumps(written)), Numbers(dialect))
-    assert parts[0] == {"text": "hi"}
-    assert parts[1] == {"inline_data": {"data": "aGk/", "mime_type": "text/plain", "display_name": "hi.txt"}}
-    assert parts[2] == {"file_data": {"file_uri": "https://h/x", "mime_type": "text/plain"}}
+    assert parts[:3] == [
+        {"text": "hi"},
+        {"inline_data": {"data": "aGk/", "mime_type": "text/plain", "display_name": "hi.txt"}},
+        {"file_data": {"file_uri": "https://h/x", "mime_type": "text/plain"}},
+    ]
     assert parts[3]["function_response"]["response"] == {"ok": True}
 
 
-def test_read_parts__keys_of_arguments_are_not_changed() -> None:
+def test_read_parts__keys_of_arguments_are_not_changed_and_other_data_is_a_document() -> None:
     args = {"functionCall": {"mimeType": 1.0}, "adk_type": "function_call", "args": {"camelCase": 2.0}}
     part = {"data": {"id": "1", "name": "f", "args": args}, "metadata": {"adk_type": "function_call"}}
-    [read], _ = read_parts([part], Numbers(V1))
+    [read, document], _ = read_parts([part, {"data": {"rows": [1]}}], Numbers(V1))
     assert read["function_call"] == {"id": "1", "name": "f", "args": args}
-
-
-def test_read_parts__other_data_is_a_document() -> None:
-    [read], _ = read_parts([{"data": {"rows": [1]}}], Numbers(V03))
-    assert read["inline_data"]["mime_type"] == "application/json"
+    assert document["inline_data"]["mime_type"] == "application/json"
 
 
 def reader() -> TaskReader:
@@ -229,18 +226,11 @@ def test_task__an_artifact_that_is_sent_again_replaces_the_first() -> None:
     assert texts(read) == ["abc"]
 
 
-def test_task__metadata_of_adk_shows_that_calls_would_be_visible() -> None:
-    read = reader()
-    read.take(status("COMPLETED", said("Hi!", adk_author="dice")))
-    assert read.shows_calls
-    other = reader()
-    other.take(status("COMPLETED", said("Hi!")))
-    assert not other.shows_calls
-
-
-def test_task__usage_may_be_a_text() -> None:
-    read = reader()
+def test_task__metadata_of_adk_show_that_calls_would_be_visible_and_usage() -> None:
+    read, other = reader(), reader()
     read.take(status("COMPLETED", said("Hi!", adk_usage_metadata='{"promptTokenCount": 3.0}')))
+    other.take(status("COMPLETED", said("Hi!")))
+    assert (read.shows_calls, other.shows_calls) == (True, False)
     assert read.events()[0]["usage_metadata"] == {"promptTokenCount": 3}
 
 

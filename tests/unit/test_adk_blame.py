@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.host._facts import exit_description, how_it_ended
-from agent_eval.agents.host.blame import KEY_HINT, failed_load, failed_turn, is_temporary, too_late
+from agent_eval.agents.host.blame import KEY_HINT, failed_load, failed_turn, too_late
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.messages import Waiting
 from agent_eval.agents.protocol import FailureKind, Owner
@@ -36,6 +36,7 @@ def raised(message: str, *classes: str, status: int | None = None, origin: str =
         (raised("Could not find credentials", "google.auth.exceptions.DefaultCredentialsError"), Owner.PROVIDER),
         (raised("No API key was provided.", "builtins.ValueError"), Owner.PROVIDER),
         (raised("bad schema", "builtins.ValueError"), Owner.AGENT),
+        *((raised("", "x.E", status=status), Owner.PROVIDER) for status in (408, 500, 529)),
         (raised("", "builtins.ConnectionError", origin="agent"), Owner.AGENT),
         (raised("quota of the shop", "shop.Error", status=429, origin="agent"), Owner.AGENT),
     ],
@@ -48,21 +49,22 @@ def test_blame__owner(error: RemoteError, owner: Owner) -> None:
         assert failure.hint
 
 
-def test_blame__a_status_is_named_once() -> None:
-    assert failed_turn(raised("quota", "a.B", status=429), None).message.endswith("B: quota (HTTP 429)")
-    assert failed_turn(raised("429 quota", "a.B", status=429), None).message.endswith("B: 429 quota")
-
-
-def test_blame__adks_advice_before_the_providers_error_is_left_out() -> None:
-    preface = "\nOn how to mitigate this issue, please refer to:\n\nhttps://example.com/#429\n\n\n"
-    failure = failed_turn(raised(f"{preface}429 quota", "a.ResourceExhausted", status=429), None)
-    assert failure.message == "The agent's model provider failed: ResourceExhausted: 429 quota"
-
-
-def test_blame__only_the_first_line_of_a_message_is_shown() -> None:
-    failure = failed_turn(raised("one\ntwo", "a.B", origin="agent", traceback="the traceback"), None)
-    assert failure.message == "The agent raised B: one"
-    assert failure.traceback == "the traceback"
+@pytest.mark.parametrize(
+    ("message", "more", "shown"),
+    [
+        ("quota", {"status": 429}, "The agent's model provider failed: B: quota (HTTP 429)"),
+        ("429 quota", {"status": 429}, "The agent's model provider failed: B: 429 quota"),  # named once
+        (
+            "\nOn how to mitigate this issue, please refer to:\n\nhttps://example.com/#429\n\n\n429 quota",
+            {"status": 429},
+            "The agent's model provider failed: B: 429 quota",
+        ),
+        ("one\ntwo", {"origin": "agent"}, "The agent raised B: one"),
+    ],
+)
+def test_blame__message(message: str, more: dict[str, Any], shown: str) -> None:
+    failure = failed_turn(raised(message, "a.B", traceback="the traceback", **more), None)
+    assert (failure.message, failure.traceback) == (shown, "the traceback")
 
 
 def test_blame__import_hints_name_what_is_missing() -> None:
@@ -73,6 +75,8 @@ def test_blame__import_hints_name_what_is_missing() -> None:
     message = "`root_agent` of bot.agent is of type int, not an ADK agent"
     failure = failed_load(RemoteError("agent-import", message, {"type": "TypeError"}), None)
     assert failure.hint == "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
+    failure = failed_load(RemoteError("agent-import", "2", {"type": "SystemExit", "exit": 2}), None)
+    assert "sys.exit(2)" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -103,20 +107,10 @@ def test_blame__a_refused_key_needs_no_traceback() -> None:
     assert down.traceback == "frames" and not down.no_key
 
 
-def test_blame__an_exit_while_importing() -> None:
-    failure = failed_load(RemoteError("agent-import", "2", {"type": "SystemExit", "exit": 2}), None)
-    assert "sys.exit(2)" in failure.message
-
-
 def test_blame__words_for_an_end() -> None:
     assert exit_description(3) == "exited with code 3"
     assert exit_description(-9) == "was killed by SIGKILL (signal 9)"
     assert exit_description(-250) == "was killed by signal 250"
-
-
-def test_blame__the_gates_own_reason_comes_first() -> None:
-    ended = how_it_ended(-9, ValueError("garbage"), ended_by_gate="was closed", log_tail="the log")
-    assert (ended.message, ended.kind, ended.hint, ended.log_tail) == ("was closed", FailureKind.CRASH, None, "the log")
 
 
 @pytest.mark.parametrize(
@@ -140,11 +134,8 @@ def test_blame__how_a_host_ended(
     assert ended.kind is kind
     assert words in ended.message
     assert ended.hint
-
-
-def test_blame__temporary_statuses() -> None:
-    assert all(map(is_temporary, (408, 429, 500, 503, 529, 599)))
-    assert not any(map(is_temporary, (400, 401, 404, 200)))
+    ours = how_it_ended(returncode, garbage, ended_by_gate="was closed", log_tail="the log")
+    assert (ours.message, ours.kind, ours.hint, ours.log_tail) == ("was closed", FailureKind.CRASH, None, "the log")
 
 
 @pytest.mark.parametrize(

@@ -80,48 +80,31 @@ def test_events__shapes(events: list[dict[str, Any]], final: str | None, shape: 
     assert kept(invocation) == shape
 
 
-def test_events__an_unknown_author_is_the_agent() -> None:
-    invocation = read({"content": {"parts": [text("x")]}, "invocation_id": "e-9"})
-    assert isinstance(invocation.intermediate_data, InvocationEvents)
-    assert invocation.intermediate_data.invocation_events[0].author == "agent"
-    assert invocation.invocation_id == "e-9"
-
-
 def test_events__metadata_is_copied_and_survives_a_blank_event() -> None:
-    invocation = read(
-        event(text("x"), usage_metadata={"prompt_token_count": 3}, model_version="m", grounding_metadata={"g": 1})
-    )
+    facts = {"usage_metadata": {"prompt_token_count": 3}, "model_version": "m", "grounding_metadata": {"g": 1}}
+    said = {"content": {"parts": [text("x")]}, "invocation_id": "e-9", **facts}
+    invocation = read(said, started_at=12.5, duration=1.23456, model_duration=0.9996, tool_duration=0.0)
     assert isinstance(invocation.intermediate_data, InvocationEvents)
     (only,) = invocation.intermediate_data.invocation_events
-    assert (only.usage_metadata, only.model_version, only.grounding_metadata) == (
-        {"prompt_token_count": 3},
-        "m",
-        {"g": 1},
-    )
-    assert only.content is None
+    assert only.model_dump(exclude_none=True) == {"author": "agent", **facts}, "an unknown author is the agent"
+    assert (invocation.invocation_id, invocation.creation_timestamp) == ("e-9", 12.5)
+    durations = (invocation.duration, invocation.model_duration, invocation.tool_duration)
+    assert durations == (1.235, 1.0, 0.0), "to the millisecond"
 
 
 def test_events__keys_of_newer_versions_are_left_out() -> None:
     future = {"function_call": {**CALL["function_call"], "from_2030": True}, "part_key_2030": 1}
     answer = {"function_response": {**RESPONSE["function_response"], "from_2030": True}}
+    bare = event({"function_call": {"name": "f"}}, {"function_call": {"name": "f", "args": {}}})
     invocation = read(
         {**event(future), "from_2030": {}},
+        bare,
         event(answer),
         {**event(text("x")), "content": {"parts": [text("x")], "more": 1}},
     )
-    assert tool_calls(invocation.intermediate_data)[0].args == {"a": 1}
+    args = [call.args for call in tool_calls(invocation.intermediate_data)]
+    assert args == [{"a": 1}, None, {}], "absent ones are not empty"
     assert tool_responses(invocation.intermediate_data)[0].response == {"sum": 1}
-
-
-def test_events__args_that_are_absent_stay_none_and_empty_ones_empty() -> None:
-    invocation = read(event({"function_call": {"name": "f"}}, {"function_call": {"name": "f", "args": {}}}))
-    assert [call.args for call in tool_calls(invocation.intermediate_data)] == [None, {}]
-
-
-def test_events__durations_are_rounded_to_milliseconds() -> None:
-    invocation = read(event(text("x")), started_at=12.5, duration=1.23456, model_duration=0.9996, tool_duration=0.0)
-    assert (invocation.creation_timestamp, invocation.duration) == (12.5, 1.235)
-    assert (invocation.model_duration, invocation.tool_duration) == (1.0, 0.0)
 
 
 def test_events__app_details_come_from_the_first_request_of_those_who_spoke() -> None:

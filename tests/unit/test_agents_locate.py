@@ -1,4 +1,3 @@
-import dataclasses
 import gzip
 import json
 import time
@@ -6,14 +5,12 @@ import tomllib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from agent_eval.agents.discovery.locate import (
     AgentChoice,
     AgentChoices,
-    _choose,
     agent_as_path,
     choose_agents,
     in_adk_order,
@@ -90,6 +87,8 @@ def test_is_agent__without_root_agent(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("agent", "file"),
     [
+        (".", "evals/x.test.json"),
+        ("bot bot/helper bot/other", "bot/evals/x.test.json"),
         ("my-agent/my_agent", "my-agent/eval/data/x.test.json"),
         ("my_agent", "tests/evals/x.evalset.json"),
         ("src/my_agent", "evals/x.test.json"),
@@ -99,36 +98,18 @@ def test_is_agent__without_root_agent(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_choose_agents__nearest(tmp_path: Path, agent: str, file: str) -> None:
-    make(tmp_path, f"{agent}/agent.py")
-    assert chosen(tmp_path, [loaded(file)]) == {file: agent}
-
-
-def test_choose_agents__directory_before_children(tmp_path: Path) -> None:
-    make(tmp_path, "bot/agent.py", "bot/helper/agent.py", "bot/other/agent.py")
-    assert chosen(tmp_path, [loaded("bot/evals/x.test.json")]) == {"bot/evals/x.test.json": "bot"}
-
-
-def test_choose_agents__agent_in_the_root(tmp_path: Path) -> None:
-    make(tmp_path, "agent.py")
-    assert chosen(tmp_path, [loaded("evals/x.test.json")]) == {"evals/x.test.json": "."}
+    make(tmp_path, *(f"{name}/agent.py" for name in agent.split()))
+    assert chosen(tmp_path, [loaded(file)]) == {file: agent.split()[0]}
 
 
 def test_choose_agents__app_name_before_nearest(tmp_path: Path) -> None:
     make(tmp_path, "agents/weather/agent.py", "agents/home/agent.py", "evals/unrelated/agent.py")
     files = [loaded("evals/a.test.json", "home"), loaded("evals/b.test.json", "weather", "weather")]
     assert chosen(tmp_path, files) == {"evals/a.test.json": "agents/home", "evals/b.test.json": "agents/weather"}
-
-
-def test_choose_agents__unknown_app_name_is_ignored(tmp_path: Path) -> None:
-    make(tmp_path, "bot/agent.py")
-    files = [loaded("bot/a.test.json", "app"), loaded("bot/b.test.json", "../bot"), loaded("bot/c.test.json", "..")]
-    assert set(chosen(tmp_path, files).values()) == {"bot"}
-
-
-def test_choose_agents__app_names_of_two_agents_are_an_error(tmp_path: Path) -> None:
-    make(tmp_path, "weather/agent.py", "home/agent.py")
+    unknown = [loaded(f"agents/home/{n}.test.json", name) for n, name in enumerate(("app", "../weather", ".."))]
+    assert set(chosen(tmp_path, unknown).values()) == {"agents/home"}
     text = only_problem(choose_agents(tmp_path, [loaded("evals/x.test.json", "weather", "home")]))
-    assert "session_input.app_name names home, weather" in text
+    assert "session_input.app_name names agents/home, agents/weather" in text
 
 
 def test_choose_agents__two_candidates_are_an_error_with_a_mapping(tmp_path: Path) -> None:
@@ -157,35 +138,40 @@ def test_choose_agents__suggested_mapping_works_for_any_name(tmp_path: Path, nam
 def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     files = [loaded("evals/a.test.json"), loaded("evals/deep/b.test.json")]
-    choices = choose_agents(tmp_path, files, mapping={"evals/**": "one", "evals/deep/": "two", "*.md": "one"})
+    mapping = {"evals/**": "one", "evals/deep/": "two", "*.md": "one", "other/**": "none"}
+    choices = choose_agents(tmp_path, files, mapping=mapping, everything=lambda: ["other/c.test.json"])
     assert {path: choice.path for path, choice in choices.by_file.items()} == {
         "evals/a.test.json": "one",
         "evals/deep/b.test.json": "two",
     }
-    assert [(p.severity, p.code) for p in choices.problems] == [(Severity.WARNING, "agent-mapping-unused")]
+    [unused] = choices.problems  # What is for a file that was not selected is in use.
+    assert (unused.severity, unused.code, "*.md" in unused.message) == (Severity.WARNING, "agent-mapping-unused", True)
 
 
-def test_choose_agents__pattern_for_files_that_were_not_selected_is_in_use(tmp_path: Path) -> None:
-    make(tmp_path, "one/agent.py")
-    mapping = {"evals/**": "one", "other/**": "none", "typo/**": "one"}
-    choices = choose_agents(
-        tmp_path, [loaded("evals/a.test.json")], mapping=mapping, everything=lambda: ["other/b.test.json"]
-    )
-    assert [(problem.code, "typo/**" in problem.message) for problem in choices.problems] == [
-        ("agent-mapping-unused", True)
-    ]
+@pytest.mark.parametrize(
+    ("name", "source", "sub_agent"),
+    [
+        ("home#cook", "home", "cook"),
+        ("my.module#cook", "my.module", "cook"),
+        ("a#b", "a#b", ""),
+        ("a#b#c", "a#b", "c"),
+    ],
+)
+def test_choose_agents__a_sub_agent(tmp_path: Path, name: str, source: str, sub_agent: str) -> None:
+    make(tmp_path, "home/agent.py", "a#b/agent.py")
+    choice = choose_agents(tmp_path, [loaded("x.test.json")], explicit=name).by_file["x.test.json"]
+    assert (choice.path, choice.source, choice.sub_agent) == (name, source, sub_agent)
+    assert choice.directory(tmp_path) == (None if "." in name else tmp_path / source)
 
 
 def test_choose_agents__set_id_that_two_files_of_one_agent_share(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     files = [loaded(name) for name in ("one/a.test.json", "one/b.test.json", "two/a.test.json")]
-    files = [dataclasses.replace(file, eval_set=EvalSet(eval_set_id="default", eval_cases=[])) for file in files]
+    for file in files:
+        file.eval_set.eval_set_id = "default"
     [problem] = choose_agents(tmp_path, files).problems
-    assert (problem.severity, problem.code, problem.file) == (
-        Severity.WARNING,
-        "duplicate-eval-set-id",
-        "one/b.test.json",
-    )
+    assert (problem.code, problem.file) == ("duplicate-eval-set-id", "one/b.test.json")
+    assert problem.severity is Severity.WARNING
     assert "`one/a.test.json`" in problem.message
 
 
@@ -235,6 +221,7 @@ def test_choose_agents__explicit(tmp_path: Path) -> None:
     ("explicit", "code", "words"),
     [
         ("onee", "agent-not-found", "Did you mean one?"),
+        ("onee#cook", "agent-not-found", "one"),
         ("old", "agent-not-found", "contains no agent"),
         ("group", "agent-not-found", "Did you mean group/three?"),
         ("recorded:missing", "recording-not-found", "missing, which does not exist"),
@@ -269,14 +256,11 @@ def test_choose_agents__names_an_agent_that_is_not_root_agent(tmp_path: Path) ->
     for layout in ("my_agent/agent.py (or __init__.py)", "my_agent/root_agent.yaml"):
         assert layout in text
         assert layout in named
+    make(tmp_path, "bot/agent.py", text="a" * 900_000)
+    assert "bot/agent.py defines no `root_agent`" in only_problem(choose_agents(tmp_path, [loaded("a.test.json")]))
     (tmp_path / "empty").mkdir()
     empty = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")], explicit="empty"))
     assert "it has neither agent.py nor __init__.py, and no root_agent.yaml" in empty
-
-
-def test_an_agent_that_was_forgotten__of_a_very_long_line(tmp_path: Path) -> None:
-    make(tmp_path, "bot/agent.py", text="a" * 900_000)
-    assert "bot/agent.py defines no `root_agent`" in only_problem(choose_agents(tmp_path, [loaded("a.test.json")]))
 
 
 def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
@@ -362,18 +346,3 @@ def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, ag
     [ignored] = choose(ignore_state=True).problems
     assert (ignored.severity, ignored.code) == (Severity.WARNING, "a2a-no-state")
     assert choose_agents(tmp_path, files, explicit="adk:http://h").problems == ()
-
-
-def test_named__sub_agent_of_a_directory_or_module(tmp_path: Path) -> None:
-    for name in ("home", "a#b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "agent.py").write_text("root_agent = 1", encoding="utf-8")
-    file = SimpleNamespace(path="x.test.json")
-    expected = {"home#cook": ("home", "cook"), "my.module#cook": ("my.module", "cook"), "a#b": ("a#b", "")}
-    expected["a#b#c"] = ("a#b", "c")
-    for name, (source, sub_agent) in expected.items():
-        choice = _choose(tmp_path, [file], name, {}, None).by_file["x.test.json"]  # type: ignore[list-item]
-        assert (choice.path, choice.source, choice.sub_agent) == (name, source, sub_agent)
-        assert choice.directory(tmp_path) == (None if "." in name else tmp_path / source)
-    [problem] = _choose(tmp_path, [file], "hom#cook", {}, None).problems  # type: ignore[list-item]
-    assert problem.code == "agent-not-found" and "home" in (problem.hint or "")

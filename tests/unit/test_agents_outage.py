@@ -67,32 +67,20 @@ async def test_outages__failures_for_a_minute_end_the_turns_that_ask_and_the_age
     assert watched.limiter.refusals == 11
 
 
-async def test_outages__an_answer_between_is_no_outage() -> None:
-    watched = Watched()
-    turn = watched.turn()
-    watched.refuse(turn, until=50)
-    watched.note(turn, "answered", at=51)
-    watched.refuse(turn, until=105)
-    watched.outages.check()
-    assert not turn.done()
-    assert watched.limiter.answers == 1
-
-
-async def test_outages__few_failures_are_none() -> None:
-    watched = Watched()
-    turn = watched.turn()
+async def test_outages__few_failures_an_answer_between_or_a_refused_question_are_none() -> None:
+    few, answered, asked = Watched(), Watched(), Watched()
     for at in (0, 100, 200, 300, 400):
-        watched.note(turn, "failed", at=at, cause="connection refused")
-    watched.outages.check()
-
-
-async def test_outages__a_refused_question_comes_from_a_provider_that_is_up() -> None:
-    watched = Watched()
-    turn = watched.turn()
-    for at in range(0, 200, 10):
-        watched.note(turn, "failed", at=at, status=400, cause="HTTP 400")
-    watched.outages.check()
-    assert watched.limiter.answers == 20
+        few.note(few.turn(), "failed", at=at, cause="connection refused")
+    turn = answered.turn()
+    answered.refuse(turn, until=50)
+    answered.note(turn, "answered", at=51)
+    answered.refuse(turn, until=105)
+    for at in range(0, 200, 10):  # The provider is up.
+        asked.note(asked.turn(), "failed", at=at, status=400, cause="HTTP 400")
+    for watched in (few, answered, asked):
+        watched.outages.check()
+    assert not turn.done()
+    assert [watched.limiter.answers for watched in (few, answered, asked)] == [0, 1, 20]
 
 
 async def test_outages__another_model_that_answers_keeps_the_agent_going() -> None:

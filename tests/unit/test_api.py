@@ -39,49 +39,44 @@ def result() -> EvalResult:
     return EvalResult(report=SAMPLES["passed"]())
 
 
-def test_result__has_what_changed_in_the_agent(result: EvalResult) -> None:
-    change = AgentChange(code="model", path="home", agent="home", message="model a to b")
-    result.report.agent_changes = [change]
-    assert (result.agent_changes, result.causes) == ([change], [])
-
-
-@pytest.mark.parametrize(("name", "code"), [("passed", 0), ("failed", 1), ("inconclusive", 3), ("inconclusive", 0)])
-def test_result__is_true_if_the_run_is_green(name: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "code", "error"),
+    [
+        ("passed", 0, None),
+        ("failed", 1, agent_eval.EvalFailed),
+        ("invalid", 2, agent_eval.EvalInvalid),
+        ("inconclusive", 3, agent_eval.EvalInconclusive),
+        ("inconclusive", 0, None),
+    ],
+)
+def test_result__is_true_if_the_run_is_green_and_check_raises_the_verdict(
+    name: str, code: int, error: type[AssertionError] | None
+) -> None:
     result = EvalResult(report=SAMPLES[name]().model_copy(update={"exit_code": code}))
 
     assert bool(result) is (code == 0)
     assert repr(result) == f"EvalResult(verdict='{name}', exit_code={code})"
     assert all(bool(case) is case.passed for case in result.cases.values())
+    if error is None:
+        result.check()
+        return
+    with pytest.raises(error, match=f"{name} .exit code {code}") as raised:
+        result.check()
+    assert result.text in str(raised.value)
 
 
 def test_result__is_the_same_with_and_without_await(result: EvalResult) -> None:
-    async def awaited() -> EvalResult:
-        return await result
-
     async def gathered() -> list[EvalResult]:
-        return [await asyncio.create_task(result), *(await asyncio.gather(result))]
+        return [await result, await asyncio.create_task(result), *(await asyncio.gather(result))]
 
-    assert asyncio.run(awaited()) is result
     assert asyncio.run(result) is result
-    assert asyncio.run(gathered()) == [result, result]
-
-
-@pytest.mark.parametrize(
-    ("sample", "code", "error"),
-    [
-        ("failed", 1, agent_eval.EvalFailed),
-        ("invalid", 2, agent_eval.EvalInvalid),
-        ("inconclusive", 3, agent_eval.EvalInconclusive),
-    ],
-)
-def test_result_check__raises_the_verdict(sample: str, code: int, error: type[AssertionError]) -> None:
-    outcome = EvalResult(report=SAMPLES[sample]().model_copy(update={"exit_code": code}))
-    with pytest.raises(error, match=f"{outcome.verdict} .exit code {outcome.exit_code}") as raised:
-        outcome.check()
-    assert outcome.text in str(raised.value)
+    assert asyncio.run(gathered()) == [result] * 3
 
 
 def test_result_cases__are_found_by_case_id_and_eval_id(result: EvalResult) -> None:
+    change = AgentChange(code="model", path="home", agent="home", message="model a to b")
+    result.report.agent_changes = [change]
+    assert (result.agent_changes, result.causes) == ([change], [])
     first = result.report.cases[0]
     assert result.cases[first.case_id].report is first
     assert result.cases[first.eval_id].scores
@@ -107,12 +102,20 @@ def test_setting_named__refuses(name: str, message: str) -> None:
         setting_named(name)
 
 
-def test_option_text__of_python_values() -> None:
-    assert option_text(setting_named("num_runs"), 3) == "3"
-    assert option_text(setting_named("fail-fast"), False) == "false"
-    assert option_text(setting_named("config"), Path("a/b")) == "a/b"
-    assert option_text(setting_named("exclude"), "*.json") == ("*.json",)
-    assert option_text(setting_named("exclude"), ["a", Path("b")]) == ("a", "b")
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("num_runs", 3, "3"),
+        ("fail-fast", False, "false"),
+        ("config", Path("a/b"), "a/b"),
+        ("exclude", "*.json", ("*.json",)),
+        ("exclude", ["a", Path("b")], ("a", "b")),
+    ],
+)
+def test_option_text__of_python_values(name: str, value: object, text: object) -> None:
+    assert option_text(setting_named(name), value) == text
+    with pytest.raises(NotImplementedError, match="artifact_service, eval_set_results_manager: not supported"):
+        agent_eval.evaluate("pkg", "data", artifact_service=object(), eval_set_results_manager=1)
 
 
 @pytest.fixture
@@ -133,11 +136,6 @@ def test_agent_location__imports_nothing(on_path: Path) -> None:
     assert agent_location("pkg.rain", on_path) == "pkg.rain"
     assert agent_location("agents/weather", on_path) == "agents/weather"
     assert agent_location("recorded:answers.json", on_path) == "recorded:answers.json"
-
-
-def test_evaluate__refuses_objects_for_another_process() -> None:
-    with pytest.raises(NotImplementedError, match="artifact_service, eval_set_results_manager: not supported"):
-        agent_eval.evaluate("pkg", "data", artifact_service=object(), eval_set_results_manager=1)
 
 
 @pytest.mark.parametrize(("eval_id", "glob"), [("a", "a"), ("a[1]", "a[1]"), ("a, b[1]", "a??b?1]"), (" a ", "?a?")])

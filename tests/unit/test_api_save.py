@@ -59,23 +59,20 @@ def test_save_session__dict_object_and_path(tmp_path: Path, monkeypatch: pytest.
     assert cases(file)[0]["conversation"][0]["user_content"]["parts"] == [{"text": "Turn off the lamp"}]
 
 
-def test_save_session__refuses(tmp_path: Path) -> None:
-    before = set(tmp_path.iterdir())
-    with pytest.raises(agent_eval.SaveError, match="has no turn with an answer"):
-        agent_eval.save_session(session([]), "a.evalset.json", root=tmp_path)
-    with pytest.raises(agent_eval.SaveError, match="not a session of ADK"):
-        agent_eval.save_session({"x": 1}, "a.evalset.json", root=tmp_path)
-    with pytest.raises(agent_eval.SaveError, match="does not end in"):
-        agent_eval.save_session(session(), "a.json", root=tmp_path)
-    with pytest.raises(TypeError, match="source must be a path"):
-        agent_eval.save_session(5, "a.evalset.json", root=tmp_path)
-    assert set(tmp_path.iterdir()) == before
-
-
-def test_save_session__a_state_that_is_no_json_is_refused(tmp_path: Path) -> None:
-    for state in ({"x": math.nan}, {"x": object()}):
-        with pytest.raises(agent_eval.SaveError, match="state can't be written as JSON"):
-            agent_eval.save_session(session(), "home.evalset.json", root=tmp_path, state=state)
+@pytest.mark.parametrize(
+    ("source", "file", "options", "says"),
+    [
+        (session([]), "a.evalset.json", {}, "has no turn with an answer"),
+        ({"x": 1}, "a.evalset.json", {}, "not a session of ADK"),
+        (session(), "a.json", {}, "does not end in"),
+        (session(), "a.evalset.json", {"state": {"x": math.nan}}, "state can't be written as JSON"),
+        (session(), "a.evalset.json", {"state": {"x": object()}}, "state can't be written as JSON"),
+        (5, "a.evalset.json", {}, "source must be a path"),
+    ],
+)
+def test_save_session__refuses(tmp_path: Path, source: Any, file: str, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError if source == 5 else agent_eval.SaveError, match=says):
+        agent_eval.save_session(source, file, root=tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
 

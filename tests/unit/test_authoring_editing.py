@@ -80,6 +80,9 @@ def kinds(text: str) -> list[str]:
 
 
 def test_edit__a_dropped_call_takes_its_response_with_it(edit: Any) -> None:
+    code, text = edit(FLAT, "--drop-turn", "1", "--message", "2", "Lights on", "--answer", "2", "Yes")
+    (turn,) = json.loads(text)["eval_cases"][0]["conversation"]
+    assert (code, turn["user_content"]["parts"][0]["text"]) == (0, "Lights on"), "several mean the case as it was"
     code, text = edit(FLAT, "--drop-call", "1.3", "--drop-call", "1.2")
     data = json.loads(text)["eval_cases"][0]["conversation"][0]["intermediate_data"]
     assert code == 0
@@ -95,12 +98,6 @@ def test_edit__a_dropped_call_takes_its_response_with_it(edit: Any) -> None:
     assert ('{"n": 1}' in text, '{"n": 2}' in numbered, '{"n": 2}' in text) == (True, True, False)
 
 
-def test_edit__several_at_once_mean_the_case_as_it_was(edit: Any) -> None:
-    code, text = edit(FLAT, "--drop-turn", "1", "--message", "2", "Lights on", "--answer", "2", "Yes")
-    (turn,) = json.loads(text)["eval_cases"][0]["conversation"]
-    assert (code, turn["user_content"]["parts"][0]["text"]) == (0, "Lights on")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -113,6 +110,9 @@ def test_edit__several_at_once_mean_the_case_as_it_was(edit: Any) -> None:
         pytest.param(["--drop-turn", "1", "--drop-turn", "2"], "[empty-conversation]", id="no turn left"),
         pytest.param(["--delete", "--drop-turn", "1"], "leave out the other flags", id="delete and more"),
         pytest.param([], "there is no terminal", id="no terminal"),
+        pytest.param(["--rename", ""], "--rename takes an id that is not empty", id="empty id"),
+        pytest.param(["--args", "1.1", '{"x": NaN}'], "--args takes a JSON object", id="no JSON"),
+        pytest.param(["--args", "1.1", '{"x": ' * 100_000], "--args takes a JSON object", id="deep"),
     ],
 )
 def test_edit__mistakes_change_nothing(
@@ -133,14 +133,6 @@ def test_edit__files_and_cases_that_can_not_be_edited(edit: Any, capsys: pytest.
     ):
         assert edit(text, "--answer", "1", "Off", case=case) == (2, text)
         assert f"[{code}]" in capsys.readouterr().err
-    for arguments, message in (
-        (["--rename", ""], "--rename takes an id that is not empty"),
-        (["--args", "1.1", '{"x": NaN}'], "--args takes a JSON object"),
-        (["--args", "1.1", '{"x": ' * 100_000], "--args takes a JSON object"),
-    ):
-        assert edit(FLAT, *arguments) == (2, FLAT)
-        assert message in capsys.readouterr().err
-    assert main(["edit", "home.test.json", "--delete"]) == 2
-    assert "FILE:EVAL_ID" in capsys.readouterr().err
-    assert main(["edit", "gone.test.json:lamp", "--delete"]) == 2
-    assert "[unreadable-file]" in capsys.readouterr().err
+    for name, said in (("home.test.json", "FILE:EVAL_ID"), ("gone.test.json:lamp", "[unreadable-file]")):
+        assert main(["edit", name, "--delete"]) == 2
+        assert said in capsys.readouterr().err

@@ -113,22 +113,15 @@ def test_accept_turn__events_of_the_kinds_that_the_file_has(with_responses: bool
     ]
 
 
-def test_accept_turn__no_answer_removes_the_expected_one() -> None:
+def test_accept_turn__no_answer_and_what_can_not_be_accepted() -> None:
     silent = ACTUAL.model_copy(update={"final_response": None})
     turn = {"user_content": USER, "final_response": {"parts": [{"text": "Off"}]}}
     assert accept_turn(turn, NewTurn(actual=silent, fields=frozenset({"final"}))) == {"user_content": USER}
-
-
-def test_adds_masked__only_what_was_not_there_before() -> None:
     assert adds_masked({"text": "a"}, {"text": "the key is ***"})
     assert adds_masked({}, {"***": 1})
-    assert not adds_masked({"text": "rated ***"}, {"text": "rated ***", "more": "b"})
-
-
-def test_too_large__of_one_field() -> None:
-    small = {"a": "x"}
-    assert too_large(small, {"a": "x" * 1_000_001})
-    assert not too_large(small, {"a": small["a"], "b": "y" * 1_000})
+    assert not adds_masked({"text": "rated ***"}, {"text": "rated ***", "more": "b"}), "it was there before"
+    assert too_large({"a": "x"}, {"a": "x" * 1_000_001})
+    assert not too_large({"a": "x"}, {"a": "x", "b": "y" * 1_000})
 
 
 CALLS = st.lists(

@@ -66,23 +66,17 @@ def test_arguments__mistake_has_a_suggestion(
     assert message in printed.err
 
 
-@pytest.mark.parametrize("flag", ["--help", "--version"])
-def test_arguments__help_and_version_need_no_command(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit:
-        main([flag])
-    assert exit.value.code == 0
-    assert "agent-eval" in capsys.readouterr().out
-
-
-def test_arguments__flags_of_adk_are_understood() -> None:
+def test_arguments__flags_of_adk_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
     parser, _ = _parser()
     parsed = parser.parse_args(["run", "--config_file_path", "test_config.json", "--print_detailed_results"])
     assert (parsed.config, parsed.verbose) == ("test_config.json", True)
+    assert _help_of(capsys, "--version").startswith("agent-eval")
 
 
 def _help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as exit:
         main(arguments)
+    assert exit.value.code == 0
     return capsys.readouterr().out
 
 
@@ -93,24 +87,18 @@ def test_help__shows_what_most_users_need(capsys: pytest.CaptureFixture[str]) ->
     assert shown == basic | {"help", "help-all", "threshold", "verbose", "yes"}
     assert len(basic) <= 12
     assert len(text.splitlines()) <= 60
-
-
-def test_help__lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    text = _help_of(capsys, "--help")
-    listed = re.findall(r"^  ([a-z]+) ", text, re.MULTILINE)
+    commands = _help_of(capsys, "--help")
+    listed = re.findall(r"^  ([a-z]+) ", commands, re.MULTILINE)
     assert listed[:6] == ["init", "record", "run", "show", "accept", "view"]
     assert {*listed, "action"} == set(_parser()[1])
-    assert "70 a bug" in text
-
-
-def test_help_all__has_groups_choices_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    text = _help_of(capsys, "run", "--help-all")
+    assert "70 a bug" in commands
+    everything = _help_of(capsys, "run", "--help-all")
     headings = [f"\n{group}:\n" for group in GROUPS]
-    assert sorted(headings, key=text.index) == headings
-    assert "--gate {auto,thresholds,regressions,both,advisory}" in text
-    assert text.index("CI only:") < text.index("--comment") < text.index("examples:")
-    assert text.count("\n  agent-eval run") == 3
-    assert "config_file_path" not in text
+    assert sorted(headings, key=everything.index) == headings
+    assert "--gate {auto,thresholds,regressions,both,advisory}" in everything
+    assert everything.index("CI only:") < everything.index("--comment") < everything.index("examples:")
+    assert everything.count("\n  agent-eval run") == 3
+    assert "config_file_path" not in everything
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "validate --plan"])

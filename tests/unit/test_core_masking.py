@@ -14,16 +14,13 @@ from agent_eval.core.masking import MASK, Masker, first_line, shorten
 
 def test_masker__a_secret_that_contains_another_goes_as_a_whole() -> None:
     """Shortest first would leave the tail of the longer one."""
-    masker = Masker(["token-1", "token-1-and-its-tail"])
-    assert masker.text("use token-1-and-its-tail now") == f"use {MASK} now"
-    assert masker.data(b"use token-1-and-its-tail now") == f"use {MASK} now".encode()
-
-
-def test_masker__secrets_that_overlap_go_as_a_whole() -> None:
-    masker = Masker(["s3cret-of-the-job", "of-the-job-and-more"])
-    assert masker.text("use s3cret-of-the-job-and-more now") == f"use {MASK} now"
-    assert masker.data(b"use s3cret-of-the-job-and-more now") == f"use {MASK} now".encode()
-    assert masker.text("s3cret-of-the-jobs3cret-of-the-job") == MASK * 2
+    for secrets, text in (
+        (["token-1", "token-1-and-its-tail"], "use token-1-and-its-tail now"),
+        (["s3cret-of-the-job", "of-the-job-and-more"], "use s3cret-of-the-job-and-more now"),  # they overlap
+    ):
+        assert Masker(secrets).text(text) == f"use {MASK} now"
+        assert Masker(secrets).data(text.encode()) == f"use {MASK} now".encode()
+    assert Masker(["s3cret-of-the-job"]).text("s3cret-of-the-jobs3cret-of-the-job") == MASK * 2
 
 
 @given(before=st.integers(0, 500), after=st.integers(0, 500), limit=st.integers(60, 400))
@@ -37,18 +34,28 @@ def test_shorten__takes_masked_text_alone_and_leaves_no_part_of_a_secret(before:
     assert shorten("no Masker has read this", 60)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        urllib.parse.quote("key/with<&more 1", safe=""),
+        urllib.parse.quote("key/with<&more 1"),
+        urllib.parse.quote_plus("key/with<&more 1"),
+        r"key\/with<&more 1",
+        r"key/with\u003c\u0026more 1",
+    ],
+)
+def test_masker__percent_encoding_form_encoding_and_json_of_other_languages(spelling: str) -> None:
+    assert Masker(["key/with<&more 1"]).text(f"?k={spelling}") == f"?k={MASK}"
+    ordinary = "VGhpcyBpcyBub3QgYSBzZWNyZXQ="
+    assert Masker(["abcdef"]).text(ordinary) == ordinary
+
+
 @pytest.mark.parametrize("secret", ["s3cret/with+signs?", "p\u00e4ssword-long"])
 def test_masker__base64_with_and_without_padding(secret: str) -> None:
     encoded = base64.b64encode(secret.encode()).decode()
     masked = Masker([secret]).text(f"Authorization: Basic {encoded}; {encoded.rstrip('=')}")
     assert encoded.rstrip("=") not in masked
     assert masked.startswith(f"Authorization: Basic {MASK}")
-
-
-@pytest.mark.parametrize("safe", ["", "/"])
-def test_masker__percent_encoding_with_and_without_slashes(safe: str) -> None:
-    secret = "key/with slash&more"
-    assert Masker([secret]).text(f"?k={urllib.parse.quote(secret, safe=safe)}") == f"?k={MASK}"
 
 
 def test_masker__what_was_cut_off_leaves_no_part_of_a_secret() -> None:
@@ -70,17 +77,3 @@ def test_masker__base64_of_a_text_around_a_secret(before: str, after: str) -> No
     assert MASK in masked
     longest = max(len(part) for part in masked.removeprefix("Basic ").split(MASK))
     assert longest <= len(base64.b64encode(f"{before}{after}".encode())) + 4, "what is left belongs to its neighbours"
-
-
-def test_masker__base64__ordinary_text_stays() -> None:
-    assert Masker(["abcdef"]).text("VGhpcyBpcyBub3QgYSBzZWNyZXQ=") == "VGhpcyBpcyBub3QgYSBzZWNyZXQ="
-
-
-def test_masker__json_of_other_languages() -> None:
-    assert (
-        Masker(["key/with<&more"]).text(r'"key\/with<&more" and "key/with\u003c\u0026more"') == f'"{MASK}" and "{MASK}"'
-    )
-
-
-def test_masker__form_encoding() -> None:
-    assert Masker(["pass word+1"]).text(f"p={urllib.parse.quote_plus('pass word+1')}") == f"p={MASK}"

@@ -62,12 +62,12 @@ def test_find_flaky__several_results_count_each_run_once(tmp_path: Path) -> None
     reports = days()
     whole = flaky_cases(*write(tmp_path, *reports))
 
-    assert (whole.records, whole.proposals[0].runs) == (11, 11)
+    assert [(proposal.case_id, proposal.runs) for proposal in whole.proposals] == [(f"{FILE}:flaky", 11)]
+    assert whole.records == 11
     assert flaky_cases(*write(tmp_path / "some", reports[-1], reports[5], reports[0])) == whole
-
-
-def test_find_flaky__one_failure_of_eleven_is_not_enough(tmp_path: Path) -> None:
-    assert [proposal.case_id for proposal in flaky_cases(*write(tmp_path, *days())).proposals] == [f"{FILE}:flaky"]
+    errors = [report(case("a", outcome), day=day) for day, outcome in enumerate("1x1x1")]
+    [proposal] = flaky_cases(*write(tmp_path / "errors", *errors)).proposals
+    assert (proposal.failures, proposal.agent_errors, proposal.metrics) == (2, 2, {}), "of the agent"
 
 
 def test_find_flaky__skips_pull_requests_and_incomplete_runs(tmp_path: Path) -> None:
@@ -81,12 +81,6 @@ def test_find_flaky__skips_pull_requests_and_incomplete_runs(tmp_path: Path) -> 
     assert flaky_cases(paths[1]) == FlakyReport(
         records=0, cases=0, proposals=[], failing=[], skipped=flaky_report.skipped[:1]
     )
-
-
-def test_find_flaky__counts_errors_of_the_agent(tmp_path: Path) -> None:
-    reports = [report(case("a", outcome), day=day) for day, outcome in enumerate("1x1x1")]
-    [proposal] = flaky_cases(*write(tmp_path, *reports)).proposals
-    assert (proposal.failures, proposal.agent_errors, proposal.metrics) == (2, 2, {})
 
 
 TODAY = date(2026, 11, 21)
@@ -107,19 +101,11 @@ def test_render_toml__entries(tmp_path: Path) -> None:
         'owner = "@alice"\n'
         "expires = 2026-12-21\n"
     )
-
-
-def test_render_toml__is_a_valid_policy_with_an_owner(tmp_path: Path) -> None:
-    flaky_report = flaky_cases(*write(tmp_path, days()[-1]))
-
     assert [problem.message for problem in policy_of(render_toml(flaky_report, today=TODAY))[1]] == [
         '`owner` of [[quarantine]] must be a non-empty text, not "".'
     ]
     policy, problems = policy_of(render_toml(flaky_report, today=TODAY, owner="@alice", days=3))
-    assert problems == []
-    assert [(entry.case, entry.owner, entry.expires) for entry in policy.quarantine] == [
-        (f"{FILE}:flaky", "@alice", date(2026, 11, 24))
-    ]
+    assert (problems, policy.quarantine[0].expires) == ([], date(2026, 11, 24))
 
 
 def test_render_toml__no_proposals(tmp_path: Path) -> None:
@@ -167,13 +153,10 @@ def test_command__formats_and_exit_codes(
     assert main(["flaky"]) == 2
     assert "agent-eval-results does not exist. Run `agent-eval run` first" in capsys.readouterr().err
     write(tmp_path / "agent-eval-results", days()[-1])
-    assert main(["flaky", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["proposals"][0]["case_id"] == f"{FILE}:flaky"
-    write(tmp_path, days()[-1])
-
-    assert main(["flaky", str(tmp_path), "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["proposals"][0]["case_id"] == f"{FILE}:flaky"
-    assert main(["flaky", str(tmp_path), "--owner", "@bob", "--days", "7"]) == 0
+    for folder in ([], ["agent-eval-results"]):
+        assert main(["flaky", *folder, "--format", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["proposals"][0]["case_id"] == f"{FILE}:flaky"
+    assert main(["flaky", "--owner", "@bob", "--days", "7"]) == 0
     assert tomllib.loads(capsys.readouterr().out)["quarantine"][0]["owner"] == "@bob"
     assert main(["flaky", str(tmp_path / "missing")]) == 2
     assert "missing can't be read" in capsys.readouterr().err

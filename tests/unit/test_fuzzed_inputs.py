@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from baseline_samples import zipped
-from recording_samples import recording
+from evalset_samples import TURN, case, eval_set, places
+from recording_samples import facts, recording
 from report_samples import failed
 
 from agent_eval import cli
@@ -22,6 +23,7 @@ from agent_eval.baseline.archive import UnsafeArchive, read_results
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
 from agent_eval.baseline.reader import read_report
 from agent_eval.core.invocation import Invocation
+from agent_eval.evalset.json import JsonPath
 from agent_eval.gate.history.records import extend
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.recording import Recording, RunError
@@ -32,9 +34,7 @@ INPUTS = int(os.environ.get("FUZZ_INPUTS", "300"))
 RUNS = int(os.environ.get("FUZZ_RUNS", "18"))
 """Inputs that go through `run`, the dearest command."""
 SEED = int(os.environ.get("FUZZ_SEED", "9"))
-TURN = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
-EVAL_SET = {"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [TURN], "session_input": None}]}
-RUN = {"eval_set_id": "s", "eval_id": "a", "run": 0, "run_id": "a#1", "case_id": "a.test.json:a", "file": "a.test.json"}
+EVAL_SET = eval_set(case(eval_id="a", session_input=None))
 CONFIG = json.dumps({"criteria": {"response_match_score": {"threshold": 0.5}}})
 TOML = 'num-runs = 2\n[prices]\n"m" = {input = 1, output = 2}\n[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n'
 SCRAPS = (
@@ -67,26 +67,23 @@ def reshaped(text: str, chance: random.Random) -> str | None:
         whole = json.loads(lines[at])
     except ValueError:
         return None
-    places = list(_places(whole))
-    holder, key = chance.choice(places) if places else ([whole], 0)
+    holders: list[tuple[Any, Any]] = [(_at(whole, path[:-1]), path[-1]) for path in places(whole)[1:]]
+    holder, key = chance.choice(holders) if holders else ([whole], 0)
     match chance.randrange(4):
         case 0:
             del holder[key]
         case 1 if isinstance(holder, list):
             holder.append(holder[key])
         case 2:
-            other, place = chance.choice(places) if places else ([0], 0)
+            other, place = chance.choice(holders) if holders else ([0], 0)
             holder[key] = json.loads(json.dumps(other[place] if other is not holder else None))
         case _:
             holder[key] = chance.choice(ODD)
     return "".join([*lines[:at], json.dumps(whole) + "\n", *lines[at + 1 :]])
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
-        yield value, key
-        yield from _places(value[key])
+def _at(value: Any, path: JsonPath) -> Any:
+    return functools.reduce(lambda holder, step: holder[step], path, value)
 
 
 def mutated(text: str, chance: random.Random) -> bytes:
@@ -152,7 +149,7 @@ def test_main__mutated_inputs_end_in_an_exit_code(
             "a.test.json": json.dumps(EVAL_SET),
             "test_config.json": CONFIG,
             "agent-eval.toml": TOML,
-            "out/recordings.jsonl": json.dumps(RUN) + "\n",
+            "out/recordings.jsonl": json.dumps(facts("a")) + "\n",
             "old.json": json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "x"}]),
             "results.json": results,
             "base.json": results_json(with_history()),

@@ -56,35 +56,26 @@ def test_events__everything_is_read(file: Path) -> None:
 
 def test_events__outside_of_github_there_is_none() -> None:
     assert read_event({"GITHUB_SHA": "a" * 40}) == GitHubEvent()
+    assert read_event({"GITHUB_EVENT_NAME": "push"}).payload == {}, "an event may come without a payload"
     assert GitHubEvent().run_url is None
     assert GitHubEvent().workflow_path is None
 
 
-def test_events__an_event_may_come_without_a_payload(file: Path) -> None:
-    assert read_event({"GITHUB_EVENT_NAME": "push"}).payload == {}
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":' * 100_000])
-def test_events__an_invalid_payload_is_reported(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":' * 100_000, 25_000_001, None])
+def test_events__an_invalid_payload_is_reported(tmp_path: Path, content: bytes | int | None) -> None:
+    """A number is the size of a file that is above GitHub's limit."""
     path = tmp_path / "event.json"
-    path.write_bytes(content)
-
-    with pytest.raises(EventError, match="GITHUB_EVENT_PATH"):
+    if content is not None:
+        with path.open("wb") as file:
+            file.truncate(content) if isinstance(content, int) else file.write(content)
+    says = {int: "25 MB", type(None): "No such file"}.get(type(content), "GITHUB_EVENT_PATH")
+    with pytest.raises(EventError, match=says):
         read_event(environ(path))
 
 
-def test_events__a_missing_payload_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(EventError, match="No such file"):
-        read_event(environ(tmp_path / "missing.json"))
-
-
-def test_events__a_payload_above_githubs_limit_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "event.json"
-    with path.open("wb") as file:
-        file.truncate(25_000_001)
-
-    with pytest.raises(EventError, match="25 MB"):
-        read_event(environ(path))
+def test_events__what_is_a_commit() -> None:
+    values: list[object] = ["a" * 40, "b" * 64, "0" * 40, "abc", "", None, 7, "g" * 40, "a" * 40 + "\n"]
+    assert [sha_at({"after": value}, "after") for value in values] == [*values[:2], *[None] * 7]
 
 
 @pytest.mark.parametrize(
@@ -99,13 +90,3 @@ def test_events__a_payload_above_githubs_limit_is_not_read(tmp_path: Path) -> No
 def test_events__a_variable_with_a_strange_value_is_reported(file: Path, name: str, value: str) -> None:
     with pytest.raises(EventError, match=name):
         read_event(environ(file, **{name: value}))
-
-
-@pytest.mark.parametrize("value", ["0" * 40, "abc", "", None, 7, "g" * 40, "a" * 40 + "\n"])
-def test_events__what_is_no_commit(value: object) -> None:
-    assert sha_at({"after": value}, "after") is None
-
-
-def test_events__what_is_a_commit() -> None:
-    assert sha_at({"after": "a" * 40}, "after") == "a" * 40
-    assert sha_at({"after": "b" * 64}, "after") == "b" * 64

@@ -62,11 +62,13 @@ FIND = FunctionCall(name="find_devices", args={"room": "bedroom"})
 
 
 def test_conversation_of__calls_have_their_responses_and_what_differs_its_expectation() -> None:
+    found = called("find_devices", NO_DEVICES, room="bedroom")
     conversation = conversation_of(
-        recording(actual("Lamp off.", "No such lamp.", *called("find_devices", NO_DEVICES, room="bedroom"))),
-        eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP)),
+        recording(actual("Lamp off.", "No such lamp.", *found), actual("Again.", "Done.", *found)),
+        eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP), expected("Again.", "Done.", FIND)),
     )
-
+    as_expected = conversation.turns.pop()
+    assert (as_expected.expected_calls, as_expected.expected_answer) == (None, None), "it is not repeated"
     assert conversation.model_dump() == {
         "run": 0,
         "turns": [
@@ -82,36 +84,20 @@ def test_conversation_of__calls_have_their_responses_and_what_differs_its_expect
     }
 
 
-def test_conversation_of__what_is_as_expected_is_not_repeated() -> None:
-    conversation = conversation_of(
-        recording(actual("Lamp off.", "Done.", *called("find_devices", NO_DEVICES, room="bedroom"))),
-        eval_case(expected("Lamp off.", "Done.", FIND)),
-    )
-
-    [turn] = conversation.turns
-    assert turn.expected_calls is None
-    assert turn.expected_answer is None
-
-
 def test_conversation_of__parallel_calls_are_paired_by_id() -> None:
-    first, second = called("look", id="1", at="a"), called("look", id="2", at="b")
-    answers = [Part(function_response=FunctionResponse(id=id, name="look", response={"saw": id})) for id in ("2", "1")]
+    """A long-running tool returns twice, a broken one never."""
+    calls = [*called("look", id="1", at="a"), *called("look", id="2", at="b"), *called("cancel", id="3")]
+    answers = [
+        Part(function_response=FunctionResponse(id=id, name="look", response={"saw": id})) for id in ("2", "1", "2")
+    ]
 
-    [turn] = conversation_of(recording(actual("Look.", "Seen.", *first, *second, *answers)), None).turns
+    [turn] = conversation_of(recording(actual("Look.", "Seen.", *calls, *answers)), None).turns
 
     assert [(step.call, step.responses) for step in turn.steps] == [
         ('look(at="a")', ['{"saw": "1"}']),
-        ('look(at="b")', ['{"saw": "2"}']),
+        ('look(at="b")', ['{"saw": "2"}', '{"saw": "2"}']),
+        ("cancel()", []),
     ]
-
-
-def test_conversation_of__a_long_running_tool_returns_twice_and_a_broken_tool_never() -> None:
-    again = Part(function_response=FunctionResponse(id="1", name="book", response={"status": "done"}))
-    parts = [*called("book", {"status": "pending"}, id="1"), again, *called("cancel", id="2")]
-
-    [turn] = conversation_of(recording(actual("Book.", "Booked.", *parts)), None).turns
-
-    assert [step.responses for step in turn.steps] == [['{"status": "pending"}', '{"status": "done"}'], []]
 
 
 def test_conversation_of__sub_agents_and_words_on_the_way() -> None:
@@ -134,20 +120,16 @@ def test_conversation_of__sub_agents_and_words_on_the_way() -> None:
     ]
 
 
-def test_conversation_of__the_turn_that_broke_says_what_was_asked() -> None:
-    error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
-    conversation = conversation_of(
-        recording(actual("One.", "Done."), error=error), eval_case(expected("One.", "Done."), expected("Two.", "Done."))
-    )
-
-    assert [(turn.user, turn.answer) for turn in conversation.turns] == [("One.", "Done."), ("Two.", None)]
-
-
 def test_conversation_of__the_turn_that_broke_as_far_as_it_went() -> None:
-    error = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
-    broken = recording(error=error)
+    error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
+    broken = recording(actual("One.", "Done."), error=error)
+    both = eval_case(expected("One.", "Done."), expected("Two.", "Done."))
+    assert [(turn.user, turn.answer) for turn in conversation_of(broken, both).turns] == [
+        ("One.", "Done."),
+        ("Two.", None),
+    ]
     broken.unfinished = actual("Two.", None, *called("find", NO_DEVICES, id="1"), *called("switch", id="2"))
-    [turn] = conversation_of(broken, eval_case(expected("Two.", "Done."))).turns
+    [_, turn] = conversation_of(broken, both).turns
 
     assert (turn.user, turn.answer, turn.expected_answer) == ("Two.", None, "Done.")
     assert [(step.call, step.responses) for step in turn.steps] == [

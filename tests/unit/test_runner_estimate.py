@@ -62,13 +62,6 @@ def span(least: int, most: int | None) -> Range:
     return Range(least=least, most=most)
 
 
-def test_estimate__ranges_add_up() -> None:
-    assert span(1, 2) + span(3, 4) == span(4, 6)
-    assert span(1, 2) + span(3, None) == span(4, None)
-    assert span(1, 2).times(3) == span(3, 6)
-    assert span(1, None).times(3) == span(3, None)
-
-
 def test_estimate__fixed_turns_are_counted_for_every_run() -> None:
     file_estimate = only(file([case(), case(turn(), eval_id="d")], metric("final_response_match_v2")), runs=4)
 
@@ -78,31 +71,31 @@ def test_estimate__fixed_turns_are_counted_for_every_run() -> None:
     assert row.calls == span(12 * 3, 12 * 5), "three votes of five settle a turn"
 
 
-def test_estimate__computed_metrics_make_no_calls() -> None:
-    [row] = only(file([case()], metric("response_match_score")), prices=PRICES).criteria
-
-    assert row == CriterionEstimate(metric="response_match_score", cases=1)
+def test_estimate__calls_about_sentences_are_one_each_and_not_known_for_messages_on_the_way() -> None:
+    [row] = only(file([case()], metric("hallucinations_v1", samples=9))).criteria
+    assert (row.samples, row.calls) == (1, span(4, 6))
+    config = metric("hallucinations_v1", evaluate_intermediate_nl_responses=True)
+    [row] = only(file([case()], config), prices=PRICES, runs=3).criteria
+    assert row.calls == span(3 * 4, None)
+    assert row.cost is not None
+    assert row.cost[0] > 0 and row.cost[1] is None
 
 
 def test_estimate__who_judges() -> None:
+    [free] = only(file([case()], metric("response_match_score")), prices=PRICES).criteria
+    assert free == CriterionEstimate(metric="response_match_score", cases=1), "computed metrics make no calls"
     own = metric("safety_v1", judge_model_options={"judge_model": "gemini-2.5-pro"})
-    whole = estimate([file([case()], own, metric("final_response_match_v2"))], num_runs=1, default_model="openai/judge")
+    files = [file([case()], own, metric("final_response_match_v2"))] * 2
+    whole = estimate(files, num_runs=1, default_model="openai/judge")
 
     assert [row.model for row in whole.files[0].criteria] == ["gemini-2.5-pro", "openai/judge"]
     assert whole.models == ["gemini-2.5-pro", "openai/judge"]
-    assert [row.tokens for row in whole.with_model()] == [None, None], "nothing was weighed without prices"
-
-
-def test_estimate__sentences_are_asked_about_once_however_many_votes_are_configured() -> None:
-    [row] = only(file([case()], metric("hallucinations_v1", samples=9))).criteria
-
-    assert (row.samples, row.calls) == (1, span(4, 6))
-
-
-def test_estimate__the_number_of_intermediate_messages_is_unknown() -> None:
-    [row] = only(file([case()], metric("hallucinations_v1", evaluate_intermediate_nl_responses=True))).criteria
-
-    assert row.calls == span(4, None)
+    assert [row.tokens for row in whole.with_model()] == [None] * 4, "nothing was weighed without prices"
+    assert (whole.cases, whole.turns, whole.calls) == (2, span(4, 4), span(24, 40)), "sums of the files"
+    weighed = estimate(files, num_runs=1, default_model="openai/unknown", prices=PRICES)
+    assert [(row.tokens is None, row.cost) for row in weighed.with_model()] == [(False, None)] * 4, "no invented price"
+    assert weighed.tokens == sum((row.tokens for row in weighed.with_model() if row.tokens), span(0, 0))
+    assert estimate([], num_runs=1, default_model="m") == Estimate(files=[])
 
 
 @pytest.mark.parametrize(
@@ -188,24 +181,6 @@ def test_estimate__cost_is_what_the_tokens_cost() -> None:
         assert row.cost[cost] == pytest.approx(((tokens - output) * 1.0 + output * 10.0) / 1e6)
 
 
-@pytest.mark.parametrize("model", ["openai/unknown", "no such model"])
-def test_estimate__no_price_is_invented(model: str) -> None:
-    config = metric("safety_v1", judge_model_options={"judge_model": model})
-    [row] = only(file([case()], config), prices=PRICES).criteria
-
-    assert row.tokens is not None
-    assert row.cost is None
-
-
-def test_estimate__a_cost_without_bound() -> None:
-    config = metric("hallucinations_v1", evaluate_intermediate_nl_responses=True)
-    [row] = only(file([case()], config), prices=PRICES).criteria
-
-    assert row.cost is not None
-    assert row.cost[0] > 0
-    assert row.cost[1] is None
-
-
 def test_estimate__the_tokens_of_scenarios_are_unknown() -> None:
     played = file([scenario(), case()], metric("safety_v1", samples=1))
     [row, _] = only(played, prices=PRICES).criteria
@@ -218,13 +193,3 @@ def test_estimate__the_tokens_of_scenarios_are_unknown() -> None:
     both = estimate([played, fixed], num_runs=1, default_model="openai/judge", prices=PRICES)
     assert both.tokens.least > 0 and both.cost is not None and both.cost[0] > 0
     assert (both.tokens.most, both.cost[1]) == (None, None), "what has no estimate is no reason to name a most"
-
-
-def test_estimate__the_whole_run_is_the_sum_of_its_files() -> None:
-    judged = file([case()], metric("safety_v1", samples=1), metric("response_match_score"))
-    whole = estimate([judged, judged], num_runs=1, default_model="openai/judge", prices=PRICES)
-
-    assert (whole.cases, whole.turns, whole.calls) == (2, span(4, 4), span(4, 4))
-    assert [row.metric for row in whole.with_model()] == ["safety_v1", "safety_v1"]
-    assert whole.tokens == whole.files[0].criteria[0].tokens + whole.files[1].criteria[0].tokens  # type: ignore[operator]
-    assert estimate([], num_runs=1, default_model="m") == Estimate(files=[])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,18 +46,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "out" / "journal.jsonl"
 
 
-def test_journal__what_is_added_is_on_disk_at_once(path: Path) -> None:
-    journal = Journal(path, resume=False)
-    journal.add(recording("one"))
-    assert Recording.model_validate_json(path.read_bytes()) == recording("one")
-    journal.close()
-
-
 @pytest.mark.parametrize("depth", [200, 250, 400])
 def test_journal__what_is_nested_too_deeply_is_neither_read_nor_resumed(path: Path, depth: int) -> None:
     journal = Journal(path, resume=False)
     journal.add(nested(depth))
     journal.add(recording("one"))
+    assert Recording.model_validate_json(path.read_bytes().splitlines()[-1]) == recording("one"), "on disk at once"
     kept = journal.recording("deep#1")
     assert kept is None or kept.invocations == []
     assert journal.recording("one#1") == recording("one")
@@ -107,57 +102,32 @@ def test_journal__nothing_behind_a_broken_line_is_trusted(path: Path, broken: by
     assert path.read_bytes() == lines[0]
 
 
-def test_journal__a_line_of_another_version_is_run_again(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_text('{"run_id": "one#1", "fingerprint": "f", "schema_version": "9"}\n', encoding="utf-8")
-    journal = Journal(path, resume=True)
-    assert journal.reuse("one#1", "f") is None
-    assert list(journal.lines(["one#1"])) == []
-    journal.close()
-
-
 def test_journal__what_the_world_broke_is_tried_again(path: Path) -> None:
-    journal = Journal(written(path, recording("one", error=OUTAGE), recording("two", error=CRASH)), resume=True)
-    assert journal.reuse("one#1", "f") is None
-    assert journal.reuse("two#1", "f") is not None
-    journal.close()
-
-
-def test_journal__an_outage_that_came_later_counts(path: Path) -> None:
-    journal = Journal(written(path, recording("one"), recording("one", error=OUTAGE)), resume=True)
-    assert journal.reuse("one#1", "f") is None
-    journal.close()
+    later = (recording("three"), recording("three", error=OUTAGE))
+    written(path, recording("one", error=OUTAGE), recording("two", error=CRASH), *later)
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"run_id": "four#1", "fingerprint": "f", "schema_version": "9"}\n')
+    with closing(Journal(path, resume=True)) as journal:
+        reused = [name for name in ("one", "two", "three", "four") if journal.reuse(f"{name}#1", "f")]
+        assert reused == ["two"]
+        assert [json.loads(line)["eval_id"] for line in journal.lines(["four#1", "two#1"])] == ["two"]
 
 
 def test_journal__what_depends_on_other_things_is_neither_reused_nor_reported(path: Path) -> None:
-    journal = Journal(written(path, recording("one"), recording("two")), resume=True)
+    journal = Journal(
+        written(path, recording("one"), recording("two"), recording("three"), recording("four")), resume=True
+    )
     assert journal.reuse("one#1", "changed") is None
-    assert journal.reuse("two#1", "f") is not None
-    assert [json.loads(line)["eval_id"] for line in journal.lines(["one#1", "two#1"])] == ["two"]
+    assert all(journal.reuse(f"{name}#1", "f") for name in ("two", "three", "four"))
+    lines = journal.lines(["two#1", "missing#1", "one#1", "four#1", "three#1"])
+    assert [json.loads(line)["eval_id"] for line in lines] == ["two", "four", "three"], "in the order that is asked for"
     journal.close()
-
-
-def test_journal__without_resume_it_starts_over(path: Path) -> None:
-    journal = Journal(written(path, recording("one")), resume=False)
+    journal = Journal(path, resume=False)
     assert journal.reuse("one#1", "f") is None
-    assert path.read_bytes() == b""
-    journal.close()
-
-
-def test_journal__resuming_where_nothing_is(path: Path) -> None:
-    journal = Journal(path, resume=True)
-    journal.add(recording("one"))
+    assert path.read_bytes() == b"", "it starts over"
     journal.close(remove=True)
     assert not path.exists()
-
-
-def test_journal__lines_come_in_the_order_that_is_asked_for(path: Path) -> None:
-    journal = Journal(path, resume=False)
-    for name in ("three", "one", "two"):
-        journal.add(recording(name))
-    lines = journal.lines(["one#1", "missing#1", "two#1", "three#1"])
-    assert [json.loads(line)["eval_id"] for line in lines] == ["one", "two", "three"]
-    journal.close()
+    Journal(path, resume=True).close()
 
 
 def test_journal__recordings_have_no_time_stamp(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from judged_samples import ScriptedModel, failure
 from runner_doubles import session_input, turn
 
 from agent_eval.core.problem import Severity
+from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import INFORMATIONAL
 from agent_eval.evalset.models.schema import (
@@ -22,6 +24,7 @@ from agent_eval.evalset.models.schema import (
     LoadedFile,
     SelectedCase,
 )
+from agent_eval.runner.fingerprints import function_source
 from agent_eval.runner.plan import Plan, make_plan, source_fingerprint
 
 RESPONSE = CriterionConfig(metric="response_match_score", threshold=0.8)
@@ -95,6 +98,7 @@ def test_plan__what_cannot_be_run_is_refused_and_not_left_out() -> None:
         ("scenario-unsupported", "b.test.json", 4),
     ]
     assert all(problem.hint for problem in result.problems)
+    assert make_plan([loaded("a.test.json", case())], {}, {}, 1).cases == (), "a file without an agent"
 
 
 def test_plan__a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may_reuse() -> None:
@@ -109,10 +113,6 @@ def test_plan__a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may
     )
     assert len({buy.fingerprint, sell.fingerprint, other.fingerprint}) == 3
     assert other.user_config == {"model": "another"}
-
-
-def test_plan__a_file_without_an_agent_is_not_planned() -> None:
-    assert make_plan([loaded("a.test.json", case())], {}, {}, 1).cases == ()
 
 
 def fingerprint(of: EvalCase, source: str = "s") -> str:
@@ -131,11 +131,8 @@ def fingerprint(of: EvalCase, source: str = "s") -> str:
 def test_plan__a_fingerprint_changes_with_what_the_agent_gets(other: EvalCase) -> None:
     assert fingerprint(other) != fingerprint(case())
     assert fingerprint(case()) != fingerprint(case(), source="changed")
-
-
-def test_plan__a_fingerprint_does_not_change_with_what_is_only_expected() -> None:
-    other = EvalCase(eval_id="one", conversation=[turn("hello", "another answer")])
-    assert fingerprint(other) == fingerprint(case())
+    expected = EvalCase(eval_id="one", conversation=[turn("hello", "another answer")])
+    assert fingerprint(case()) == fingerprint(expected), "what is only expected does not count"
 
 
 @pytest.fixture
@@ -144,14 +141,17 @@ def agent(tmp_path: Path) -> Path:
     (tmp_path / "agent.py").write_text("root_agent = 1", encoding="utf-8")
     (tmp_path / "tools" / "lamp.py").write_text("on = 1", encoding="utf-8")
     (tmp_path / ".env").write_text("MODEL=a", encoding="utf-8")
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "pyvenv.cfg").touch()
     return tmp_path
 
 
 @pytest.mark.parametrize("path", ["agent.py", "tools/lamp.py", ".env", "prompt.md", "root_agent.yaml", "uv.lock"])
 def test_plan__a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> None:
-    before = source_fingerprint(agent, agent)
+    before, beside = source_fingerprint(agent, agent), source_fingerprint(agent, agent / "tools")
     (agent / path).write_text("something else", encoding="utf-8")
     assert source_fingerprint(agent, agent) != before
+    assert source_fingerprint(agent, agent / "tools") != beside, "an agent may import any module of its repository"
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,7 @@ def test_plan__a_changed_source_changes_the_fingerprint(agent: Path, path: str) 
         "node_modules/x/package.json",
         "picture.png",
         "out/results.json",
+        "env/lib/adk.py",
     ],
 )
 def test_plan__other_files_do_not_change_the_fingerprint(agent: Path, path: str) -> None:
@@ -174,14 +175,6 @@ def test_plan__other_files_do_not_change_the_fingerprint(agent: Path, path: str)
     assert source_fingerprint(agent, agent, skip=[agent / "out"]) == before
 
 
-def test_plan__a_virtual_environment_of_any_name_is_no_source(agent: Path) -> None:
-    before = source_fingerprint(agent, agent)
-    (agent / "env" / "lib").mkdir(parents=True)
-    (agent / "env" / "pyvenv.cfg").touch()
-    (agent / "env" / "lib" / "adk.py").touch()
-    assert source_fingerprint(agent, agent) == before
-
-
 def test_plan__what_cannot_be_read_is_passed_over(agent: Path) -> None:
     os.symlink(agent / "gone.py", agent / "dangling.py")
     os.mkfifo(agent / "pipe.py")
@@ -189,14 +182,61 @@ def test_plan__what_cannot_be_read_is_passed_over(agent: Path) -> None:
     assert source_fingerprint(agent / "nowhere", agent / "nowhere") == source_fingerprint(agent, None)
 
 
-def test_source_fingerprint__covers_modules_beside_the_agent(tmp_path: Path) -> None:
-    """An agent may import any module of its repository."""
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "bot").mkdir()
-    (tmp_path / "bot" / "agent.py").write_text("from shared import answers")
-    (tmp_path / "shared" / "answers.py").write_text("RIGHT = True")
-    before = source_fingerprint(tmp_path, tmp_path / "bot")
+POLITE = CriterionConfig(metric="polite", threshold=0.5, options={"words": ["please"]})
 
-    (tmp_path / "shared" / "answers.py").write_text("RIGHT = False")
 
-    assert source_fingerprint(tmp_path, tmp_path / "bot") != before
+def planned_custom(
+    *, without_code: Collection[str] = (), source: str = "s", code: str | None = "agent.metrics.polite"
+) -> Plan:
+    custom = {} if code is None else {"polite": {"code_config": {"name": code}}}
+    file = loaded("a.test.json", case(), criteria=(POLITE,), custom_metrics=custom)
+    return make_plan([file], {"a.test.json": "agent"}, {}, 1, without_code=without_code, sources=lambda *_: source)
+
+
+def test_plan_custom__a_custom_metric_is_scored_by_its_function() -> None:
+    [only] = planned_custom().cases
+
+    assert only.criteria[0] == CustomMetric(
+        name="polite", threshold=0.5, function="agent.metrics.polite", options={"words": ["please"]}
+    )
+
+
+def test_plan_custom__a_recording_has_no_environment_for_a_custom_metric() -> None:
+    result = planned_custom(without_code={"agent"})
+
+    assert result.cases == ()
+    assert [(problem.code, problem.file) for problem in result.problems] == [
+        ("custom-metric-without-agent", "test_config.json")
+    ]
+
+
+def test_plan_custom__a_metric_without_a_definition_is_refused() -> None:
+    result = planned_custom(code=None)
+
+    assert [(problem.code, problem.message) for problem in result.problems] == [
+        ("criterion-package-broken", "No installed package has the metric `polite`.")
+    ]
+
+
+def test_plan_custom__scores_of_another_function_or_another_source_are_not_compared() -> None:
+    prints = {
+        planned_custom(source=source, code=code).cases[0].identities["polite"].fingerprint
+        for source, code in (("s", "agent.metrics.polite"), ("t", "agent.metrics.polite"), ("s", "agent.metrics.rude"))
+    }
+
+    assert len(prints) == 3
+
+
+def test_plan_custom__the_source_of_a_function_is_found_without_importing_it(tmp_path: Path) -> None:
+    package = tmp_path / "agents" / "home"
+    (package / "metrics").mkdir(parents=True)
+    (tmp_path / "shared.py").write_text("raise SystemExit")
+    (package / "polite.py").write_text("raise SystemExit(1)")
+    (package / "metrics" / "__init__.py").write_text("raise SystemExit(2)")
+
+    def found(function: str) -> str:
+        return function_source(function, tmp_path, package)
+
+    assert found("agent.polite.fn") == found("home.polite.fn") == found("agents.home.polite.fn") != ""
+    assert len({found("agent.polite.fn"), found("home.metrics.fn"), found("shared.fn"), ""}) == 4
+    assert found("nowhere.fn") == found("fn") == ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from judged_samples import turn
+from runner_doubles import planned as planned_case
 
 from agent_eval.core.invocation import Invocation, adk_value
 from agent_eval.evalset.models import ConversationScenario, EvalCase
@@ -20,18 +22,8 @@ SCENARIO = ConversationScenario(starting_prompt="hi", conversation_plan="ask for
 
 
 def planned(case: EvalCase, user_config: Mapping[str, object] | None = None) -> PlannedCase:
-    return PlannedCase(
-        case_id=f"evals/home.test.json:{case.eval_id}",
-        file="evals/home.test.json",
-        line=3,
-        eval_set_id="home",
-        case=case,
-        user_config=user_config,
-        criteria=(),
-        agent="agent",
-        fingerprint="of the run",
-        content=case_fingerprint(case, user_config),
-    )
+    content = case_fingerprint(case, user_config)
+    return replace(planned_case(case.eval_id), case=case, user_config=user_config, content=content)
 
 
 def test_case_lines__a_case_is_read_back_as_it_was_run(tmp_path: Path) -> None:
@@ -43,7 +35,7 @@ def test_case_lines__a_case_is_read_back_as_it_was_run(tmp_path: Path) -> None:
 
     stored = list(StoredLines(path=path, model=StoredCase))
     assert [line.case for line in stored] == [lamp, guest]
-    assert [line.case_id for line in stored] == ["evals/home.test.json:lamp", "evals/home.test.json:guest"]
+    assert [line.case_id for line in stored] == ["a.test.json:lamp", "a.test.json:guest"]
     assert [line.user_simulator_config for line in stored] == [None, simulated]
     assert [line.fingerprint for line in stored] == [
         case_fingerprint(line.case, line.user_simulator_config) for line in stored

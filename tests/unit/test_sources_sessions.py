@@ -82,25 +82,36 @@ def test_initial_state__has_the_keys_that_no_event_has_changed(tmp_path: Path) -
     assert problems == ["notice: source-state-unknown"]
 
 
-def test_turns__partial_events_summaries_and_rewound_turns_do_not_count(tmp_path: Path) -> None:
-    events = [
-        *turn("e-1"),
-        *turn("e-2", asked="Wrong question"),
-        event("user", [], "e-3", content=None, actions={"rewindBeforeInvocationId": "e-2"}),
-        event("home", [{"text": "a summary"}], "e-4", actions={"compaction": {"startTimestamp": 1}}),
-        event("user", [{"text": "And now?"}], "e-5"),
-        event("home", [{"text": "It"}], "e-5", partial=True),
-        event("home", [{"text": "It is dark."}], "e-5"),
-    ]
-    [case], problems = cases_of(session(events), tmp_path)
-    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"]), ("And now?", "It is dark.", [])]
-    assert problems == []
+HELLO = event("user", [{"text": "Hello?"}], "e-0")
+NEXT = [
+    *turn("e-2", asked="Wrong question"),
+    event("user", [], "e-3", content=None, actions={"rewindBeforeInvocationId": "e-2"}),
+    event("home", [{"text": "a summary"}], "e-4", actions={"compaction": {"startTimestamp": 1}}),
+    event("user", [{"text": "And now?"}], "e-5"),
+    event("home", [{"text": "It"}], "e-5", partial=True),
+    event("home", [{"text": "It is dark."}], "e-5"),
+]
+TURN = (ASKED, ANSWERED, ["set_lamp"])
 
 
-def test_turns__last_without_an_answer_is_left_out(tmp_path: Path) -> None:
-    [case], problems = cases_of(session([*turn(), event("user", [{"text": "Hello?"}], "e-2")]), tmp_path)
-    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"])]
-    assert problems == ["notice: source-turn-skipped"]
+@pytest.mark.parametrize(
+    ("events", "kept", "problem"),
+    [
+        ([*turn(), *NEXT], [TURN, ("And now?", "It is dark.", [])], None),
+        ([*turn(), HELLO], [TURN], "notice: source-turn-skipped"),
+        ([HELLO, *turn()], None, "warning: source-session-skipped"),
+        ([event("user", [{"thought": True, "text": "hm"}]), *turn()[1:]], None, "warning: source-session-skipped"),
+        ([event("home", [{"text": "earlier"}], "e-0"), *turn()], [TURN], "warning: source-turn-skipped"),
+        ([turn()[0] | {"timestamp": 10**400}, *turn()[1:]], [TURN], None),
+    ],
+    ids=["partial, rewound", "last has no answer", "first has no answer", "no content", "begins before", "odd time"],
+)
+def test_turns__of_events(
+    events: list[dict[str, Any]], kept: list[Any] | None, problem: str | None, tmp_path: Path
+) -> None:
+    cases, problems = cases_of([session(events, id="s-0"), session()], tmp_path)
+    assert [texts(case) for case in cases] == [*([] if kept is None else [kept]), [TURN]]
+    assert problems == ([] if problem is None else [problem])
 
 
 @pytest.mark.parametrize(
@@ -122,20 +133,6 @@ def test_until_last_answer__of_results_recordings_and_traces(answers: list[str |
         return
     left, problems = until_last_answer(turns, "Run `a`", place)
     assert (len(left), len(problems)) == (kept, len(turns) - kept)
-
-
-def test_turns__one_in_the_middle_without_an_answer_makes_the_session_unusable(tmp_path: Path) -> None:
-    broken = session([event("user", [{"text": "Hello?"}], "e-0"), *turn()], id="s-0")
-    cases, problems = cases_of([broken, session()], tmp_path)
-    assert (len(cases), problems) == (1, ["warning: source-session-skipped"])
-    cases, problems = cases_of(broken, tmp_path)
-    assert (cases, problems) == ([], ["error: source-session-skipped"])
-
-
-def test_turns__a_session_that_begins_before_its_events_loses_the_first_ones(tmp_path: Path) -> None:
-    [case], problems = cases_of(session([event("home", [{"text": "earlier"}], "e-0"), *turn()]), tmp_path)
-    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"])]
-    assert problems == ["warning: source-turn-skipped"]
 
 
 def test_turns__an_answer_to_a_tool_call_is_kept(tmp_path: Path) -> None:
@@ -194,21 +191,9 @@ def test_read_source__leaves_other_files_alone(value: Any, tmp_path: Path) -> No
     assert read_source(path, "x.json") is None
 
 
-def test_turns__a_time_out_of_range_is_unknown(tmp_path: Path) -> None:
-    events = turn()
-    events[0]["timestamp"] = 10**400
-    assert len(cases_of(session(events), tmp_path)[0]) == 1
-
-
-def test_turns__a_message_without_content_makes_the_session_unusable(tmp_path: Path) -> None:
-    empty = turn()
-    empty[0]["content"]["parts"] = [{"thought": True, "text": "hm"}]
-    cases, problems = cases_of([session(empty, id="s-2"), session()], tmp_path)
-    assert (len(cases), problems) == (1, ["warning: source-session-skipped"])
-
-
 def test_read_source__a_session_without_events_is_an_error(tmp_path: Path) -> None:
-    assert cases_of(session([]), tmp_path) == ([], ["error: source-session-skipped"])
+    for events in ([], [HELLO, *turn()]):
+        assert cases_of(session(events), tmp_path) == ([], ["error: source-session-skipped"])
     lines = json.dumps(session()) + "\n{broken\n" + json.dumps({"eval_set_id": "x"}) + "\n"
     assert cases_of(lines, tmp_path) == ([], ["error: not-json", "error: source-malformed"])
 

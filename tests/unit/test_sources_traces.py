@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from source_samples import ANSWERED, ASKED, messages, otel_span, otel_turn, otlp, veadk_trace
-from test_sources_sessions import cases_of, read, texts
+from test_sources_sessions import TURN, cases_of, read, texts
 
 TALKS = {
     "s-1": [("Weather in Beijing", "Sunny."), ("And in Paris", "Rain."), ("And in Rome", "Warm.")],
     "s-2": [("Weather in Oslo", "Snow.")],
 }
 WEATHER = [[(asked, answered, ["get_weather"]) for asked, answered in turns] for turns in TALKS.values()]
-TURN = (ASKED, ANSWERED, ["set_lamp"])
 
 
 @pytest.mark.parametrize("root", [True, False])
@@ -30,12 +29,6 @@ def test_veadk__two_sessions_in_one_file_are_two_cases(root: bool, tmp_path: Pat
     assert cases[0].session_input is not None
     assert (cases[0].session_input.app_name, cases[0].session_input.user_id) == ("weather", "u")
     assert cases_of(list(reversed(spans)), tmp_path)[0] == cases, "the order of the spans does not matter"
-
-
-def test_otlp__a_turn_has_the_calls_of_its_agent_only(tmp_path: Path) -> None:
-    [case], problems = cases_of(otlp(*otel_turn()), tmp_path)
-    assert (texts(case), problems) == ([TURN], [])
-    assert case.session_input is None, "a trace has no initial state"
 
 
 def test_otlp__sessions_are_distinguished_and_turns_are_ordered_by_time(tmp_path: Path) -> None:
@@ -56,6 +49,9 @@ def test_otlp__turns_below_the_span_of_a_server(tmp_path: Path) -> None:
     other = otel_span("GET /health", "h", None, 1, "t9")
     [case], problems = cases_of(otlp(server, other, *first, *second), tmp_path)
     assert (texts(case), problems) == ([TURN, TURN], [])
+    assert case.session_input is None, "a trace has no initial state"
+    loop = [otel_span("a", "1", "2", 1, session_id="s"), otel_span("b", "2", "1", 2)]
+    assert cases_of(otlp(*loop), tmp_path)[1] == ["error: source-session-skipped"]
 
 
 def test_otlp__spans_whose_parents_are_missing_belong_to_the_only_turn(tmp_path: Path) -> None:
@@ -110,11 +106,6 @@ def test_otlp__turns_without_a_session_id_are_not_merged(tmp_path: Path) -> None
     cases, problems = cases_of(otlp(*otel_turn(), *spans), tmp_path)
     assert [texts(case) for case in cases] == [[TURN]]
     assert problems == ["warning: source-turn-skipped"]
-
-
-def test_otlp__a_loop_of_spans_ends(tmp_path: Path) -> None:
-    loop = [otel_span("a", "1", "2", 1, session_id="s"), otel_span("b", "2", "1", 2)]
-    assert cases_of(otlp(*loop), tmp_path)[1] == ["error: source-session-skipped"]
 
 
 @pytest.mark.parametrize(

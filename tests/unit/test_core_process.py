@@ -1,10 +1,15 @@
-"""The garbage collector while many objects are made."""
+"""The garbage collector while many objects are made, and how long something took."""
 
 from __future__ import annotations
 
 import gc
 import subprocess
 import sys
+import time
+
+import pytest
+
+from agent_eval.core.process import Begun, collector_paused
 
 CODE = """
 import gc
@@ -32,8 +37,6 @@ def test_collector_paused__many_new_objects_are_never_scanned() -> None:
 
 
 def test_collector_paused__leaves_a_disabled_collector_disabled() -> None:
-    from agent_eval.core.process import collector_paused
-
     gc.disable()
     try:
         with collector_paused():
@@ -41,3 +44,12 @@ def test_collector_paused__leaves_a_disabled_collector_disabled() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("jump", [400 * 24 * 3600.0, -3600.0])
+def test_a_clock_that_is_set__changes_no_duration(monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
+    now = time.time()
+    begun = Begun()
+    assert abs(begun.at - now) < 60
+    monkeypatch.setattr(time, "time", lambda: now + jump)
+    assert 0 <= begun.duration() < 60
