@@ -14,10 +14,11 @@ from typing import Literal
 import numpy as np
 
 from agent_eval.gate.regression.gathering import Before, held_against
-from agent_eval.gate.regression.retrial import Retrial
+from agent_eval.gate.regression.retrial import Retrial, outcomes
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, Decision, MetricRule, Outcome, Rules, usual_extra_runs
+from agent_eval.gate.stats.decision import Budget, MetricRule, Outcome, Rules, usual_extra_runs
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
+from agent_eval.results.decision import DecisionReport
 
 Rng = np.random.Generator
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -276,7 +277,7 @@ def our_gate(
     budget = Budget(extra_runs=cell.allowed, can_run_base=world.rerun or world.base_can_run)
     extra = rounds = 0
     while not isinstance(
-        step := next_step(list(evidence.values()), cell.rules, budget, list(retrials.values())), Decision
+        step := next_step(list(evidence.values()), cell.rules, budget, list(retrials.values())), DecisionReport
     ):
         now = pull.runs(pull.head, max(step.head.values(), default=0))
         then = pull.runs(pull.base, max(step.base.values(), default=0))
@@ -304,9 +305,10 @@ def our_gate(
         rounds += 1
         budget = replace(budget, extra_runs=cell.allowed - extra)
     outcome: Outcome = step.outcome
-    if "again" in step.retrials.values():
+    reproduced = set(outcomes(list(retrials.values())).values())
+    if "again" in reproduced:
         outcome = "failed"
-    elif outcome == "passed" and "open" in step.retrials.values():
+    elif outcome == "passed" and "open" in reproduced:
         outcome = "inconclusive"
     return Push(
         outcome=outcome,

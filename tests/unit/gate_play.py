@@ -16,10 +16,11 @@ from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, Decision, Rules
+from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.gate.verdict import Verdict
 from agent_eval.report.phrases import numbers_in_words, text
 from agent_eval.report.views.grouping import NO_NAME
+from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
 
@@ -56,7 +57,7 @@ class Played:
     cases: list[CaseReport]
     confirmations: list[CaseReport]
     history: HistoryReport | None
-    decision: Decision | None
+    decision: DecisionReport | None
     gathered: Gathered | None
     verdict: Verdict
     spent: int
@@ -115,7 +116,7 @@ def play(story: Story) -> Played:
         gathered = gather(cases, history, comparable(cases, history), policy, num_runs=1, more=more, rules=rules)
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
         step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
-        if isinstance(step, Decision):
+        if isinstance(step, DecisionReport):
             last = [case(name, outcomes[-1]) for name, outcomes in story.base.items()]
             compared = Compared(
                 decision=step,

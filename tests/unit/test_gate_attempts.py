@@ -8,11 +8,12 @@ import pytest
 
 from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, Decision, Rules
+from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
+from agent_eval.results.decision import DecisionReport
 
 
-def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Decision, int]:
+def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[DecisionReport, int]:
     """A push in which `odd` does this, first in the screening and then when run again; the others always pass."""
     base = (1.0,) * 20
     evidence = {
@@ -25,7 +26,9 @@ def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Deci
     odd = evidence["odd"].metrics[PASS]
     evidence["odd"] = CaseEvidence(case_id="odd", metrics={PASS: replace(odd, head_screen=(values[0],))})
     total = number = 0
-    while not isinstance(step := next_step(list(evidence.values()), Rules(), Budget(can_run_base=True)), Decision):
+    while not isinstance(
+        step := next_step(list(evidence.values()), Rules(), Budget(can_run_base=True)), DecisionReport
+    ):
         for case_id in {*step.head, *step.base}:
             series = evidence[case_id].metrics[PASS]
             count = step.head.get(case_id, 0)

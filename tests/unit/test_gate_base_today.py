@@ -8,8 +8,9 @@ import pytest
 
 from agent_eval.gate.regression._base_today import CHECK_RUNS
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, Decision, Rules
+from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
+from agent_eval.results.decision import DecisionReport
 
 BROKEN = [f"case{index}" for index in range(12)]
 
@@ -26,12 +27,14 @@ def suite(broken: int) -> dict[str, CaseEvidence]:
     }
 
 
-def play(evidence: dict[str, CaseEvidence], *, base_today: float, rules: Rules, budget: Budget) -> tuple[Decision, int]:
+def play(
+    evidence: dict[str, CaseEvidence], *, base_today: float, rules: Rules, budget: Budget
+) -> tuple[DecisionReport, int]:
     """The decision where the head goes on failing and the base does the same every time today; and its runs today."""
     made = 0
     for number in range(60):
         step = next_step(list(evidence.values()), rules, budget)
-        if isinstance(step, Decision):
+        if isinstance(step, DecisionReport):
             return step, made
         for case_id in {*step.head, *step.base}:
             series = evidence[case_id].metrics[PASS]
@@ -78,7 +81,7 @@ def test_base_today__a_regression_beside_an_outage_blocks() -> None:
     evidence = suite(12)
     for number in range(80):
         step = next_step(list(evidence.values()), Rules(), RUNS_BASE)
-        if isinstance(step, Decision):
+        if isinstance(step, DecisionReport):
             break
         for case_id in {*step.head, *step.base}:
             series = evidence[case_id].metrics[PASS]
@@ -93,7 +96,7 @@ def test_base_today__a_regression_beside_an_outage_blocks() -> None:
                 base_confirm=(*series.base_confirm, *((0.0 if down else 1.0,) * step.base.get(case_id, 0))),
             )
             evidence[case_id] = replace(evidence[case_id], metrics={PASS: series})
-    assert isinstance(step, Decision)
+    assert isinstance(step, DecisionReport)
     assert step.outcome == "failed"
     assert [case.case_id for case in step.cases if case.blocking] == [BROKEN[0]]
 
@@ -101,5 +104,5 @@ def test_base_today__a_regression_beside_an_outage_blocks() -> None:
 def test_base_today__where_nothing_may_be_run_nothing_is_decided() -> None:
     evidence = suite(12)
     decision = next_step(list(evidence.values()), Rules(), Budget(extra_runs=0, can_run_base=True))
-    assert isinstance(decision, Decision)
+    assert isinstance(decision, DecisionReport)
     assert decision.outcome == "inconclusive"

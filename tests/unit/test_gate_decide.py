@@ -107,7 +107,7 @@ def test_decide__the_same_history_gets_the_same_words(title: str) -> None:
 
 def reported(story: Story, played: Played) -> RunReport:
     """The results as the pipeline leaves them."""
-    assert played.decision is not None
+    assert played.decision is not None and played.gathered is not None and played.history is not None
     base = report(*[case(name, outcomes[-1]) for name, outcomes in story.base.items()], day=9)
     head = report(*played.cases, pull_request=7)
     return head.model_copy(
@@ -119,7 +119,7 @@ def reported(story: Story, played: Played) -> RunReport:
                 status="found", branch="main", source="artifact", commit="9" * 40, message="Found."
             ),
             "comparison": compare(head, base),
-            "decision": decision_report(played.decision, 0.05, gathered=played.gathered, history=played.history),
+            "decision": decision_report(played.decision, played.gathered, played.history),
             "confirmations": played.confirmations,
         }
     )

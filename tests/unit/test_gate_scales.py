@@ -12,7 +12,7 @@ from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, Decision
+from agent_eval.gate.stats.decision import Budget
 from agent_eval.pipeline._regression import decision_report
 from agent_eval.report.phrases import numbers_in_words, suite_lines, text
 from agent_eval.report.views import view_of
@@ -73,8 +73,8 @@ def decided(make: Make, base: Sequence[float], head: float | dict[str, float], t
             cases, stored, comparable(cases, stored), policy, num_runs=1, more=MoreEvidence(head=more, rounds=rounds)
         )
         step = next_step(gathered.evidence, gathered.rules, Budget(extra_runs=100 - len(more)))
-        if isinstance(step, Decision):
-            return decision_report(step, policy.alpha)
+        if isinstance(step, DecisionReport):
+            return decision_report(step, gathered, stored)
         for case_id, count in step.head.items():
             name = case_id.removeprefix(f"{FILE}:")
             made = [make(name, values[name], len(more) + 1 + at) for at in range(count)]

@@ -15,7 +15,6 @@ from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import (
     Budget,
     ConfirmOnBase,
-    Decision,
     MetricRule,
     Rules,
     Runs,
@@ -23,7 +22,7 @@ from agent_eval.gate.stats.decision import (
 )
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 from agent_eval.report.phrases import numbers_in_words, text
-from agent_eval.results import CaseDecisionReport
+from agent_eval.results import CaseDecisionReport, DecisionReport
 
 YES, NO = 1.0, 0.0
 Draw = Callable[[str, str], float]
@@ -43,13 +42,13 @@ def steady(count: int) -> list[CaseEvidence]:
 
 def run(
     evidence: Sequence[CaseEvidence], draw: Draw, rules: Rules = DEFAULT, budget: Budget = UNLIMITED
-) -> tuple[Decision, list[Runs]]:
+) -> tuple[DecisionReport, list[Runs]]:
     """Plays the pipeline: makes the runs that are wanted; draw("head" or "base", case id) is the value of one."""
     samples = list(evidence)
     asked: list[Runs] = []
     for _ in range(100):
         step = next_step(samples, rules, budget)
-        if isinstance(step, Decision):
+        if isinstance(step, DecisionReport):
             return step, asked
         asked.append(step)
         for index, sample in enumerate(samples):
@@ -69,7 +68,7 @@ def run(
     raise AssertionError("it never decides")
 
 
-def of(decision: Decision, case_id: str) -> CaseDecisionReport:
+def of(decision: DecisionReport, case_id: str) -> CaseDecisionReport:
     return next(decided for decided in decision.cases if decided.case_id == case_id)
 
 
@@ -233,7 +232,7 @@ def test_sequential__a_cause_that_a_whole_run_shares_blocks_nothing() -> None:
     samples = evidence
     for _ in range(30):
         step = next_step(samples, DEFAULT, UNLIMITED)
-        if isinstance(step, Decision):
+        if isinstance(step, DecisionReport):
             break
         samples = [
             replace(
@@ -250,7 +249,7 @@ def test_sequential__a_cause_that_a_whole_run_shares_blocks_nothing() -> None:
             for series in [sample.metrics[PASS]]
         ]
         rounds += 1
-    assert isinstance(step, Decision) and step.outcome == "passed"
+    assert isinstance(step, DecisionReport) and step.outcome == "passed"
 
 
 # History
@@ -440,10 +439,10 @@ def test_sequential__the_second_metric_that_is_rejected_says_why_too() -> None:
     assert not any(reason.blocking for reason in sample.reasons)
 
 
-def _worse_again(evidence: Sequence[CaseEvidence], rules: Rules, values: Mapping[str, float]) -> Decision:
+def _worse_again(evidence: Sequence[CaseEvidence], rules: Rules, values: Mapping[str, float]) -> DecisionReport:
     """The decision where the first two cases give these values again and again."""
     samples, rounds = list(evidence), 0
-    while not isinstance(step := next_step(samples, rules, UNLIMITED), Decision):
+    while not isinstance(step := next_step(samples, rules, UNLIMITED), DecisionReport):
         for index, sample in enumerate(samples):
             count = step.head.get(sample.case_id, 0)
             samples[index] = replace(
@@ -616,8 +615,8 @@ def test_sequential__order_does_not_matter(seed: int, extra: int | None) -> None
             for sample in evidence
         ]
         again = next_step(shuffled, RULES, Budget(extra_runs=extra))
-        if isinstance(first, Decision):
-            assert isinstance(again, Decision)
+        if isinstance(first, DecisionReport):
+            assert isinstance(again, DecisionReport)
             assert (again.outcome, again.suites) == (first.outcome, first.suites)
             assert sorted(again.cases, key=repr) == sorted(first.cases, key=repr)
         else:
@@ -636,7 +635,7 @@ def test_sequential__the_same_seed_gives_the_same_verdict() -> None:
     first, second = (next_step(evidence, RULES, Budget(extra_runs=0)) for _ in range(2))
     assert first == second
     other = next_step(evidence, replace(RULES, seed=1), Budget(extra_runs=0))
-    assert isinstance(first, Decision) and isinstance(other, Decision)
+    assert isinstance(first, DecisionReport) and isinstance(other, DecisionReport)
     assert first.suites[0] == other.suites[0], "what is exact needs no seed"
     assert first.suites[1].p_value != other.suites[1].p_value
 
@@ -668,7 +667,7 @@ def test_sequential__ten_thousand_cases_in_seconds() -> None:
     decision = next_step(evidence, rules, Budget(extra_runs=0))
     taken = time.process_time() - begun
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before
-    assert isinstance(decision, Decision) and len(decision.cases) == 30_000
+    assert isinstance(decision, DecisionReport) and len(decision.cases) == 30_000
     assert {suite.metric for suite in decision.suites} == {PASS, "a", "b"}
     assert taken < 5
     assert grown < 300e6

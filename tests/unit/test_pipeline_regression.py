@@ -22,11 +22,12 @@ from agent_eval.core.limiter import Limiter
 from agent_eval.gate import regression
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression._base_today import CHECK_RUNS
-from agent_eval.gate.stats.decision import Budget, Decision, Rules
+from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._base_checkout import BaseCheckout
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._regression import Confirmation
 from agent_eval.pipeline.context import RunContext
+from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import SCORING_VERSION
 from agent_eval.runner.journal import Journal
@@ -49,7 +50,7 @@ class Sides:
     messages: list[str]
     """In the log."""
 
-    async def decide(self) -> Decision:
+    async def decide(self) -> DecisionReport:
         async with asyncio.timeout(20):
             decision, _ = await self.confirmation.decide()
         return decision
@@ -168,9 +169,9 @@ async def test_regression__the_limit_of_extra_runs_follows_settings_and_metrics(
     """100 cases; with a compared metric beside pass or fail half as many again."""
     asked: list[int | None] = []
 
-    def decide(evidence: object, rules: Rules, budget: Budget, retrials: object = ()) -> Decision:
+    def decide(evidence: object, rules: Rules, budget: Budget, retrials: object = ()) -> DecisionReport:
         asked.append(budget.extra_runs)
-        return Decision(outcome="passed", reasons=(), cases=(), suites=(), extra_runs=0)
+        return DecisionReport(outcome="passed", alpha=0.05)
 
     monkeypatch.setattr(regression, "next_step", decide)
     compared, _ = policy_of('[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.1\n')

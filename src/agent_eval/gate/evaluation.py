@@ -122,7 +122,7 @@ def evaluate(
 
 
 def _broke_in_quarantine(case: CaseReport, compared: Compared) -> bool:
-    return case.status == "quarantined" and compared.decision.retrials.get(case.case_id) == "again"
+    return case.status == "quarantined" and compared.gathered.reproduced.get(case.case_id) == "again"
 
 
 def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 
 from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.regression import Gathered, Outcome
-from agent_eval.gate.stats import Decision
-from agent_eval.results import BROKE, CaseDecisionReport, CaseReport, HistoryReport, MetricReport, Reason
+from agent_eval.results import (
+    BROKE,
+    CaseDecisionReport,
+    CaseReport,
+    DecisionReport,
+    HistoryReport,
+    MetricReport,
+    Reason,
+)
 
 _OF_A_SERVICE = frozenset(
     f"judge-{what}" for what in ("unavailable", "deadline", "malformed", "invalid-request", "no-credentials")
@@ -20,7 +27,8 @@ _OF_A_SERVICE = frozenset(
 class Compared:
     """The comparison with the base branch after the decision."""
 
-    decision: Decision
+    decision: DecisionReport
+    """On all cases, also those that are `unchanged`."""
     gathered: Gathered
     base: HistoryReport
     pairing: Pairing
@@ -124,7 +132,7 @@ def sort_failed_case(
     """
     comparable = compared.gathered.comparable.get(case.case_id)
     counterpart = compared.pairing.counterparts.get(case.case_id)
-    broke, outcome = bool(kinds_of(case)), compared.decision.retrials.get(case.case_id)
+    broke, outcome = bool(kinds_of(case)), compared.gathered.reproduced.get(case.case_id)
     failing = _failing(case)
     alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
     if alike and len(alike) == len(failing):

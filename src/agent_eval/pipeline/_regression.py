@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import BaselineOutcome, Found, GitError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_eval.gate.failures import Compared
     from agent_eval.gate.pairing import Pairing
     from agent_eval.gate.regression import Before, Comparable, Gathered
-    from agent_eval.gate.stats import ConfirmOnBase, Decision, Runs
+    from agent_eval.gate.stats import ConfirmOnBase, Runs
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline.ci_context import CIContext
@@ -161,11 +161,11 @@ class Confirmation:
     _spent: int = 0
     _stuck: bool = False
 
-    async def decide(self) -> tuple[Decision, Gathered]:
+    async def decide(self) -> tuple[DecisionReport, Gathered]:
         """Makes the runs that the statistics ask for until they have an answer."""
         from agent_eval.gate.failures import outage
         from agent_eval.gate.regression import MoreEvidence, gather, next_step
-        from agent_eval.gate.stats import Budget, Decision, Rules
+        from agent_eval.gate.stats import Budget, Rules, Runs
         from agent_eval.report.phrases import say
 
         # The whole base has just run: it always confirms.
@@ -190,14 +190,16 @@ class Confirmation:
                 can_run_base=self.base_checkout is not None,
                 no_more="outage" if away else self.no_more,
             )
-            retrials = gathered.retrials if self.no_more == "limit" else ()
-            step = next_step(gathered.evidence, gathered.rules, budget, retrials)
+            if self.no_more != "limit":
+                gathered = replace(gathered, retrials=())
+            step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
             _LOG.debug("%d of %d extra runs left: %s", left, left + self._spent, step)
-            if isinstance(step, Decision):
-                if away and step.outcome == "inconclusive":
-                    self.notices.append(say("no-confirmation", because=away))
-                return step, gathered
-            await self._make(step, base_ids)
+            if isinstance(step, Runs):
+                await self._make(step, base_ids)
+                continue
+            if away and step.outcome == "inconclusive":
+                self.notices.append(say("no-confirmation", because=away))
+            return step, gathered
 
     def _allowed(self, gathered: Gathered, confirm_on_base: ConfirmOnBase) -> int:
         from agent_eval.gate.stats import usual_extra_runs
@@ -281,57 +283,41 @@ def _count_scored(cases: Sequence[CaseReport]) -> int:
     return sum(run.status in {"passed", "failed"} for case in cases for run in case.runs)
 
 
-def decision_report(
-    decision: Decision, alpha: float, *, gathered: Gathered | None = None, history: HistoryReport | None = None
-) -> DecisionReport:
+def decision_report(decision: DecisionReport, gathered: Gathered, history: HistoryReport) -> DecisionReport:
     """The decision as it is written to the report.
 
     Args:
-        decision: The decision.
-        alpha: The family-wise error rate.
+        decision: The decision on all cases.
         gathered: Its evidence.
-        history: The base branch's history. With both, flaky cases get their failure rate and the commit it began at.
+        history: The base branch's history. Flaky cases get their failure rate there and the commit it began at.
     """
     from agent_eval.gate.stats import PASS
-    from agent_eval.results import CaseRunsReport, DecisionReport
+    from agent_eval.results import CaseRunsReport
 
     changed = [case for case in decision.cases if case.word != "unchanged"]
-    flaky = _flaky({case.case_id for case in changed}, gathered, history) if gathered and history else {}
-    return DecisionReport(
-        outcome=decision.outcome,
-        reasons=list(decision.reasons),
-        cases=[
-            case.model_copy(update={"flakiness": flaky.get(case.case_id) if case.metric == PASS else None})
-            for case in changed
-        ],
-        runs=[
-            CaseRunsReport(
-                case_id=case_id,
-                head_passed=round(sum(head)),
-                head_runs=len(head),
-                base_passed=round(sum(base)),
-                base_runs=len(base),
-            )
-            for case_id, head, base in _sides(gathered)
-            if not all(head) or not all(base)
-        ],
-        suites=list(decision.suites),
-        alpha=alpha,
-        extra_runs=decision.extra_runs,
-    )
-
-
-def _sides(gathered: Gathered | None) -> Iterator[tuple[str, tuple[float, ...], tuple[float, ...]]]:
-    """Each compared case's judged runs on head and base, 1.0 for a pass."""
-    from agent_eval.gate.stats import PASS
-
-    for case in gathered.evidence if gathered is not None else ():
+    flaky = _flaky({case.case_id for case in changed}, gathered, history)
+    cases = [
+        case.model_copy(update={"flakiness": flaky[case.case_id]})
+        if case.metric == PASS and case.case_id in flaky
+        else case
+        for case in changed
+    ]
+    runs = []
+    for case in gathered.evidence:
         series = case.metrics[PASS]
-        yield (
-            case.case_id,
-            (*series.head_screen, *series.head_confirm),
-            (*series.base, *series.base_screen, *series.base_confirm),
-        )
+        head = (*series.head_screen, *series.head_confirm)
+        base = (*series.base, *series.base_screen, *series.base_confirm)
+        if not all(head) or not all(base):
+            runs.append(
+                CaseRunsReport(
+                    case_id=case.case_id,
+                    head_passed=round(sum(head)),
+                    head_runs=len(head),
+                    base_passed=round(sum(base)),
+                    base_runs=len(base),
+                )
+            )
+    return decision.model_copy(update={"cases": cases, "runs": runs})
 
 
 def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport) -> dict[str, FlakinessReport]:
@@ -432,7 +418,7 @@ async def compare_with_base(
         no_more="thresholds" if settings.gate == "thresholds" else "limit" if repeatable else "recorded",
     )
     decision, gathered = await confirmation.decide()
-    report.decision = decision_report(decision, settings.policy.alpha, gathered=gathered, history=history)
+    report.decision = decision_report(decision, gathered, history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
     report.base_history = excerpt(history, base.pairing.stored, with_scores=notable_cases(report))
     report.notices += confirmation.notices

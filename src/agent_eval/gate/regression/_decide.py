@@ -12,7 +12,6 @@ from agent_eval.gate.stats import (
     BOTH_LEVEL,
     WORTH_MORE,
     CaseEvidence,
-    Decision,
     Family,
     FamilyResult,
     Outcome,
@@ -30,7 +29,14 @@ from agent_eval.gate.stats import (
     joint_e,
     p_of,
 )
-from agent_eval.results import CaseDecisionReport, DecisionReasonReport, Facts, NoMoreRuns, SuiteTestReport
+from agent_eval.results import (
+    CaseDecisionReport,
+    DecisionReasonReport,
+    DecisionReport,
+    Facts,
+    NoMoreRuns,
+    SuiteTestReport,
+)
 from agent_eval.results.origin import CaseWord
 
 _MOST_NAMES = 5
@@ -53,13 +59,16 @@ class Unpaid:
         return {"outage": OUTAGE, "recorded": "recorded-answers"}.get(self.why, "budget")
 
 
-def decide(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], unpaid: Unpaid) -> Decision:
+def decide(
+    evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], unpaid: Unpaid, alpha: float
+) -> DecisionReport:
     """Decides the outcome and classifies every case.
 
     Args:
         evidence: All cases.
         results: The results of all families.
         unpaid: The cases that need more runs than the budget allows.
+        alpha: The family-wise error rate.
     """
     cases: dict[tuple[str, str], CaseDecisionReport] = {}
     reasons: list[DecisionReasonReport] = []
@@ -73,16 +82,17 @@ def decide(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], un
         outcome = "failed"
     elif any(reason.blocking for reason in reasons):
         outcome = "inconclusive"
-    return Decision(
+    return DecisionReport(
         outcome=outcome,
-        reasons=tuple(reasons),
-        cases=tuple(
+        reasons=reasons,
+        cases=[
             cases[case.case_id, metric]
             for case in evidence
             for metric in case.metrics
             if (case.case_id, metric) in cases
-        ),
-        suites=tuple(_suite(result) for result in results),
+        ],
+        suites=[_suite(result) for result in results],
+        alpha=alpha,
         extra_runs=sum(
             max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
             for case in evidence

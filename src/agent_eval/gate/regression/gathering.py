@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from agent_eval.evalset.models import INFORMATIONAL_METRICS
@@ -27,7 +28,7 @@ from agent_eval.gate.history import (
 )
 from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.regression.rescoring import apply_policy
-from agent_eval.gate.regression.retrial import Retrial, is_constant_error
+from agent_eval.gate.regression.retrial import Outcome, Retrial, is_constant_error, outcomes
 from agent_eval.gate.stats import PASS, CaseEvidence, MetricRule, Rules, Series
 from agent_eval.results import (
     BROKE,
@@ -81,6 +82,11 @@ class Gathered:
     """By case id of the head. For all other cases the thresholds decide."""
     retrials: tuple[Retrial, ...] = ()
     """Failures for which the thresholds decide, with their additional runs."""
+
+    @cached_property
+    def reproduced(self) -> Mapping[str, Outcome]:
+        """Whether these failures were reproduced, by case id."""
+        return outcomes(self.retrials)
 
 
 def comparable_cases(

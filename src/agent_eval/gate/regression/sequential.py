@@ -8,14 +8,13 @@ from zlib import crc32
 
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.regression._decide import Unpaid, decide
-from agent_eval.gate.regression.retrial import Retrial, next_runs, outcomes
+from agent_eval.gate.regression.retrial import Retrial, next_runs
 from agent_eval.gate.stats import (
     FRESH_COLUMNS,
     PASS,
     ROUND,
     Budget,
     CaseEvidence,
-    Decision,
     Family,
     FamilyResult,
     MetricRule,
@@ -24,7 +23,7 @@ from agent_eval.gate.stats import (
     Suspect,
     family_results,
 )
-from agent_eval.results import CaseDecisionReport, DecisionReasonReport
+from agent_eval.results import CaseDecisionReport, DecisionReasonReport, DecisionReport
 
 _BATCHES = (2, 4, 7, 11)
 """Fresh runs of a suspected regression after each round, up to `Rules.confirm_runs`."""
@@ -40,7 +39,7 @@ _BASE_DIFFERS = DecisionReasonReport(code="base-differs-today", blocking=False)
 
 def next_step(
     evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, retrials: Sequence[Retrial] = ()
-) -> Runs | Decision:
+) -> Runs | DecisionReport:
     """Returns the runs to make next, or the decision.
 
     The function is stateless: the result depends only on the evidence, not on the order of cases, nor on a crash
@@ -54,7 +53,7 @@ def next_step(
         retrials: Failures that can't be compared with the base branch and run again before they block.
 
     Returns:
-        Runs to make before the next call, or the decision.
+        Runs to make before the next call, or the decision on all cases.
     """
     again = next_runs(retrials, budget.extra_runs)
     if budget.extra_runs is not None:
@@ -68,12 +67,8 @@ def next_step(
         return Runs(head=again, base={}, why="retrials")
     compared = {case.case_id for case in evidence}
     tried = sum(len(retrial.failed) for retrial in retrials if retrial.case_id not in compared)
-    return replace(
-        step,
-        cases=tuple(_by_its_error(case) if case.case_id in constant else case for case in step.cases),
-        retrials=outcomes(retrials),
-        extra_runs=step.extra_runs + tried,
-    )
+    cases = [_by_its_error(case) if case.case_id in constant else case for case in step.cases]
+    return step.model_copy(update={"cases": cases, "extra_runs": step.extra_runs + tried})
 
 
 def _by_its_error(case: CaseDecisionReport) -> CaseDecisionReport:
@@ -85,12 +80,12 @@ def _by_its_error(case: CaseDecisionReport) -> CaseDecisionReport:
 
 def _compare(
     evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, constant: frozenset[str]
-) -> Runs | Decision:
+) -> Runs | DecisionReport:
     """Decides from the comparison; `constant` are cases that block by a constant error of the agent."""
     results = family_results(_families(evidence, rules, budget), rules)
     if missing := _base_runs_of_constant(evidence, rules, budget, constant):
         return Runs(head={}, base=missing, why="base-error")
-    step = _step(evidence, results, budget, constant)
+    step = _step(evidence, results, budget, constant, rules.alpha)
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
     missing = base_today.runs_to_check(results)
@@ -98,11 +93,14 @@ def _compare(
         return Runs(head={}, base=missing, why="base-stored")
     if missing or not base_today.differs(results):
         return step
-    step = _step(evidence, family_results(_families(evidence, rules, budget, today_only=True), rules), budget, constant)
-    return step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, _BASE_DIFFERS))
+    results = family_results(_families(evidence, rules, budget, today_only=True), rules)
+    step = _step(evidence, results, budget, constant, rules.alpha)
+    if not isinstance(step, Runs):
+        step.reasons.append(_BASE_DIFFERS)
+    return step
 
 
-def base_differs(decision: Decision) -> bool:
+def base_differs(decision: DecisionReport) -> bool:
     """Whether the base branch fails more often today than in its stored runs."""
     return _BASE_DIFFERS in decision.reasons
 
@@ -124,8 +122,12 @@ def _base_runs_of_constant(
 
 
 def _step(
-    evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], budget: Budget, constant: frozenset[str]
-) -> Runs | Decision:
+    evidence: Sequence[CaseEvidence],
+    results: Sequence[FamilyResult],
+    budget: Budget,
+    constant: frozenset[str],
+    alpha: float,
+) -> Runs | DecisionReport:
     requests = {} if constant else _runs_to_see_it_again(results, budget)
     is_decided = not requests and (bool(constant) or any(map(_blocks, results)))
     if not requests and not is_decided:
@@ -133,7 +135,8 @@ def _step(
             return runs
         requests = _runs_of_suspects(results)
     why = "decided" if is_decided else budget.no_more
-    return _afforded(requests, budget) or decide(evidence, results, Unpaid(case_ids=frozenset(requests), why=why))
+    unpaid = Unpaid(case_ids=frozenset(requests), why=why)
+    return _afforded(requests, budget) or decide(evidence, results, unpaid, alpha)
 
 
 def _blocks(result: FamilyResult) -> bool:

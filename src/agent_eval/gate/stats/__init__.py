@@ -4,7 +4,6 @@ from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import (
     Budget,
     ConfirmOnBase,
-    Decision,
     MetricRule,
     Outcome,
     Rules,

@@ -1,7 +1,7 @@
 """Input and output types of the sequential test. Pure.
 
-`gate.regression.next_step` takes `Rules` and samples and returns either `Runs` to make before the next call or a
-`Decision`.
+`gate.regression.next_step` takes `Rules` and samples and returns either `Runs` to make before the next call or the
+decision, a `DecisionReport`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_eval.results import CaseDecisionReport, DecisionReasonReport, NoMoreRuns, SuiteTestReport
+from agent_eval.results import NoMoreRuns
 
 ConfirmOnBase = Literal["auto", "always", "never"]
 """When the base branch runs beside the head's confirmation runs: `auto` if it has too few stored runs to decide,
@@ -117,19 +117,3 @@ class Runs:
     base: Mapping[str, int]
     """Number of runs of the base branch, by case id. They run concurrently with the head's, not all before or after."""
     why: RunsFor
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """The statistical decision. `gate.evaluation` derives the verdict from it."""
-
-    outcome: Outcome
-    reasons: tuple[DecisionReasonReport, ...]
-    """In order of severity; empty if nothing got worse."""
-    cases: tuple[CaseDecisionReport, ...]
-    """One per case and tested metric, in the order of the samples."""
-    suites: tuple[SuiteTestReport, ...]
-    extra_runs: int
-    """Confirmation runs of both sides."""
-    retrials: Mapping[str, Literal["again", "gone", "open"]] = field(default_factory=dict)
-    """Whether failures that can't be compared with the base branch were reproduced, by case id; see `retrial`."""
