@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import plural, shorten
 from agent_eval.report.markup import escape
-from agent_eval.report.views import Links, Reference, duration_text, known_commit, threshold_text
+from agent_eval.report.views import (
+    Links,
+    Reference,
+    case_name,
+    duration_text,
+    known_commit,
+    score_text,
+    threshold_text,
+)
+from agent_eval.report.views.links import case_reference, file_reference
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,7 +44,7 @@ MARKS: Mapping[str, str] = {
 
 @functools.cache
 def environment() -> Environment:
-    """The environment, compiled once per process. Templates get `links`, an instance of `Links`."""
+    """The environment, compiled once per process. Templates get `links`, a `Links`, and `detail`, a `Detail`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 
     templates = Environment(
@@ -53,6 +62,14 @@ def environment() -> Environment:
         "link": escape.link,
         "fence": escape.fence,
         "linked": pass_context(lambda context, reference: linked(reference, context["links"])),
+        "case": pass_context(lambda context, case: linked(case_reference(case, context["detail"]), context["links"])),
+        "place": pass_context(lambda context, item: _place(item.file, getattr(item, "line", None), context["links"])),
+        "case_name": pass_context(lambda context, case: context["detail"].shorten(case_name(case))),
+        "name": pass_context(lambda context, text: context["detail"].shorten(text)),
+        "message": pass_context(lambda context, text: context["detail"].shorten_message(text)),
+        "shorten": shorten,
+        "lines": lambda text: [line.strip() for line in text.splitlines()],
+        "score": score_text,
         "commit": pass_context(lambda context, sha: commit(sha, context["links"])),
         "baseline": pass_context(lambda context, view: _baseline(view, context["links"])),
         "duration": duration_text,
@@ -78,6 +95,12 @@ def linked(reference: Reference, links: Links) -> Markup:
     url = url or links.line_url(reference.file, reference.line)
     label = escape.code(reference.text)
     return label if url is None else escape.link(label, url)
+
+
+def _place(file: str | None, line: int | None, links: Links) -> Markup:
+    """A line of a file, as a link if its page is known; empty without a file."""
+    reference = file_reference(file or None, line)
+    return Markup("") if reference is None else linked(reference, links)
 
 
 def commit(sha: str | None, links: Links) -> Markup:

@@ -8,7 +8,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from agent_eval.core.text import shorten
 from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.report.markup import link, linked, prose
 from agent_eval.report.phrases import (
@@ -40,13 +39,9 @@ from agent_eval.report.views import (
     reproduce,
     view_of,
 )
-from agent_eval.report.views.examples import Example, SharedCause, acted_before, example_of, shared_causes
-from agent_eval.report.views.links import case_reference, file_reference
+from agent_eval.report.views.examples import SharedCause, acted_before, example_of, shared_causes
 from agent_eval.results import CaseReport, Place, RunReport
 
-_MOST_PLACES = 3
-_INLINE = 12
-"""Cases of a cause that are named without a click."""
 _NEVER = frozenset({"agent-import", "agent-environment"})
 
 
@@ -105,6 +100,8 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
     helps = detail.explained and report.verdict == "failed" and not dead
     return {
         "report": report,
+        "view": view,
+        "detail": detail,
         "links": links,
         "headline": content.headline,
         "headline_status": content.status,
@@ -116,16 +113,26 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         "changed": detail.shorten_message(agent_changes(report)) if detail.listed else "",
         "unchanged": agent_unchanged(report, view.branch) if detail.listed else "",
         "not_run": sections.cases_by_reason(not_run_groups(report), detail),
-        "moves": sections.moves_section(diff.metric_moves(view, deltas), detail) if failing else [],
+        "moves": diff.metric_moves(view, deltas) if failing and detail.listed else [],
         "rules": sections.rules_section(report, detail),
         "reasons": [detail.shorten_message(reason) for reason in content.reasons] if detail.listed else [],
-        "shared": [
-            _shared(cause, view.branch, detail, alone=len(shared) == 1) for cause in shared[: max(detail.listed, 1)]
-        ],
-        "causes": sections.causes_section(errors, detail, hints=NO_SECRETS not in codes),
-        "table": sections.failures_table(view, alone, detail, most=rows),
+        "shared": shared[: max(detail.listed, 1)],
+        # What to do next names the first place of the only cause.
+        "named_places": len(shared) == 1,
+        "sentence": cause_sentence,
+        "evidence": cause_evidence,
+        "place_reference": _place,
+        "causes": errors[: detail.listed],
+        # A library's log explains nothing.
+        "logged": [error for error in errors if error.log and error.owner == "agent"][:3],
+        "log_text": sections.log_text,
+        # What a provider needs, the text says at its top.
+        "hints": NO_SECRETS not in codes,
+        "table": alone[:rows],
+        "compared_with": sections.column_title(view) if report.comparison is not None else "",
+        "difference": lambda case: detail.shorten(sections.difference(case, view)),
         "examples": [
-            _example(example, detail)
+            example
             for case in [*acted_before(errors)[: detail.explained], *alone[: min(detail.explained, rows)]]
             if (example := example_of(case)).sides or example.remarks
         ],
@@ -161,45 +168,5 @@ def _next(steps: Sequence[Step], links: Links) -> Markup:
     return Markup("").join(parts)
 
 
-def _shared(shared: SharedCause, branch: str, detail: Detail, *, alone: bool) -> dict[str, Any]:
-    cause, cases = shared.cause, shared.cases
-    shown = [case_reference(case, detail) for case in cases[: max(detail.listed, 3)]]
-    return {
-        "count": len(cases),
-        "sentence": cause_sentence(cause, branch),
-        "evidence": cause_evidence(cause, branch),
-        # What to do next names the first place of each cause.
-        "places": [_place(place) for place in cause.changed_here[alone:_MOST_PLACES]],
-        "called_before": cause.called_before,
-        "cases": shown[:_INLINE],
-        "folded": shown[_INLINE:],
-        "more": len(cases) - len(shown),
-        "example": _example(shared.example, detail) if detail.side else None,
-    }
-
-
 def _place(place: Place) -> Reference:
     return Reference(text=place_text(place), file=place.file, line=place.first, changed=True)
-
-
-def _example(example: Example, detail: Detail) -> dict[str, Any]:
-    case: CaseReport = example.case
-    reference = case_reference(case, detail)
-    side = max(detail.side, 60)
-    return {
-        "case": reference,
-        "place": file_reference(case.file, case.line),
-        "turn": None if example.turn is None else example.turn + 1,
-        "turn_link": Reference(text=f"turn {(example.turn or 0) + 1}", case_id=case.case_id, turn=example.turn),
-        "user": shorten(" ".join(example.user.split()), side),
-        "sides": [
-            {
-                **line.__dict__,
-                "expected": shorten(line.expected.strip(), side),
-                "now": shorten(line.now.strip(), side),
-            }
-            for line in example.sides
-        ],
-        "left_out": example.left_out,
-        "remarks": [detail.shorten_message(line) for line in example.remarks],
-    }

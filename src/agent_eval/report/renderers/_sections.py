@@ -10,7 +10,6 @@ from agent_eval.core.text import shorten
 from agent_eval.report.phrases import case_details, case_evidence, change_labels, diff, metric_base_notes, suite_lines
 from agent_eval.report.phrases.rule_changes import base_name, rule_rows, rule_sentences
 from agent_eval.report.views import (
-    Cause,
     cases_with_low_turns,
     digest,
     first_difference,
@@ -21,12 +20,9 @@ from agent_eval.report.views import (
 )
 from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.grouping import NO_NAME, View
-from agent_eval.report.views.links import Links, case_reference, file_reference, known_commit
-from agent_eval.report.views.numbers import score_text
+from agent_eval.report.views.links import Links, case_reference, known_commit
 from agent_eval.results import BaselineReport, CaseReport, ComparisonReport, ProblemReport, RunReport
 
-MOST_ROWS = 10
-"""Cases in the table of failures of a comment."""
 _MOST_NAMES = 12
 _SOURCES: Mapping[str, str] = {
     "artifact": "Artifact",
@@ -45,8 +41,7 @@ def metrics_section(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail)
     compared = [row for row in deltas if row.moved or row.failed or row.not_evaluated or row.note] if means else []
     notes = comparison.notes[: detail.listed] if comparison is not None else []
     return {
-        "cut": detail.shorten,
-        "branch": _column_title(view.branch),
+        "branch": column_title(view),
         "unevaluated": any(row.not_evaluated for row in compared),
         "deltas": [row for row in compared if row.gates][: most + 1],
         "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
@@ -58,86 +53,22 @@ def metrics_section(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail)
     }
 
 
-def _column_title(branch: str) -> str:
-    return branch if branch != NO_NAME else "Base branch"
+def column_title(view: View) -> str:
+    """The base branch's name above a column."""
+    return view.branch if view.branch != NO_NAME else "Base branch"
 
 
-def failures_table(view: View, cases: Sequence[CaseReport], detail: Detail, *, most: int = MOST_ROWS) -> dict[str, Any]:
-    """A row for each case that failed, with its runs on both sides and the first difference.
-
-    Args:
-        view: The report.
-        cases: Those to list, the worst first.
-        detail: How much to show.
-        most: Rows.
-    """
-    shown = cases[: min(most, max(detail.listed, 0))]
-    return {
-        "rows": [_failure_row(case, view, detail) for case in shown],
-        "more": len(cases) - len(shown),
-        "branch": _column_title(view.branch) if view.report.comparison is not None else "",
-    }
-
-
-def _failure_row(case: CaseReport, view: View, detail: Detail) -> dict[str, Any]:
-    here, there = view.run_counts(case)
-    suspected = view.is_suspected(case)
-    difference = first_difference(case)
-    if case.status == "passed" and case.case_id in view.decisions:  # It passes, with a score that got worse.
-        difference = case_evidence(case.case_id, view)
-    return {
-        "mark": "warning" if suspected or case.status == "passed" else case.status,
-        "case": case_reference(case, detail),
-        "here": here,
-        "there": there,
-        "difference": detail.shorten(difference),
-        "suspected": suspected,
-    }
-
-
-def causes_section(causes: Sequence[Cause], detail: Detail, *, hints: bool = True) -> list[dict[str, Any]]:
-    """Each error once, with its cases. The first three of the agent show their log: a library's explains nothing.
-
-    Args:
-        causes: The errors.
-        detail: How much to show.
-        hints: Whether to say what to do about them; what a provider needs, the text says at its top.
-    """
-    logged = [cause for cause in causes if cause.log and cause.owner == "agent"][:3]
-    return [_cause(cause, detail, logged=cause in logged, hint=hints) for cause in causes[: detail.listed]]
-
-
-def _cause(cause: Cause, detail: Detail, *, logged: bool, hint: bool) -> dict[str, Any]:
-    names = [case_reference(case, detail) for case in cause.cases[:_MOST_NAMES]]
-    return {
-        "count": len(cause.cases),
-        "message": detail.shorten_message(cause.message),
-        "kind": detail.shorten(cause.kind),
-        "place": file_reference(cause.file, cause.line),
-        "hint": detail.shorten_message(cause.advice) if hint else "",
-        "names": names,
-        "more": len(cause.cases) - len(names),
-        "log": log_text(cause.log, detail) if logged else "",
-    }
-
-
-def moves_section(moves: Sequence[diff.MetricMove], detail: Detail) -> list[dict[str, Any]]:
-    """The metrics that got worse, for one sentence; empty if none did."""
-    return [{**move.__dict__, "name": detail.shorten(move.name)} for move in moves if detail.listed]
+def difference(case: CaseReport, view: View) -> str:
+    """What is different about a failing case, or about one that passes with a score that got worse."""
+    if case.status == "passed" and case.case_id in view.decisions:
+        return case_evidence(case.case_id, view)
+    return first_difference(case)
 
 
 def low_turns_section(report: RunReport, detail: Detail) -> dict[str, Any]:
     """Cases that pass although a turn is below a threshold: name, place, and the turns in words."""
     cases = cases_with_low_turns(report)
-    shown = [
-        {
-            "name": detail.shorten(digest.case_name(case)),
-            "place": file_reference(case.file, case.line),
-            "turns": detail.shorten_message("; ".join(lines)),
-        }
-        for case, lines in cases[: detail.listed]
-    ]
-    return {"cases": shown, "more": len(cases) - len(shown)}
+    return {"cases": cases[: detail.listed], "more": max(len(cases) - detail.listed, 0)}
 
 
 def rules_section(report: RunReport, detail: Detail) -> dict[str, Any]:
@@ -146,8 +77,7 @@ def rules_section(report: RunReport, detail: Detail) -> dict[str, Any]:
     most = max(detail.listed, 3)
     return {
         "base": base_name(report.rule_changes) if report.rule_changes is not None else "",
-        "cut": detail.shorten,
-        "rows": [(row, file_reference(row.file)) for row in rows[:most]],
+        "rows": rows[:most],
         "more": max(len(rows) - most, 0),
         "sentences": [detail.shorten_message(sentence) for sentence in rule_sentences(report)],
     }
@@ -157,17 +87,7 @@ def problems_section(problems: Sequence[ProblemReport], detail: Detail) -> dict[
     """Problems in files and settings, errors first."""
     severities = ("error", "warning", "notice")
     ordered = sorted(problems, key=lambda problem: severities.index(problem.severity))
-    listed = [
-        {
-            "severity": problem.severity,
-            "code": problem.code,
-            "message": detail.shorten_message(problem.message),
-            "hint": [line.strip() for line in detail.shorten_message(problem.hint or "").splitlines()],
-            "place": file_reference(problem.file or None, problem.line),
-        }
-        for problem in ordered[: detail.listed]
-    ]
-    return {"listed": listed, "more": len(ordered) - len(listed)}
+    return {"listed": ordered[: detail.listed], "more": max(len(ordered) - detail.listed, 0)}
 
 
 def base_section(view: View, detail: Detail, links: Links) -> dict[str, Any]:
@@ -182,7 +102,7 @@ def base_section(view: View, detail: Detail, links: Links) -> dict[str, Any]:
         ],
         "changes_title": _changes_title(comparison, view.branch) if comparison is not None else "",
         "branch": view.branch,
-        "drops": _drops(comparison, detail) if comparison is not None and changes else [],
+        "drops": comparison.drops[: min(detail.listed, 5)] if comparison is not None and changes else [],
         "statistics": [detail.shorten_message(line) for line in suite_lines(view)[: detail.listed]],
         "case_statistics": [
             (detail.shorten(digest.case_name(case)), [shorten(line, 2 * detail.name) for line in lines[:5]])
@@ -205,18 +125,6 @@ def _changes_title(comparison: ComparisonReport, branch: str) -> str:
     }
     changes = ", ".join(f"{number:,} {change}" for change, number in parts.items() if number)
     return f"Cases that differ from {branch}: {changes}"
-
-
-def _drops(comparison: ComparisonReport, detail: Detail) -> list[dict[str, str]]:
-    return [
-        {
-            "name": detail.shorten(drop.eval_id),
-            "metric": detail.shorten(drop.name),
-            "now": score_text(drop.score.head),
-            "base": score_text(drop.score.base),
-        }
-        for drop in comparison.drops[: min(detail.listed, 5)]
-    ]
 
 
 def _baseline(baseline: BaselineReport, detail: Detail, links: Links) -> dict[str, Any]:

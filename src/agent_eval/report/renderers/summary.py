@@ -84,7 +84,6 @@ def _context(content: Content, detail: Detail, links: Links, warnings: Sequence[
         "notices": [detail.shorten_message(notice) for notice in report.notices[: detail.listed]],
         "files": report.files[: min(detail.listed, 200)],
         "more_files": max(len(report.files) - min(detail.listed, 200), 0),
-        "cut": detail.shorten,
         "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
     }
 

@@ -12,6 +12,7 @@ from agent_eval.report.views._causes import Cause, never_ran
 from agent_eval.report.views._findings import compares_answers, reason_lines
 from agent_eval.report.views.conversation import NO_ANSWER, Remark, TurnView, case_view
 from agent_eval.report.views.digest import location
+from agent_eval.report.views.links import Reference
 from agent_eval.results import CaseReport, CauseReport, RunReport, StepReport, TurnReport
 
 _LINE = 300
@@ -57,6 +58,11 @@ class Example:
     """Further lines."""
     remarks: tuple[str, ...] = ()
     """What a criterion or an error says that the lines don't show."""
+
+    @property
+    def reference(self) -> Reference:
+        """The turn, leading to it in the report."""
+        return Reference(text=f"turn {(self.turn or 0) + 1}", case_id=self.case.case_id, turn=self.turn)
 
 
 @dataclass(frozen=True, kw_only=True)
