@@ -14,6 +14,13 @@ from markupsafe import Markup
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report.markup import escape
+from agent_eval.report.phrases import (
+    case_difference,
+    cause_evidence,
+    cause_sentence,
+    place_reference,
+    why_not_passed,
+)
 from agent_eval.report.views import (
     Links,
     Reference,
@@ -44,7 +51,7 @@ MARKS: Mapping[str, str] = {
 
 @functools.cache
 def environment() -> Environment:
-    """The environment, compiled once per process. Templates get `links`, a `Links`, and `detail`, a `Detail`."""
+    """The environment, compiled once per process. Templates get a `view`, `links` and `detail`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 
     templates = Environment(
@@ -70,6 +77,11 @@ def environment() -> Environment:
         "shorten": shorten,
         "lines": lambda text: [line.strip() for line in text.splitlines()],
         "score": score_text,
+        "difference": pass_context(lambda context, case: case_difference(case, context["view"])),
+        "why": pass_context(lambda context, case: why_not_passed(case, context["view"])),
+        "sentence": pass_context(lambda context, cause: cause_sentence(cause, context["view"].branch)),
+        "evidence": pass_context(lambda context, cause: cause_evidence(cause, context["view"].branch)),
+        "change": pass_context(lambda context, place: linked(place_reference(place), context["links"])),
         "commit": pass_context(lambda context, sha: commit(sha, context["links"])),
         "baseline": pass_context(lambda context, view: _baseline(view, context["links"])),
         "duration": duration_text,

@@ -20,18 +20,18 @@ from agent_eval.report.phrases._causes import (
     cause_sentence,
     cause_title,
     changed_here,
-    place_text,
+    place_reference,
 )
 from agent_eval.report.phrases._headline import headline, headline_status, is_for_merge, other_reasons
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.phrases._next import Step, ToRun, can_accept, next_step, next_text
 from agent_eval.report.phrases._significance import (
     case_details,
-    case_evidence,
+    case_difference,
     change_label,
-    change_labels,
     metric_base_notes,
     suite_lines,
+    why_not_passed,
 )
 from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
 from agent_eval.report.phrases._words import as_often, evidence, lacking, parts

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from agent_eval.core.text import plural
-from agent_eval.report.views import one_line
+from agent_eval.report.views import Reference, one_line
 from agent_eval.report.views.grouping import NO_NAME
 from agent_eval.results import CauseData, CauseReport, Place
 
@@ -69,6 +69,11 @@ def changed_here(cause: CauseReport) -> str:
     shown = ", ".join(map(place_text, cause.changed_here[:_MOST_PLACES]))
     left = len(cause.changed_here) - _MOST_PLACES
     return f"{lead}: {shown}" + (f" and {left:,} more" if left > 0 else "")
+
+
+def place_reference(place: Place) -> Reference:
+    """A place that the pull request changes, leading to its diff."""
+    return Reference(text=place_text(place), file=place.file, line=place.first, changed=True)
 
 
 def place_text(place: Place) -> str:

@@ -9,7 +9,7 @@ from agent_eval.core.text import first_line, listed, plural, shorten
 from agent_eval.forge import ACCEPT_RULES
 from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.gate.rule_effects import CASES_REMOVED
-from agent_eval.report.phrases._causes import place_text
+from agent_eval.report.phrases._causes import place_reference
 from agent_eval.report.phrases._headline import is_for_merge
 from agent_eval.report.phrases._words import as_often
 from agent_eval.report.phrases.rule_changes import base_name
@@ -222,7 +222,7 @@ def _look_at(places: Sequence[Place]) -> Iterator[Step]:
     yield "look at "
     for number, place in enumerate(places):
         yield " and " if number and number == len(places) - 1 else ", " if number else ""
-        yield Reference(text=place_text(place), file=place.file, line=place.first, changed=True)
+        yield place_reference(place)
     yield f", {'all ' if len(places) > 2 else 'both ' if len(places) == 2 else ''}changed here"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from agent_eval.core.text import every, plural
+from agent_eval.report.views import first_difference, reason_lines
 from agent_eval.report.views.grouping import View
 from agent_eval.report.views.numbers import percent_text, score_text
 from agent_eval.results import (
@@ -40,11 +41,6 @@ def change_label(case: CaseReport, view: View) -> tuple[str, str]:
     return labels.get(comparison.change, ""), ""
 
 
-def change_labels(cases: Sequence[CaseReport], view: View) -> list[tuple[str, str]]:
-    """`change_label` of several cases."""
-    return [change_label(case, view) for case in cases]
-
-
 def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str]:
     """A note about the base branch for each metric of a case, by the metric's name."""
     notes = {}
@@ -77,6 +73,19 @@ def case_evidence(case_id: str, view: View) -> str:
     if view.kind(case_id) == "flaky" and first.flakiness is not None:
         return f"{numbers}; {_history(first.flakiness, view.branch)}"
     return numbers
+
+
+def why_not_passed(case: CaseReport, view: View) -> str:
+    """The numbers of a case that the statistics name, else the first reason why it did not pass."""
+    notes = metric_base_notes(view.changes.get(case.case_id), view.branch)
+    return change_label(case, view)[1] or next(iter(reason_lines(case, 1, notes)), "")
+
+
+def case_difference(case: CaseReport, view: View) -> str:
+    """What is different about a failing case, or about one that passes with a score that got worse."""
+    if case.status == "passed" and case.case_id in view.decisions:
+        return case_evidence(case.case_id, view)
+    return first_difference(case)
 
 
 def case_details(view: View) -> list[tuple[CaseReport, list[str]]]:

@@ -15,16 +15,14 @@ from agent_eval.report.phrases import (
     agent_changes,
     agent_unchanged,
     as_often,
-    cause_evidence,
-    cause_sentence,
     diff,
     headline,
     headline_status,
     is_for_merge,
     next_step,
     other_reasons,
-    place_text,
 )
+from agent_eval.report.phrases.rule_changes import base_name, rule_rows, rule_sentences
 from agent_eval.report.renderers import _sections as sections
 from agent_eval.report.views import (
     Cause,
@@ -40,7 +38,7 @@ from agent_eval.report.views import (
     view_of,
 )
 from agent_eval.report.views.examples import SharedCause, acted_before, example_of, shared_causes
-from agent_eval.results import CaseReport, Place, RunReport
+from agent_eval.results import CaseReport, RunReport
 
 _NEVER = frozenset({"agent-import", "agent-environment"})
 
@@ -97,6 +95,7 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
     dead = any(error.kind in _NEVER for error in errors)
     codes = {reason.code for reason in report.reasons}
     deltas = diff.delta_rows(view)
+    moves = diff.metric_moves(view, deltas) if failing and detail.listed else []
     helps = detail.explained and report.verdict == "failed" and not dead
     return {
         "report": report,
@@ -112,16 +111,10 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         ],
         "changed": detail.shorten_message(agent_changes(report)) if detail.listed else "",
         "unchanged": agent_unchanged(report, view.branch) if detail.listed else "",
-        "not_run": sections.cases_by_reason(not_run_groups(report), detail),
-        "moves": diff.metric_moves(view, deltas) if failing and detail.listed else [],
-        "rules": sections.rules_section(report, detail),
         "reasons": [detail.shorten_message(reason) for reason in content.reasons] if detail.listed else [],
         "shared": shared[: max(detail.listed, 1)],
         # What to do next names the first place of the only cause.
         "named_places": len(shared) == 1,
-        "sentence": cause_sentence,
-        "evidence": cause_evidence,
-        "place_reference": _place,
         "causes": errors[: detail.listed],
         # A library's log explains nothing.
         "logged": [error for error in errors if error.log and error.owner == "agent"][:3],
@@ -129,21 +122,24 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         # What a provider needs, the text says at its top.
         "hints": NO_SECRETS not in codes,
         "table": alone[:rows],
-        "compared_with": sections.column_title(view) if report.comparison is not None else "",
-        "difference": lambda case: detail.shorten(sections.difference(case, view)),
         "examples": [
             example
             for case in [*acted_before(errors)[: detail.explained], *alone[: min(detail.explained, rows)]]
             if (example := example_of(case)).sides or example.remarks
         ],
         "better_title": f"Better than on {view.branch}" if view.decided else "Newly passing",
-        "better": sections.named_cases(groups.better, detail),
-        "still": sections.listed_cases(groups.still, view, detail),
+        "better": groups.better,
+        "still": groups.still,
         "as_often": as_often(view.branch),
-        "flaky": sections.listed_cases(groups.flaky, view, detail),
-        "quarantined": sections.listed_cases(groups.quarantined, view, detail),
-        "more": sections.listed_cases(alone[rows:], view, detail),
+        "flaky": groups.flaky,
+        "quarantined": groups.quarantined,
+        "more": alone[rows:],
+        "rule_rows": rule_rows(report),
+        "rule_sentences": rule_sentences(report),
+        "rule_base": base_name(report.rule_changes) if report.rule_changes is not None else "",
+        "moves": moves,
         "metrics": sections.metrics_section(view, deltas, detail),
+        "not_run": not_run_groups(report)[: detail.listed],
         "base": sections.base_section(view, detail, links),
         "reproduce": reproduce([*failing, *groups.errored], report.options) if helps else Reproduction(),
         "run_url": links.own(links.run_url),
@@ -166,7 +162,3 @@ def _next(steps: Sequence[Step], links: Links) -> Markup:
         else:
             parts.append(prose(step.text) if run is None else link(prose(step.text), run))
     return Markup("").join(parts)
-
-
-def _place(place: Place) -> Reference:
-    return Reference(text=place_text(place), file=place.file, line=place.first, changed=True)

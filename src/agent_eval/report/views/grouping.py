@@ -57,6 +57,11 @@ class View:
         """Whether statistics were made."""
         return self.report.decision is not None
 
+    @property
+    def column(self) -> str:
+        """The base branch's name above a column."""
+        return self.branch if self.branch != NO_NAME else "Base branch"
+
     @cached_property
     def groups(self) -> Groups:
         """The cases by section."""
