@@ -365,6 +365,11 @@ class RunReport(_ComputingReport):
         counts: Counter[str] = Counter(case.status for case in self.cases)
         return Totals(cases=len(self.cases), **counts)
 
+    @property
+    def is_for_merge(self) -> bool:
+        """Whether the run is for a pull request or a merge queue."""
+        return self.origin is not None and (self.origin.pull_request is not None or self.origin.event == "merge_group")
+
     def runs_of(self, case: CaseReport) -> list[RunResult]:
         """All runs of a case, including those that confirm or refute a regression."""
         return [*case.runs, *(run for part in self.confirmations if part.case_id == case.case_id for run in part.runs)]

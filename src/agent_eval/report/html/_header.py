@@ -8,7 +8,7 @@ from typing import Any
 from agent_eval.core.text import plural
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
-from agent_eval.report.phrases import ToRun, headline, is_for_merge, next_step, other_reasons
+from agent_eval.report.phrases import ToRun, headline, next_step, other_reasons
 from agent_eval.report.phrases.diff import no_baseline_reason
 from agent_eval.report.views import Links, Reference, bill, grouping, location
 from agent_eval.report.views.links import known_commit
@@ -146,7 +146,7 @@ def _origin(facts: Facts) -> dict[str, Any]:
         "min_pass_rate": number(report.min_pass_rate),
         "tool_version": shown(report.tool_version, 100),
         "gate": report.gate,
-        "for_merge": is_for_merge(report),
+        "for_merge": report.is_for_merge,
     }
 
 

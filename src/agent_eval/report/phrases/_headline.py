@@ -60,7 +60,7 @@ def headline(view: View, *, brief: bool = False) -> str:
 
 
 def _lead(report: RunReport) -> str:
-    return (_ON_MERGE if is_for_merge(report) else _OF_A_RUN)[report.verdict]
+    return (_ON_MERGE if report.is_for_merge else _OF_A_RUN)[report.verdict]
 
 
 def _decision(view: View, *, brief: bool) -> str:
@@ -69,7 +69,7 @@ def _decision(view: View, *, brief: bool) -> str:
     if report.verdict == "passed" and report.reasons:
         # It passes without any proof that the agent works.
         reason = _reason(report)
-        return _advice(view) or (f"{lead}: {_inside(reason)}" if is_for_merge(report) else reason)
+        return _advice(view) or (f"{lead}: {_inside(reason)}" if report.is_for_merge else reason)
     if report.verdict == "inconclusive" and report.exit_code == 0:
         return _allowed(report)
     if report.reasons and report.reasons[0].code in _WHOLE_CAUSES:
@@ -139,7 +139,7 @@ def _advice(view: View) -> str:
     report = view.report
     if report.gate != "advisory" or not (wrong := failures(view)):
         return ""
-    if is_for_merge(report):
+    if report.is_for_merge:
         return f"{_lead(report)}, since `gate` is `advisory`: {', '.join(wrong)}"
     return f"Would fail: {', '.join(wrong)}; exit 0 because `gate` is `advisory`"
 
@@ -154,7 +154,7 @@ def _allowed(report: RunReport) -> str:
         sentence = f"{unscored} could not be evaluated"
     else:
         sentence = f"nothing was evaluated, {unscored} ended with an error"
-    if is_for_merge(report):
+    if report.is_for_merge:
         return f"{_ON_MERGE['passed']}, since `on-inconclusive` is `pass`: {sentence}"
     return f"{_lead(report)}: {sentence}; exit 0 because `on-inconclusive` is `pass`"
 
@@ -167,12 +167,6 @@ def headline_status(report: RunReport) -> str:
     loosened = changes is not None and (changes.only_here or changes.removed or changes.replaced)
     reserved = any(reason.code != UNAFFECTED for reason in report.reasons)
     return "warning" if reserved or report.warnings or loosened else "passed"
-
-
-def is_for_merge(report: RunReport) -> bool:
-    """Whether the run is for a pull request or a merge queue."""
-    origin = report.origin
-    return origin is not None and (origin.pull_request is not None or origin.event == "merge_group")
 
 
 def _reason(report: RunReport) -> str:
@@ -287,7 +281,7 @@ def _with_rules(sentence: str, report: RunReport) -> str:
         return f"{sentence}; {size:,} by rules of {branch} that this pull request loosens"
     would = f"{size:,} of {plural(report.totals.cases, 'case')} would fail by those of {branch}"
     if report.verdict == "passed":
-        if is_for_merge(report):
+        if report.is_for_merge:
             accepted = f"{_lead(report)}, since its looser rules are accepted"
             return f"{accepted}: {size:,} of {plural(report.totals.cases, 'case')} pass only by them"
         return f"Passed only by rules that are looser than those of {branch}: {would}"

@@ -10,7 +10,6 @@ from agent_eval.forge import ACCEPT_RULES
 from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.report.phrases._causes import place_reference
-from agent_eval.report.phrases._headline import is_for_merge
 from agent_eval.report.phrases._words import as_often
 from agent_eval.report.phrases.rule_changes import base_name
 from agent_eval.report.views import NEVER_RAN, Reference, has_cause
@@ -142,7 +141,7 @@ def _without_secrets(report: RunReport) -> Iterator[Step]:
 
 
 def _again(report: RunReport) -> Step:
-    return _AGAIN if is_for_merge(report) else "run it again"
+    return _AGAIN if report.is_for_merge else "run it again"
 
 
 def _about_unjudged(view: View) -> Iterator[Step]:
@@ -154,7 +153,7 @@ def _about_unjudged(view: View) -> Iterator[Step]:
         yield _REMEDIES[common]
     else:
         yield _again(report)
-    if is_for_merge(report) and any(cause.kind == common and cause.owner == "provider" for cause in found):
+    if report.is_for_merge and any(cause.kind == common and cause.owner == "provider" for cause in found):
         yield f". {_FOR_NOTHING}"
 
 
@@ -202,7 +201,7 @@ def _at(file: str | None, line: int | None) -> Step:
 
 
 def _how_to_accept(report: RunReport) -> str:
-    if is_for_merge(report):
+    if report.is_for_merge:
         return f"set the label `{ACCEPT_RULES}` and start this job again"
     return "set `rule-changes` to `report`"
 

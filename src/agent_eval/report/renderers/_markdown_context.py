@@ -18,7 +18,6 @@ from agent_eval.report.phrases import (
     diff,
     headline,
     headline_status,
-    is_for_merge,
     next_step,
     other_reasons,
 )
@@ -51,7 +50,6 @@ class Content:
     headline: str
     status: str
     """The symbol before the headline."""
-    is_for_merge: bool
     next: Sequence[Step]
     """What to do next."""
     reasons: Sequence[str]
@@ -73,7 +71,6 @@ def content_of(report: RunReport) -> Content:
         errors=[*causes(report, [case for case in left if has_cause(case)]), *view.errors],
         headline=headline(view),
         status=headline_status(report),
-        is_for_merge=is_for_merge(report),
         reasons=other_reasons(view),
         next=next_step(view),
     )
@@ -105,7 +102,6 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         "headline": content.headline,
         "headline_status": content.status,
         "next": _next(content.next, links),
-        "is_for_merge": content.is_for_merge,
         "warnings": [
             detail.shorten_message(warning) for warning in [*report.warnings, *warnings][: max(detail.listed, 3)]
         ],

@@ -9,7 +9,6 @@ from typing import Any
 from agent_eval.core.text import shorten
 from agent_eval.report.phrases import case_details, diff, suite_lines
 from agent_eval.report.views import (
-    cases_with_low_turns,
     digest,
     grouping,
     spending,
@@ -18,7 +17,7 @@ from agent_eval.report.views import (
 from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.grouping import View
 from agent_eval.report.views.links import Links, known_commit
-from agent_eval.results import BaselineReport, ComparisonReport, ProblemReport, RunReport
+from agent_eval.results import BaselineReport, ComparisonReport, ProblemReport
 
 _MOST_NAMES = 12
 _SOURCES: Mapping[str, str] = {
@@ -47,12 +46,6 @@ def metrics_section(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail)
         "base_runs": comparison.base_records if comparison is not None else 1,
         "spending": spending(view),
     }
-
-
-def low_turns_section(report: RunReport, detail: Detail) -> dict[str, Any]:
-    """Cases that pass although a turn is below a threshold: name, place, and the turns in words."""
-    cases = cases_with_low_turns(report)
-    return {"cases": cases[: detail.listed], "more": max(len(cases) - detail.listed, 0)}
 
 
 def problems_section(problems: Sequence[ProblemReport], detail: Detail) -> dict[str, Any]:

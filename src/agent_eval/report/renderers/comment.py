@@ -7,14 +7,13 @@ the marker that identifies the comment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from markupsafe import Markup
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, link, prose
 from agent_eval.report.renderers import _sections as sections
-from agent_eval.report.renderers._markdown_context import Content, content_of, context
+from agent_eval.report.renderers._markdown_context import content_of, context
 from agent_eval.report.views import Detail, Links, fitting
 from agent_eval.results import RunReport
 
@@ -71,8 +70,15 @@ def comment_markdown(
     template = environment().get_template("comment.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:
-        values = _context(content, detail, links, warnings)
-        values |= {"headline": title, "headline_status": status, "shortened": shortened}
+        values = context(content, detail, links, warnings, rows=min(_ROWS, detail.listed))
+        severe = [problem for problem in report.problems if problem.severity != "notice"]
+        values |= {
+            "headline": title,
+            "headline_status": status,
+            "problems": sections.problems_section(severe, detail),
+            "notices": report.notices[: min(detail.listed, 10)],
+            "shortened": shortened,
+        }
         return template.render({**values, "next": "" if no_verdict else values["next"]})
 
     text = fitting(render, DETAILS, lambda text: utf16_length(text) <= limit)
@@ -88,19 +94,3 @@ def report_link(links: Links) -> str:
 def utf16_length(text: str) -> int:
     """Characters as GitHub may count them: an emoji is two."""
     return len(text) + sum(char > "\uffff" for char in text)
-
-
-def _context(content: Content, detail: Detail, links: Links, warnings: Sequence[str]) -> dict[str, Any]:
-    report = content.view.report
-    severe = [problem for problem in report.problems if problem.severity != "notice"]
-    shared = context(content, detail, links, warnings, rows=min(_ROWS, detail.listed))
-    metrics, base_branch = shared["metrics"], shared["base"]
-    baseline = base_branch["baseline"]
-    return {
-        **shared,
-        "problems": sections.problems_section(severe, detail),
-        "notices": [detail.shorten_message(notice) for notice in report.notices[: min(detail.listed, 10)]],
-        "folded": any(metrics[name] for name in ("deltas", "means", "informational", "spending"))
-        or any([report.notices, base_branch["statistics"], base_branch["case_statistics"]])
-        or (baseline is not None and baseline["available"]),
-    }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, prose
 from agent_eval.report.phrases import headline
 from agent_eval.report.renderers import _sections as sections
-from agent_eval.report.renderers._markdown_context import Content, content_of, context
-from agent_eval.report.views import Detail, Links, fitting, run_note, view_of
+from agent_eval.report.renderers._markdown_context import content_of, context
+from agent_eval.report.views import Detail, Links, cases_with_low_turns, fitting, run_note, view_of
 from agent_eval.results import RunReport
 
 LIMIT = 1_000_000
@@ -64,28 +63,24 @@ def summary_markdown(
     template = environment().get_template("summary.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:
-        values = _context(content, detail, links, warnings)
-        written = dict(list((files or {}).items())[: min(detail.listed, 10)])
-        return template.render({**values, "written": written, "shortened": shortened})
+        values = context(content, detail, links, warnings, rows=min(_ROWS, detail.listed))
+        values |= {
+            "note": run_note(report),
+            "low_turns": cases_with_low_turns(report),
+            "problems": sections.problems_section(report.problems, detail),
+            "notices": report.notices[: detail.listed],
+            "files": report.files[: min(detail.listed, 200)],
+            "more_files": max(len(report.files) - min(detail.listed, 200), 0),
+            "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
+            "written": dict(list((files or {}).items())[: min(detail.listed, 10)]),
+            "shortened": shortened,
+        }
+        return template.render(values)
 
     text = fitting(render, DETAILS, lambda text: len(text.encode("utf-8")) <= limit)
     if text is not None:
         return text
     return f"## {MARKS[content.status]} {prose(shorten(content.headline, 120))}\n"
-
-
-def _context(content: Content, detail: Detail, links: Links, warnings: Sequence[str]) -> dict[str, Any]:
-    report = content.view.report
-    return {
-        **context(content, detail, links, warnings, rows=min(_ROWS, detail.listed)),
-        "note": run_note(report),
-        "low_turns": sections.low_turns_section(report, detail),
-        "problems": sections.problems_section(report.problems, detail),
-        "notices": [detail.shorten_message(notice) for notice in report.notices[: detail.listed]],
-        "files": report.files[: min(detail.listed, 200)],
-        "more_files": max(len(report.files) - min(detail.listed, 200), 0),
-        "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
-    }
 
 
 def part_summary(report: RunReport) -> str:
