@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import host_forks
+import pytest
 from adk_envs import FIXTURES, REFERENCE, adk_python, packages_python
-from crossing_table import Cell
+from crossing_table import Cell, Table
 from gate_runs import Done, Repository, repository_in
 
 VERSIONS = ("1.18.0", "1.39.1", REFERENCE)
@@ -73,6 +75,14 @@ def key_of(cell: Cell) -> str:
 
 class Runs:
     """The runs of the cells of one version."""
+
+    @classmethod
+    def of_version(
+        cls, table: Table, directories: pytest.TempPathFactory, write: Callable[[Path, Cell, bool], None]
+    ) -> Callable[[str], Runs]:
+        """Makes the runs of each version of a table once for each process of pytest."""
+        cells: list[Cell] = [parameter.values[0] for parameter in table.cells_to_run(shared=("version",))]
+        return functools.cache(lambda version: cls(directories.mktemp("replay"), version, cells, write))
 
     def __init__(
         self, root: Path, version: str, cells: Sequence[Cell], write: Callable[[Path, Cell, bool], None]

@@ -6,7 +6,6 @@ tools are recorded, each package is changed, and the cases run once live and onc
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -109,19 +108,14 @@ def write(package: Path, cell: Cell, changed: bool) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Runs]:
-    """The runs of a version, made once for each process of pytest."""
-    cells = [parameter.values[0] for parameter in CELLS]
-    return functools.cache(lambda version: Runs(tmp_path_factory.mktemp("replay"), version, cells, write))
-
-
-CELLS = TABLE.cells_to_run(shared=("version",))
+    return Runs.of_version(TABLE, tmp_path_factory, write)
 
 
 def test_replay_crossing__table() -> None:
     TABLE.check()
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", TABLE.cells_to_run(shared=("version",)))
 def test_replay_crossing__is_not_green_where_a_live_run_is_not(cell: Cell, runs: Callable[[str], Runs]) -> None:
     of_version, case = runs(cell["version"]), key_of(cell)
     assert of_version.recorded[case] == of_version.unchanged[case] == "passed", "the recording says nothing"

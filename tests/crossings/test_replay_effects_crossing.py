@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -60,21 +59,16 @@ def write(package: Path, cell: Cell, changed: bool) -> None:
     edit(package, (*values, *(CHANGES[cell["change"]] if changed else ())))
 
 
-CELLS = TABLE.cells_to_run(shared=("version",))
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Runs]:
-    """The runs of a version, made once for each process of pytest."""
-    cells = [parameter.values[0] for parameter in CELLS]
-    return functools.cache(lambda version: Runs(tmp_path_factory.mktemp("replay"), version, cells, write))
+    return Runs.of_version(TABLE, tmp_path_factory, write)
 
 
 def test_replay_effects__table() -> None:
     TABLE.check()
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", TABLE.cells_to_run(shared=("version",)))
 def test_replay_effects__are_not_green_where_a_live_run_is_not(cell: Cell, runs: Callable[[str], Runs]) -> None:
     of_version, case = runs(cell["version"]), key_of(cell)
     unchanged = {"random": "tool-not-recorded", **dict.fromkeys(REFUSED, "tool-not-replayable")}

@@ -30,5 +30,5 @@ def client(fake: FakeGitHub, clock: Clock | None = None, *, jitter: float = 0.0,
     """A client of the stand-in, without jitter."""
     clock = clock or Clock()
     waiting = Waiting(clock=clock, sleep=clock.sleep, jitter=lambda: jitter)
-    settings = {"token": fake.token, "repository": fake.state.repository, **more}
-    return GitHub(api_url=fake.api_url, waiting=waiting, **settings)
+    settings = {"api_url": fake.api_url, "token": fake.token, "repository": fake.state.repository, **more}
+    return GitHub(waiting=waiting, **settings)

@@ -30,100 +30,95 @@ def value(file: Path) -> Any:
     return json.loads(file.read_text("utf-8"))
 
 
+def accept(repository: Repository, *arguments: str, code: int = 0) -> str:
+    """Accepts as a user of a shell, who has no terminal; what was printed."""
+    done = repository.gate("accept", *arguments, environment={"CI": ""})
+    assert done.code == code, done.out + done.err
+    return done.out + done.err
+
+
 def codes(repository: Repository, *arguments: str) -> list[str]:
     """The codes of what `accept --list` refuses."""
-    done = repository.gate("accept", *arguments, "--list")
-    assert done.code == 0, done.err
-    return re.findall(r"^- .* \[([a-z-]+)\]$", done.out, re.MULTILINE)
+    return re.findall(r"^- .* \[([a-z-]+)\]$", accept(repository, *arguments, "--list"), re.MULTILINE)
+
+
+def lamp(repository: Repository) -> Any:
+    """The case in its file."""
+    return value(repository.root / FILE)["eval_cases"][0]
 
 
 def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -> None:
     file = failed_lamp(repository)
     before = file.read_text("utf-8")
-    listed = repository.gate("accept", "--list")
-    assert listed.code == 0
-    assert "1 case may be accepted, 0 not." in listed.out
-    assert "tool_trajectory_avg_score 0.00 → 1.00" in listed.out
-    assert f"+ {FILE}:lamp · blocks the gate · calls, final\n" in listed.out
+    listed = accept(repository, "--list")
+    assert "1 case may be accepted, 0 not." in listed
+    assert "tool_trajectory_avg_score 0.00 → 1.00" in listed
+    assert f"+ {FILE}:lamp · blocks the gate · calls, final\n" in listed
 
     dry = repository.gate("accept", "--dry-run")
     assert (dry.code, file.read_text("utf-8")) == (0, before)
-    done = repository.gate("accept", "--all", environment={"CI": ""})
-    assert done.code == 0, done.err
+    done = accept(repository, "--all")
     after = file.read_text("utf-8")
     assert value(file)["eval_cases"] == [case("lamp", FOUND), case("door", DOOR)]
-    assert f"{FILE}: 1 case changed" in done.out
-    assert "tool_trajectory_avg_score 0.00 → 1.00" in done.out
-    assert "held to its thresholds" in done.out
+    assert f"{FILE}: 1 case changed" in done
+    assert "tool_trajectory_avg_score 0.00 → 1.00" in done
+    assert "held to its thresholds" in done
 
     patched = repository.root / "again.json"
     patched.write_text(before, "utf-8")
     applied = subprocess.run(["patch", str(patched)], input=dry.out, text=True, capture_output=True, check=False)
     assert (applied.returncode, patched.read_text("utf-8")) == (0, after), applied.stdout + applied.stderr
 
-    again = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (again.code, file.read_text("utf-8")) == (0, after), again.err
-    assert "There is nothing left to accept." in again.out and "notice [accept-done]" in again.err
-    assert codes(repository) == ["accept-done"]
+    again = accept(repository, "--all")
+    assert file.read_text("utf-8") == after
+    assert "There is nothing left to accept." in again and "notice [accept-done]" in again
     file.write_text(after.replace('"room": "bedroom"', '"room": "bathroom"'), "utf-8")
-    other = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (other.code, "error [accept-changed]" in other.err) == (1, True), "someone has changed it since"
+    assert "error [accept-changed]" in accept(repository, "--all", code=1), "someone has changed it since"
     file.write_text(after, "utf-8")
 
     assert run(repository).code == 0, "the same recording passes with the new expectation"
-    nothing = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (nothing.code, "there is nothing to accept" in nothing.out) == (0, True)
+    assert "there is nothing to accept" in accept(repository, "--all")
 
 
 def test_accept__needs_a_person_or_a_flag(repository: Repository) -> None:
     file = failed_lamp(repository)
     before = file.read_bytes()
-    none = repository.gate("accept")
-    assert none.code == 2
-    assert all(flag in none.err for flag in ("--list", "--dry-run", "--all"))
+    none = accept(repository, code=2)
+    assert all(flag in none for flag in ("--list", "--dry-run", "--all"))
     ci = repository.gate("accept", "--all", environment={"CI": "true"})
     assert (ci.code, "--yes" in ci.err) == (2, True)
-    unknown = repository.gate("accept", "--list", "--only", "call")
-    assert (unknown.code, "calls, final and intermediate" in unknown.err) == (2, True)
-    missing = repository.gate("accept", "--list", "lmp")
-    assert (missing.code, "Did you mean" in missing.err) == (2, True)
+    assert "calls, final and intermediate" in accept(repository, "--list", "--only", "call", code=2)
+    assert "Did you mean" in accept(repository, "--list", "lmp", code=2)
     (repository.root / RESULTS / "recordings.jsonl.gz").unlink()
-    gone = repository.gate("accept", "--list")
-    assert (gone.code, "recordings.jsonl.gz does not exist" in gone.err) == (2, True)
+    assert "recordings.jsonl.gz does not exist" in accept(repository, "--list", code=2)
     shutil.rmtree(repository.root / RESULTS)
     for arguments in ((), ("--list",)):
-        no_results = repository.gate("accept", *arguments)
-        assert (no_results.code, "Run `agent-eval run` first" in no_results.err) == (2, True)
+        assert "Run `agent-eval run` first" in accept(repository, *arguments, code=2)
     assert file.read_bytes() == before
 
 
 def test_accept_only__accepts_one_field(repository: Repository) -> None:
-    file = failed_lamp(repository)
+    failed_lamp(repository)
     done = repository.gate("accept", "--all", "--yes", "--only", "calls", f"{FILE}:lamp", environment={"CI": "true"})
     assert done.code == 0, done.err
-    assert value(file)["eval_cases"][0] == case("lamp", (LAMP[0], FOUND[1], LAMP[2]))
+    assert lamp(repository) == case("lamp", (LAMP[0], FOUND[1], LAMP[2]))
     assert codes(repository) == ["accept-changed"]
     assert codes(repository, "--only", "calls") == ["accept-done"]
-
-
-def test_accept_only__of_a_metric_that_passed_is_refused(repository: Repository) -> None:
     failed_lamp(repository, [(LAMP[0], [FIND, OFF], LAMP[2])])
-    assert codes(repository, "--only", "response_match_score") == ["accept-nothing"]
+    assert codes(repository, "--only", "response_match_score") == ["accept-nothing"], "this criterion has passed"
 
 
 def test_accept_runs__the_most_typical_one_or_the_one_that_is_named(repository: Repository) -> None:
     other = (LAMP[0], [FIND], "No idea.")
-    file = failed_lamp(repository, [other], [FOUND], [FOUND], None)
-    listed = repository.gate("accept", "--list").out
+    failed_lamp(repository, [other], [FOUND], [FOUND], None)
+    listed = accept(repository, "--list")
     assert "accept-varies" in listed, "two of three runs are not all runs"
     assert "run 2" not in listed
-    refused = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (refused.code, "accept-varies" in refused.err) == (1, True)
-    assert "2 of 3 runs would pass" in refused.err
-    assert repository.gate("accept", "--all", "--run", "9", environment={"CI": ""}).code == 1
-    done = repository.gate("accept", "--all", "--run", "1", environment={"CI": ""})
-    assert done.code == 0, done.err
-    assert value(file)["eval_cases"][0] == case("lamp", other)
+    refused = accept(repository, "--all", code=1)
+    assert "accept-varies" in refused and "2 of 3 runs would pass" in refused
+    accept(repository, "--all", "--run", "9", code=1)
+    accept(repository, "--all", "--run", "1")
+    assert lamp(repository) == case("lamp", other)
 
 
 def test_accept_all__leaves_out_cases_whose_tools_returned_nothing_or_an_error(repository: Repository) -> None:
@@ -132,47 +127,42 @@ def test_accept_all__leaves_out_cases_whose_tools_returned_nothing_or_an_error(r
     record(repository.root, {name: [[FOUND]] for name in ("lamp", "door", "fan")}, responses=responses)
     assert run(repository).code == 1
     assert codes(repository) == ["accept-tools", "accept-tools"]
-    done = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (done.code, value(file)["eval_cases"]) == (1, [case("lamp", LAMP), case("door", LAMP), case("fan", FOUND)])
-    assert "`lamp` needs a look: a tool returned an error in turn 1." in done.err
-    assert "`door` needs a look: a tool returned nothing in turn 1." in done.err
-    assert "accept it on a terminal or with --run 1." in done.err
-    named = repository.gate("accept", "--all", "--run", "1", f"{FILE}:lamp", environment={"CI": ""})
-    assert (named.code, value(file)["eval_cases"][0]) == (0, case("lamp", FOUND)), named.err
+    done = accept(repository, "--all", code=1)
+    assert value(file)["eval_cases"] == [case("lamp", LAMP), case("door", LAMP), case("fan", FOUND)]
+    assert "`lamp` needs a look: a tool returned an error in turn 1." in done
+    assert "`door` needs a look: a tool returned nothing in turn 1." in done
+    assert "accept it on a terminal or with --run 1." in done
+    accept(repository, "--all", "--run", "1", f"{FILE}:lamp")
+    assert lamp(repository) == case("lamp", FOUND)
 
 
 def test_accept_calls__common_ones_if_others_may_come_between(repository: Repository) -> None:
     config = {"criteria": {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"}}}
     first, second = (LAMP[0], [FIND, ("log", {})], "a"), (LAMP[0], [("log", {}), FIND, ("log", {})], "b")
-    file = failed_lamp(repository, [first], [second], config=config)
-    done = repository.gate("accept", "--all", environment={"CI": ""})
-    assert done.code == 0, done.err
-    assert "2 of 2 runs pass" in done.out
+    failed_lamp(repository, [first], [second], config=config)
+    assert "2 of 2 runs pass" in accept(repository, "--all")
     assert codes(repository) == ["accept-done"]
-    assert value(file)["eval_cases"][0] == case("lamp", (LAMP[0], [FIND, ("log", {})], LAMP[2]))
+    assert lamp(repository) == case("lamp", (LAMP[0], [FIND, ("log", {})], LAMP[2]))
     exact = failed_lamp(repository, [first], [second])
     before = exact.read_bytes()
-    refused = repository.gate("accept", "--all", "--calls", "common", environment={"CI": ""})
-    assert (refused.code, "EXACT" in refused.err, exact.read_bytes()) == (1, True, before)
+    assert "EXACT" in accept(repository, "--all", "--calls", "common", code=1)
+    assert exact.read_bytes() == before
 
 
 def test_accept_zip__as_a_browser_saves_it(repository: Repository) -> None:
-    file = failed_lamp(repository)
+    failed_lamp(repository)
     archive = repository.root / "agent-eval-results.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
         for name in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
             zipped.write(repository.root / RESULTS / name, name)
     shutil.rmtree(repository.root / RESULTS)
-    done = repository.gate("accept", archive.name, "--all", environment={"CI": ""})
-    assert done.code == 0, done.err
-    assert value(file)["eval_cases"][0] == case("lamp", FOUND)
-    assert codes(repository, archive.name) == ["accept-done"]
+    accept(repository, archive.name, "--all")
+    assert lamp(repository) == case("lamp", FOUND)
     with zipfile.ZipFile(archive, "a") as zipped:
         zipped.writestr("../evil.txt", "x")
-    outside = repository.gate("accept", archive.name, "--list")
-    assert (outside.code, "outside the archive" in outside.err) == (2, True)
+    assert "outside the archive" in accept(repository, archive.name, "--list", code=2)
     archive.write_bytes(b"PK\x03\x04 but not a zip")
-    assert repository.gate("accept", archive.name, "--list").code == 2
+    accept(repository, archive.name, "--list", code=2)
 
 
 def test_accept_refusals__of_the_working_tree(repository: Repository) -> None:
@@ -188,9 +178,9 @@ def test_accept_refusals__of_the_working_tree(repository: Repository) -> None:
     file.write_text(json.dumps([{"query": "Hi", "expected_tool_use": [], "reference": "x"}]), "utf-8")
     assert codes(repository)[0] in {"accept-legacy", "accept-gone"}
     file.write_text("{", "utf-8")
-    invalid = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (invalid.code, "[accept-gone] `lamp` is in a file that has errors" in invalid.err) == (1, True)
-    assert f"agent-eval validate '{FILE}'" in invalid.err
+    invalid = accept(repository, "--all", code=1)
+    assert "[accept-gone] `lamp` is in a file that has errors" in invalid
+    assert f"agent-eval validate '{FILE}'" in invalid
     file.unlink()
     assert codes(repository) == ["accept-gone"]
 
@@ -206,8 +196,8 @@ def test_accept_refusals__a_path_of_an_artifact_is_never_opened(repository: Repo
         data = data.replace(FILE.encode(), b"../home.test.json")
         path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
     before = outside.read_bytes()
-    done = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (done.code, "accept-gone" in done.err, outside.read_bytes()) == (1, True, before)
+    assert "accept-gone" in accept(repository, "--all", code=1)
+    assert outside.read_bytes() == before
 
 
 def test_accept_refusals__of_what_was_recorded(repository: Repository) -> None:
@@ -218,12 +208,11 @@ def test_accept_refusals__of_what_was_recorded(repository: Repository) -> None:
     one_run: dict[str, list[Turn] | None] = {"masked": [masked], "crashed": None, "long": [long], "both": [FOUND]}
     record(repository.root, {eval_id: [turns] for eval_id, turns in one_run.items()})
     assert run(repository).code == 1
-    listed = repository.gate("accept", "--list").out
+    listed = accept(repository, "--list")
     refused = re.findall(r"^- .*?`(\w+)` .* \[([a-z-]+)\]$", listed, re.MULTILINE)
     assert dict(refused) == {"masked": "accept-masked", "crashed": "accept-error", "long": "accept-large"}
     assert f"+ {FILE}:both · " in listed
-    done = repository.gate("accept", "--all", environment={"CI": ""})
-    assert done.code == 1, "something was refused"
+    accept(repository, "--all", code=1)
     changed = [item for item, old in zip(value(file)["eval_cases"], cases, strict=True) if item != old]
     assert changed == [case("both", FOUND)]
 
@@ -243,8 +232,8 @@ def test_accept_refusals__nothing_to_accept_and_duplicate_keys(repository: Repos
     answer = '"text": "The lamp is off."'
     file.write_text(text.replace(answer, f"{answer}, {answer}"), "utf-8")
     before = file.read_bytes()
-    done = repository.gate("accept", "--all", environment={"CI": ""})
-    assert (done.code, "[accept-patch]" in done.err, file.read_bytes()) == (1, True, before)
+    assert "[accept-patch]" in accept(repository, "--all", code=1)
+    assert file.read_bytes() == before
 
 
 def test_read_only_files__are_not_replaced(repository: Repository) -> None:
@@ -263,25 +252,23 @@ def test_read_only_files__are_not_replaced(repository: Repository) -> None:
             [*drop, *AGENT_EVAL, *command],
             cwd=repository.root,
             env={**repository.environment(), "CI": ""},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        printed = done.stdout + done.stderr
-        assert done.returncode == 2 and str(file.name) in printed, printed
-        assert "Permission denied" in printed or "it is read-only" in printed
-        assert "--output-dir" not in printed
+        assert done.returncode == 2 and str(file.name) in done.stdout, done.stdout
+        assert "Permission denied" in done.stdout or "it is read-only" in done.stdout
+        assert "--output-dir" not in done.stdout
     assert file.read_bytes() == before and sorted(os.listdir(file.parent)) == ["home.test.json", "test_config.json"]
 
 
 def test_accept_list__hostile_text_is_shown_by_name(repository: Repository) -> None:
     evil = (LAMP[0], [("\x1b[2Jrm", {"\u202ex": "::error::boom"})], "\x1b]0;title\x07::set-output name=x::y")
     failed_lamp(repository, [evil])
-    for arguments in (["--list"], ["--dry-run"]):
-        done = repository.gate("accept", *arguments)
-        assert done.code == 0, done.err
-        assert not {"\x1b", "\u202e", "\x07"} & set(done.out + done.err)
-        assert "::set-output" not in done.out
-    done = repository.gate("accept", "--all", environment={"CI": ""})
-    assert done.code == 0, done.err
-    assert value(repository.root / FILE)["eval_cases"][0] == case("lamp", evil), "the file has it as it was"
+    for argument in ("--list", "--dry-run"):
+        shown = accept(repository, argument)
+        assert not {"\x1b", "\u202e", "\x07"} & set(shown)
+        assert "::set-output" not in shown
+    accept(repository, "--all")
+    assert lamp(repository) == case("lamp", evil), "the file has it as it was"

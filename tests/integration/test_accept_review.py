@@ -7,7 +7,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,18 @@ def results(repository: Repository, turns: Mapping[str, Sequence[Sequence[Turn]]
     return file
 
 
+@contextmanager
 def review(
-    repository: Repository, *arguments: str, columns: int = 100, editor: str = ""
-) -> AbstractContextManager[Terminal]:
+    repository: Repository, *arguments: str, columns: int = 100, editor: str = "", code: int = 0
+) -> Iterator[Terminal]:
+    """A review at its first prompt, which has to end with this code."""
     environment = {**repository.environment(), "EDITOR": editor, "VISUAL": "", "NO_COLOR": "1"}
     command = [*AGENT_EVAL, "accept", *arguments]
-    return on_terminal(command, cwd=repository.root, environment=environment, columns=columns)
+    with on_terminal(command, cwd=repository.root, environment=environment, columns=columns) as terminal:
+        terminal.expect(PROMPT)
+        yield terminal
+        assert terminal.code() == code
+        assert terminal.is_line_buffered()
 
 
 def cases(file: Path) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def test_review__every_key(repository: Repository) -> None:
     file = results(repository, turns)
     edit = script(repository, "path.write_text(text.replace('bedroom.', 'bathroom.'))")
     with review(repository, editor=edit) as terminal:
-        shown = terminal.expect(PROMPT)
+        shown = terminal.text
         assert f"[1/10] {FILE}:first · blocks the gate · run 1" in shown
         assert '+ find(room="bedroom")' in shown
         assert "tool_trajectory_avg_score 0.00 → 1.00 (needs 1)" in shown
@@ -103,10 +109,8 @@ def test_review__every_key(repository: Repository) -> None:
         assert "[8/10]" in shown
         assert "[9/10]" in terminal.ask("s", PROMPT)
         terminal.press("S")
-        assert terminal.code() == 0
-        assert f"{FILE}: 6 cases changed" in terminal.text
-        assert "held to its thresholds" in terminal.text
-        assert terminal.is_line_buffered()
+    assert f"{FILE}: 6 cases changed" in terminal.text
+    assert "held to its thresholds" in terminal.text
     expected = {name: case(name, LAMP) for name in names}
     expected["first"] = case("first", FOUND)
     expected["calls"] = case("calls", (LAMP[0], FOUND[1], LAMP[2]))
@@ -123,7 +127,7 @@ def test_review__what_the_tools_returned(repository: Repository) -> None:
     record(repository.root, {name: [[no_call]] for name in errors}, responses={name: [errors[name]] for name in errors})
     assert run(repository).code == 1
     with review(repository) as terminal:
-        shown = terminal.expect(PROMPT)
+        shown = terminal.text
         assert 'returned\n      find: {"error": "no data"}' in shown
         assert "A tool returned an error in turn 1." in shown
         assert "No longer expects a call of switch." in shown
@@ -132,10 +136,9 @@ def test_review__what_the_tools_returned(repository: Repository) -> None:
         assert "A tool returned an error" not in shown
         assert "A tool returned nothing in turn 1." in shown
         terminal.press("s")
-        assert terminal.code() == 0
-        assert "accepted evals/home.test.json:fan: the same kind of change" in terminal.text
-        assert "lamp: calls, answer (tool_trajectory_avg_score 0.00 → 1.00;" in terminal.text
-        assert "a tool returned an error)" in terminal.text
+    assert "accepted evals/home.test.json:fan: the same kind of change" in terminal.text
+    assert "lamp: calls, answer (tool_trajectory_avg_score 0.00 → 1.00;" in terminal.text
+    assert "a tool returned an error)" in terminal.text
 
 
 def test_review__warns_of_answers_that_no_one_wants(repository: Repository) -> None:
@@ -145,42 +148,27 @@ def test_review__warns_of_answers_that_no_one_wants(repository: Repository) -> N
     record(repository.root, turns)
     assert run(repository).code == 1
     with review(repository) as terminal:
-        assert "The answer of turn 1 reads like an apology." in terminal.expect(PROMPT)
+        assert "The answer of turn 1 reads like an apology." in terminal.text
         assert "The answer of turn 1 has the text of an exception." in terminal.ask("s", PROMPT)
         shown = terminal.ask("s", PROMPT)
         assert "[3/3]" in shown
         assert "reads like" not in shown, "the old answer is an apology, too"
         terminal.press("q")
-        assert terminal.code() == 0
 
 
 def test_review__back_and_undo(repository: Repository) -> None:
-    file = results(repository, {name: [[FOUND]] for name in ("first", "second", "third", "fourth")})
+    names = ("first", "second", "third", "fourth")
+    file = results(repository, {name: [[MAIN_ONLY if name == "third" else FOUND]] for name in names})
     with review(repository) as terminal:
-        terminal.expect(PROMPT)
         assert "This is the first case." in terminal.ask("b", PROMPT)
         assert "There is nothing to undo." in terminal.ask("u", PROMPT)
         assert "[2/4]" in terminal.ask("a", PROMPT)
         assert "[1/4]" in terminal.ask("b", PROMPT)
         assert "[2/4]" in terminal.ask("s", PROMPT), "the case is skipped now"
-        terminal.press("A")
-        assert terminal.code() == 0, "all that remain are of the same kind"
-    assert cases(file) == {name: case(name, LAMP if name == "first" else FOUND) for name in cases(file)}
-
-
-def test_review__undo_of_what_was_accepted_together(repository: Repository) -> None:
-    file = results(repository, {"first": [[FOUND]], "second": [[FOUND]], "third": [[MAIN_ONLY]], "fourth": [[FOUND]]})
-    with review(repository) as terminal:
-        terminal.expect(PROMPT)
-        shown = terminal.ask("A", PROMPT)
-        assert "accepted evals/home.test.json:second" in shown
-        assert "[3/4]" in shown
-        assert "[1/4]" in terminal.ask("u", PROMPT)
-        assert "[2/4]" in terminal.ask("s", PROMPT)
+        assert "[3/4]" in terminal.ask("A", PROMPT)
+        assert "[2/4]" in terminal.ask("u", PROMPT), "the third is of another kind; the fourth is undone, too"
         terminal.press("aq")
-        assert terminal.code() == 0
-    changed = {name: case(name, FOUND if name == "second" else LAMP) for name in cases(file)}
-    assert cases(file) == changed
+    assert cases(file) == {name: case(name, FOUND if name == "second" else LAMP) for name in names}
 
 
 def test_review__cases_with_one_cause(repository: Repository) -> None:
@@ -198,7 +186,7 @@ def test_review__cases_with_one_cause(repository: Repository) -> None:
     report["causes"] = [CAUSE | {"cases": [f"{FILE}:{name}" for name in names if name != "other"]}]
     path.write_text(json.dumps(report), "utf-8")
     with review(repository) as terminal:
-        shown = terminal.expect(PROMPT)
+        shown = terminal.text
         assert "3 cases, one cause: find returned nothing" in shown
         assert "[1/4] evals/home.test.json:first" in shown
         shown = terminal.ask("a", PROMPT)
@@ -206,13 +194,12 @@ def test_review__cases_with_one_cause(repository: Repository) -> None:
         assert "one cause" not in shown, "it is said once"
         assert "[4/4] evals/home.test.json:other" in terminal.ask("x", PROMPT)
         terminal.press("q")
-        assert terminal.code() == 0
 
 
 def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repository) -> None:
     file = results(repository, {"lamp": [[ON], [FOUND], [ON]], "door": [[FOUND]] * 3}, runs=3)
     with review(repository, columns=40) as terminal:
-        shown = terminal.expect(PROMPT)
+        shown = terminal.text
         assert "2 of 3 runs alike" in shown
         assert "灯已关闭 🏠" in shown
         assert "switch: on: false → true" in shown
@@ -223,7 +210,6 @@ def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repos
         assert "match_type" in shown
         assert "expectation: run 3" in terminal.ask("r", PROMPT)
         terminal.press("aq")
-        assert terminal.code() == 0
     assert cases(file)["lamp"] == case("lamp", ON)
     assert cases(file)["door"] == case("door", LAMP)
 
@@ -233,31 +219,20 @@ def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None
     file = results(repository, {"lamp": [[FOUND]], "door": [[FOUND]]})
     before = file.read_bytes()
     broken = script(repository, "path.write_text('{')")
-    with review(repository, editor=broken) as terminal:
-        terminal.expect(PROMPT)
-        terminal.press("a")
-        terminal.expect(PROMPT)
-        terminal.press("e")
-        assert "line 1" in terminal.expect(r"edit again\? \[y n\] ")
+    with review(repository, editor=broken, code=130) as terminal:
+        terminal.ask("a", PROMPT)
+        assert "line 1" in terminal.ask("e", r"edit again\? \[y n\] ")
         terminal.press("\x03")
-        assert terminal.code() == 130
-        assert "nothing was written" in terminal.text
-        assert terminal.is_line_buffered()
-    assert file.read_bytes() == before
-
-    with review(repository, editor="no-such-editor") as terminal:
-        terminal.expect(PROMPT)
+    assert "nothing was written" in terminal.text
+    with review(repository, editor="no-such-editor", code=130) as terminal:
         assert "can't be started" in terminal.ask("e", PROMPT)
         terminal.press("\x03")
-        assert terminal.code() == 130
     assert file.read_bytes() == before
 
     with review(repository) as terminal:
-        terminal.expect(PROMPT)
         assert "Set EDITOR" in terminal.ask("e", PROMPT)
         terminal.ask("a", PROMPT)
-        terminal.press("\x04")
-        assert terminal.code() == 0, "the end of the input is like q: what was accepted is written"
+        terminal.press("\x04")  # the end of the input is like q: what was accepted is written
     assert (cases(file)["lamp"], cases(file)["door"]) == (case("lamp", FOUND), case("door", LAMP))
 
 
@@ -275,13 +250,10 @@ def test_review__an_edited_value_is_checked(repository: Repository) -> None:
     count += "count.write_text('x' * (number + 1))\n"
     editor = script(repository, f"{count}path.write_text([{', '.join(changes)}][number])")
     with review(repository, editor=editor) as terminal:
-        terminal.expect(PROMPT)
         for message in changes.values():
-            terminal.press("e")
-            assert message in terminal.expect(r"edit again\? \[y n\] ")
+            assert message in terminal.ask("e", r"edit again\? \[y n\] ")
             terminal.ask("n", PROMPT)
         terminal.press("q")
-        assert terminal.code() == 0
     assert file.read_bytes() == before
 
 

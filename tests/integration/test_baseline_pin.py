@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from base_repos import Repo, new_repo
-from fake_github import FakeGitHub, Fault, forbidden
+from fake_github import FakeGitHub, forbidden
+from github_clock import client
 
 from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import BaselineRequest, FetchFailed
 from agent_eval.baseline.pin import find_request
 from agent_eval.forge import Activity
 from agent_eval.github._activity import activity
-from agent_eval.github.client import Waiting
 from agent_eval.github.events import GitHubEvent
 from agent_eval.github.forge import GitHub
 
@@ -52,15 +52,6 @@ def story(tmp_path: Path) -> Story:
 def fake() -> Iterator[FakeGitHub]:
     with FakeGitHub() as made:
         yield made
-
-
-def client(fake: FakeGitHub) -> GitHub:
-    return GitHub(
-        api_url=fake.api_url,
-        repository="octo/shop",
-        token=fake.token,
-        waiting=Waiting(sleep=lambda _: None, jitter=lambda: 0.0),
-    )
 
 
 def pull_request(head: str, base: str, *, name: str = "pull_request", sha: str | None = None) -> GitHubEvent:
@@ -99,16 +90,14 @@ def request(commit: str, how: str, **changes: Any) -> BaselineRequest:
     return BaselineRequest(**facts | changes)
 
 
-def test_pin__github_s_merge_has_the_tip_that_it_was_made_with_as_base_not_the_event_s(story: Story) -> None:
+@pytest.mark.parametrize("shallow", [False, True])
+def test_pin__github_s_merge_has_the_tip_that_it_was_made_with_as_base_not_the_event_s(
+    story: Story, tmp_path: Path, shallow: bool
+) -> None:
+    checkout = story.repo.shallow_checkout(story.merged, tmp_path / "clone") if shallow else story.repo
     made = pull_request(story.head, story.old, sha=story.merged)
 
-    assert find(made, story.repo.opened()) == request(story.tip, MERGE)
-
-
-def test_pin__the_same_in_a_clone_of_depth_one_without_a_request(story: Story, tmp_path: Path) -> None:
-    clone = story.repo.shallow_checkout(story.merged, tmp_path / "clone")
-
-    assert find(pull_request(story.head, story.old), clone.opened()) == request(story.tip, MERGE)
+    assert find(made, checkout.opened()) == request(story.tip, MERGE)
 
 
 def test_pin__the_base_of_the_head_itself_is_the_merge_base(story: Story) -> None:
@@ -185,21 +174,16 @@ def test_pin__histories_without_a_common_commit(story: Story, tmp_path: Path, fa
     )
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"), [(forbidden(), "GitHub answered 403"), (Fault(status=500, times=99), "GitHub answered 500")]
-)
-def test_pin__a_github_that_does_not_tell(
-    story: Story, tmp_path: Path, fake: FakeGitHub, fault: Fault, message: str
-) -> None:
+def test_pin__a_github_that_does_not_tell(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
     fake.state.take_git(story.repo.root)
-    fake.faults.append(fault)
+    fake.faults.append(forbidden())
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
 
     baseline = find(pull_request(story.head, story.tip), clone.opened(), client(fake))
 
     assert isinstance(baseline, FetchFailed)
     assert baseline.message.startswith("The commit to compare with is unknown: ")
-    assert message in baseline.message
+    assert "GitHub answered 403" in baseline.message
 
 
 def group(head: str, base: str) -> GitHubEvent:
@@ -208,16 +192,12 @@ def group(head: str, base: str) -> GitHubEvent:
 
 
 def test_pin__the_base_of_a_merge_group_is_that_of_its_event(story: Story) -> None:
-    baseline = find(group(story.merged, story.tip), story.repo.opened())
+    git = story.repo.opened()
+    assert find(group(story.merged, story.tip), git) == request(story.tip, "the base of the merge group")
 
-    assert baseline == request(story.tip, "the base of the merge group")
-
-
-def test_pin__another_checkout_than_the_merge_group_s(story: Story) -> None:
-    baseline = find(group(story.head, story.tip), story.repo.opened())
-
-    assert isinstance(baseline, FetchFailed)
-    assert f"The checkout ({story.merged[:7]}) is not the merge group's commit ({story.head[:7]})" in baseline.message
+    other = find(group(story.head, story.tip), git)
+    assert isinstance(other, FetchFailed)
+    assert f"The checkout ({story.merged[:7]}) is not the merge group's commit ({story.head[:7]})" in other.message
 
 
 def push(sha: str, branch: str) -> GitHubEvent:
@@ -227,9 +207,8 @@ def push(sha: str, branch: str) -> GitHubEvent:
 def test_pin__a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
     story.repo.git("checkout", "-q", "main")
 
-    baseline = find(push(story.tip, "main"), story.repo.opened())
-
-    assert baseline == request(story.tip, "the tested commit itself", is_pull_request=False)
+    expected = request(story.tip, "the tested commit itself", is_pull_request=False)
+    assert find(push(story.tip, "main"), story.repo.opened()) == expected
 
 
 def test_pin__a_push_to_a_branch_is_compared_with_the_default_branch(
@@ -255,36 +234,26 @@ def test_pin__on_a_laptop(story: Story) -> None:
     )
 
 
-def test_pin__on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: Path) -> None:
-    """What the remote has counts, not a branch that was not pulled for a year."""
+@pytest.mark.parametrize("situation", ["main is behind", "main is ahead", "on the main that is ahead"])
+def test_pin__on_a_laptop_with_a_clone(story: Story, tmp_path: Path, situation: str) -> None:
+    """What the remote has counts, not a branch that was not pulled for a year. A baseline that was just committed to
+    the local branch counts, too, unless the branch is what is tested.
+    """
     clone = Repo(tmp_path / "clone")
     story.repo.git("checkout", "-q", "main")
     story.repo.git("clone", "-q", str(story.repo.root), str(clone.root))
-    clone.git("checkout", "-q", "-b", "mine")
-    clone.commit({"c": "1"})
-    clone.git("branch", "-f", "main", story.old)
-
-    baseline = find(GitHubEvent(), clone.opened())
-
-    assert isinstance(baseline, BaselineRequest)
-    assert baseline.commit == story.tip
-
-
-@pytest.mark.parametrize("checked_out", ["mine", "main"])
-def test_pin__a_local_branch_with_commits_that_were_not_pushed(story: Story, tmp_path: Path, checked_out: str) -> None:
-    """A baseline that was just committed there counts, unless the branch is what is tested."""
-    clone = Repo(tmp_path / "clone")
-    story.repo.git("checkout", "-q", "main")
-    story.repo.git("clone", "-q", str(story.repo.root), str(clone.root))
-    ahead = clone.commit({"baseline": "1"})
-    if checked_out == "mine":
+    ahead = clone.commit({"baseline": "1"}) if "ahead" in situation else story.tip
+    if situation != "on the main that is ahead":
         clone.git("checkout", "-q", "-b", "mine")
         clone.commit({"c": "1"})
+    if situation == "main is behind":
+        clone.git("branch", "-f", "main", story.old)
 
-    baseline = find(GitHubEvent(), clone.opened(), base_ref="main")
+    baseline = find(GitHubEvent(), clone.opened(), base_ref="main" if "ahead" in situation else None)
 
     assert isinstance(baseline, BaselineRequest)
-    assert baseline.commit == baseline.tip == (ahead if checked_out == "mine" else story.tip)
+    expected = ahead if situation == "main is ahead" else story.tip
+    assert (baseline.commit, baseline.tip) == (expected, expected if "ahead" in situation else "")
 
 
 @pytest.mark.parametrize("named", ["release/1", "tag", "commit"])

@@ -21,7 +21,7 @@ from agent_eval.agents.discovery.finder import AgentChoice
 from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.sandbox.sealing import blocked_at
 from agent_eval.agents.sandbox.spawn import Account
-from agent_eval.baseline.git import GitError, Remote
+from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.rerun import (
     BaseWorktree,
@@ -54,6 +54,13 @@ def traces(repo: Repo, place: Path) -> list[str]:
     """What should not be left."""
     listed = repo.git("worktree", "list", "--porcelain").split("\n\n")
     return [*(item for item in listed[1:] if item), *(str(path) for path in place.iterdir())]
+
+
+def refused(git: Git, commit: str, place: Path, message: str, kind: type[Exception] = GitError) -> None:
+    """There is no checkout, and nothing is left of it."""
+    with pytest.raises(kind, match=message), base_checkout(git, commit, directory=place):
+        pass
+    assert list(place.iterdir()) == []
 
 
 def test_rerun__the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(repo: Repo, place: Path) -> None:
@@ -96,11 +103,7 @@ def test_rerun__where_agent_eval_works_in_a_directory_of_the_repository(repo: Re
     with base_checkout(git, base, directory=place) as checkout:
         assert checkout.root == checkout.top / "services" / "bots"
         assert (checkout.root / "bot" / "agent.py").is_file()
-    with (
-        pytest.raises(NotOnBase, match=rf"The base branch \({older[:7]}\) has no directory services/bots\."),
-        base_checkout(git, older, directory=place),
-    ):
-        pass
+    refused(git, older, place, rf"The base branch \({older[:7]}\) has no directory services/bots\.", NotOnBase)
 
     assert traces(repo, place) == []
 
@@ -111,13 +114,7 @@ def test_rerun__a_directory_that_is_a_link_out_of_the_base_is_none(repo: Repo, p
     repo.git("rm", "-q", "bots")
     repo.commit({"bots/agent.py": AGENT})
 
-    with (
-        pytest.raises(NotOnBase, match="has no directory bots"),
-        base_checkout(Repo(repo.root / "bots").opened(), base, directory=place),
-    ):
-        pass
-
-    assert traces(repo, place) == []
+    refused(Repo(repo.root / "bots").opened(), base, place, "has no directory bots", NotOnBase)
 
 
 def test_rerun__it_goes_after_an_error_and_when_the_agent_has_locked_a_directory(repo: Repo, place: Path) -> None:
@@ -144,15 +141,6 @@ def test_rerun__a_worktree_of_another_user_stays(repo: Repo, place: Path, tmp_pa
     assert str(tmp_path / "mine") in repo.git("worktree", "list", "--porcelain")
 
 
-def test_rerun__a_commit_that_can_not_be_had(repo: Repo, place: Path) -> None:
-    repo.commit({"a": ""})
-
-    with pytest.raises(GitError, match="could not be fetched"), base_checkout(repo.opened(), "e" * 40, directory=place):
-        pass
-
-    assert traces(repo, place) == []
-
-
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12\n"
 LFS = {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "bot/model.bin": POINTER.format("0" * 64)}
 
@@ -161,13 +149,7 @@ def test_rerun__large_files_that_only_the_head_has_make_the_base_another_agent(r
     base = repo.commit({"bot/agent.py": AGENT, **LFS})
     repo.write({"bot/model.bin": "the real one"})  # as actions/checkout does with `lfs: true`
 
-    with (
-        pytest.raises(GitError, match=r"bot/model\.bin is stored in Git LFS, which `baseline: rerun` does not fetch"),
-        base_checkout(repo.opened(), base, directory=place),
-    ):
-        pass
-
-    assert traces(repo, place) == []
+    refused(repo.opened(), base, place, r"bot/model\.bin is stored in Git LFS, which `baseline: rerun` does not fetch")
 
 
 def test_rerun__large_files_that_neither_side_has_make_no_difference(repo: Repo, place: Path) -> None:
@@ -192,11 +174,8 @@ def test_rerun__submodules(repo: Repo, tmp_path: Path, place: Path, is_there: bo
         with base_checkout(repo.opened(), base, directory=place) as checkout:
             assert list((checkout.root / "vendored").iterdir()) == []
     else:
-        with (
-            pytest.raises(GitError, match="has the submodule vendored, which `baseline: rerun` does not fetch"),
-            base_checkout(repo.opened(), base, directory=place),
-        ):
-            pass
+        message = "has the submodule vendored, which `baseline: rerun` does not fetch"
+        refused(repo.opened(), base, place, message)
 
     assert traces(repo, place) == []
 
@@ -230,10 +209,10 @@ def test_rerun__the_agents_user_can_read_it_and_not_write_to_it() -> None:
         shutil.rmtree(base)
 
 
-async def test_rerun__it_goes_when_the_run_is_cancelled_while_git_works(repo: Repo, tmp_path: Path) -> None:
+async def test_rerun__it_goes_when_the_run_is_cancelled_while_git_works(
+    repo: Repo, tmp_path: Path, place: Path
+) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
-    place = tmp_path / "temporary"
-    place.mkdir()
     (tmp_path / "bin").mkdir()
     slow = tmp_path / "bin" / "git"
     real = shutil.which("git")

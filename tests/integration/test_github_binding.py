@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,12 +54,9 @@ def test_binding__a_fork_is_found_by_owner_and_branch(fake: FakeGitHub) -> None:
     assert result.run.head_sha == pull.head_sha
 
 
-def test_binding__a_branch_of_the_repository_is_found(fake: FakeGitHub) -> None:
-    assert bound(fake, run_of(fake, fake.state.pull(7))).pull_request.number == 7
-
-
-def test_binding__a_branch_that_github_lists_no_pull_request_for_is_found(fake: FakeGitHub) -> None:
-    assert bound(fake, run_of(fake, fake.state.pull(7), pulls=())).pull_request.number == 7
+@pytest.mark.parametrize("listed", [{}, {"pulls": ()}], ids=["listed", "not listed"])
+def test_binding__a_branch_of_the_repository_is_found(fake: FakeGitHub, listed: dict[str, Any]) -> None:
+    assert bound(fake, run_of(fake, fake.state.pull(7), **listed)).pull_request.number == 7
 
 
 def test_binding__a_forks_pull_request_of_the_same_commit_is_not_that_of_the_branch(fake: FakeGitHub) -> None:
@@ -99,19 +94,17 @@ def test_binding__a_pull_request_that_has_moved_on_is_left_to_its_newer_run(fake
     assert not result.is_contradiction
 
 
-def test_binding__a_closed_pull_request_gets_no_comment(fake: FakeGitHub) -> None:
-    pull = fork(fake, state="closed")
-
-    assert "is closed" in unbound(fake, run_of(fake, pull)).message
-
-
-@pytest.mark.parametrize("event", ["push", "pull_request_target", "workflow_dispatch"])
-def test_binding__a_run_of_another_event_is_refused(fake: FakeGitHub, event: str) -> None:
-    assert event in unbound(fake, run_of(fake, fork(fake), event=event)).message
-
-
-def test_binding__a_run_that_goes_on_is_refused(fake: FakeGitHub) -> None:
-    assert "not ended" in unbound(fake, run_of(fake, fork(fake), status="in_progress")).message
+@pytest.mark.parametrize(
+    ("pull", "run", "words"),
+    [
+        ({"state": "closed"}, {}, "is closed"),
+        ({}, {"event": "push"}, "push"),
+        ({}, {"event": "pull_request_target"}, "pull_request_target"),
+        ({}, {"status": "in_progress"}, "not ended"),
+    ],
+)
+def test_binding__what_gets_no_comment(fake: FakeGitHub, pull: Any, run: Any, words: str) -> None:
+    assert words in unbound(fake, run_of(fake, fork(fake, **pull), **run)).message
 
 
 # Two pull requests from one branch: both fit, and only the results know which it was
@@ -167,16 +160,10 @@ def test_binding__what_is_true_is_bound(fake: FakeGitHub) -> None:
     assert bound(fake, run, claim).pull_request.number == 7
 
 
-def test_binding__the_run_is_that_of_the_event() -> None:
-    examples = json.loads((Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8"))
-    payload = examples["workflow_run"]
+@pytest.mark.parametrize(
+    ("name", "run_id", "expected"), [("workflow_run", 9, 9), ("push", 9, None), ("workflow_run", True, None)]
+)
+def test_binding__the_run_is_that_of_the_event(name: str, run_id: object, expected: int | None) -> None:
+    event = GitHubEvent(name=name, payload={"workflow_run": {"id": run_id}})
 
-    assert (
-        activity(GitHubEvent(name="workflow_run", payload=payload), mode="auto").finished_run
-        == payload["workflow_run"]["id"]
-    )
-    assert activity(GitHubEvent(name="push", payload=payload), mode="auto").finished_run is None
-    assert (
-        activity(GitHubEvent(name="workflow_run", payload={"workflow_run": {"id": True}}), mode="auto").finished_run
-        is None
-    )
+    assert activity(event, mode="auto").finished_run == expected

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -64,22 +65,14 @@ def test_comments__250_other_comments_hide_nothing(fake: FakeGitHub) -> None:
     assert len(fake.state.comments_of(7)) == 371
 
 
-def test_comments__the_same_text_is_not_sent_again(fake: FakeGitHub) -> None:
-    post(fake)
-    repeated = post(fake, run=stamp(attempt=2))
-
-    assert repeated.kind == "unchanged"
-    assert repeated.is_posted
+def test_comments__the_same_text_is_sent_again_for_another_commit_only(fake: FakeGitHub) -> None:
+    post(fake, "all pass", run=stamp(100))
+    repeated = post(fake, "all pass", run=stamp(100, attempt=2))
+    assert repeated.kind == "unchanged" and repeated.is_posted
     assert len(fake.writes()) == 1
 
-
-def test_comments__the_same_text_for_another_commit_renews_the_marker(fake: FakeGitHub) -> None:
-    post(fake, "all pass", run=stamp(100))
     post(fake, "all pass", run=stamp(102, sha=OTHER_SHA))
-
-    late = post(fake, "1 fails", run=stamp(101, sha="c" * 40))
-
-    assert late.kind == "superseded"
+    assert post(fake, "1 fails", run=stamp(101, sha="c" * 40)).kind == "superseded", "the marker is of the newer run"
     assert "all pass" in ours(fake)[0].body
 
 
@@ -130,27 +123,16 @@ def test_comments__a_marker_in_a_strangers_comment_is_not_ours(fake: FakeGitHub)
     assert forged.edits == 0
 
 
-def test_comments__a_marker_below_the_first_line_is_text(fake: FakeGitHub) -> None:
-    hostile = marked("other", stamp(10**17), "red")
-    post(fake, f"first\n{hostile}")
-
-    assert post(fake, "other", key="other").kind == "created"
-
-
-def test_comments__a_personal_token_finds_its_own_comments(fake: FakeGitHub) -> None:
+def test_comments__a_personal_token_finds_its_own_comments_and_goes_on_with_those_of_the_workflow(
+    fake: FakeGitHub,
+) -> None:
     fake.tokens["ghp_personal"] = "Alice"
 
     assert post(fake, token="ghp_personal").kind == "created"
     assert post(fake, "again", run=stamp(101), token="ghp_personal").kind == "updated"
-
     assert [our.login for our in ours(fake)] == ["Alice"]
-
-
-def test_comments__a_personal_token_goes_on_with_the_comment_of_the_workflow(fake: FakeGitHub) -> None:
-    fake.tokens["ghp_personal"] = "Alice"
-    post(fake)
-
-    assert post(fake, "again", run=stamp(101), token="ghp_personal").kind == "updated"
+    post(fake, key="workflow")
+    assert post(fake, "again", key="workflow", run=stamp(101), token="ghp_personal").kind == "updated"
 
 
 def test_comments__github_is_not_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
@@ -227,11 +209,7 @@ def test_a_second_comment_that_can_not_be_changed__is_reported(fake: FakeGitHub)
 @pytest.mark.parametrize(
     ("mode", "failed", "changed", "fresh", "there"),
     [
-        ("always", False, False, "created", "updated"),
         ("on-change", False, False, "skipped", "updated"),
-        ("on-change", False, True, "created", "updated"),
-        ("on-change", True, False, "created", "updated"),
-        ("on-failure", False, True, "skipped", "updated"),
         ("on-failure", True, False, "created", "updated"),
         ("never", True, True, "skipped", "skipped"),
     ],
@@ -245,60 +223,31 @@ def test_comments__modes(fake: FakeGitHub, mode: str, failed: bool, changed: boo
 # What goes wrong: exactly one comment at the end
 
 
-def test_comments__a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
-    fake.faults.append(Fault(method="POST", drop="after"))
-
-    outcome = post(fake)
-
-    assert outcome.kind == "created"
-    assert outcome.url is not None
-    assert len(ours(fake)) == 1
-    assert [request.method for request in fake.requests] == ["GET", "POST", "GET", "GET"]
-
-
-def test_comments__an_answer_that_breaks_off_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
-    fake.faults.append(Fault(method="POST", drop="middle"))
-
-    assert post(fake).kind == "created"
-    assert len(ours(fake)) == 1
-
-
-def test_comments__a_lost_request_is_sent_again(fake: FakeGitHub) -> None:
-    fake.faults.append(Fault(method="POST", drop="before"))
-
-    assert post(fake).kind == "created"
-    assert len(ours(fake)) == 1
-
-
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_comments__an_outage_is_waited_for(fake: FakeGitHub, status: int) -> None:
-    fake.faults.append(Fault(method="POST", status=status, times=2))
-    clock = Clock()
-
-    assert post(fake, clock=clock).kind == "created"
-    assert len(ours(fake)) == 1
-    assert clock.slept == [1.0, 2.0]
-
-
-def test_comments__the_primary_limit_is_waited_for(fake: FakeGitHub) -> None:
-    clock = Clock()
+NOW = Clock().now
+FAULTS: dict[str, tuple[Fault, list[float] | None]] = {
+    "lost answer": (Fault(method="POST", drop="after"), None),
+    "answer that breaks off": (Fault(method="POST", drop="middle"), None),
+    "lost request": (Fault(method="POST", drop="before"), None),
+    "outage": (Fault(method="POST", status=502, times=2), [1.0, 2.0]),
     # The server's clock is an hour ahead of ours.
-    fake.faults.append(primary_limit(method="POST", reset=clock.now + 3600 + 40, now=clock.now + 3600))
+    "primary limit": (primary_limit(method="POST", reset=NOW + 3600 + 40, now=NOW + 3600), [41.0]),
+    "secondary limit": (secondary_limit(method="POST", retry_after=17), [17.0]),
+    "without Retry-After": (secondary_limit(method="POST", times=2), [60.0, 120.0]),
+    "429": (secondary_limit(method="POST", times=2, status=429), [60.0, 120.0]),
+}
 
-    assert post(fake, clock=clock).kind == "created"
-    assert clock.slept == [41.0]
-    assert len(ours(fake)) == 1
 
-
-def test_comments__a_primary_limit_beyond_the_budget_is_reported(fake: FakeGitHub) -> None:
+@pytest.mark.parametrize("name", FAULTS)
+def test_comments__a_fault_is_waited_for_and_leaves_one_comment(fake: FakeGitHub, name: str) -> None:
+    fault, waits = FAULTS[name]
+    fake.faults.append(dataclasses.replace(fault))
     clock = Clock()
-    fake.faults.append(primary_limit(method="POST", reset=clock.now + 1800, now=clock.now))
 
     outcome = post(fake, clock=clock)
 
-    assert outcome.kind == "failed"
-    assert "1801 s" in outcome.message
-    assert clock.slept == []
+    assert outcome.kind == "created" and outcome.url is not None
+    assert len(ours(fake)) == 1
+    assert waits is None or clock.slept == waits
 
 
 def test_comments__what_was_spent_before_does_not_cost_the_comment(fake: FakeGitHub) -> None:
@@ -306,41 +255,6 @@ def test_comments__what_was_spent_before_does_not_cost_the_comment(fake: FakeGit
     github = client(fake, budget=0.0)
 
     assert upsert_comment(github, NewComment(number=7, key="default", body="text", run=stamp())).kind == "created"
-
-
-def test_comments__the_secondary_limit_with_retry_after_is_obeyed(fake: FakeGitHub) -> None:
-    fake.faults.append(secondary_limit(method="POST", retry_after=17))
-    clock = Clock()
-
-    assert post(fake, clock=clock).kind == "created"
-    assert clock.slept == [17.0]
-
-
-@pytest.mark.parametrize("status", [403, 429])
-def test_comments__the_secondary_limit_without_retry_after_is_a_minute_then_two(fake: FakeGitHub, status: int) -> None:
-    fake.faults.append(secondary_limit(method="POST", times=2, status=status))
-    clock = Clock()
-
-    assert post(fake, clock=clock).kind == "created"
-    assert clock.slept == [60.0, 120.0]
-    assert len(ours(fake)) == 1
-
-
-def test_comments__all_at_once_is_still_one_comment(fake: FakeGitHub) -> None:
-    clock = Clock()
-    fake.faults += [
-        secondary_limit(method="GET"),
-        primary_limit(method="POST", reset=clock.now + 70, now=clock.now + 60),
-        Fault(method="POST", drop="after"),
-        Fault(method="GET", status=502, times=1),
-    ]
-    for number in range(250):
-        fake.state.comment(7, f"Looks good to me {number}")
-
-    assert post(fake, clock=clock).kind == "created"
-    assert len(ours(fake)) == 1
-    assert post(fake, "again", run=stamp(101), clock=clock).kind == "updated"
-    assert len(ours(fake)) == 1
 
 
 class _Overtaken(Fault):
@@ -387,38 +301,37 @@ def test_comments__a_comment_that_is_deleted_meanwhile_is_created_again(fake: Fa
     assert len(ours(fake)) == 1
 
 
-def test_comments__a_token_that_only_reads_is_reported(fake: FakeGitHub) -> None:
+def _read_only(fake: FakeGitHub) -> None:
     fake.read_only = True
 
-    outcome = post(fake)
 
-    assert outcome.kind == "forbidden"
-    assert "as it does on pull requests from forks" in outcome.message
-    assert len(fake.writes()) == 1
-
-
-def test_comments__the_permission_that_is_missing_is_named(fake: FakeGitHub) -> None:
+def _missing_permission(fake: FakeGitHub) -> None:
     fault = forbidden(method="POST")
     fault.headers = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write"}
     fake.faults.append(fault)
 
-    assert "It requires issues=write or pull_requests=write." in post(fake).message
 
+@pytest.mark.parametrize(
+    ("situation", "options", "kind", "words"),
+    [
+        (_read_only, {}, "forbidden", "as it does on pull requests from forks"),
+        (_missing_permission, {}, "forbidden", "It requires issues=write or pull_requests=write."),
+        (lambda fake: fake.state.locked.add(7), {}, "forbidden", "is locked: only people"),
+        (lambda _: None, {"token": "ghp_expiredTokenOfAlice"}, "forbidden", "github-token"),
+        (lambda _: None, {"number": 99}, "failed", "404"),
+    ],
+    ids=["read only", "missing permission", "locked", "bad token", "unknown"],
+)
+def test_comments__what_is_refused_is_reported_and_not_retried(
+    fake: FakeGitHub, situation: Callable[[FakeGitHub], object], options: dict[str, Any], kind: str, words: str
+) -> None:
+    situation(fake)
 
-def test_comments__a_locked_conversation_is_reported(fake: FakeGitHub) -> None:
-    fake.state.locked.add(7)
+    outcome = post(fake, **options)
 
-    outcome = post(fake)
-
-    assert (outcome.kind, "is locked: only people" in outcome.message) == ("forbidden", True)
-
-
-def test_comments__a_bad_token_is_reported_and_not_retried(fake: FakeGitHub) -> None:
-    outcome = post(fake, token="ghp_expiredTokenOfAlice")
-
-    assert outcome.kind == "forbidden"
-    assert "github-token" in outcome.message
+    assert (outcome.kind, words in outcome.message) == (kind, True)
     assert "ghp_" not in outcome.message
+    assert len(fake.writes()) <= 1
 
 
 def test_comments__a_text_that_is_too_long_is_not_sent(fake: FakeGitHub) -> None:
@@ -429,25 +342,12 @@ def test_comments__a_text_that_is_too_long_is_not_sent(fake: FakeGitHub) -> None
 
 
 def test_comments__what_github_declines_is_reported_in_its_words(fake: FakeGitHub) -> None:
-    outcome = post(fake, "")  # the marker alone
-
-    assert outcome.kind == "created", "a body with a marker is not blank"
-    fake.faults.append(
-        Fault(method="PATCH", status=422, body=b'{"message": "Validation Failed", "errors": [{"message": "Nope"}]}')
-    )
+    assert post(fake, "").kind == "created", "a body with a marker is not blank"
+    body = b'{"message": "Validation Failed", "errors": [{"message": "Nope"}]}'
+    fake.faults.append(Fault(method="PATCH", status=422, body=body))
     declined = post(fake, "again", run=stamp(101))
-    assert (declined.kind, "Validation Failed" in declined.message, "Nope" in declined.message) == (
-        "failed",
-        True,
-        True,
-    )
-
-
-def test_comments__an_unknown_pull_request_is_reported(fake: FakeGitHub) -> None:
-    outcome = post(fake, number=99)
-
-    assert outcome.kind == "failed"
-    assert "404" in outcome.message
+    assert declined.kind == "failed"
+    assert "Validation Failed" in declined.message and "Nope" in declined.message
 
 
 def test_comments__at_most_one_write_a_second(fake: FakeGitHub) -> None:

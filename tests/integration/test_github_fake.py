@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
-from fake_github import FakeGitHub, Fault
+from fake_github import FakeGitHub
 from fake_github.shapes import Shapes
-from github_clock import client
-
-HEADERS = {"User-Agent": "test"}
 
 
 def call(fake: FakeGitHub, method: str, path: str, **more: Any) -> requests.Response:
-    headers = {"Authorization": f"Bearer {fake.token}", **HEADERS}
+    headers = {"Authorization": f"Bearer {fake.token}", "User-Agent": "test"}
     return requests.request(method, fake.api_url + path, headers=headers, timeout=10, **more)
 
 
@@ -70,38 +65,3 @@ def test_fake__the_token_is_not_for_the_store() -> None:
         requests.get(url, headers={"Authorization": "Bearer x"}, timeout=10)
 
         assert fake.violations == ["the token was sent to the store of artifacts"]
-
-
-def test_fake__a_real_repository_can_be_served(tmp_path: Path) -> None:
-    def git(*arguments: str) -> str:
-        identity = ["-c", "user.name=Mona", "-c", "user.email=mona@example.test"]
-        command = ["git", "-C", str(tmp_path), *identity, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    git("init", "-q", "-b", "main")
-    (tmp_path / "a.txt").write_text("one\n")
-    git("add", ".")
-    git("commit", "-qm", "first")
-    git("checkout", "-qb", "feature/x")
-    (tmp_path / "a.txt").write_text("two\n")
-    git("commit", "-qam", "second")
-
-    with FakeGitHub() as fake:
-        fake.state.take_git(tmp_path)
-        github = client(fake)
-        result = github.get(github.repo("compare", "main...feature/x"))
-
-        assert result["merge_base_commit"]["sha"] == git("rev-parse", "main")
-        assert result["ahead_by"] == 1
-        assert fake.state.content("feature/x", "a.txt") == b"two\n"
-        assert fake.state.content("main", "a.txt") == b"one\n"
-        assert fake.state.content("main", "b.txt") is None
-
-
-def test_fake__faults_happen_as_often_as_they_should() -> None:
-    with FakeGitHub() as fake:
-        fake.state.pull(7)
-        fake.faults.append(Fault(path="/pulls/", status=502, times=2))
-        answers = [call(fake, "GET", "/repos/octo/shop/pulls/7").status_code for _ in range(3)]
-
-        assert answers == [502, 502, 200]

@@ -42,20 +42,15 @@ def test_a_label_that_a_person_set_after_the_push__accepts(fake: FakeGitHub) -> 
     assert asked(fake, event) == Acceptance(by="mona")
 
 
-def test_no_label__accepts_nothing(fake: FakeGitHub) -> None:
+def test_no_label_and_one_that_was_removed_again__accept_nothing(fake: FakeGitHub) -> None:
     event = run_of(fake)
     fake.state.label(7, f"not {ACCEPT_RULES}")
     fake.state.pull(8)
     fake.state.label(8, ACCEPT_RULES)
-
     assert asked(fake, event) == Acceptance()
 
-
-def test_a_label_that_was_removed_again__accepts_nothing(fake: FakeGitHub) -> None:
-    event = run_of(fake)
     fake.state.label(7, ACCEPT_RULES)
     fake.state.label(7, ACCEPT_RULES, event="unlabeled")
-
     assert asked(fake, event) == Acceptance()
 
 
@@ -75,20 +70,21 @@ def test_a_run_that_the_label_started__is_accepted(fake: FakeGitHub) -> None:
     assert asked(fake, run_of(fake, action="unlabeled", label={"name": ACCEPT_RULES})).by == ""
 
 
-def test_a_program__can_not_accept(fake: FakeGitHub) -> None:
+@pytest.mark.parametrize(
+    ("facts", "faults", "why_not"),
+    [
+        ({"login": "github-actions[bot]", "kind": "Bot"}, [], "a program set it"),
+        ({}, [Fault(status=403, times=1_000)], "could not be read"),
+    ],
+    ids=["a program", "unreadable"],
+)
+def test_a_label_of_a_program_or_that_can_not_be_read__accepts_nothing(
+    fake: FakeGitHub, facts: dict[str, str], faults: list[Fault], why_not: str
+) -> None:
     event = run_of(fake)
-    fake.state.label(7, ACCEPT_RULES, login="github-actions[bot]", kind="Bot")
+    fake.state.label(7, ACCEPT_RULES, **facts)
+    fake.faults += faults
 
     result = asked(fake, event)
 
-    assert result.by == "" and "a program set it" in result.why_not
-
-
-def test_labels_that_can_not_be_read__accept_nothing(fake: FakeGitHub) -> None:
-    event = run_of(fake)
-    fake.state.label(7, ACCEPT_RULES)
-    fake.faults.append(Fault(status=403, times=1_000))
-
-    result = asked(fake, event)
-
-    assert result.by == "" and "could not be read" in result.why_not
+    assert result.by == "" and why_not in result.why_not

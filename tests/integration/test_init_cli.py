@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,72 +22,58 @@ GITHUB = '[remote "origin"]\n\turl = git@github.com:o/r.git\n'
 ZIZMOR = 'rules: {unpinned-uses: {config: {policies: {"*": ref-pin}}}}\n'
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """A repository and what `init` does to it."""
-
-    files: Mapping[str, str]
-    changed: frozenset[str]
-    out: tuple[str, ...]
-    """Patterns of the output."""
-
-
 CONFIG, WORKFLOW, IGNORE = "evals/test_config.json", ".github/workflows/evals.yml", ".gitignore"
-SAMPLES = {
-    "one agent on GitHub": Sample(
-        files={"agents/home/agent.py": AGENT, ".git/config": GITHUB},
-        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
-        out=(
-            r"to do +evals/home.evalset.json +record a case of agents/home",
-            "agent-eval record evals/home.evalset.json",
-        ),
+WITHOUT_CI, ON_GITHUB = {CONFIG, IGNORE}, {CONFIG, IGNORE, WORKFLOW}
+SAMPLES: dict[str, tuple[dict[str, str], set[str], tuple[str, ...]]] = {
+    "one agent on GitHub": (
+        {"agents/home/agent.py": AGENT, ".git/config": GITHUB},
+        ON_GITHUB,
+        (r"to do +evals/home.evalset.json +record a case of agents/home", "agent-eval record evals/home.evalset.json"),
     ),
-    "no remote": Sample(
-        files={"home/agent.py": AGENT},
-        changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +CI +no CI system was recognised: agent-eval init --ci github \(or gitlab",),
+    "no remote": (
+        {"home/agent.py": AGENT},
+        WITHOUT_CI,
+        (r"to do +CI +no CI system was recognised: agent-eval init --ci github \(or gitlab",),
     ),
-    "src layout": Sample(
-        files={"src/bot/__init__.py": "from . import agent", "src/bot/agent.py": AGENT, ".github/x": ""},
-        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
-        out=("record a case of src/bot",),
+    "src layout": (
+        {"src/bot/__init__.py": "from . import agent", "src/bot/agent.py": AGENT, ".github/x": ""},
+        ON_GITHUB,
+        ("record a case of src/bot",),
     ),
-    "two agents": Sample(
-        files={"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT, ".github/x": ""},
-        changed=frozenset({CONFIG, WORKFLOW, IGNORE, "agent-eval.toml"}),
-        out=("evals/a.evalset.json", "evals/b.evalset.json", r"created +agent-eval.toml +\[agents\]"),
+    "two agents": (
+        {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT, ".github/x": ""},
+        {*ON_GITHUB, "agent-eval.toml"},
+        ("evals/a.evalset.json", "evals/b.evalset.json", r"created +agent-eval.toml +\[agents\]"),
     ),
-    "two agents and settings": Sample(
-        files={"a/agent.py": AGENT, "b/agent.py": AGENT, "agent-eval.toml": "num-runs = 2"},
-        changed=frozenset({CONFIG, IGNORE, "agent-eval.toml"}),
-        out=(r"changed +agent-eval.toml",),
+    "two agents and settings": (
+        {"a/agent.py": AGENT, "b/agent.py": AGENT, "agent-eval.toml": "num-runs = 2"},
+        {*WITHOUT_CI, "agent-eval.toml"},
+        (r"changed +agent-eval.toml",),
     ),
-    "yaml agent": Sample(
-        files={"yaml/root_agent.yaml": "name: a\nmodel: gemini-2.5-flash\n"},
-        changed=frozenset({CONFIG, IGNORE}),
-        out=("record a case of yaml",),
+    "yaml agent": (
+        {"yaml/root_agent.yaml": "name: a\nmodel: gemini-2.5-flash\n"},
+        WITHOUT_CI,
+        ("record a case of yaml",),
     ),
-    "the root is the agent": Sample(
-        files={"agent.py": AGENT}, changed=frozenset({CONFIG, IGNORE}), out=("record a case of .",)
-    ),
-    "evals and a workflow": Sample(
-        files={
+    "the root is the agent": ({"agent.py": AGENT}, WITHOUT_CI, ("record a case of .",)),
+    "evals and a workflow": (
+        {
             "home/agent.py": AGENT,
             "home/evals/a.test.json": EVALS,
             "home/evals/test_config.json": '{"criteria": {"response_match_score": 0.1}}',
             ".github/workflows/ci.yml": "jobs: {e: {steps: [uses: org/agent-eval-action@v1]}}",
             ".gitignore": "/agent-eval-results\n.adk",
         },
-        changed=frozenset(),
-        out=(r"kept +1 eval file +1 case", r"kept +\.github/workflows/ci.yml", "Next:\n  agent-eval run"),
+        set(),
+        (r"kept +1 eval file +1 case", r"kept +\.github/workflows/ci.yml", "Next:\n  agent-eval run"),
     ),
-    "evals with ADK's criteria": Sample(
-        files={"home/agent.py": AGENT, "home/a.test.json": EVALS, ".gitignore": "x\r\ny"},
-        changed=frozenset({IGNORE}),
-        out=(r"kept +criteria +ADK's defaults",),
+    "evals with ADK's criteria": (
+        {"home/agent.py": AGENT, "home/a.test.json": EVALS, ".gitignore": "x\r\ny"},
+        {IGNORE},
+        (r"kept +criteria +ADK's defaults",),
     ),
-    "variables that the source reads": Sample(
-        files={
+    "variables that the source reads": (
+        {
             "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\nos.environ['SET_HERE'] = ''\n",
             "home/tools.py": "from os import environ, getenv\nprint(\n    getenv('PLACES_KEY', ''),\n"
             "    environ.get('OPENAI_API_KEY'), environ['HOME'], getenv('GOOGLE_CLOUD_PROJECT'))\n"
@@ -96,8 +81,8 @@ SAMPLES = {
             "home/old.py": "print getenv('PYTHON_2')\n",
             ".github/x": "",
         },
-        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
-        out=(
+        ON_GITHUB,
+        (
             "secret GOOGLE_API_KEY and OPENAI_API_KEY",
             r"to do +CRM_TOKEN +read at home/agent\.py:4, home/tools\.py:5; not passed to the agent",
             r"to do +PLACES_KEY +read at home/tools\.py:3; not passed",
@@ -106,40 +91,41 @@ SAMPLES = {
             r'variables +set those that the agent needs in the job, with `agent-env: "\+CRM_TOKEN,PLACES_KEY"`\n',
         ),
     ),
-    "no model of Google's": Sample(
-        files={"home/agent.py": AGENT.replace("gemini-2.5-flash", "openai/gpt-4.1"), ".github/x": ""},
-        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
-        out=("secret OPENAI_API_KEY ",),
+    "no model of Google's": (
+        {"home/agent.py": AGENT.replace("gemini-2.5-flash", "openai/gpt-4.1"), ".github/x": ""},
+        ON_GITHUB,
+        ("secret OPENAI_API_KEY ",),
     ),
-    "variables that the workflow passes": Sample(
-        files={
+    "variables that the workflow passes": (
+        {
             "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\n",
             WORKFLOW: "jobs: {e: {steps: [{uses: org/agent-eval-action@v1, with: {agent-env: +CRM_TOKEN}}]}}",
         },
-        changed=frozenset({CONFIG, IGNORE}),
-        out=(r"^(?!(?s:.*)CRM_TOKEN)",),
+        WITHOUT_CI,
+        (r"^(?!(?s:.*)CRM_TOKEN)",),
     ),
-    "misnamed config": Sample(
-        files={"home/agent.py": AGENT, "evals/test-config.json": '{"criteria": {"response_match_score": 1}}'},
-        changed=frozenset({IGNORE}),
-        out=(r"to do +evals/test-config\.json +The file has criteria but is not read",),
+    "misnamed config": (
+        {"home/agent.py": AGENT, "evals/test-config.json": '{"criteria": {"response_match_score": 1}}'},
+        {IGNORE},
+        (r"to do +evals/test-config\.json +The file has criteria but is not read",),
     ),
-    "GitLab": Sample(
-        files={"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
-        changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
+    "GitLab": (
+        {"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
+        WITHOUT_CI,
+        (r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
     ),
-    "GitLab's address": Sample(
-        files={"home/agent.py": AGENT, ".git/config": GITHUB.replace("github", "gitlab")},
-        changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system", "    evals:\n"),
+    "GitLab's address": (
+        {"home/agent.py": AGENT, ".git/config": GITHUB.replace("github", "gitlab")},
+        WITHOUT_CI,
+        (r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system",),
     ),
-    "Jenkins": Sample(
-        files={"home/agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
-        changed=frozenset({CONFIG, IGNORE}),
-        out=(r"to do +Jenkinsfile", "    pipeline {"),
+    "Jenkins": (
+        {"home/agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
+        WITHOUT_CI,
+        (r"to do +Jenkinsfile", "    pipeline {"),
     ),
 }
+"""By name: the files of a repository, those that `init` adds or changes, and patterns of its output."""
 
 
 def write(root: Path, files: Mapping[str, str]) -> Repository:
@@ -160,23 +146,23 @@ def contents(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_init__writes_what_is_missing_once(name: str, tmp_path: Path) -> None:
-    sample = SAMPLES[name]
-    repository = write(tmp_path / "repo", sample.files)
+    files, changed, out = SAMPLES[name]
+    repository = write(tmp_path / "repo", files)
     before = contents(repository.root)
     planned = repository.gate("init", "--dry-run")
     assert (planned.code, contents(repository.root)) == (0, before), planned.out + planned.err
     done = repository.gate("init")
     assert done.code == 0, done.out + done.err
-    for pattern in sample.out:
+    for pattern in out:
         assert re.search(pattern, done.out), (pattern, done.out)
     after = contents(repository.root)
-    assert {path for path, text in after.items() if before.get(path) != text} == sample.changed
+    assert {path for path, text in after.items() if before.get(path) != text} == changed
     assert all(after[path].startswith(text) for path, text in before.items())
     again = repository.gate("init", "--yes")
     assert (again.code, contents(repository.root)) == (0, after)
     assert not re.search(r"^(created|changed) ", again.out, re.MULTILINE)
 
-    if "agent-eval.toml" in sample.changed:
+    if "agent-eval.toml" in changed:
         agents = repository.gate("validate", "--plan")
         assert "[agent-ambiguous]" not in agents.err
     if not any(path.endswith(".test.json") for path in before):

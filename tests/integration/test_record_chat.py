@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 from adk_envs import adk_python
 from gate_runs import AGENT_EVAL, Repository, repository_in
 from pty_terminal import Terminal, on_terminal
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from source_samples import session
 
 
 @pytest.fixture
@@ -123,21 +127,10 @@ def test_chat__leaves_without_writing(repository: Repository) -> None:
 
 
 def test_record_from__asks_which_conversation(repository: Repository) -> None:
-    turn = {
-        "user_content": {"parts": [{"text": "hi"}]},
-        "final_response": {"role": "model", "parts": [{"text": "hello"}]},
-    }
-    lines = [
-        {
-            "run_id": f"x.test.json:c#{number}", "case_id": "x.test.json:c", "file": "x.test.json", "eval_set_id": "x",
-            "eval_id": "c", "run": number - 1, "fingerprint": "f", "started_at": float(number), "duration": 1.0,
-            "invocations": [turn],
-        }
-        for number in (1, 2)
-    ]  # fmt: skip
-    (repository.root / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    lines = [json.dumps(session(id=name)) for name in ("s-1", "s-2")]
+    (repository.root / "runs.jsonl").write_text("\n".join(lines), "utf-8")
     with chat(repository, "c.evalset.json", "--from", "runs.jsonl") as terminal:
-        terminal.expect(r"1  x.test.json:c#1 [\s\S]*Which conversation \(1 to 2\)\? $")
+        terminal.expect(r"1  .*s-1 [\s\S]*Which conversation \(1 to 2\)\? $")
         terminal.type("2")
-        terminal.expect("Added 1 case in c.evalset.json: `c`")
+        terminal.expect("Added 1 case in c.evalset.json: `turn_off_the_lamp`")
         assert terminal.code() == 0

@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import shlex
-import sqlite3
 import subprocess
 import sys
 import zipfile
@@ -42,6 +41,20 @@ def record(repository: Repository, *arguments: str, **options: Any) -> Done:
 def ask(repository: Repository, *arguments: str, **options: Any) -> Done:
     python = shlex.join(host_forks.command(adk_python()))
     return record(repository, *arguments, "--agent-python", python, **options)
+
+
+def refused(repository: Repository, *arguments: str, code: int = 2) -> str:
+    """What is printed by a command that fails."""
+    done = record(repository, *arguments)
+    assert done.code == code and "Traceback" not in done.err, (arguments, done.out, done.err)
+    return done.out + done.err
+
+
+def recorded(repository: Repository, file: str, *arguments: str, **options: Any) -> Done:
+    """Of a stored conversation, into a file."""
+    done = record(repository, file, *arguments, **options)
+    assert done.code == 0, done.out + done.err
+    return done
 
 
 def cases(path: Path) -> list[dict[str, Any]]:
@@ -157,13 +170,7 @@ def test_record_say__a_failing_agent_and_what_is_refused(repository: Repository)
         ("a.evalset.json:a", "--say", "x"): "[record-id] `a.evalset.json` has a case `a` already",
         ("a.evalset.json:b", "--replace", "--say", "x"): "[record-id] `a.evalset.json` has no case `b`",
         ("a.evalset.json", "--replace", "--say", "x"): "[record-id] Which case of `a.evalset.json` is meant?",
-        (
-            "a.evalset.json:b",
-            "--say",
-            "x",
-            "--messages",
-            "-",
-        ): "--say and --messages exclude each other",
+        ("a.evalset.json:b", "--say", "x", "--messages", "-"): "--say and --messages exclude each other",
         ("a.evalset.json:b", "--say", " "): "[record-input] --say has an empty text",
         ("b.evalset.json", "--say", "x", "--state", "[]"): "[record-input] --state is not a JSON object",
         ("b.evalset.json", "--messages", "none.txt"): "[record-input] The messages in `none.txt` can't be read",
@@ -177,9 +184,7 @@ def test_record_say__a_failing_agent_and_what_is_refused(repository: Repository)
     }
     contents = {path: path.read_bytes() for path in root.glob("*.json")}
     for arguments, message in refusals.items():
-        done = record(repository, *arguments)
-        assert (done.code, message in done.out + done.err) == (2, True), (arguments, done.out, done.err)
-        assert "Traceback" not in done.err
+        assert message in refused(repository, *arguments), arguments
     assert {path: path.read_bytes() for path in root.glob("*.json")} == contents
 
 
@@ -192,20 +197,17 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     listed = record(repository, "--from", "sessions.jsonl", "--list")
     assert (listed.code, len(listed.out.splitlines())) == (0, 3), listed.err
     assert "s-2" in listed.out and "Turn off the lamp" in listed.out
-    asked = record(repository, "new.evalset.json", "--from", "sessions.jsonl")
-    assert (asked.code, "has 3 conversations" in asked.out) == (2, True)
-    first = record(repository, "new.evalset.json", "--from", "sessions.jsonl", "--session", "s-1")
-    assert first.code == 0, first.out + first.err
+    stored_in = ("new.evalset.json", "--from", "sessions.jsonl")
+    assert "has 3 conversations" in refused(repository, *stored_in)
+    first = recorded(repository, *stored_in, "--session", "s-1")
     assert "[record-personal-data]" in first.err
     assert "turn 1, message: 1 e-mail address, 1 phone number" in first.err
     assert "the session is of the app `home`, and the agent of new.evalset.json is dice" in first.err
-    rest = record(repository, "new.evalset.json", "--from", "sessions.jsonl", "--session", "all")
-    assert rest.code == 0, rest.out + rest.err
-    assert "2 conversations skipped" in rest.err
+    assert "2 conversations skipped" in recorded(repository, *stored_in, "--session", "all").err
     [_, second] = cases(root / "new.evalset.json")
     assert second["session_input"] == {"app_name": "dice", "user_id": "u", "state": {"room": "attic"}}
-    again = record(repository, "new.evalset.json", "--from", "sessions.jsonl", "--session", "all")
-    assert (again.code, "nothing new" in again.out, len(cases(root / "new.evalset.json"))) == (0, True, 2)
+    assert "nothing new" in recorded(repository, *stored_in, "--session", "all").out
+    assert len(cases(root / "new.evalset.json")) == 2
 
     done = repository.gate("run", "new.evalset.json", "--agent", "recorded:new.evalset.json")
     assert done.code == 0, done.out
@@ -219,15 +221,13 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     plain.write_bytes(gzip.decompress((results / "recordings.jsonl.gz").read_bytes()))
     for number, source in enumerate((results, results / "recordings.jsonl.gz", plain, archive)):
         name = f"copy{number}.evalset.json"
-        one = record(repository, name, "--from", str(source), "--case", "turn_off*", "--run", "1")
-        assert one.code == 0, one.out + one.err
+        recorded(repository, name, "--from", str(source), "--case", "turn_off*", "--run", "1")
         [case] = cases(root / name)
         assert texts(case) == [("Turn off the lamp", "It is off.")]
         assert source is plain or case["session_input"] == second["session_input"]
-    outside = record(repository, "bad.evalset.json", "--from", str(hostile))
-    assert (outside.code, "an entry is outside the archive" in outside.out) == (2, True), outside.out
-    none = record(repository, "copy0.evalset.json", "--from", str(results), "--run", "2")
-    assert (none.code, "has no conversation in run 2" in none.out) == (2, True)
+    assert "an entry is outside the archive" in refused(repository, "bad.evalset.json", "--from", str(hostile))
+    none = refused(repository, "copy0.evalset.json", "--from", str(results), "--run", "2")
+    assert "has no conversation in run 2" in none
 
 
 async def test_record_say__a_remote_agent_whose_answer_has_a_secret(tmp_path: Path) -> None:
@@ -257,8 +257,7 @@ def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Rep
     root = repository.root
     events = turn(answered="Your key is s3cr3t-value-1.")
     (root / "s.json").write_text(json.dumps(session(events)), "utf-8")
-    done = record(repository, "a.evalset.json", "--from", "s.json", environment={"CRM_API_KEY": "s3cr3t-value-1"})
-    assert done.code == 0, done.out + done.err
+    done = recorded(repository, "a.evalset.json", "--from", "s.json", environment={"CRM_API_KEY": "s3cr3t-value-1"})
     assert "s3cr3t-value-1" not in done.out + done.err + (root / "a.evalset.json").read_text("utf-8")
     assert "[record-masked]" in done.err
 
@@ -273,22 +272,3 @@ def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Rep
     assert target.read_text("utf-8") == changed
     [kept] = cases(root / "a.evalset.json.recorded-1.json")
     assert texts(kept) == [("wait 2", "Done.")]
-
-
-def test_record_from__a_session_database_of_an_agent(repository: Repository) -> None:
-    folder = repository.root / "dice" / ".adk"
-    folder.mkdir()
-    with sqlite3.connect(folder / "session.db") as database:
-        database.execute("CREATE TABLE sessions (app_name, user_id, id, state, create_time, update_time)")
-        database.execute(
-            "CREATE TABLE events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)"
-        )
-        database.execute("INSERT INTO sessions VALUES ('dice', 'user', 's-9', '{}', 0, 0)")
-        for number, event in enumerate(turn()):
-            row = (str(number), "dice", "user", "s-9", "e-1", float(number), json.dumps(event))
-            database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    database.close()
-    done = record(repository, "dice/evals/dice.evalset.json", "--from", "dice")
-    assert done.code == 0, done.out + done.err
-    [case] = cases(repository.root / "dice" / "evals" / "dice.evalset.json")
-    assert (case["eval_id"], case["session_input"]["app_name"]) == ("turn_off_the_lamp", "dice")

@@ -1,4 +1,4 @@
-"""A server on loopback that takes uploads: it keeps every request, and answers as a function says."""
+"""A server on loopback that keeps every request, and answers as a function says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Received:
 
     path: str
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Names in lower case; values of one that was sent several times are joined by `, `."""
     body: bytes
 
     @property
@@ -57,7 +57,7 @@ def upload_server(respond: Respond = lambda request: Reply()) -> Iterator[Upload
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
-            headers = {name.lower(): value for name, value in self.headers.items()}
+            headers = {name.lower(): ", ".join(self.headers.get_all(name, ())) for name in self.headers}
             request = Received(self.path, headers, self.rfile.read(length))
             server.received.append(request)
             reply = server.respond(request)
@@ -72,6 +72,8 @@ def upload_server(respond: Respond = lambda request: Reply()) -> Iterator[Upload
             self.end_headers()
             with contextlib.suppress(OSError):  # The client gave up.
                 self.wfile.write(data)
+
+        do_GET = do_POST  # noqa: N815 - the name that http.server looks for
 
         def log_message(self, format: str, *args: object) -> None:
             """Prints nothing."""

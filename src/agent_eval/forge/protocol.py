@@ -59,10 +59,7 @@ class PullRequest:
     is_fork: bool
     """The head is in another repository than the base. (GitHub's own `fork` only says that the head's repository is a
     fork, which is also true for pull requests inside a fork.)"""
-    author: str
-    """Login; "" if the account is gone."""
     open: bool = True
-    draft: bool = False
 
 
 class ApiModel(BaseModel):

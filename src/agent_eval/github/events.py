@@ -110,9 +110,7 @@ def pull_request_at(payload: Mapping[str, Any], *keys: str) -> PullRequest | Non
         base_sha=base_sha or "",
         # A deleted repository is a fork too.
         is_fork=head_repository is None or not same_repository(head_repository, base_repository),
-        author=text_at(item, "user", "login") or "",
         open=item.get("state", "open") == "open",
-        draft=item.get("draft") is True,
     )
 
 

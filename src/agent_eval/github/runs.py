@@ -93,7 +93,6 @@ def list_runs(
     event: str | None = None,
     branch: str | None = None,
     head_sha: str | None = None,
-    status: str | None = None,
     limit: int = 100,
 ) -> list[WorkflowRun]:
     """Runs of one workflow, newest first.
@@ -106,13 +105,12 @@ def list_runs(
         event: Only runs of this event.
         branch: Only runs of a branch of this name.
         head_sha: Only runs of this commit.
-        status: Only runs with this status or conclusion, e.g. `completed`.
         limit: Maximum number of runs.
 
     Raises:
         GitHubError: See its kind; `not-found` if there is no such workflow, or the token lacks `actions: read`.
     """
-    filters = {"event": event, "branch": branch, "head_sha": head_sha, "status": status}
+    filters = {"event": event, "branch": branch, "head_sha": head_sha}
     params: dict[str, str | int] = {name: value for name, value in filters.items() if value is not None}
     path = github.repo("actions", "workflows", workflow.rpartition("/")[2], "runs")
     items = github.paginate(path, params, key="workflow_runs", limit=limit)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode
@@ -32,6 +33,22 @@ def error(status: int, message: str, **more: Any) -> Answer:
 def _json(status: int, value: Any, **headers: str) -> Answer:
     limits = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "900", "X-RateLimit-Reset": "2000000000"}
     return Answer(status=status, body=json.dumps(value).encode(), headers={**limits, **headers})
+
+
+def _one(record: Any, shape: Callable[[Any], Any]) -> Answer:
+    return error(404, "Not Found") if record is None else _json(200, shape(record))
+
+
+def _refusal(body: str) -> Answer | None:
+    """Why GitHub takes no such comment."""
+    if len(body) > LONGEST_BODY:
+        message = f"Body is too long (maximum is {LONGEST_BODY} characters)"
+    elif not body.strip():
+        message = "Body can't be blank"
+    else:
+        return None
+    details = [{"resource": "IssueComment", "code": "unprocessable", "field": "data", "message": message}]
+    return error(422, "Validation Failed", errors=details)
 
 
 class Answers:
@@ -95,51 +112,36 @@ class Answers:
         return _json(200, value, **({"Link": ", ".join(links)} if links else {}))
 
     def _comments(self, number: str, asked: dict[str, str]) -> Answer:
-        if int(number) not in self._state.pulls:
-            return error(404, "Not Found")
-        result = self._state.comments_of(int(number))
-        return self._page(f"/issues/{number}/comments", [self._shapes.comment(item) for item in result], asked)
+        return self._of_pull(number, "comments", map(self._shapes.comment, self._state.comments_of(int(number))), asked)
 
     def _events(self, number: str, asked: dict[str, str]) -> Answer:
+        labels = (self._shapes.label_event(label) for label in self._state.labels if label.number == int(number))
+        return self._of_pull(number, "events", labels, asked)
+
+    def _of_pull(self, number: str, what: str, items: Iterable[Any], asked: dict[str, str]) -> Answer:
         if int(number) not in self._state.pulls:
             return error(404, "Not Found")
-        matches = [self._shapes.label_event(label) for label in self._state.labels if label.number == int(number)]
-        return self._page(f"/issues/{number}/events", matches, asked)
+        return self._page(f"/issues/{number}/{what}", list(items), asked)
 
     def _create_comment(self, number: str, body: dict[str, Any], login: str | None) -> Answer:
         if int(number) not in self._state.pulls:
             return error(404, "Not Found")
         if int(number) in self._state.locked:
             return error(403, "Unable to create comment because issue is locked.")
-        refusal = self._refusal(body["body"])
-        if refusal is not None:
+        if (refusal := _refusal(body["body"])) is not None:
             return refusal
-        made = self._state.comment(
-            int(number), body["body"], login=login or _BOT, kind="User" if login is not None else "Bot"
-        )
+        kind = "User" if login is not None else "Bot"
+        made = self._state.comment(int(number), body["body"], login=login or _BOT, kind=kind)
         return _json(201, self._shapes.comment(made))
 
     def _update_comment(self, comment_id: str, body: dict[str, Any], login: str | None) -> Answer:
         result = self._state.comments.get(int(comment_id))
-        if result is None:
-            return error(404, "Not Found")
-        refusal = self._refusal(body["body"])
-        if refusal is not None:
+        if result is not None and (refusal := _refusal(body["body"])) is not None:
             return refusal
-        result.body = body["body"]
-        result.edits += 1
-        return _json(200, self._shapes.comment(result))
-
-    @staticmethod
-    def _refusal(body: str) -> Answer | None:
-        if len(body) > LONGEST_BODY:
-            message = f"Body is too long (maximum is {LONGEST_BODY} characters)"
-        elif not body.strip():
-            message = "Body can't be blank"
-        else:
-            return None
-        details = [{"resource": "IssueComment", "code": "unprocessable", "field": "data", "message": message}]
-        return error(422, "Validation Failed", errors=details)
+        if result is not None:
+            result.body = body["body"]
+            result.edits += 1
+        return _one(result, self._shapes.comment)
 
     def _pulls(self, asked: dict[str, str]) -> Answer:
         state, head, base = asked.get("state", "open"), asked.get("head"), asked.get("base")
@@ -157,12 +159,10 @@ class Answers:
         return self._page("/pulls", [self._shapes.pull(item) for item in result], asked)
 
     def _pull(self, number: str, asked: dict[str, str]) -> Answer:
-        result = self._state.pulls.get(int(number))
-        return error(404, "Not Found") if result is None else _json(200, self._shapes.pull(result, whole=True))
+        return _one(self._state.pulls.get(int(number)), functools.partial(self._shapes.pull, whole=True))
 
     def _run(self, run_id: str, asked: dict[str, str]) -> Answer:
-        result = self._state.runs.get(int(run_id))
-        return error(404, "Not Found") if result is None else _json(200, self._shapes.run(result))
+        return _one(self._state.runs.get(int(run_id)), self._shapes.run)
 
     def _runs(self, workflow: str, asked: dict[str, str]) -> Answer:
         matches = {item.path.rpartition("/")[2] for item in self._state.runs.values()}
@@ -175,7 +175,6 @@ class Answers:
                 and asked.get("event") in (None, run.event)
                 and asked.get("branch") in (None, run.branch)
                 and asked.get("head_sha") in (None, run.sha)
-                and asked.get("status") in (None, run.status, run.conclusion)
             )
 
         result = sorted((item for item in self._state.runs.values() if fits(item)), key=lambda item: -item.id)
@@ -218,9 +217,8 @@ class Answers:
         return self._page("/commits", [self._shapes.commit(ancestor) for ancestor in self._state.ancestors(sha)], asked)
 
     def _git_commit(self, sha: str, asked: dict[str, str]) -> Answer:
-        return _json(200, self._shapes.git_commit(sha)) if sha in self._state.commits else error(404, "Not Found")
+        return _one(sha if sha in self._state.commits else None, self._shapes.git_commit)
 
     def _content(self, path: str, asked: dict[str, str]) -> Answer:
-        ref = asked.get("ref", self._state.default_branch)
-        data = self._state.content(ref, path)
-        return error(404, "Not Found") if data is None else _json(200, self._shapes.content(path, data))
+        data = self._state.content(asked.get("ref", self._state.default_branch), path)
+        return _one(data, functools.partial(self._shapes.content, path))

@@ -44,6 +44,12 @@ def _description() -> tuple[OpenAPI, dict[str, Any]]:
     return OpenAPI.from_dict(described), described
 
 
+def schema_of(name: str) -> Mapping[str, Any]:
+    """A schema of the description by its name."""
+    result: Mapping[str, Any] = _description()[1]["components"]["schemas"][name]
+    return result
+
+
 @functools.cache
 def _templates() -> list[tuple[re.Pattern[str], str]]:
     """Patterns of the paths; the last part of `contents/{path}` may have slashes."""

@@ -29,7 +29,6 @@ class Pull:
     base_sha: str
     author: str = "octocat"
     state: str = "open"
-    draft: bool = False
 
 
 @dataclass(kw_only=True)
