@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from list_samples import index_of_rows
 
 SERVER = "https://github.example"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -52,15 +54,11 @@ def turn(
 
 def span(kind: str, name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
     """A span of a turn."""
-    agent: dict[str, Any] = {
-        "agent": "home",
-        "call_id": "",
-        "attempts": [],
-        "input_tokens": None,
-        "output_tokens": None,
-        "contents": None,
+    counts = dict.fromkeys(("input_tokens", "output_tokens", "contents"))
+    return {"kind": kind, "name": name, "start": start, "end": end, "agent": "home", "call_id": "", "attempts": []} | {
+        **counts,
+        **more,
     }
-    return {"kind": kind, "name": name, "start": start, "end": end, **agent, **more}
 
 
 def run(key: str, status: str, turns: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
@@ -86,37 +84,23 @@ def run(key: str, status: str, turns: Sequence[Mapping[str, Any]], **more: Any) 
 
 def metric(name: str, status: str, score: float | str | None, threshold: float | None, **more: Any) -> dict[str, Any]:
     """A metric of a case."""
-    plain: dict[str, Any] = {
-        "direction": "higher",
-        "blocking": True,
-        "judge": None,
-        "reason": None,
-        "base": None,
-        "delta": None,
-    }
-    return {
+    shown: dict[str, Any] = {
         "name": name,
         "score": score,
         "threshold": threshold,
         "status": status,
         "note": "",
         "runs": [],
-        **plain,
-        **more,
     }
+    unknown = dict.fromkeys(("judge", "reason", "base", "delta"))
+    return {**shown, "direction": "higher", "blocking": True, **unknown, **more}
 
 
 def run_score(key: str, status: str, score: float | str | None, **more: Any) -> dict[str, Any]:
     """The score of a metric in a run."""
-    empty: dict[str, Any] = {
-        "reason": None,
-        "turn_scores": [],
-        "evidence": [],
-        "votes": [],
-        "rubrics": [],
-        "agreement": None,
-    }
-    return {"key": key, "score": score, "status": status, **empty, "close": False, "details": {}, **more}
+    empty = {name: list[Any]() for name in ("turn_scores", "evidence", "votes", "rubrics")}
+    rest: dict[str, Any] = {"reason": None, "agreement": None, "close": False, "details": {}}
+    return {"key": key, "score": score, "status": status, **empty, **rest, **more}
 
 
 def evidence(turn_index: int, score: float, *why: str, **texts: str) -> dict[str, Any]:
@@ -128,15 +112,9 @@ def case(case_id: str, runs: Sequence[Mapping[str, Any]], **more: Any) -> dict[s
     """A case of a block."""
     return {
         "id": case_id,
-        "reason": None,
-        "findings": [],
-        "notes": [],
-        "decision": [],
-        "expected": None,
+        **dict.fromkeys(("reason", "expected", "base_note", "history")),
+        **{name: [] for name in ("findings", "notes", "decision", "metrics")},
         "runs": list(runs),
-        "base_note": None,
-        "metrics": [],
-        "history": None,
         "command": "agent-eval run evals/home.test.json",
         **more,
     }
@@ -367,155 +345,64 @@ def older_case() -> dict[str, Any]:
     )
 
 
-_COLUMNS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "id": lambda item: item["id"],
-    "file_s": lambda item: 0,
-    "eval_id": lambda item: item["id"].rpartition(":")[2],
-    "line": lambda item: 6,
-    "agent_s": lambda item: 1,
-    "status": lambda item: next((one["status"] for one in item["runs"] if one["side"] == "head"), "not_run"),
-    "change": lambda item: item.get("change") or ("newly_failing" if item["decision"] else None),
-    "word": lambda item: item["decision"][0]["word"] if item["decision"] else None,
-    "tags": lambda item: ["blocking", "regression"] if item["decision"] else [],
-    "why": lambda item: item["findings"][0]["summary"] if item["findings"] else "",
-    "scores": lambda item: [],
-    "deltas": lambda item: [],
-    "ok": lambda item: [],
-    "seconds": lambda item: 1.5,
-    "tokens": lambda item: 1280,
-    "cost": lambda item: None,
-    "runs_passed": lambda item: sum(one["status"] == "passed" for one in item["runs"]),
-    "runs": lambda item: len(item["runs"]),
-    "base_passed": lambda item: 10 if item["decision"] else 0,
-    "base_runs": lambda item: 10 if item["decision"] else 0,
-    "group": lambda item: 1 if all(one["status"] == "passed" for one in item["runs"]) else 0,
-    "history": lambda item: item["history"]["outcomes"] if item["history"] else "",
-    "records_s": lambda item: 2 if item["history"] else 3,
-    "user": lambda item: "Switch on the lamp.",
-    "tools": lambda item: [],
-    "block": lambda item: 0,
-    "removed": lambda item: 0,
-}
+def _row(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a case in the list."""
+    statuses = [one["status"] for one in item["runs"]]
+    head = [one["status"] for one in item["runs"] if one["side"] == "head"]
+    decision, history = item["decision"], item["history"]
+    compared = 10 if decision else 0
+    return {
+        "eval_id": item["id"].rpartition(":")[2],
+        "file": "evals/home.test.json",
+        "line": 6,
+        "agent": "agents/home",
+        "status": head[0] if head else "not_run",
+        "change": item.get("change") or ("newly_failing" if decision else None),
+        "word": decision[0]["word"] if decision else None,
+        "tags": ["blocking", "regression"] if decision else [],
+        "why": item["findings"][0]["summary"] if item["findings"] else "",
+        **{"scores": [], "deltas": [], "ok": [], "tools": []},
+        **{"seconds": 1.5, "tokens": 1280, "cost": None, "user": "Switch on the lamp."},
+        **{"runs_passed": statuses.count("passed"), "runs": len(statuses)},
+        **{"base_passed": compared, "base_runs": compared, "block": 0, "removed": 0},
+        "group": int(all(status == "passed" for status in statuses)),
+        "history": history["outcomes"] if history else "",
+        "records": "0 1 2 3 4 5" if history else "",
+    }
 
 
 def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The index of a report with these cases, all in block 0."""
-    columns = {name: [read(item) for item in cases] for name, read in _COLUMNS.items()}
-    origin: dict[str, Any] = {
-        "repository": "o/r",
-        "commit": "5f0c1d2e",
-        "ref": "refs/heads/main",
-        "event": "push",
-        "pull_request": None,
-        "pull_url": None,
-    }
-    origin |= {
-        "run_id": 1,
-        "run_attempt": 1,
-        "run_url": f"{SERVER}/o/r/actions/runs/1",
-        "started_at": 1_795_000_000,
-        "duration": 12.5,
-    }
-    origin |= {"num_runs": 2, "min_pass_rate": 1.0, "tool_version": "0", "gate": "thresholds"}
-    counts = dict.fromkeys(
-        (
-            "passed",
-            "failed",
-            "errored",
-            "not_run",
-            "quarantined",
-            "newly_failing",
-            "fixed",
-            "suspicious",
-            "blocking",
-            "flaky",
-        ),
-        0,
-    )
-    return {
-        "report_data_version": 1,
-        "level": 0,
-        "left_out": [],
-        "title": "agent-eval: 1 regression vs. main",
-        "header": {
-            "verdict": "failed",
-            "exit_code": 1,
-            "sentence": "1 regression vs. main",
-            "decided": "",
-            "reasons": [],
-            "next": [
-                {"text": "Look at ", "file": None, "line": None, "run": False},
-                {"text": "home/tools.py:42-47", "file": "home/tools.py", "line": 42, "run": False},
-                {"text": ", or run `agent-eval accept`", "file": None, "line": None, "run": False},
-            ],
-            "spent": {
-                "tokens": 1280,
-                "runs": 1,
-                "base_tokens": None,
-                "bill": "$0.42 (agent $0.40, judges $0.02)",
-                "base_cost": None,
-            },
-            "warnings": [],
-            "problems": [],
-            "notices": [],
-            "baseline": None,
-            "origin": origin,
-            "counts": counts,
-            "source_url": f"{SERVER}/o/r/blob/5f0c1d2e/",
-        },
-        "about": {"files": [], "provenance": {}, "usage": []},
-        "metrics": [
-            {
-                "name": "tool_trajectory_avg_score",
-                "now": 0.5,
-                "base": 1.0,
-                "delta": -0.5,
-                "threshold": 1.0,
-                "direction": "higher",
-                "gates": True,
-                "needs": None,
-            }
-            | {"passed": 0, "failed": 1, "not_evaluated": 0, "cost": None, "judge": None, "note": "", "history": []}
-        ],
-        "causes": [],
-        "agent_changes": [],
-        "recorded": [1_795_000_000 + number * 86_400 for number in range(6)],
-        "strings": ["evals/home.test.json", "agents/home", "0 1 2 3 4 5", ""],
-        "cases": columns | {"rank": list(range(len(cases)))},
-        "blocks": 1,
-        "trend": trend,
-    }
+    index = index_of_rows([_row(item) for item in cases], ["tool_trajectory_avg_score"])
+    index["cases"] |= {"id": [item["id"] for item in cases], "rank": list(range(len(cases)))}
+    index["metrics"][0] |= {"now": 0.5, "base": 1.0, "delta": -0.5, "threshold": 1.0, "gates": True, "passed": 0}
+    header = index["header"]
+    header["counts"] = dict.fromkeys(header["counts"], 0)
+    header["origin"] |= {"repository": "o/r", "run_url": f"{SERVER}/o/r/actions/runs/1", "started_at": 1_795_000_000}
+    header |= {"exit_code": 1, "sentence": "1 regression vs. main", "problems": [], "notices": []}
+    header["next"] = [
+        {"text": "Look at ", "file": None, "line": None, "run": False},
+        {"text": "home/tools.py:42-47", "file": "home/tools.py", "line": 42, "run": False},
+        {"text": ", or run `agent-eval accept`", "file": None, "line": None, "run": False},
+    ]
+    header["spent"] |= {"tokens": 1280, "runs": 1, "bill": "$0.42 (agent $0.40, judges $0.02)"}
+    header["source_url"] = f"{SERVER}/o/r/blob/5f0c1d2e/"
+    return index | {"blocks": 1, "trend": trend, "recorded": [1_795_000_000 + day * 86_400 for day in range(6)]}
 
 
 def trend_row(number: int, **more: Any) -> dict[str, Any]:
     """A run of the base branch."""
-    row: dict[str, Any] = {
+    return {
         "commit": f"{number:02d}0c1d2e3a",
         "run_url": f"{SERVER}/o/r/actions/runs/{number}",
         "time": 1_795_000_000 + number * 86_400,
-        "cases": 20,
-    }
-    row |= {
-        "passed": 18 - number % 3,
-        "failed": 2 + number % 3,
-        "broke": 0,
-        "quarantined": 0,
-        "unknown": 0,
+        **{"cases": 20, "passed": 18 - number % 3, "failed": 2 + number % 3},
+        **{"broke": 0, "quarantined": 0, "unknown": 0},
         "means": {"tool_trajectory_avg_score": 0.9 - 0.01 * number},
+        **{"p50": 1.2, "p95": 4.5, "tokens": 1250.0, "cost": 0.012},
+        **{"suite": "a" if number < 6 else "b", "judges": ["flash"], "adk": "2.13.0"},
+        **more,
     }
-    return (
-        row
-        | {
-            "p50": 1.2,
-            "p95": 4.5,
-            "tokens": 1250.0,
-            "cost": 0.012,
-            "suite": "a" if number < 6 else "b",
-            "judges": ["flash"],
-            "adk": "2.13.0",
-        }
-        | more
-    )
 
 
 def trend_of(count: int, *, head: bool = True) -> dict[str, Any]:

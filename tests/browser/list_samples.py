@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from report_pages_of_data import real_index
+
 STATUSES = ("passed", "failed", "errored", "not_run")
 CHANGES = (None, "newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed")
 WORDS = (None, "broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged")
@@ -41,9 +43,8 @@ def row(position: int, choice: random.Random) -> dict[str, Any]:
         "runs": pick((0, 1, 3)),
         "base_passed": 4,
         "base_runs": 4,
-        "group": 0,
         "history": pick(("", "1101", "x?01")),
-        "records_s": 0,
+        "records": "0 1 2 3",
         "user": pick(TEXTS),
         "tools": choice.sample(TOOLS, choice.randrange(3)),
         "block": -1,
@@ -51,31 +52,34 @@ def row(position: int, choice: random.Random) -> dict[str, Any]:
     }
 
 
-def index_of_rows(index: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """An index with these cases and the rest of another one."""
-    strings: list[str] = ["0 1 2 3"]
+def index_of_rows(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = METRICS) -> dict[str, Any]:
+    """An index with these cases, and the rest of a real one."""
+    index, strings = real_index(), list[str]()
 
     def place(text: str) -> int:
         if text not in strings:
             strings.append(text)
         return strings.index(text)
 
-    columns: dict[str, list[Any]] = {name: [item[name] for item in rows] for name in rows[0]} if rows else {}
+    columns: dict[str, list[Any]] = {name: [item[name] for item in rows] for name in rows[0]}
     columns["id"] = [f"{item['file']}:{item['eval_id']}" for item in rows]
-    columns["file_s"] = [place(text) for text in columns.pop("file", [])]
-    columns["agent_s"] = [place(text) for text in columns.pop("agent", [])]
-    columns["tools"] = [[place(text) for text in texts] for texts in columns.get("tools", [])]
-    columns["group"] = [int(status == "passed") for status in columns.get("status", [])]
+    for name in ("file", "agent", "records"):
+        columns[f"{name}_s"] = [place(text) for text in columns.pop(name)]
+    columns["tools"] = [[place(text) for text in texts] for texts in columns["tools"]]
+    columns.setdefault("group", [int(status == "passed") for status in columns["status"]])
     order = sorted(range(len(rows)), key=lambda i: (rows[i]["status"] == "passed", i))
     columns["rank"] = [order.index(i) for i in range(len(rows))]
-    counts = {status: columns.get("status", []).count(status) for status in STATUSES}
+    counts = {status: columns["status"].count(status) for status in STATUSES}
     counts |= {tag: sum(tag in item["tags"] for item in rows) for tag in ("blocking", "flaky", "quarantined")}
-    counts |= {change: columns.get("change", []).count(change) for change in ("newly_failing", "fixed")}
-    counts["suspicious"] = columns.get("word", []).count("suspicious")
-    metrics = [
-        index["metrics"][0] | {"name": name, "passed": 1, "failed": 1, "not_evaluated": 0, "history": []}
-        for name in METRICS
-    ]
-    header = index["header"] | {"counts": counts}
-    index = dict(index) | {"recorded": [1_795_000_000 + number * 86_400 for number in range(4)]}
-    return index | {"header": header, "strings": strings, "cases": columns, "metrics": metrics, "blocks": 0}
+    counts |= {change: columns["change"].count(change) for change in ("newly_failing", "fixed")}
+    counts["suspicious"] = columns["word"].count("suspicious")
+    plain = index["metrics"][0] | {"passed": 1, "failed": 1, "not_evaluated": 0, "history": []}
+    return index | {
+        "header": index["header"] | {"counts": counts},
+        "metrics": [plain | {"name": name} for name in metrics],
+        "recorded": [1_795_000_000 + number * 86_400 for number in range(4)],
+        "strings": strings,
+        "cases": columns,
+        "causes": [],
+        "blocks": 0,
+    }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 from report_pages import samples
@@ -67,6 +69,17 @@ def data_of_page(path: Path, name: str = "index") -> Any:
     match = re.search(rf'<template id="{name}">([^<]*)</template>', path.read_text("utf-8"))
     assert match, f"the page has no {name}"
     return json.loads(gzip.decompress(base64.b64decode(match[1])))
+
+
+@functools.cache
+def _real_index() -> str:
+    with TemporaryDirectory() as folder:
+        return json.dumps(data_of_page(page_of_report(Path(folder) / "report.html", samples()["failed"])))
+
+
+def real_index() -> dict[str, Any]:
+    """A copy of the index of a report with six cases, three of which fail."""
+    return dict(json.loads(_real_index()))
 
 
 def _packed(data: Any) -> str:

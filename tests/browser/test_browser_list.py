@@ -23,15 +23,13 @@ MANY = 5_000
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("many")
     choice = random.Random(7)
-    template = data_of_page(page_of_report(folder / "template.html", samples()["failed"]))
     rows = [row(position, choice) for position in range(MANY)]
     for place, item in enumerate(rows):
         item["status"] = "failed" if place % 10 == 3 else "passed"
         item["tags"] = ["flaky"] if place % 50 == 8 else []
         item["word"] = None
-    return page_of_data(folder / "many.html", index_of_rows(template, rows))
+    return page_of_data(tmp_path_factory.mktemp("many") / "many.html", index_of_rows(rows))
 
 
 def focused(page: Page) -> str:
@@ -125,12 +123,11 @@ def test_list__filters_sorts_and_links(visit: Visit, many: Path) -> None:
 
 
 def test_list__cuts_a_name_at_its_end_in_every_script(visit: Visit, tmp_path: Path) -> None:
-    template = data_of_page(page_of_report(tmp_path / "template.html", samples()["failed"]))
     rows = [row(position, random.Random(7)) for position in range(2)]
     for item, name in zip(rows, ("lamp_of_the_bedroom_" * 20, "إطفاء_أضواء_المطبخ_" * 20), strict=True):
         item.update(eval_id=name, file="a/عربي/بيت.test.json")
 
-    page = visit(page_of_data(tmp_path / "report.html", index_of_rows(template, rows)))
+    page = visit(page_of_data(tmp_path / "report.html", index_of_rows(rows)))
 
     shown = page.locator(".case-link .foreign").evaluate_all(
         """names => names.map((name) => {
@@ -162,6 +159,7 @@ def test_list__deep_links(visit: Visit, tmp_path: Path) -> None:
     assert "thermostat_in_bedroom" in go(f"#case={quote(case, safe='')}", "case")
     assert page.title().startswith(case)
     assert "All cases" in go(f"#case={case}", "case"), "an id that is not encoded"
+    assert "KeyError: 'garage'" in go("#case=garage_door", "case"), "a short id is enough if one case has it"
     assert "This report has no case “no%zz”".replace("“", "").replace("”", "") in go("#case=no%zz", "list")
     go("#trend", "trend")
     assert page.locator("[aria-current=page]").inner_text() == "Trend"
@@ -295,12 +293,11 @@ def test_print__has_at_most_fifty_cases(visit: Visit, many: Path) -> None:
 
 def few(path: Path, **more: Any) -> Path:
     """Four cases, two of which have a cause."""
-    template = data_of_page(page_of_report(path / "template.html", samples()["failed"]))
     rows = [row(position, random.Random(position)) for position in range(4)]
     for position, item in enumerate(rows):
         item |= {"eval_id": f"case_{position}", "status": "passed" if position == 3 else "failed", "tags": []}
         item |= {"user": "Lamp on", "change": None, "word": None, "tools": ["find"], "file": f"evals/x/{position}.json"}
-    index = index_of_rows(template, rows)
+    index = index_of_rows(rows)
     index["cases"]["group"] = [0, 0, 1, 2]
     return page_of_data(path / "report.html", index | {"causes": [cause(2, index["cases"]["id"][1])]} | more)
 
@@ -313,9 +310,6 @@ def test_causes__are_filters_of_a_list_in_groups(visit: Visit, tmp_path: Path) -
         "No shared cause 1 case",
         "Passed 1 case",
     ]
-    shown = page.locator(".causes").inner_text()
-    for words in ('find_devices(room="Living Room")', '{"devices": []}', "home/tools.py:42-47", "case_1, turn 2"):
-        assert words in shown
     button = page.get_by_role("button", name="Show these 2")
     button.click()
     until_result(page, "2 of 4 cases")
@@ -328,10 +322,9 @@ def test_causes__are_filters_of_a_list_in_groups(visit: Visit, tmp_path: Path) -
 
 
 def test_list__has_every_row_where_the_browser_can_find_it(visit: Visit, tmp_path: Path) -> None:
-    template = data_of_page(page_of_report(tmp_path / "template.html", samples()["failed"]))
     choice = random.Random(3)
     rows = [row(position, choice) | {"eval_id": f"case_{position}_"} for position in range(500)]
-    page = visit(page_of_data(tmp_path / "report.html", index_of_rows(template, rows)))
+    page = visit(page_of_data(tmp_path / "report.html", index_of_rows(rows)))
     assert page.locator("tr.row").count() == 500
     found = "(name) => { getSelection().removeAllRanges(); return find(name, false, false, true); }"
     assert [page.evaluate(found, f"case_{position}_") for position in (0, 7, 250, 499)] == [True] * 4
@@ -356,8 +349,3 @@ def test_search__says_what_it_does_not_find(visit: Visit, tmp_path: Path, query:
     assert reason in page.locator(".notices").inner_text()
     offers = page.locator(".notices button")
     assert offers.count() == (":" not in query or "statuz" in query)
-
-
-def test_address__a_short_id_is_enough_if_one_case_has_it(visit: Visit, tmp_path: Path) -> None:
-    page = visit(page_of_report(tmp_path / "report.html", samples()["failed"]), "#case=garage_door")
-    page.locator(".case-view h2", has_text="garage_door").wait_for()

@@ -77,29 +77,23 @@ def test_page__looks(visit: Visit, tmp_path: Path, axe: str, script: str, theme:
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_page__golden_for_screen_readers(visit: Visit, tmp_path: Path, script: str) -> None:
+def test_page__golden_for_screen_readers(visit: Visit, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    case = page_of_script(path, script)
+    case = page_of_script(path, "arabic")
     # How many of the rows are drawn depends on heights: two are always.
     fragments = ("#q=-status:passed", f"#case={quote(case, safe='')}", "#trend")
     for view, fragment in zip(VIEWS, fragments, strict=True):
         page = visit(path, fragment, ready=f"body[data-view={view}]", locale="en-US", timezone_id="UTC")
-        golden = GOLDEN / f"{view}-{script}.yaml"
+        golden = GOLDEN / f"{view}-arabic.yaml"
         if os.environ.get("UPDATE_GOLDEN"):
             page.wait_for_timeout(2_000)  # What is announced comes later.
-            golden.parent.mkdir(parents=True, exist_ok=True)
             golden.write_text(read(page), encoding="utf-8", newline="\n")
-        assert golden.exists(), "UPDATE_GOLDEN=1 writes it"
         expected = golden.read_bytes().decode("utf-8")
         deadline = time.monotonic() + PATIENCE
         while (snapshot := read(page)) != expected and time.monotonic() < deadline:
             page.wait_for_timeout(100)
         assert snapshot == expected
-
-
-def test_golden__no_file_is_left_over() -> None:
-    assert {file.name for file in GOLDEN.iterdir()} == {f"{view}-{script}.yaml" for view in VIEWS for script in SCRIPTS}
+    assert len(list(GOLDEN.iterdir())) == len(VIEWS)
 
 
 BREAK = """() => {

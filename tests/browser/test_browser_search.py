@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from list_samples import AGENTS, CHANGES, METRICS, STATUSES, TEXTS, TOOLS, WORDS, index_of_rows, row
-from report_pages import samples
-from report_pages_of_data import data_of_page, page_of_report
+from report_pages_of_data import real_index
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -116,11 +115,6 @@ def search(search_page: Page) -> Callable[[Any, str, str | None], Any]:
     return lambda index, query, sort: search_page.evaluate(SCRIPT, [index, query, sort])
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return data_of_page(page_of_report(tmp_path_factory.mktemp("pages") / "report.html", samples()["failed"]))
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
@@ -130,11 +124,11 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ),
 )
 def test_search__selects_and_sorts_like_the_model(
-    search: Callable[[Any, str, str | None], Any], template: Any, seed: int, query: list[Term], sort: str | None
+    search: Callable[[Any, str, str | None], Any], seed: int, query: list[Term], sort: str | None
 ) -> None:
     choice = random.Random(seed)
     rows: list[Row] = [row(position, choice) for position in range(30)]
-    index = index_of_rows(template, rows)
+    index = index_of_rows(rows)
     answer = search(index, " ".join(typed for typed, _ in query), sort)
     expected = sorted_rows(rows, sort, index["cases"]["rank"])
     assert answer == {"order": [i for i in expected if all(test(rows[i]) for _, test in query)], "notes": []}
@@ -151,12 +145,12 @@ def test_search__selects_and_sorts_like_the_model(
     ],
 )
 def test_search__says_what_it_does_not_understand(
-    search: Callable[[Any, str, str | None], Any], template: Any, query: str, note: str
+    search: Callable[[Any, str, str | None], Any], query: str, note: str
 ) -> None:
-    assert search(template, query, None)["notes"] == [note]
+    assert search(real_index(), query, None)["notes"] == [note]
 
 
-def test_search__any_text_is_a_query(search: Callable[[Any, str, str | None], Any], template: Any) -> None:
+def test_search__any_text_is_a_query(search: Callable[[Any, str, str | None], Any]) -> None:
     for query in (
         '"',
         "-",
@@ -170,7 +164,7 @@ def test_search__any_text_is_a_query(search: Callable[[Any, str, str | None], An
         "-\u202e",
         "=<>",
     ):
-        assert isinstance(search(template, query, "metric:")["order"], list)
+        assert isinstance(search(real_index(), query, "metric:")["order"], list)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
