@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -75,10 +76,12 @@ def wire(report: RunReport) -> bytes:
     return report.model_dump_json().encode()
 
 
-def zipped(files: Mapping[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zipped(*files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Files of one name can be in it twice, each of another mapping."""
     data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", method) as archive:
-        for name, content in files.items():
+    with warnings.catch_warnings(), zipfile.ZipFile(data, "w", method) as archive:
+        warnings.simplefilter("ignore")
+        for name, content in (item for some in files for item in some.items()):
             archive.writestr(name, content)
     return data.getvalue()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_eval.gate import diff
+from agent_eval.gate.history.records import KEEP, extend
 from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.regression import Comparable, comparable_cases
 from agent_eval.report.phrases import notes_of, text
@@ -113,6 +114,15 @@ def case(
     )
     [merged] = merge([part], min_pass_rate=min_pass_rate)
     return merged
+
+
+def history_of(*reports: RunReport, keep: int = KEEP) -> HistoryReport:
+    """What is stored of runs of the base, read back."""
+    history = None
+    for added in reports:
+        history = extend(history, added, keep)
+    assert history is not None
+    return HistoryReport.model_validate_json(history.model_dump_json())
 
 
 def report(*cases: CaseReport, day: int = 0, num_runs: int = 1, pull_request: int | None = None) -> RunReport:

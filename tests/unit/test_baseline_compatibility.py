@@ -36,17 +36,11 @@ def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
         results(case("one", "passed", measured(1.0, fingerprint="")), case("two", "passed", measured(1.0, judge="a"))),
         results(case("one", "passed", measured(1.0), measured(1.0, name="safety_v1", judge="other"))),
         results(case("one", "errored")),
+        results(*(item.model_copy(update={"case_id": f"moved.test.json:{item.eval_id}"}) for item in HEAD.cases)),
     ],
 )
 def test_compatibility__one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
     assert why_not(HEAD, base) is None
-
-
-def test_compatibility__eval_files_that_were_all_moved_are_compared() -> None:
-    moved = results(*(item.model_copy(update={"case_id": f"tests/b.test.json:{item.eval_id}"}) for item in HEAD.cases))
-
-    assert why_not(HEAD, moved) is None
-    assert compare(HEAD, moved).compared == 2
 
 
 def test_compatibility__cases_without_gating_criteria_on_either_side() -> None:
@@ -105,25 +99,20 @@ def test_compatibility__why_nothing_can_be_compared(head: RunReport, base: RunRe
     assert why_not(head, base) == Incompatible(message=message)
 
 
-def test_compatibility__what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
-    baseline = Found(report=results(case("other")), provenance=Provenance(commit="a" * 40), message="Found.")
-    before = NoneYet(message="No artifact.")
-    outcome = outcome_of([Step(source="artifact", baseline=before), Step(source="file", baseline=baseline)])
+def found(report: RunReport) -> Found:
+    return Found(report=report, provenance=Provenance(commit="a" * 40), message="Found.")
 
-    compatible = with_head(outcome, HEAD)
 
+def test_compatibility__what_was_found_becomes_incompatible_once_the_head_is_known_or_stays() -> None:
+    before = Step(source="artifact", baseline=NoneYet(message="No artifact."))
+    compatible = with_head(outcome_of([before, Step(source="file", baseline=found(results(case("other"))))]), HEAD)
     assert isinstance(compatible.baseline, Incompatible)
     assert compatible.report is None
-    assert [step.baseline for step in compatible.steps] == [before, compatible.baseline]
+    assert [step.baseline for step in compatible.steps] == [before.baseline, compatible.baseline]
 
-
-def test_compatibility__a_baseline_that_fits_stays_as_it_is() -> None:
-    baseline = Found(report=results(), provenance=Provenance(commit="a" * 40), message="Found.")
-    outcome = outcome_of([Step(source="artifact", baseline=baseline)])
-
-    assert with_head(outcome, HEAD) is outcome
-    missing = outcome_of([Step(source="artifact", baseline=NoneYet(message="No artifact."))])
-    assert with_head(missing, HEAD) is missing
+    for steps in ([before, Step(source="file", baseline=found(results()))], [before]):
+        outcome = outcome_of(steps)
+        assert with_head(outcome, HEAD) is outcome
 
 
 def dead(eval_id: str) -> CaseReport:
@@ -145,9 +134,7 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
         return results(*named, files=files)
 
     base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
-    baseline = Found(report=base, provenance=Provenance(commit="a" * 40), message="Found.")
-
-    outcome = outcome_of([Step(source="artifact", baseline=baseline)])
+    outcome = outcome_of([Step(source="artifact", baseline=found(base))])
     paired = pair_with_base(two(*base.cases), outcome, 20)
 
     assert with_head(outcome, two(*base.cases)) is outcome

@@ -13,6 +13,7 @@ from agent_eval import __version__
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.results._merge import WITHOUT_KEY
+from agent_eval.results.decision import DecisionReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import SCORING_VERSION, CaseReport, Reason, RunReport, RunResult
 
@@ -24,19 +25,14 @@ def _changed(**changes: Any) -> bytes:
     return json.dumps(content | changes).encode()
 
 
-def test_reading__what_we_write_is_read() -> None:
-    report = results(case("one"), case("two", "failed"))
+def _with_drop(drop: float) -> dict[str, Any]:
+    return {"outcome": "passed", "alpha": 0.05, "suites": [{"metric": "pass", "cases": 2, "drop": drop}]}
 
+
+@pytest.mark.parametrize("decision", [None, DecisionReport.model_validate(_with_drop(0.5))])
+def test_reading__what_we_write_is_read(decision: DecisionReport | None) -> None:
+    report = results(case("one"), case("two", "failed"), decision=decision)
     assert read_report(wire(report), WHERE) == report
-
-
-def test_reading__results_that_were_compared_are_read() -> None:
-    suite = {"metric": "pass", "cases": 2, "drop": 0.5}
-    report = read_report(_changed(decision={"outcome": "passed", "alpha": 0.05, "suites": [suite]}), WHERE)
-
-    assert isinstance(report, RunReport)
-    assert report.decision is not None
-    assert report.decision.suites[0].drop == 0.5
 
 
 @pytest.mark.parametrize(
@@ -58,17 +54,7 @@ def test_reading__results_that_were_compared_are_read() -> None:
             _changed(comparison={"compared": 1, "unchanged": 0, "cost": {"head": math.inf}}),
             "a score that is not a numb",
         ),
-        (_changed(decision={"outcome": "passed", "alpha": math.nan}), "it has a score that is not a number"),
-        (
-            _changed(
-                decision={
-                    "outcome": "passed",
-                    "alpha": 0.05,
-                    "suites": [{"metric": "pass", "cases": 1, "drop": math.nan}],
-                }
-            ),
-            "it has a score that is not a number",
-        ),
+        (_changed(decision=_with_drop(math.nan)), "it has a score that is not a number"),
         (_changed(num_runs=10**4_000), "it has a number out of range"),
         (_changed(duration=1e300), "it has a number out of range"),
     ],
@@ -91,19 +77,23 @@ def test_reading__another_version_of_the_schema_is_reported_with_both_versions()
     )
 
 
-def test_reading__a_newer_version_with_more_fields() -> None:
-    baseline = read_report(_changed(tool_version="1.9.0", weather={"sun": 1}), WHERE)
-
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        (
+            {"tool_version": "1.9.0", "weather": {"sun": 1}},
+            ["written by agent-eval 1.9.0, which has a field that this version", "weather"],
+        ),
+        (
+            {"scoring_version": SCORING_VERSION + 1},
+            [f"(scoring version {SCORING_VERSION + 1}; this is {SCORING_VERSION})"],
+        ),
+    ],
+)
+def test_reading__results_of_a_newer_version(changes: dict[str, Any], texts: list[str]) -> None:
+    baseline = read_report(_changed(**changes), WHERE)
     assert isinstance(baseline, Incompatible)
-    assert "written by agent-eval 1.9.0, which has a field that this version" in baseline.message
-    assert "weather" in baseline.message
-
-
-def test_reading__scores_that_mean_something_else() -> None:
-    baseline = read_report(_changed(scoring_version=SCORING_VERSION + 1), WHERE)
-
-    assert isinstance(baseline, Incompatible)
-    assert f"(scoring version {SCORING_VERSION + 1}; this is {SCORING_VERSION})" in baseline.message
+    assert all(text in baseline.message for text in texts)
 
 
 def test_reading__hostile_words_stay_words() -> None:
@@ -115,10 +105,10 @@ def test_reading__hostile_words_stay_words() -> None:
     assert len(baseline.message) < 400
 
 
-def _cut_off() -> RunReport:
+def _cut_off() -> CaseReport:
     half = case("two", "failed")
     half.runs.append(RunResult(run_id="two#2", run=1, status="not_run"))
-    return results(case("one"), half)
+    return half
 
 
 def _dead(eval_id: str, *, turns: int = 0) -> CaseReport:
@@ -145,7 +135,7 @@ def _without_key() -> CaseReport:
         (results(verdict="invalid", cases=[]), "its eval files or settings were invalid, so nothing was run"),
         (results(cases=[]), "it has no cases"),
         (results(case("one"), case("two", "not_run")), "1 of its 2 cases did not finish, so the run was interrupted"),
-        (_cut_off(), "1 of its 2 cases did not finish, so the run was interrupted"),
+        (results(case("one"), _cut_off()), "1 of its 2 cases did not finish, so the run was interrupted"),
         (results(case("one"), _without_key()), None),
         (results(_without_key()), "because of errors none of its cases was evaluated"),
         (results(_dead("one"), _dead("two")), "its agent never answered (agent-import: KeyError: 'TOKEN')"),

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -55,22 +52,13 @@ def test_write_recordings__there_is_no_file_without_recordings(tmp_path: Path) -
     assert not list(tmp_path.rglob("*.gz"))
 
 
-def _twice() -> bytes:
-    data = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(data, "w") as made:
-        warnings.simplefilter("ignore")
-        made.writestr("results.json", b"{}")
-        made.writestr("recordings.jsonl.gz", gzip.compress(line("door")))
-        made.writestr("recordings.jsonl.gz", gzip.compress(line("door")))
-    return data.getvalue()
-
-
+TWICE = zipped({"results.json": b"{}"}, *[{"recordings.jsonl.gz": gzip.compress(line("door"))}] * 2)
 REFUSED = {
     "too large": (archive(gzip.compress(line("door") * 200)), "uncompressed it is larger than 20,000 bytes"),
     "one endless line": (archive(gzip.compress(b" " * 40_000)), "uncompressed it is larger than 20,000 bytes"),
     "cut off": (archive(gzip.compress(line("door") * 20)[:-12]), "it is damaged"),
     "no gzip": (archive(b"door"), "it is damaged"),
-    "twice": (_twice(), "it has 2 files named recordings.jsonl.gz"),
+    "twice": (TWICE, "it has 2 files named recordings.jsonl.gz"),
     "too large in the zip": (archive(b"x" * 30_000), "its recordings.jsonl.gz is larger than 20,000 bytes"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from test_gate_agent_sources import FILES
 
 from agent_eval.gate.agent_changes import agent_changes
 from agent_eval.gate.agent_sources import Sources
@@ -107,63 +108,25 @@ def test_agent_changes__an_older_base_proves_only_what_has_a_place() -> None:
     assert [(each.code, each.places) for each in found] == [("model", [place])]
 
 
-# The home before and after a pull request that changes all of it.
+# The home before and after a pull request
 
-TOOLS = '''"""Tools."""
-import json
-from pathlib import Path
-
-ROOMS = {"kitchen": 1}
-SCALE: float = 1.0
-LOW, HIGH = 5, 30
+AGENT = FILES["home/agent.py"]
 
 
-def find(room):
-    return ROOMS[room]
+def at(text: str, file: str = "home/tools.py", **more: Any) -> Place:
+    return Place(file=file, first=FILES[file].splitlines().index(text) + 1, **more)
 
 
-def heat(room):
-    return SCALE, LOW
-
-
-def load():
-    return json.loads((Path(__file__).parent / "data" / "lamps.json").read_text())
-
-
-def table(name="rooms"):
-    return json.loads((Path(__file__).parent / "data" / f"{name}.json").read_text())
-'''
-AGENT = '''from google.adk.agents import Agent
-from .tools import find, heat, load
-
-TEXT = """You run a home.
-Be brief.
-"""
-
-
-def check(tool, args, tool_context):
-    return None
-
-
-root_agent = Agent(
-    name="home",
-    model="a-large",
-    instruction=TEXT,
-    before_tool_callback=check,
-    tools=[find, heat, load],
-)
-'''
-FILES = {"home/__init__.py": "", "home/tools.py": TOOLS, "home/agent.py": AGENT, "home/data/lamps.json": "{}"}
 HOME = tree(
     agent(
         tools=[
-            tool("find", place=Place(file="home/tools.py", first=10, symbol="find")),
-            tool("heat", place=Place(file="home/tools.py", first=14, symbol="heat")),
-            tool("load", place=Place(file="home/tools.py", first=18, symbol="load")),
-            tool("table", place=Place(file="home/tools.py", first=22, symbol="table")),
+            tool("find", place=at("@logged", symbol="find")),
+            tool("switch", place=at("    def switch(self, status):", symbol="Lamp.switch")),
+            tool("colours", place=at("def colours():", symbol="colours")),
+            tool("table", place=at('def table(name="rooms"):', symbol="table")),
             tool("elsewhere"),
         ],
-        places=[Place(file="home/agent.py", first=13, symbol="root_agent")],
+        places=[at("root_agent = Agent(", "home/agent.py", symbol="root_agent")],
     )
 )
 
@@ -198,51 +161,65 @@ def changed(file: str, *replacements: tuple[str, str]) -> dict[str, str]:
 
 
 def here(found: CauseReport, head: dict[str, str], before: set[str] | None = None) -> list[str]:
+    """The symbols of the places, and their first lines."""
     note_changed_here([found], lambda _: [HOME], code_of(head), lambda _: before or set())
-    return [f"{place.file.removeprefix('home/')}:{place.first} {place.symbol}" for place in found.changed_here]
+    lines = {file: text.splitlines() for file, text in head.items()}
+    return [
+        f"{place.symbol}: {lines[place.file][place.first - 1].strip() if place.first else place.file}"
+        for place in found.changed_here
+    ]
 
 
-LINE_11 = {"file": "home/tools.py", "first": 11, "last": 11, "symbol": "find"}
-NO_ROOM = changed("home/tools.py", ("return ROOMS[room]", "return {}"))
-OTHER_ROOMS = changed("home/tools.py", ('"kitchen": 1', '"bath": 1'))
-OTHER_SCALE = changed("home/tools.py", ("= 1.0", "= 2.0"))
-OTHER_LOW = changed("home/tools.py", ("5, 30", "6, 30"))
-OTHER_NAME = changed("home/tools.py", ("find(room)", "find(place)"))
-OTHER_TEXT = changed("home/agent.py", ("Be brief", "Be long"))
-OTHER_MODEL = changed("home/agent.py", ("a-large", "a-small"), ("return None", "return {}"))
+RETURN = at('    return data.deep(room), ROOMS, helper(), Path(__file__).parent / "lamps.json"', symbol="find")
+NO_ROOM = changed("home/tools.py", ("return data.deep(room), ROOMS, helper()", "return {}"))
+OTHER_ROOMS = changed("home/tools.py", ("ROOMS = Rooms()", "ROOMS = Rooms"))
+OTHER_LAMPS = changed("home/tools.py", ('{"a": 1}', "{}"))
+OTHER_LOW = changed("home/tools.py", ("= 5, (", "= 6, ("))
+OTHER_NAME = changed("home/tools.py", ("def find(room=LIMIT", "def find(place=LIMIT"))
+OTHER_TEXT = changed("home/agent.py", ("Be kind", "Be long"))
 OTHER_CHECK = changed("home/agent.py", ("return None", "return {}"))
-OTHER_AGENT = changed("home/agent.py", ('"home"', "'home'"))
+OTHER_MODEL = changed("home/agent.py", ("a-large", "a-small"), ("return None", "return {}"))
+OTHER_AGENT = changed("home/agent.py", ("name=NAME", "name='home'"))
+ONE_TOOL = changed("home/agent.py", ("[find]", "[]"))
 ONLY_WORDS = {
     **changed(
-        "home/tools.py", ('"""Tools."""', '"""Tools of a home."""'), ("ROOMS[room]", "ROOMS[room]  # its number")
+        "home/tools.py", ('"""Finds."""', '"""Finds a room."""'), ("return HIGH\n", "return HIGH  # of a lamp\n")
     ),
     "home/agent.py": AGENT.replace("    return None", '    """Checks a call."""\n    return None'),
 }
-ONE_TOOL = changed("home/agent.py", ("[find, heat, load]", "[find]"))
+IN_FIND = 'find: return {}, Path(__file__).parent / "lamps.json"'
+IN_AGENT = "home: name='home',"
+IN_LAMPS = "LAMPS: LAMPS: dict[str, int] = {}"
+IN_ROOMS = "ROOMS: ROOMS = Rooms"
+IN_TEXT = 'TEXT: TEXT = "Be long."'
 
 
 @pytest.mark.parametrize(
     ("found", "head", "expected"),
     [
-        (cause("tool-empty", tool="find"), NO_ROOM, ["tools.py:11 find"]),
-        (cause("tool-response", tool="find"), OTHER_ROOMS, ["tools.py:5 ROOMS"]),
-        (cause("tool-response", tool="heat"), OTHER_SCALE, ["tools.py:6 SCALE"]),
-        (cause("deadline", tool="heat"), OTHER_LOW, ["tools.py:7 LOW"]),
-        (cause("deadline", tool="find", place=LINE_11), NO_ROOM, ["tools.py:11 find"]),
-        (cause("tool-response", tool="find"), OTHER_SCALE, []),
-        (cause("tool-error", tool="load"), {**FILES, "home/data/lamps.json": "[]"}, ["data/lamps.json:None "]),
-        (cause("tool-error", tool="elsewhere"), OTHER_SCALE, []),
-        (cause("tool-error", tool="load"), OTHER_TEXT, []),
-        (cause("exception", exception="KeyError", place=LINE_11), NO_ROOM, ["tools.py:11 find"]),
-        (cause("exception", tool="find", place=LINE_11), OTHER_ROOMS, ["tools.py:5 ROOMS"]),
-        (cause("answer-change", agent="home"), OTHER_TEXT, ["agent.py:5 TEXT"]),
-        (cause("call-missing", agent="home", tool="find"), OTHER_MODEL, ["agent.py:15 model", "agent.py:10 check"]),
-        (cause("call-extra", agent="home", tool="find"), ONE_TOOL, ["agent.py:18 tools"]),
-        (cause("call-argument", agent="home", tool="find"), OTHER_NAME, ["tools.py:10 find"]),
+        (cause("tool-empty", tool="find"), NO_ROOM, [IN_FIND]),
+        (cause("tool-response", tool="find"), OTHER_ROOMS, [IN_ROOMS]),
+        (cause("tool-response", tool="colours"), OTHER_LAMPS, [IN_LAMPS]),
+        (cause("deadline", tool="switch"), OTHER_LOW, ["HIGH: LOW, (HIGH, *REST) = 6, (30, 40)"]),
+        (cause("deadline", tool="find", place=RETURN), NO_ROOM, [IN_FIND]),
+        (cause("tool-response", tool="find"), OTHER_LAMPS, []),
+        (cause("tool-error", tool="find"), {**FILES, "home/lamps.json": "[]"}, [": home/lamps.json"]),
+        (cause("tool-error", tool="table"), {**FILES, "home/rooms.json": "[]"}, [": home/rooms.json"]),
+        (cause("tool-error", tool="elsewhere"), OTHER_LAMPS, []),
+        (cause("tool-error", tool="find"), OTHER_TEXT, []),
+        (cause("exception", exception="KeyError", place=RETURN), NO_ROOM, [IN_FIND]),
+        (cause("exception", tool="find", place=RETURN), OTHER_ROOMS, [IN_ROOMS]),
+        (cause("answer-change", agent="home"), OTHER_TEXT, [IN_TEXT]),
+        (
+            cause("call-missing", agent="home", tool="find"),
+            OTHER_MODEL,
+            ['MODEL: MODEL: str = "a-small"', "check: return {}"],
+        ),
+        (cause("call-extra", agent="home", tool="find"), ONE_TOOL, ["tools: tools=[],"]),
+        (cause("call-argument", agent="home", tool="find"), OTHER_NAME, ["find: def find(place=LIMIT, LAMPS=None):"]),
         (cause("answer", agent="other"), OTHER_TEXT, []),
-        (cause("tool-response", agent="home", tool="find"), OTHER_CHECK, ["agent.py:10 check"]),
-        (cause("tool-error", tool="table"), {**FILES, "home/data/rooms.json": "[]"}, ["data/rooms.json:None "]),
-        (cause("sub-agent", agent="desk", actual="home"), OTHER_AGENT, ["agent.py:14 home"]),
+        (cause("tool-response", agent="home", tool="find"), OTHER_CHECK, ["check: return {}"]),
+        (cause("sub-agent", agent="desk", actual="home"), OTHER_AGENT, [IN_AGENT]),
         (cause("tool-empty", tool="find"), ONLY_WORDS, []),
         (cause("call-missing", agent="home", tool="find"), ONLY_WORDS, []),
     ],
@@ -287,32 +264,50 @@ class Shelf:
     assert [f"{each.file.removeprefix('home/')}:{each.first} {each.symbol}" for each in found.changed_here] == expected
 
 
-def test_note_changed_here__a_tool_called_before() -> None:
-    found = cause("tool-response", tool="find")
-    assert here(found, OTHER_SCALE, {"heat", "load"}) == ["tools.py:6 SCALE"]
-    assert found.called_before
-    own = cause("tool-response", tool="heat")
-    assert here(own, OTHER_SCALE, {"heat"}) == ["tools.py:6 SCALE"]
-    assert not own.called_before
-
-
-def test_note_changed_here__what_makes_an_agent_comes_before_tools_that_were_called() -> None:
-    found = cause("call-missing", agent="home", tool="find")
-    assert here(found, {**OTHER_SCALE, "home/agent.py": OTHER_TEXT["home/agent.py"]}, {"heat"}) == [
-        "agent.py:5 TEXT",
-        "tools.py:6 SCALE",
-    ]
-    assert not found.called_before
-
-
-def test_note_changed_here__broken_code_has_no_place() -> None:
-    assert here(cause("tool-empty", tool="find"), {**FILES, "home/tools.py": "def find(:"}) == []
+@pytest.mark.parametrize(
+    ("found", "head", "before", "expected", "is_before"),
+    [
+        (
+            cause("tool-response", tool="find"),
+            OTHER_LAMPS,
+            {"colours", "table"},
+            [IN_LAMPS],
+            True,
+        ),
+        (
+            cause("tool-response", tool="colours"),
+            OTHER_LAMPS,
+            {"colours"},
+            [IN_LAMPS],
+            False,
+        ),
+        # What makes an agent comes before tools that were called.
+        (
+            cause("call-missing", agent="home", tool="find"),
+            {**OTHER_LAMPS, "home/agent.py": OTHER_TEXT["home/agent.py"]},
+            {"colours"},
+            [IN_TEXT, IN_LAMPS],
+            False,
+        ),
+        # Broken code has no place.
+        (cause("tool-empty", tool="find"), {**FILES, "home/tools.py": "def find(:"}, set(), [], False),
+    ],
+)
+def test_note_changed_here__tools_that_were_called_before(
+    found: CauseReport, head: dict[str, str], before: set[str], expected: list[str], is_before: bool
+) -> None:
+    assert here(found, head, before) == expected
+    assert found.called_before is is_before
 
 
 def test_of_change__without_a_base_all_lines() -> None:
     code = HeadCode(sources=lambda path: Sources(FILES.get, folder=path), changed=lambda _: None, changed_files=None)
     [home] = HOME.agents
-    assert [(each.first, each.last) for each in code.of_change(HOME, home, "instruction")] == [(4, 6)]
-    assert [(each.first, each.last) for each in code.of_change(HOME, home, "model")] == [(15, 15)]
-    assert [(each.first, each.last) for each in code.of_change(HOME, home, "tool-source", "find")] == [(10, 11)]
+    for change, first, count in (
+        (("instruction",), at('TEXT = "Be kind."', "home/agent.py"), 1),
+        (("model",), at('MODEL: str = "a-large"', "home/agent.py"), 1),
+        (("tool-source", "find"), at("@logged"), 5),
+    ):
+        [place] = code.of_change(HOME, home, *change)
+        assert (place.file, place.first, place.last) == (first.file, first.first, (first.first or 0) + count - 1)
     assert [each.symbol for each in code.of_change(HOME, home, "agent-added")] == ["home"]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
-from agent_eval.gate.changed_lines import changed_code, changed_lines, within
-from agent_eval.results import Place
+from agent_eval.gate.changed_lines import changed_code, changed_lines
 
 TOOLS = '''import json
 from pathlib import Path
@@ -56,7 +55,11 @@ def find(room=LIMIT, LAMPS=None):
 def colours():
     from .late import LATE
 
-    return [COLOURS, LATE]
+    return [COLOURS, LATE, LAMPS]
+
+
+def table(name="rooms"):
+    return (Path(__file__).parent / f"{name}.json").read_text()
 
 
 def shadowing(HIGH):
@@ -85,11 +88,14 @@ from .tools import find
 TEXT = "Be kind."
 MODEL: str = "a-large"
 NAME = "home"
+def check(tool, args, tool_context):
+    return None
 inner = Agent(name="inner", model=MODEL, instruction="x")
 root_agent = Agent(
     name=NAME,
     model=MODEL,
     instruction=TEXT,
+    before_tool_callback=check,
     sub_agents=[inner, Agent(name="nested", description="Nested.")],
     tools=[find],
 )
@@ -119,7 +125,7 @@ def used(symbol: str, file: str = "home/tools.py", line: int | None = None) -> s
                 *("data.py:deeper", "tools.py:ROOMS", "data.py:Rooms", "helpers.py:helper"),
             },
         ),
-        ("colours", {"tools.py:colours", "tools.py:COLOURS", "late.py:LATE"}),  # its own import
+        ("colours", {"tools.py:colours", "tools.py:COLOURS", "tools.py:LAMPS", "late.py:LATE"}),  # its own import
         ("Lamp.switch", {"tools.py:Lamp.switch", "tools.py:Lamp._send", "tools.py:HIGH"}),
         ("Lamp", {"tools.py:Lamp", "tools.py:LOW"}),  # HIGH is in the statement of LOW
         ("shadowing", {"tools.py:shadowing"}),
@@ -152,16 +158,17 @@ def test_locate__lines() -> None:
 def test_keywords__of_an_agent() -> None:
     made = sources()
     start = made.locate("home/agent.py", "root_agent")
-
-    def lines(name: str, keyword: str) -> list[int | None]:
-        return [each.place.first for each in made.used(made.keywords(start, name, [keyword]))]
-
-    assert lines("home", "instruction") == [10, 3]
-    assert lines("home", "model") == [9, 4]
-    assert lines("inner", "model") == [6, 4]
-    assert lines("nested", "description") == [11]
-    assert lines("other", "description") == []
-    assert [(place.first, place.last) for place in made.agent(start, "home")] == [(7, 13)]
+    lines = FILES["home/agent.py"].splitlines()
+    for name, keyword, expected in (
+        ("home", "instruction", ["instruction=TEXT,", 'TEXT = "Be kind."']),
+        ("home", "model", ["model=MODEL,", 'MODEL: str = "a-large"']),
+        ("inner", "model", [lines[7], 'MODEL: str = "a-large"']),
+        ("nested", "description", ['sub_agents=[inner, Agent(name="nested", description="Nested.")],']),
+        ("other", "description", []),
+    ):
+        found = made.used(made.keywords(start, name, [keyword]))
+        assert [lines[(each.place.first or 0) - 1].strip() for each in found] == expected
+    assert [(place.first, place.last) for place in made.agent(start, "home")] == [(9, len(lines))]
 
 
 def test_source_hash__follows_what_the_code_uses() -> None:
@@ -235,17 +242,6 @@ def test_changed_lines__the_others_are_as_before(base: str, head: str) -> None:
     assert changed or base == head or not head
 
 
-def test_within__only_changed_lines() -> None:
-    changed = {"a.py": [(3, 4), (9, 9), (20, 30)]}
-    places = [
-        Place(file="a.py", first=1, last=10, symbol="f"),
-        Place(file="a.py", first=11, last=19, symbol="g"),
-        Place(file="b.json"),
-        Place(file="a.py"),
-    ]
-    assert within(places, changed.get) == [Place(file="a.py", first=3, last=9, symbol="f"), Place(file="a.py")]
-
-
 CODE = """\"\"\"Rooms.\"\"\"
 
 def find(room):
@@ -274,9 +270,5 @@ NOTE = \"\"\"
 )
 def test_changed_code__only_what_python_runs(old: str, new: str, expected: list[tuple[int, int]]) -> None:
     assert changed_code(CODE, CODE.replace(old, new)) == expected
-
-
-def test_changed_code__of_a_new_file() -> None:
     assert changed_code(None, "a = 1\nb = 2\n") == [(1, 2)]
-    assert changed_code("# nothing\n", "a = 1\n") == [(1, 1)]
-    assert changed_code("a = 1\n", "# nothing\n") == [(1, 1)]
+    assert changed_code("# nothing\n", "a = 1\n") == changed_code("a = 1\n", "# nothing\n") == [(1, 1)]

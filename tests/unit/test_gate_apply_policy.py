@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from history_samples import FILE, SCORE, TOKENS, case
+from history_samples import SCORE, TOKENS, case
 from policy_texts import policy_of
 
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
@@ -17,20 +17,18 @@ def applied(text: str, *cases: CaseReport, min_pass_rate: float = 1.0) -> list[C
     return apply_policy(cases, policy, min_pass_rate=min_pass_rate)
 
 
-def metric(judged: CaseReport, name: str) -> MetricReport:
-    [report] = [candidate for candidate in judged.metrics if candidate.name == name]
-    return report
+def metric(judged: CaseReport, name: str = SCORE) -> MetricReport:
+    return next(candidate for candidate in judged.metrics if candidate.name == name)
 
 
 def entry(says: str, metric: str = SCORE) -> str:
     return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
 
 
-def test_apply_policy__without_entries_the_cases_are_the_same() -> None:
+@pytest.mark.parametrize("policy", ["", entry("max-drop = 0.1"), entry("threshold = 0.5")])
+def test_apply_policy__without_other_rules_the_cases_are_the_same(policy: str) -> None:
     unchanged = case("a", "10")
-    assert applied("", unchanged)[0] is unchanged
-    assert applied(entry("max-drop = 0.1"), unchanged)[0] is unchanged
-    assert applied(entry("threshold = 0.5"), unchanged)[0] is unchanged
+    assert applied(policy, unchanged)[0] is unchanged
 
 
 @pytest.mark.parametrize(
@@ -45,52 +43,39 @@ def test_apply_policy__another_threshold_judges_runs_metric_and_case(
     threshold: float, status: str, runs: list[str]
 ) -> None:
     before = case("a", scores=[0.6, 0.8], threshold=0.7)
+    metric(before).runs[0].turn_scores = [0.2, 1.0]
 
     [after] = applied(entry(f"threshold = {threshold}"), before)
 
     assert (after.status, [run.status for run in after.runs]) == (status, runs)
-    assert [run.status for run in metric(after, SCORE).runs] == runs
-    assert metric(after, SCORE).threshold == threshold
-    assert (before.status, metric(before, SCORE).threshold) == ("failed", 0.7), "the cases are not changed"
-
-
-def test_apply_policy__another_threshold_keeps_the_scores_of_the_turns() -> None:
-    before = case("a", scores=[0.6])
-    metric(before, SCORE).runs[0].turn_scores = [0.2, 1.0]
-
-    [after] = applied(entry("threshold = 0.9"), before)
-
-    assert metric(after, SCORE).runs[0].turn_scores == [0.2, 1.0]
+    assert [run.status for run in metric(after).runs] == runs
+    assert (metric(after).threshold, metric(after).runs[0].turn_scores) == (threshold, [0.2, 1.0])
+    assert (before.status, metric(before).threshold) == ("failed", 0.7), "the cases are not changed"
 
 
 def test_apply_policy__a_metric_that_does_not_block_is_shown_and_fails_nothing() -> None:
-    [after] = applied(entry("blocking = false"), case("a", "0"))
+    after, unmeasured, broke = applied(entry("blocking = false"), case("a", "0"), case("b", "?"), case("c", "x"))
 
     assert (after.status, after.reason) == ("passed", None)
-    assert (metric(after, SCORE).status, metric(after, SCORE).blocking) == ("failed", False)
+    assert (metric(after).status, metric(after).blocking) == ("failed", False)
     assert [run.status for run in after.runs] == ["passed"]
+    assert (case("b", "?").status, unmeasured.status) == ("errored", "passed")
+    assert broke.status == "failed", "an error of the agent still fails"
 
 
-def test_apply_policy__a_metric_that_does_not_block_need_not_be_measured() -> None:
-    assert case("a", "?").status == "errored"
-    assert applied(entry("blocking = false"), case("a", "?"))[0].status == "passed"
-
-
-def test_apply_policy__an_error_of_the_agent_still_fails() -> None:
-    assert applied(entry("blocking = false"), case("a", "x"))[0].status == "failed"
-
-
-@pytest.mark.parametrize(("limit", "status"), [(1000, "passed"), (900, "passed"), (899, "failed")])
-def test_apply_policy__what_costs_may_have_a_limit(limit: int, status: str) -> None:
-    [after] = applied(entry(f"threshold = {limit}", TOKENS), case("a", "11", tokens=[800.0, 1000.0]), min_pass_rate=0)
-
+@pytest.mark.parametrize(
+    ("says", "status", "direction"),
+    [
+        ("threshold = 1000", "passed", "lower"),
+        ("threshold = 900", "passed", "lower"),
+        ("threshold = 899", "failed", "lower"),
+        ('threshold = 901\ndirection = "higher"', "failed", "higher"),
+    ],
+)
+def test_apply_policy__what_costs_may_have_a_limit(says: str, status: str, direction: str) -> None:
+    [after] = applied(entry(says, TOKENS), case("a", "11", tokens=[800.0, 1000.0]), min_pass_rate=0)
     assert after.status == status
-    assert (metric(after, TOKENS).status, metric(after, TOKENS).direction) == (status, "lower")
-
-
-def test_apply_policy__a_direction_can_be_said() -> None:
-    text = entry('threshold = 900\ndirection = "higher"', TOKENS)
-    assert applied(text, case("a", "1", tokens=[800.0]))[0].status == "failed"
+    assert (metric(after, TOKENS).status, metric(after, TOKENS).direction) == (status, direction)
 
 
 def test_apply_policy__only_the_cases_that_are_meant() -> None:
@@ -113,21 +98,15 @@ HELD = '[[quarantine]]\ncase = ":a*"\nreason = "slow clock"\nowner = "@alice"\ne
 )
 def test_apply_policy__a_quarantined_case_is_reported_with_what_it_did(runs: str, did: str) -> None:
     [after] = applied(HELD, case("a", runs))
-
     assert after.status == "quarantined"
-    assert after.reason is not None
-    assert after.reason.code == "quarantined"
+    assert after.reason is not None and after.reason.code == "quarantined"
     assert text(after.reason) == f"{did}; quarantined until 2027-01-31 by @alice: slow clock"
     assert (after.metrics, after.runs) == (case("a", runs).metrics, case("a", runs).runs)
 
 
-def test_apply_policy__a_quarantined_case_that_was_not_run_says_so() -> None:
-    assert applied(HELD, case("a", "-"))[0].status == "not_run"
-
-
 def test_apply_policy__notices_about_quarantines() -> None:
-    after = applied(HELD, case("a1", "0"), case("a2", "1"), case("b", "0"))
-    assert [rescored.status for rescored in after] == ["quarantined", "quarantined", "failed"]
+    after = applied(HELD, case("a1", "0"), case("a2", "1"), case("a3", "-"), case("b", "0"))
+    assert [rescored.status for rescored in after] == ["quarantined", "quarantined", "not_run", "failed"]
     assert [note.data for note in quarantine_notes(after)] == [{"phrase": "quarantined-cases", "count": 1, "total": 2}]
     assert [note.data["count"] for note in quarantine_notes(after[1:])] == [0]
     assert quarantine_notes([case("b", "0")]) == []
@@ -135,6 +114,4 @@ def test_apply_policy__notices_about_quarantines() -> None:
 
 def test_apply_policy__thresholds_and_quarantine_together() -> None:
     [after] = applied(entry("threshold = 0.9") + HELD, case("a", scores=[0.8]))
-    assert after.reason is not None
-    assert after.reason.data["because"].code == "below-threshold"
-    assert after.file == FILE
+    assert after.reason is not None and after.reason.data["because"].code == "below-threshold"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+import history_samples
 import pytest
 from history_samples import compare, said
 from hypothesis import given
@@ -100,20 +101,10 @@ def test_compare__a_side_without_a_result_gives_no_delta(other: CaseStatus) -> N
 
 
 def test_compare__an_outage_is_not_a_failure_and_a_crash_is() -> None:
-    def named(change: CaseReport, name: str) -> CaseReport:
-        change.case_id, change.eval_id, change.fingerprint = name, name, name
-        return change
-
-    head = run_of(named(outage(), "w"), named(crash(), "g"))
-    base = run_of(named(good("w"), "w"), named(good("g"), "g"))
-    assert [(change.eval_id, change.change) for change in compare(head, base).cases] == [
-        ("w", "unjudged"),
-        ("g", "newly_failing"),
-    ]
-    assert [(change.eval_id, change.change) for change in compare(base, head).cases] == [
-        ("w", "unjudged"),
-        ("g", "fixed"),
-    ]
+    failing = run_of(*(item.model_copy(update={"fingerprint": "f"}) for item in (outage(), crash())))
+    fine = run_of(*(item.model_copy(update={"status": "passed", "metrics": []}) for item in failing.cases))
+    assert [change.change for change in compare(failing, fine).cases] == ["unjudged", "newly_failing"]
+    assert [change.change for change in compare(fine, failing).cases] == ["unjudged", "fixed"]
 
 
 def with_judge(score: float, judge: str, fingerprint: str = "") -> CaseReport:
@@ -123,48 +114,63 @@ def with_judge(score: float, judge: str, fingerprint: str = "") -> CaseReport:
     return report
 
 
-def test_compare__another_judge_makes_its_criterion_incomparable() -> None:
-    comparison = compare(run_of(with_judge(0.2, "gemini-3")), run_of(with_judge(0.9, "gemini-2")))
-    change = only(comparison)
-    assert change.change == "unjudged"
-    assert said(change.note) == f"{RESPONSE} fails, and its judge is another one than on the base"
-    (row,) = change.metrics
-    assert (row.score.head, row.score.base) == (0.2, None)
-    assert said(row.note) == "its judge is gemini-3, on the base gemini-2"
-    assert said(comparison.metrics[0].note) == "its judge is gemini-3, on the base gemini-2"
+GOOD, LOW = metric(RESPONSE, 0.9, threshold=0.8), metric(RESPONSE, 0.2, threshold=0.8)
+WITHOUT_KEY = metric(RESPONSE, None, threshold=0.8, reason=Reason(code="no-key", message="no key"))
+CALLS, NO_CALLS = metric(TRAJECTORY, 1.0, threshold=1.0), metric(TRAJECTORY, 0.0, threshold=1.0)
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "note", "of_response"),
+    [
+        (
+            with_judge(0.2, "gemini-3"),
+            with_judge(0.9, "gemini-2"),
+            f"{RESPONSE} fails, and its judge is another one than on the base",
+            "its judge is gemini-3, on the base gemini-2",
+        ),
+        (
+            with_judge(0.9, "g", "one"),
+            with_judge(0.8, "g", "two"),
+            None,
+            "its options, or what its judge is asked, have changed since the base",
+        ),
+        (
+            known("a", "failed", GOOD, NO_CALLS),
+            known("a", "passed", GOOD),
+            f"{TRAJECTORY} fails, and it is no criterion on the base",
+            None,
+        ),
+        (
+            known("a", "passed", GOOD),
+            known("a", "failed", GOOD, NO_CALLS),
+            f"{TRAJECTORY} failed on the base, and it is no criterion any more",
+            None,
+        ),
+        (
+            known("a", "passed", WITHOUT_KEY, CALLS),
+            known("a", "failed", LOW, CALLS),
+            f"{RESPONSE} failed on the base, and it was not evaluated on one of the sides",
+            "it was not evaluated",
+        ),
+    ],
+    ids=["another judge", "other options", "a new criterion", "a removed criterion", "without a key"],
+)
+def test_compare__what_is_not_measured_alike_is_not_held_against_a_case(
+    head: CaseReport, base: CaseReport, note: str | None, of_response: str | None
+) -> None:
+    comparison = compare(run_of(head), run_of(base))
+    assert [(change.change, said(change.note)) for change in comparison.cases] == [("unjudged", note)] * bool(note)
+    [row] = [row for row in comparison.metrics if row.name == RESPONSE]
+    assert said(row.note) == of_response
+    assert (row.score.delta is None, row.cases) == ((True, 0) if of_response else (False, 1))
+
+
+def test_compare__other_rules_make_all_scores_incomparable() -> None:
+    comparison = compare(run_of(scored("a", 0.2)), run_of(scored("a", 0.9), scoring_version=0))
+    assert only(comparison).change == "unjudged"
     assert comparison.metrics[0].score.delta is None
-    assert comparison.pass_rate.delta is None
-
-
-def test_compare__other_options_or_rules_make_scores_incomparable() -> None:
-    options = compare(run_of(with_judge(0.9, "g", "one")), run_of(with_judge(0.8, "g", "two")))
-    assert options.cases == []
-    assert options.metrics[0].cases == 0
-    assert said(options.metrics[0].note) == "its options, or what its judge is asked, have changed since the base"
-    rules = compare(run_of(scored("a", 0.2)), run_of(scored("a", 0.9), scoring_version=0))
-    assert only(rules).change == "unjudged"
-    assert rules.metrics[0].score.delta is None
-    assert (
-        rules.notes[0].message
-        == "The base was scored by other rules (scoring version 0, now 1): no scores are compared."
-    )
-
-
-def test_compare__a_new_criterion_makes_nothing_newly_failing_and_a_removed_one_fixes_nothing() -> None:
-    strict = known("a", "failed", metric(RESPONSE, 0.9, threshold=0.8), metric(TRAJECTORY, 0.0, threshold=1.0))
-    lax = known("a", "passed", metric(RESPONSE, 0.9, threshold=0.8))
-    added, removed = compare(run_of(strict), run_of(lax)), compare(run_of(lax), run_of(strict))
-    assert only(added).change == only(removed).change == "unjudged"
-    assert said(only(added).note) == f"{TRAJECTORY} fails, and it is no criterion on the base"
-    assert said(only(removed).note) == f"{TRAJECTORY} failed on the base, and it is no criterion any more"
-
-
-def test_compare__what_a_missing_key_left_out_is_not_fixed() -> None:
-    without = metric(RESPONSE, None, threshold=0.8, reason=Reason(code="no-key", message="no key"))
-    head = known("a", "passed", metric(TRAJECTORY, 1.0, threshold=1.0), without)
-    base = known("a", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), metric(RESPONSE, 0.2, threshold=0.8))
-    change = only(compare(run_of(head), run_of(base)))
-    assert (change.change, said(change.metrics[0].note)) == ("unjudged", "it was not evaluated")
+    message = "The base was scored by other rules (scoring version 0, now 1): no scores are compared."
+    assert comparison.notes[0].message == message
 
 
 def test_compare__another_threshold_is_reported() -> None:
@@ -220,21 +226,9 @@ def test_compare__how_often_cases_ran_is_reported() -> None:
 
 @pytest.mark.nightly
 def test_compare__thousands_of_cases() -> None:
-    def many(shift: int) -> RunReport:
-        return run_of(
-            *(
-                known(
-                    f"c{n}",
-                    "failed" if (n + shift) % 10 == 0 else "passed",
-                    metric(RESPONSE, 0.5 if (n + shift) % 10 == 0 else 0.9, threshold=0.8),
-                    metric(TRAJECTORY, 1.0, threshold=1.0),
-                    metric("token_usage_v1", float(n), threshold=None),
-                )
-                for n in range(3_000)
-            )
-        )
-
-    head, base = many(0), many(1)
+    head, base = (
+        run_of(*(scored(f"c{n}", 0.5 if (n + shift) % 10 == 0 else 0.9) for n in range(3_000))) for shift in (0, 1)
+    )
     start = time.process_time()
     comparison = compare(head, base)
     assert time.process_time() - start < 3
@@ -328,3 +322,47 @@ def test_comparison__remarks_of_older_files_have_only_their_text() -> None:
     older = ComparisonReport.model_validate(stored)
     assert said(older.notes[0]) == "Each case ran twice."
     assert said(older.metrics[0].note) == "its judge is another one"
+
+
+# -- the base's numbers are means over its stored runs, not those of one run
+
+
+def coin(*scores: float, day: int = 0) -> RunReport:
+    return history_samples.report(history_samples.case("coin", scores=scores), day=day, num_runs=len(scores))
+
+
+def against(head: RunReport, *days: RunReport) -> ComparisonReport:
+    return compare(head, days[-1], history_samples.history_of(*days))
+
+
+def test_stored_means__the_base_is_a_mean_of_its_runs() -> None:
+    comparison = against(coin(1.0), *(coin(score, day=day) for day, score in enumerate((1.0, 0.0, 1.0, 0.0))))
+    assert comparison.pass_rate.head == 1.0
+    assert comparison.pass_rate.base == 0.5, "the last run alone would say 0"
+    assert comparison.metrics[0].score.base == 0.5
+    assert comparison.base_records == 4
+    assert [change.change for change in comparison.cases] == ["fixed"], "what became of a case is its last run's word"
+
+
+@pytest.mark.parametrize(("min_pass_rate", "base"), [(1.0, 0.5), (0.6, 1.0)])
+def test_stored_means__several_runs_of_one_day_are_one_verdict(min_pass_rate: float, base: float) -> None:
+    days = coin(1.0, 1.0, 0.0), coin(1.0, 1.0, 1.0, day=1).model_copy(update={"min_pass_rate": min_pass_rate})
+    assert against(coin(1.0), *days).pass_rate.base == base
+
+
+def test_stored_means__rounding_in_the_store_is_no_change() -> None:
+    score = 0.912345678
+    assert against(coin(score), coin(score), coin(score, day=1)).metrics[0].score.delta == 0
+
+
+@pytest.mark.parametrize("what", ["other content", "other version", "none"])
+def test_stored_means__stored_runs_that_say_nothing_are_left_out(what: str) -> None:
+    days = coin(1.0), coin(0.0, day=1)
+    history = history_samples.history_of(*days) if what != "none" else None
+    head = coin(1.0)
+    if history is not None and what == "other content":
+        head.cases[0].fingerprint = days[1].cases[0].fingerprint = "other"
+    elif history is not None:
+        history.scoring_version += 1
+    comparison = compare(head, days[1], history)
+    assert (comparison.pass_rate.base, comparison.base_records) == (0.0, 1)

@@ -26,32 +26,23 @@ KEYLESS = case("errored", kind="provider-unavailable", no_key=True)
 
 
 @pytest.mark.parametrize(
-    "cases",
+    ("cases", "is_cause"),
     [
-        [KEYLESS],
-        [case("passed"), KEYLESS, case("not_run", kind="without-key")],
-        [case("errored", kind="simulator-no-credentials")],
-        [case("errored", metric="judge-no-credentials")],
+        ([KEYLESS], True),
+        ([case("passed"), KEYLESS, case("not_run", kind="without-key")], True),
+        ([case("errored", kind="simulator-no-credentials")], True),
+        ([case("errored", metric="judge-no-credentials")], True),
+        ([], False),
+        ([case("passed")], False),
+        ([KEYLESS, case("errored", kind="provider-unavailable")], False),
+        ([KEYLESS, case("not_run", kind="run-timeout")], False),
+        ([case("errored")], False),
+        ([case("errored", metric="judge-unavailable")], False),
     ],
-    ids=["agent", "agent and judge", "simulator", "judge"],
 )
-def test_no_secrets__is_the_cause(cases: list[CaseReport]) -> None:
-    fork, dependabot = no_secrets(cases, is_fork=True), no_secrets(cases, is_fork=False)
-    assert fork is not None and fork.data == {"is_fork": True}
-    assert dependabot is not None and dependabot.data == {"is_fork": False}
-
-
-@pytest.mark.parametrize(
-    "cases",
-    [
-        [],
-        [case("passed")],
-        [KEYLESS, case("errored", kind="provider-unavailable")],
-        [KEYLESS, case("not_run", kind="run-timeout")],
-        [case("errored")],
-        [case("errored", metric="judge-unavailable")],
-    ],
-    ids=["no case", "all passed", "an outage too", "the time was over", "no reason", "the judge was down"],
-)
-def test_no_secrets__is_not_the_cause(cases: list[CaseReport]) -> None:
-    assert no_secrets(cases, is_fork=True) is None
+@pytest.mark.parametrize("is_fork", [True, False])
+def test_no_secrets__is_the_cause_of_everything_or_of_nothing(
+    cases: list[CaseReport], is_cause: bool, is_fork: bool
+) -> None:
+    found = no_secrets(cases, is_fork=is_fork)
+    assert (found and found.data) == ({"is_fork": is_fork} if is_cause else None)

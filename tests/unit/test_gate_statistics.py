@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import combinations
+from collections.abc import Callable
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -37,41 +38,21 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def by_enumeration(head_failures: int, head: int, base_failures: int, base: int) -> float:
-    runs = [1] * (head_failures + base_failures) + [0] * (head + base - head_failures - base_failures)
-    deals = list(combinations(range(len(runs)), head))
-    return sum(sum(runs[index] for index in deal) >= head_failures for deal in deals) / len(deals)
-
-
-ALL_SMALL = [
-    (k, head, b, base) for head in range(1, 6) for base in range(1, 6) for k in range(head + 1) for b in range(base + 1)
-]
-
-
-def test_statistics__the_exact_test_counts_all_deals() -> None:
-    for table in ALL_SMALL:
-        assert exact_p(*table) == pytest.approx(by_enumeration(*table), rel=1e-12), table
-
-
 @given(st.integers(1, 40), st.integers(1, 40), st.data())
 @settings(max_examples=60, deadline=None)
 def test_statistics__the_exact_test_is_fishers(head: int, base: int, data: st.DataObject) -> None:
     k, b = data.draw(st.integers(0, head)), data.draw(st.integers(0, base))
     fisher = scipy_stats().fisher_exact(np.array([[k, head - k], [b, base - b]]), alternative="greater")
     assert exact_p(k, head, b, base) == pytest.approx(fisher.pvalue, rel=1e-9)
-    assert exact_p(k, head, b, base) == pytest.approx(
-        scipy_stats().hypergeom.sf(k - 1, head + base, k + b, head), rel=1e-9
-    )
+    if head * base <= 30:
+        scores = [0.0] * k + [1.0] * (head - k), [0.0] * b + [1.0] * (base - b)
+        assert permutation_p(*scores, rng()) == pytest.approx(fisher.pvalue), "of zeros and ones"
 
 
 def test_statistics__a_side_without_runs_says_nothing() -> None:
     assert exact_p(5, 5, 0, 0) == 1.0
     assert exact_p(0, 0, 3, 5) == 1.0
     assert permutation_p([], [1.0], rng()) == 1.0
-
-
-def test_statistics__five_failures_against_one_pass_are_one_in_six() -> None:
-    assert exact_p(5, 5, 0, 1) == pytest.approx(1 / 6)
 
 
 @given(st.integers(0, 12), st.integers(1, 6), st.integers(1, 6))
@@ -102,12 +83,6 @@ def test_statistics__permutations_of_scores_are_scipys(head: list[float], base: 
     assert ours == permutation_p(head[::-1], base[::-1], rng(7))
 
 
-def test_statistics__permutations_of_zeros_and_ones_are_the_exact_test() -> None:
-    for k, head, b, base in ALL_SMALL[::7]:
-        ours = permutation_p([0.0] * k + [1.0] * (head - k), [0.0] * b + [1.0] * (base - b), rng())
-        assert ours == pytest.approx(exact_p(k, head, b, base)), (k, head, b, base)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_statistics__drawn_permutations_are_near_the_counted_ones(seed: int) -> None:
     values = random.Random(seed)
@@ -118,10 +93,7 @@ def test_statistics__drawn_permutations_are_near_the_counted_ones(seed: int) -> 
     # 9,999 draws, or 20 exceedances if they come sooner: a relative error of 1/sqrt(20) is one sigma.
     assert drawn == pytest.approx(exact, rel=0.9, abs=0.001)
     assert drawn == permutation_p(head, base, rng(seed), exact=0)
-
-
-def test_statistics__a_drawn_p_value_is_never_zero() -> None:
-    assert permutation_p([0.0] * 10, [1.0] * 10, rng(), exact=0, draws=99) == 1 / 100
+    assert permutation_p([0.0] * 10, [1.0] * 10, rng(), exact=0, draws=99) == 1 / 100, "it is never zero"
 
 
 def test_statistics__drawn_p_values_keep_their_error_rate() -> None:
@@ -151,6 +123,7 @@ p_values = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 @given(p_values)
 def test_statistics__holm_is_closed_testing_with_bonferroni(values: list[float]) -> None:
     """An adjusted value is the largest of Bonferroni's over all subsets that contain it."""
+    assert holm([]) == []
     adjusted = holm(values)
     for index in range(len(values)):
         others = [position for position in range(len(values)) if position != index]
@@ -162,19 +135,11 @@ def test_statistics__holm_is_closed_testing_with_bonferroni(values: list[float])
         assert adjusted[index] == pytest.approx(worst)
 
 
-def test_statistics__holms_textbook_example() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
-
-
 @given(st.integers(0, 50), st.integers(1, 50))
 def test_statistics__wilson_is_scipys(successes: int, runs: int) -> None:
     successes = min(successes, runs)
     theirs = scipy_stats().binomtest(successes, runs).proportion_ci(0.95, "wilson")
     assert wilson(successes, runs) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
-
-
-def test_statistics__wilson_without_runs() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
 
@@ -188,17 +153,16 @@ def test_statistics__pass_at_k_counts_samples(runs: int, data: st.DataObject) ->
 
 
 @pytest.mark.parametrize("k", [0, 4])
-def test_statistics__k_has_a_range(k: int) -> None:
+@pytest.mark.parametrize("rate", [pass_at_k, pass_hat_k])
+def test_statistics__k_has_a_range(k: int, rate: Callable[[int, int, int], float]) -> None:
     with pytest.raises(ValueError, match="within 1 and the 3 runs"):
-        pass_at_k(1, 3, k)
-    with pytest.raises(ValueError, match="within 1 and the 3 runs"):
-        pass_hat_k(1, 3, k)
+        rate(1, 3, k)
 
 
 def test_statistics__sums_are_counted() -> None:
     die = (1, (1 / 6,) * 6)
     low, tails = upper_tails({die: 3})
-    rolls = [sum(roll) for roll in ((a, b, c) for a in range(1, 7) for b in range(1, 7) for c in range(1, 7))]
+    rolls = [sum(roll) for roll in product(range(1, 7), repeat=3)]
     assert low == 3
     for value in range(3, 19):
         assert tails[value - low] == pytest.approx(sum(roll >= value for roll in rolls) / 216)
@@ -227,9 +191,7 @@ def test_statistics__the_detectable_drop_is_seen_four_times_out_of_five() -> Non
 
 
 def test_statistics__more_runs_see_smaller_drops() -> None:
-    drops = [detectable_drop([(0.1, runs, 10)] * 30, 0.025) for runs in (1, 2, 5)]
-    assert drops[0] is not None and drops[1] is not None and drops[2] is not None
-    assert drops[0] > drops[1] > drops[2] > 0
-    assert detectable_drop([], 0.05) is None
-    assert detectable_drop([(0.9, 1, 1)], 0.05) is None
+    drops = [detectable_drop([(0.1, runs, 10)] * 30, 0.025) or 0.0 for runs in (5, 2, 1)]
+    assert 0 < drops[0] < drops[1] < drops[2]
+    assert detectable_drop([], 0.05) is detectable_drop([(0.9, 1, 1)], 0.05) is None
     assert detectable_shift(0.1, 0.05) == pytest.approx(0.1 * (1.6449 + 0.8416), abs=1e-4)

@@ -20,25 +20,10 @@ def case(status: CaseStatus, code: str | None = None) -> CaseReport:
     return CaseReport(case_id=f"a:{status}", file="a", eval_set_id="a", eval_id=status, status=status, reason=reason)
 
 
-@pytest.mark.parametrize(
-    ("statuses", "verdict"),
-    [
-        (["passed"], "passed"),
-        (["passed", "quarantined"], "passed"),
-        (["passed", "failed"], "failed"),
-        (["failed", "errored", "not_run"], "failed"),
-        (["passed", "errored"], "inconclusive"),
-        (["passed", "not_run"], "inconclusive"),
-        ([], "inconclusive"),
-    ],
-)
-def test_verdict__the_weightiest_status_decides(statuses: list[CaseStatus], verdict: VerdictValue) -> None:
-    assert decide([case(status) for status in statuses]).value == verdict
-
-
 @given(st.lists(st.sampled_from(STATUSES), min_size=1))
 def test_verdict__only_a_run_without_anything_wrong_passes(statuses: list[CaseStatus]) -> None:
     verdict = decide([case(status) for status in statuses])
+    assert (verdict.value == "failed") == ("failed" in statuses)
     assert (verdict.value == "passed") == (not {"failed", "errored", "not_run"} & set(statuses))
     assert (verdict.value == "passed") == (verdict.reasons == ())
 
@@ -51,20 +36,12 @@ def test_verdict__reasons_name_failures_first_then_what_hit_most_cases() -> None
         case("failed", "agent-crash"),
     ]
     verdict = decide(cases)
+    assert verdict == decide(cases[::-1])
     assert [(reason.code, reason.data.get("phrase"), reason.data["count"]) for reason in verdict.reasons] == [
         ("failed", None, 2),
         ("provider-unavailable", "cases-errored", 3),
         ("run-timeout", "cases-not-run", 1),
     ]
-
-
-def test_verdict__reasons_do_not_depend_on_the_order_of_cases() -> None:
-    cases = [case("errored", "b"), case("errored", "a"), case("not_run", "c")]
-    assert decide(cases) == decide(cases[::-1])
-
-
-def test_verdict__no_case_at_all_is_no_success() -> None:
-    assert [reason.code for reason in decide([]).reasons] == ["no-cases"]
 
 
 @pytest.mark.parametrize(

@@ -32,28 +32,18 @@ def test_base_checkout__an_interpreter_in_the_checkout_is_found_from_the_worktre
 
 
 def test_in_checkout__absolute_paths_of_the_head_lead_into_the_base(tmp_path: Path) -> None:
+    def settings(top: Path) -> Settings:
+        return Settings(
+            root=top / "app",
+            paths=(f"{top}/app/evals/a.test.json:one", "evals"),
+            config=top / "shared" / "test_config.json",
+            initial_session=Path("session.json"),
+            agent=str(top / "app" / "bot"),
+            agents={"**": str(top / "app" / "bot"), "x/**": "bot"},
+            agent_requirements=Path("/etc/requirements.txt"),
+            agent_cwd=str(top / "app" / "data"),
+        )
+
     head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
     checkout = BaseWorktree(root=base / "app", top=base, head_top=head, commit="0" * 40)
-    settings = Settings(
-        root=head / "app",
-        paths=(f"{head}/app/evals/a.test.json:one", "evals"),
-        config=head / "shared" / "test_config.json",
-        initial_session=Path("session.json"),
-        agent=str(head / "app" / "bot"),
-        agents={"**": str(head / "app" / "bot"), "x/**": "bot"},
-        agent_requirements=Path("/etc/requirements.txt"),
-        agent_cwd=str(head / "app" / "data"),
-    )
-
-    there = settings.in_checkout(checkout.root, checkout.corresponding)
-
-    assert there == Settings(
-        root=base / "app",
-        paths=(f"{base}/app/evals/a.test.json:one", "evals"),
-        config=base / "shared" / "test_config.json",
-        initial_session=Path("session.json"),
-        agent=str(base / "app" / "bot"),
-        agents={"**": str(base / "app" / "bot"), "x/**": "bot"},
-        agent_requirements=Path("/etc/requirements.txt"),
-        agent_cwd=str(base / "app" / "data"),
-    )
+    assert settings(head).in_checkout(checkout.root, checkout.corresponding) == settings(base)

@@ -124,21 +124,19 @@ async def test_a_suspicious_case_alone_is_run_again__and_the_base_only_where_its
     assert [(case.eval_id, len(case.runs)) for case in few.confirmation.base] == [("odd", 4)]
 
 
-@pytest.mark.parametrize(("setting", "asks_base"), [("always", True), ("never", False)])
-async def test_regression__confirm_on_base_says_whether_the_base_is_run(
-    tmp_path: Path, setting: str, asks_base: bool
+@pytest.mark.parametrize(
+    ("stored", "same_day", "settings", "runs"),
+    [
+        (10, False, {"confirm_on_base": "always"}, 4),
+        (1, False, {"confirm_on_base": "never"}, 0),
+        (6, True, {}, 4),
+        (6, False, {}, CHECK_RUNS),
+    ],
+)
+async def test_regression__how_often_the_base_is_run(
+    tmp_path: Path, stored: int, same_day: bool, settings: dict[str, Any], runs: int
 ) -> None:
-    stored = 10 if asks_base else 1
-    async with sides(tmp_path, stored=stored, confirm_on_base=setting) as made:
-        assert (await made.decide()).outcome == "failed"
-    assert bool(made.extra[1]) == asks_base
-
-
-@pytest.mark.parametrize(("same_day", "runs"), [(True, 4), (False, CHECK_RUNS)])
-async def test_regression__where_the_base_was_run_today_it_confirms_too(
-    tmp_path: Path, same_day: bool, runs: int
-) -> None:
-    async with sides(tmp_path, stored=6) as made:
+    async with sides(tmp_path, stored=stored, **settings) as made:
         made.confirmation.same_day = same_day
         assert (await made.decide()).outcome == "failed"
     assert len(made.extra[1]) == runs

@@ -30,37 +30,27 @@ def request(run: int = 0, eval_id: str = "lamp_off") -> SessionRequest:
     return SessionRequest(eval_set_id="other", eval_id=eval_id, run=run, app_name="a", user_id="u")
 
 
-@pytest.mark.parametrize("form", ["object", "camelCase", "string"])
+@pytest.mark.parametrize("form", ["object", "camelCase", "string", "two results of one case are its runs"])
 async def test_recorded__answers_from_a_result(form: str, tmp_path: Path) -> None:
     value: Any = adk_result()
+    expected = [ANSWERED]
     if form == "camelCase":
-        value = {
-            "evalSetResultId": "x",
-            "evalCaseResults": [adk_set_result(value).model_dump(by_alias=True)["evalCaseResults"][0]],
-        }
+        [only] = adk_set_result(value).model_dump(by_alias=True)["evalCaseResults"]
+        value = {"evalSetResultId": "x", "evalCaseResults": [only]}
+    elif form.startswith("two"):
+        value["eval_case_results"].append(json.loads(json.dumps(value["eval_case_results"][0]).replace(ANSWERED, "2")))
+        expected.append("2")
     path = write(tmp_path / "x.evalset_result.json", json.dumps(value) if form == "string" else value)
     assert check_recording("recorded:x", path, []) == []
     agent = RecordedAgent(path)
     await agent.start()
-    session = await agent.open(request(run=3))
-    turn = await session.send(user_message(ASKED), timeout=1)
-    assert text_of(turn.final_response) == ANSWERED
-    assert [call.args for call in tool_calls(turn.intermediate_data)] == [{"on": False}]
-    await agent.close()
-
-
-async def test_recorded__results_of_one_case_are_its_runs(tmp_path: Path) -> None:
-    value = adk_result()
-    second = json.loads(json.dumps(value["eval_case_results"][0]))
-    turn = second["eval_metric_result_per_invocation"][0]["actual_invocation"]
-    turn["final_response"]["parts"][0]["text"] = "Second."
-    value["eval_case_results"].append(second)
-    agent = RecordedAgent(write(tmp_path / "x.json", value))
-    await agent.start()
-    answers = [await (await agent.open(request(run))).send(user_message(ASKED), timeout=1) for run in (0, 1)]
-    assert [text_of(answer.final_response) for answer in answers] == [ANSWERED, "Second."]
+    for run, answer in enumerate(expected):
+        any_run = run if len(expected) == 2 else 3
+        turn = await (await agent.open(request(any_run))).send(user_message(ASKED), timeout=1)
+        assert text_of(turn.final_response) == answer
+        assert [call.args for call in tool_calls(turn.intermediate_data)] == [{"on": False}]
     with pytest.raises(AgentFailure, match="has no case"):
-        await agent.open(request(2))
+        await agent.open(request(2, "lamp_off" if len(expected) == 2 else "other"))
     await agent.close()
 
 

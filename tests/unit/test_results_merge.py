@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -14,35 +15,39 @@ from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore
 
 NAMES = ("trajectory", "response")
-THRESHOLDS = {"trajectory": 1.0, "lenient": 0.7, "response": 0.5, "tokens": None}
+THRESHOLDS = {"trajectory": 1.0, "lenient": 0.7, "response": 0.5, "tokens": None, "mine": 5.0}
 CRASH = RunError(kind="agent-crash", owner="agent", message="It left")
 OUTAGE = RunError(kind="provider-unavailable", owner="provider", message="503")
 STOPPED = RunError(kind="stopped", owner="gate", message="Stopped")
+INVALID = RunError(kind="custom-metric-exception", owner="agent", message="it raised")
 MISSING = Reason(code="turn-count", message="2 turns instead of 1")
 
-Scores = dict[str, float | None]
-"""By metric; None was not evaluated."""
+Score = float | tuple[float, Literal["passed", "failed"]] | RunError | Reason | None
+Scores = dict[str, Score]
+"""By metric; with what a metric said itself. An error or a reason: why it was not evaluated; None has a reason."""
+
+
+def score_of(run: int, threshold: float | None, score: Score) -> RunScore:
+    if isinstance(score, RunError):
+        return RunScore(run=run, status="not_evaluated", error=score, reason=Reason(code="x", message="m"))
+    if score is None or isinstance(score, Reason):
+        return RunScore(run=run, status="not_evaluated", reason=score or MISSING)
+    if isinstance(score, tuple):
+        return RunScore(run=run, score=score[0], status=score[1])
+    if threshold is None:
+        return RunScore(run=run, score=score, status="informational")
+    return RunScore(run=run, score=score, status="passed" if score >= threshold else "failed")
 
 
 def part(run: int, outcome: Scores | RunError, *, case: str = "a.json:one") -> CaseReport:
     """A case with a single run, as the runner makes it."""
-    scores = []
     error = outcome if isinstance(outcome, RunError) else None
-    for name, threshold in THRESHOLDS.items():
-        if isinstance(outcome, RunError) or name not in outcome:
-            continue
-        score = outcome[name]
-        if threshold is None:
-            run_score = RunScore(run=run, score=score, status="informational")
-        elif score is None:
-            run_score = RunScore(run=run, status="not_evaluated", reason=MISSING)
-        else:
-            run_score = RunScore(run=run, score=score, status="passed" if score >= threshold else "failed")
-        scores.append(MetricReport(name=name, threshold=threshold, status=run_score.status, runs=[run_score]))
+    given = {} if isinstance(outcome, RunError) else outcome
+    scores = {name: score_of(run, limit, given[name]) for name, limit in THRESHOLDS.items() if name in given}
     result = RunResult(run_id=f"{case}#{run + 1}", run=run, status="passed", error=error)
     if error is not None and error.owner == "gate":
         result.status = "not_run"
-    result.status = status_of_run(result, [metric.runs[0] for metric in scores])
+    result.status = status_of_run(result, list(scores.values()))
     file, _, eval_id = case.partition(":")
     return CaseReport(
         case_id=case,
@@ -50,7 +55,10 @@ def part(run: int, outcome: Scores | RunError, *, case: str = "a.json:one") -> C
         eval_set_id=file,
         eval_id=eval_id,
         status=result.status,
-        metrics=scores,
+        metrics=[
+            MetricReport(name=name, threshold=THRESHOLDS[name], status=score.status, runs=[score])
+            for name, score in scores.items()
+        ],
         runs=[result],
     )
 
@@ -190,14 +198,6 @@ def test_merge__cases_keep_the_order_of_their_first_parts() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "status"),
-    [(GOOD, "passed"), (BAD, "failed"), (both(0.0, None), "failed"), (CRASH, "failed"), (OUTAGE, "errored")],
-)
-def test_merge__status_of_one_run(outcome: Scores | RunError, status: str) -> None:
-    assert part(0, outcome).runs[0].status == status
-
-
 def test_merge__does_not_change_what_it_is_given() -> None:
     parts: Sequence[CaseReport] = [part(0, GOOD), part(1, BAD)]
     before = [report.model_dump() for report in parts]
@@ -205,16 +205,49 @@ def test_merge__does_not_change_what_it_is_given() -> None:
     assert [report.model_dump() for report in parts] == before
 
 
-def test_what_was_left_out_for_want_of_a_key__decides_nothing() -> None:
+@pytest.mark.parametrize(("trajectory", "status"), [(1.0, "passed"), (0.0, "failed")])
+def test_what_was_left_out_for_want_of_a_key__decides_nothing(trajectory: float, status: str) -> None:
     left_out = Reason(code=WITHOUT_KEY, message="There is no key")
-    runs = []
-    for run, trajectory in enumerate((1.0, 0.0)):
-        report = part(run, {"trajectory": trajectory, "response": None})
-        report.metrics[1].runs[0].reason = left_out
-        report.runs[0].status = status_of_run(report.runs[0], [metric.runs[0] for metric in report.metrics])
-        runs.append(report)
+    report = part(0, {"trajectory": trajectory, "response": left_out})
+    [merged] = merge([report], min_pass_rate=1.0)
+    assert report.runs[0].status == merged.status == status
+    assert merged.metrics[1].status == "not_evaluated"
 
-    assert [report.runs[0].status for report in runs] == ["passed", "failed"]
-    assert merge(runs[:1], min_pass_rate=1.0)[0].status == "passed"
-    assert merge(runs[:1], min_pass_rate=1.0)[0].metrics[1].status == "not_evaluated"
-    assert merge(runs[1:], min_pass_rate=1.0)[0].status == "failed"
+
+# -- metrics that say themselves whether they passed
+
+
+@pytest.mark.parametrize(
+    ("runs", "rate", "metric", "direction", "outcome"),
+    [
+        ([(3.0, "passed")], 1.0, "passed", "lower", "passed"),
+        ([(7.0, "failed")], 1.0, "failed", "lower", "failed"),
+        ([(3.0, "passed"), (5.0, "passed")], 1.0, "passed", "lower", "passed"),
+        ([(5.0, "passed"), (3.0, "passed")], 1.0, "passed", "lower", "passed"),
+        ([(3.0, "passed"), (6.0, "failed")], 0.5, "passed", "lower", "passed"),
+        ([(3.0, "passed"), (9.0, "failed")], 0.5, "failed", "lower", "failed"),
+        ([(7.0, "passed"), (3.0, "failed")], 0.5, "passed", "higher", "passed"),
+        ([(5.0, "failed")], 1.0, "failed", "higher", "failed"),
+        ([(5.0, "failed"), (5.0, "failed")], 0.0, "failed", "higher", "failed"),
+        ([INVALID], 1.0, "not_evaluated", "higher", "failed"),
+        # However few runs have to pass.
+        ([INVALID, (7.0, "passed")], 0.0, "not_evaluated", "higher", "errored"),
+    ],
+)
+def test_merge_custom__fewer_may_be_better(
+    runs: list[Score], rate: float, metric: str, direction: str, outcome: str
+) -> None:
+    merged = judged(*({"mine": run} for run in runs), rate=rate)
+    assert (merged.metrics[0].status, merged.metrics[0].direction, merged.status) == (metric, direction, outcome)
+
+
+@pytest.mark.parametrize(
+    ("score", "reason"),
+    [
+        (INVALID, Reason(code="custom-metric-exception", message="it raised")),
+        ((6.0, "failed"), Reason.of("below-threshold", decided={"mine": [6.0, 5.0]})),  # Above it, in fact.
+    ],
+)
+def test_merge_custom__a_metric_that_fails_by_its_own_rule_says_so(score: Score, reason: Reason) -> None:
+    merged = judged({"mine": score})
+    assert (merged.status, merged.reason) == ("failed", reason)

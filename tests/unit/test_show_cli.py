@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from remark_samples import notes
 from report_samples import EVIL, RESPONSE, case, metric, report
 from rich.cells import cell_len
@@ -31,7 +32,7 @@ from agent_eval.runner.journal import StoredCase, write_lines
 FILE = "tests/a.test.json"
 RUBRIC = "rubric_based_final_response_quality_v1"
 LONG = {"devices": [], "note": "n" * 5_000}
-BOOM = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
+BOOM = RunError(kind="agent-exception", owner="agent", message="boom", turn=0, traceback="Traceback: boom")
 Show = Callable[..., tuple[int, str, str]]
 
 
@@ -40,15 +41,10 @@ def lamp() -> CaseReport:
     evidence = TurnEvidence(
         turn=0, score=0.25, expected="The lamp is off.", actual="No lamp.", why=notes("1 of 4 words")
     )
-    votes = [
-        {"sample": 0, "verdict": "yes", "rationale": "It says so."},
-        {"sample": 1, "verdict": "no", "rationale": "It is rude."},
-        {"sample": 2, "verdict": "yes", "rationale": "Good enough."},
-    ]
-    judged = {
-        "judge": {"model": "gemini-2.5-flash"},
-        "judgements": [{"turn": 0, "subject": "polite", "verdict": "yes", "close": True, "votes": votes}],
-    }
+    said = [("yes", "It says so."), ("no", "It is rude."), ("yes", "Good enough.")]
+    votes = [{"sample": n, "verdict": verdict, "rationale": why} for n, (verdict, why) in enumerate(said)]
+    polite = {"turn": 0, "subject": "polite", "verdict": "yes", "close": True, "votes": votes}
+    judged = {"judge": {"model": "gemini-2.5-flash"}, "judgements": [polite]}
     result = case(
         "lamp",
         "failed",
@@ -56,9 +52,7 @@ def lamp() -> CaseReport:
         metric(RUBRIC, 1.0, 1.0, threshold=0.5, details=judged),
         file=FILE,
         runs=3,
-        errors={
-            2: RunError(kind="agent-exception", owner="agent", message="boom", turn=0, traceback="Traceback: boom")
-        },
+        errors={2: BOOM},
     )
     result.metrics[1].judge = "gemini-2.5-flash"
     result.runs[0].status = "passed"
@@ -85,13 +79,14 @@ def results() -> RunReport:
     return run
 
 
-def write(folder: Path, run: RunReport, lines: list[Recording] | None = None) -> None:
+def write(folder: Path, run: RunReport) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "results.json").write_text(results_json(run), encoding="utf-8")
-    dumped = [
-        recording.model_dump_json(exclude_none=True).encode() + b"\n" for recording in recordings() if lines is None
-    ]
-    write_lines(folder / "recordings.jsonl.gz", dumped)
+    write_models(folder / "recordings.jsonl.gz", *recordings())
+
+
+def write_models(path: Path, *lines: BaseModel) -> None:
+    write_lines(path, [line.model_dump_json(exclude_none=True).encode() + b"\n" for line in lines])
 
 
 @pytest.fixture
@@ -113,7 +108,7 @@ def joined(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def test_show__first_failed_run_of_the_failed_case(show: Show) -> None:
+def test_show__the_first_failed_run_of_the_failed_case_or_another(show: Show) -> None:
     code, out, _ = show()
     lines = [line.strip() for line in out.splitlines()]
 
@@ -126,6 +121,15 @@ def test_show__first_failed_run_of_the_failed_case(show: Show) -> None:
     assert joined(json.dumps(LONG)) in joined(out), "the whole response"
     assert "expected The lamp is off." in lines
     assert "fan" not in out
+
+    assert f"{RUBRIC} 1.00, needs 0.50, judged by gemini-2.5-flash" in out, "votes of a passed criterion"
+    assert "turn 1 · polite: yes (2:1, close)" in out
+    assert "2 no: It is rude." in out
+
+    assert "answer   The lamp is off." in show("lamp", "--run", "1")[1]
+    broken = show("lamp", "--run", "3")[1]
+    assert "agent-exception in turn 1" in broken
+    assert "Traceback: boom" in broken
 
 
 def test_show__the_cases_of_a_cause(show: Show, tmp_path: Path) -> None:
@@ -154,27 +158,10 @@ def test_show__the_cases_of_a_cause(show: Show, tmp_path: Path) -> None:
     assert "cause:1 is: find_devices returned nothing" in error
 
 
-def test_show__many_cases_of_one_file(show: Show) -> None:
-    code, out, _ = show(f"{FILE}:lamp,{','.join(f'another_{number}' for number in range(40))}")
-    assert (code, "turn 1 of run 2" in out) == (0, True)
+MANY = ",".join(f"another_{number}" for number in range(40))
 
 
-def test_show__votes_of_a_passed_criterion(show: Show) -> None:
-    out = show("lamp")[1]
-
-    assert f"{RUBRIC} 1.00, needs 0.50, judged by gemini-2.5-flash" in out
-    assert "turn 1 · polite: yes (2:1, close)" in out
-    assert "2 no: It is rude." in out
-
-
-def test_show__another_run(show: Show) -> None:
-    assert "answer   The lamp is off." in show("lamp", "--run", "1")[1]
-    broken = show("lamp", "--run", "3")[1]
-    assert "agent-exception in turn 1" in broken
-    assert "Traceback: boom" in broken
-
-
-@pytest.mark.parametrize("word", ["fan", f"{FILE}:fan", "f*", f"./{FILE}:f?n", "tests/a.test.json:fan,none"])
+@pytest.mark.parametrize("word", ["fan", f"{FILE}:fan", "f*", f"./{FILE}:f?n", f"{FILE}:fan,{MANY}"])
 def test_show__selectors_of_cases(show: Show, word: str) -> None:
     code, out, _ = show(word)
     assert code == 0
@@ -182,18 +169,14 @@ def test_show__selectors_of_cases(show: Show, word: str) -> None:
     assert "lamp" not in out
 
 
-@pytest.mark.parametrize("word", [FILE, "tests", "tests/", "*"])
-def test_show__selectors_of_files_and_directories(show: Show, word: str) -> None:
-    out = show(word)[1]
+@pytest.mark.parametrize(
+    "words", [[FILE], ["tests"], ["tests/"], ["*"], ["elsewhere", "*"], ["elsewhere/results.json", "*"]]
+)
+def test_show__selectors_of_files_and_directories(show: Show, tmp_path: Path, words: list[str]) -> None:
+    write(tmp_path / "elsewhere", results())
+    out = show(*words)[1]
     assert "passed fan" in out
     assert "failed lamp" in out
-
-
-@pytest.mark.parametrize("path", ["elsewhere", "elsewhere/results.json"])
-def test_show__results_by_directory_or_file(show: Show, tmp_path: Path, path: str) -> None:
-    (tmp_path / "agent-eval-results").rename(tmp_path / "elsewhere")
-    assert "failed lamp" in show(path, "lamp")[1]
-    assert "passed fan" in show(path, "fan")[1]
 
 
 @pytest.mark.parametrize(
@@ -208,13 +191,6 @@ def test_show__unknown_case_or_run_is_an_error(show: Show, words: list[str], mes
     code, out, err = show(*words)
     assert (code, out) == (2, "")
     assert message in err
-
-
-def test_show__hint_if_there_are_no_results(show: Show, tmp_path: Path) -> None:
-    (tmp_path / "agent-eval-results").rename(tmp_path / "moved")
-    code, _, err = show()
-    assert code == 2
-    assert "agent-eval-results does not exist. Run `agent-eval run` first" in err
 
 
 @pytest.mark.parametrize(
@@ -236,21 +212,22 @@ def test_show__damaged_recordings_are_an_error(show: Show, tmp_path: Path, conte
     assert "Traceback" not in err
 
 
-def test_show__excerpts_without_recordings(show: Show, tmp_path: Path) -> None:
+def test_show__less_where_recordings_failures_or_results_are_missing(show: Show, tmp_path: Path) -> None:
     (tmp_path / "agent-eval-results" / "recordings.jsonl.gz").unlink()
     out = show()[1]
     assert "Cut to size" in out
     assert 'find_devices(room="bedroom")' in out
     assert "more characters…]" in out
 
-
-def test_show__nothing_failed(show: Show, tmp_path: Path) -> None:
     run = results()
     run.cases = run.cases[1:]
     write(tmp_path / "agent-eval-results", run)
     code, out, _ = show()
-    assert code == 0
-    assert "1 case passed. Name the cases to show." in out
+    assert (code, "1 case passed. Name the cases to show." in out) == (0, True)
+
+    (tmp_path / "agent-eval-results").rename(tmp_path / "moved")
+    code, _, err = show()
+    assert (code, "agent-eval-results does not exist. Run `agent-eval run` first" in err) == (2, True)
 
 
 def test_show__complete_expectations_from_the_cases_of_the_run_or_the_eval_file(show: Show, tmp_path: Path) -> None:
@@ -275,7 +252,7 @@ def test_show__complete_expectations_from_the_cases_of_the_run_or_the_eval_file(
     other = StoredCase(**fields, fingerprint="of another run")
     as_run = StoredCase(**fields, fingerprint=run.cases[0].fingerprint)
     for line, is_complete in ((other, False), (as_run, True)):
-        write_lines(folder / "cases.jsonl.gz", [line.model_dump_json(exclude_none=True).encode() + b"\n"])
+        write_models(folder / "cases.jsonl.gz", line)
         assert (joined(reference) in joined(show()[1])) == is_complete
     expected_out = show()[1]
     with zipfile.ZipFile(tmp_path / "results.zip", "w") as archive:
