@@ -166,8 +166,8 @@ def strangers(root: Path) -> list[Path]:
     return [path for path in (root, *root.rglob("*")) if (path.lstat().st_uid, path.lstat().st_gid) != owner]
 
 
-def git_in(root: Path, *arguments: str) -> str:
-    """What git says in a workspace of the runner's user."""
+def git_in(root: Path, *arguments: str) -> list[str]:
+    """The lines that git says in a workspace of the runner's user."""
     done = subprocess.run(
         [shutil.which("git") or "git", "-c", f"safe.directory={root}", "-C", str(root), *arguments],
         capture_output=True,
@@ -175,4 +175,9 @@ def git_in(root: Path, *arguments: str) -> str:
         check=True,
         timeout=60,
     )
-    return done.stdout
+    return done.stdout.splitlines()
+
+
+def changed_in(root: Path) -> list[str]:
+    """What git sees in a workspace beside the results."""
+    return [line for line in git_in(root, "status", "--porcelain") if "agent-eval-results" not in line]

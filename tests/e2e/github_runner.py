@@ -1,17 +1,17 @@
 """Starts a container action as GitHub's runner does, and reads its log as the runner does.
 
 Source: actions/runner, src/Runner.Worker/Handlers/ContainerActionHandler.cs (mounts, variables),
-Container/DockerCommandManager.cs (`docker run`), FileCommandManager.cs (file commands),
-src/Runner.Common/ActionCommand.cs (commands in the log); read at 258d6c857.
+Container/DockerCommandManager.cs (`docker run`); read at 258d6c857.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
-import re
 import shutil
 import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +23,12 @@ from container_engine import REPOSITORY, Engine
 
 from agent_eval.agents.sandbox.uids import STATE_DIR
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
+
+from runner_log import Command, commands_in, outputs_in
+
 RUNNER_USER = (1001, 118)
 """Whom the workspace belongs to on a hosted runner (`runner:docker`)."""
-
-COMMANDS = frozenset(
-    {
-        "add-mask", "add-matcher", "add-path", "debug", "echo", "endgroup", "error", "group",
-        "internal-set-repo-path", "notice", "remove-matcher", "save-state", "set-env", "set-output", "warning",
-    }
-)  # fmt: skip
 
 SECRETS = {
     "GITHUB_TOKEN": "ghs_parents_github_token_0123456789",
@@ -41,15 +38,6 @@ SECRETS = {
     "SOME_SECRET": "job_level_secret_0123456789",
 }
 """What a job has in its environment and an agent must not see."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """A workflow command that the runner would carry out."""
-
-    name: str
-    properties: Mapping[str, str]
-    data: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +58,22 @@ class Finished:
     @property
     def commands(self) -> list[Command]:
         """The workflow commands in the log."""
-        return list(commands_in(self.log))
+        return commands_in(self.log)
 
     def results(self, folder: str = "agent-eval-results") -> dict[str, Any]:
         """The parsed results.json."""
         result: dict[str, Any] = json.loads((self.workspace / folder / "results.json").read_text("utf-8"))
         return result
+
+    def recordings(self) -> list[dict[str, Any]]:
+        """What the agent did."""
+        with gzip.open(self.workspace / "agent-eval-results/recordings.jsonl.gz", "rt", encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines]
+
+    def answers(self) -> list[str]:
+        """What it said, turn by turn."""
+        turns = [turn for recording in self.recordings() for turn in recording["invocations"]]
+        return [turn["final_response"]["parts"][0]["text"] for turn in turns]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,103 +221,3 @@ class Runner:
     def _socket(self) -> str:
         host = os.environ.get("DOCKER_HOST", "")
         return host.removeprefix("unix://") if host.startswith("unix://") else "/var/run/docker.sock"
-
-
-def eval_set(name: str, cases: Mapping[str, tuple[str, str]]) -> str:
-    """The text of an eval set with cases of one turn: what the user says, what is expected, by eval id."""
-
-    def message(role: str, text: str) -> dict[str, Any]:
-        return {"role": role, "parts": [{"text": text}]}
-
-    return json.dumps(
-        {
-            "eval_set_id": name,
-            "eval_cases": [
-                {
-                    "eval_id": eval_id,
-                    "conversation": [
-                        {"user_content": message("user", said), "final_response": message("model", expected)}
-                    ],
-                }
-                for eval_id, (said, expected) in cases.items()
-            ],
-        }
-    )
-
-
-def outputs_in(text: str) -> list[tuple[str, str]]:
-    """What the runner reads from a file of outputs.
-
-    Raises:
-        ValueError: The step would fail with a parse error.
-    """
-    result = []
-    lines = iter(text.split("\n"))
-    for line in lines:
-        if not line:
-            continue
-        equals, heredoc = line.find("="), line.find("<<")
-        if equals >= 0 and (heredoc < 0 or equals < heredoc):
-            result.append((line[:equals], line[equals + 1 :]))
-        elif heredoc >= 0:
-            name, delimiter = line[:heredoc], line[heredoc + 2 :]
-            value = []
-            for inner in lines:
-                if inner == delimiter:
-                    break
-                value.append(inner)
-            else:
-                raise ValueError(f"no end delimiter {delimiter!r} for {name!r}")
-            result.append((name, "\n".join(value)))
-        else:
-            raise ValueError(f"neither NAME=VALUE nor NAME<<DELIMITER: {line!r}")
-    return result
-
-
-def commands_in(log: str) -> list[Command]:
-    """The commands that the runner would carry out, honouring `stop-commands`."""
-    result = []
-    token: str | None = None
-    for line in log.splitlines():
-        command = _second_form(line, token) or _first_form(line)
-        if command is None:
-            continue
-        if token is not None:
-            if command.name == token:
-                token = None
-        elif command.name == "stop-commands":
-            token = command.data
-        elif command.name in COMMANDS:
-            result.append(command)
-    return result
-
-
-def _second_form(line: str, token: str | None) -> Command | None:
-    """`::name key=value,...::data` at the start of a line."""
-    match = re.match(r"\s*::(?P<name>[^\s:]+)(?:\s+(?P<properties>.*?))?::(?P<data>.*)$", line)
-    if match is None:
-        return None
-    return Command(
-        name=match["name"], properties=_properties(match["properties"] or "", ","), data=_unescape(match["data"])
-    )
-
-
-def _first_form(line: str) -> Command | None:
-    """`##[name key=value;...]data` anywhere in a line."""
-    match = re.search(r"##\[(?P<name>[^\s\]]+)(?:\s+(?P<properties>[^\]]*))?\](?P<data>.*)$", line)
-    if match is None:
-        return None
-    return Command(
-        name=match["name"], properties=_properties(match["properties"] or "", ";"), data=_unescape(match["data"])
-    )
-
-
-def _properties(text: str, separator: str) -> dict[str, str]:
-    pairs = (part.split("=", 1) for part in text.split(separator) if "=" in part)
-    return {name.strip(): _unescape(value) for name, value in pairs}
-
-
-def _unescape(text: str) -> str:
-    for code, character in {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%3B": ";", "%5D": "]"}.items():
-        text = text.replace(code, character)
-    return text.replace("%25", "%")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from container_engine import REPOSITORY
 
+from agent_eval.settings import SETTINGS
+
 ACTION = (REPOSITORY / "action.yml").read_text("utf-8")
 _USED = {
     "actions/cache": "cache",
@@ -17,12 +19,32 @@ ADDRESS = 'outputs:\n  artifact-url: {description: x, value: "${{ steps.upload.o
 """The output of what stands for actions/upload-artifact."""
 
 
+NOTHING = '\n    - shell: bash\n      run: "true"\n'
+_GATE_OUTPUTS = "outputs:\n" + "".join(
+    f'  {name}: {{description: x, value: "${{{{ steps.gate.outputs.{name} }}}}"}}\n'
+    for name in ("verdict", "report-file")
+)
+
+
 def stand_in(folder: Path, inputs: list[str], steps: str, outputs: str = "") -> None:
     """Writes an action that takes these inputs."""
     folder.mkdir(parents=True, exist_ok=True)
     taken = "".join(f"  {name}: {{description: x}}\n" for name in inputs)
     text = f"name: x\ndescription: x\ninputs:\n{taken}{outputs}runs:\n  using: composite\n  steps:{steps}"
     (folder / "action.yml").write_text(text, "utf-8")
+
+
+def stand_ins(actions: Path, *, upload: str, download: str = NOTHING, cache: str = NOTHING) -> None:
+    """Writes what stands for actions of others: their steps; CACHE of `cache` is `restore` or `save`."""
+    for name in ("restore", "save"):
+        stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], cache.replace("CACHE", name))
+    stand_in(actions / "upload", ["name", "path", "retention-days", "archive", "overwrite"], upload, ADDRESS)
+    stand_in(actions / "download", ["pattern", "path"], download)
+
+
+def gate_stand_in(actions: Path, steps: str) -> None:
+    """Writes what stands for the gate."""
+    stand_in(actions / "ours/gate", [setting.input for setting in SETTINGS], steps, _GATE_OUTPUTS)
 
 
 def replaced_actions(actions: Path) -> list[str]:

@@ -120,24 +120,18 @@ def test_bare_clone__without_uv(clone: Path, path_without_uv: str) -> None:
     assert agent_eval.__version__ in done.stdout
 
 
-def test_bare_clone__a_uv_that_is_not_the_locked_one_is_refused(clone: Path, path_without_uv: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "words"), [("path_without_uv", "DO NOT MATCH THE HASHES"), ("path_with_uv", "Hash mismatch")]
+)
+def test_bare_clone__a_uv_or_a_build_backend_that_is_not_the_locked_one_is_refused(
+    clone: Path, path: str, words: str, request: pytest.FixtureRequest
+) -> None:
     locked = clone / "requirements/build.txt"
-    text = locked.read_text("utf-8")
-    assert text.count("--hash=sha256:") > 20
-    locked.write_text(re.sub(r"--hash=sha256:[0-9a-f]{8}", "--hash=sha256:00000000", text), "utf-8")
-    done = start(clone, "--version", path=path_without_uv)
-    assert done.returncode == 2
-    assert "DO NOT MATCH THE HASHES" in done.stderr
-    assert not list((clone / ".venv-cli").glob("*/.ready"))
-
-
-def test_bare_clone__a_build_backend_that_is_not_the_locked_one_is_refused(clone: Path, path_with_uv: str) -> None:
-    locked = clone / "requirements/build.txt"
-    text = re.sub(r"--hash=sha256:[0-9a-f]{8}", "--hash=sha256:00000000", locked.read_text("utf-8"))
+    text, count = re.subn(r"--hash=sha256:[0-9a-f]{8}", "--hash=sha256:00000000", locked.read_text("utf-8"))
+    assert count > 20
     locked.write_text(text, "utf-8")
-    done = start(clone, "--version", path=path_with_uv, UV_NO_CACHE="1")
-    assert done.returncode == 2
-    assert "Hash mismatch" in done.stderr
+    done = start(clone, "--version", path=request.getfixturevalue(path), UV_NO_CACHE="1")
+    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
 def test_bare_clone__old_python_says_what_to_do(clone: Path, path_without_uv: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
@@ -12,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from adk_envs import FIXTURES
 from container_engine import REPOSITORY, Engine
-from container_pull_requests import reachable, strangers
+from container_pull_requests import changed_in, reachable, strangers
 from fake_gemini import Answer, FakeGemini
-from github_runner import SECRETS, Finished, Runner, eval_set
+from gate_runs import eval_set
+from github_runner import SECRETS, Finished, Runner
 from lxml import etree
 
 from agent_eval.agents.sandbox.uids import STATE_DIR
@@ -44,28 +45,15 @@ def check_files(done: Finished) -> None:
     assert len(suites.findall(".//testcase")) == results["totals"]["cases"]
     summary = (done.workspace / done.outputs["summary-file"]).read_text("utf-8")
     assert done.summary.strip() == summary.strip() != ""
-    with gzip.open(done.workspace / done.outputs["recordings-file"], "rt", encoding="utf-8") as lines:
-        recorded = [json.loads(line) for line in lines]
-    assert {line["case_id"] for line in recorded} <= {case["case_id"] for case in results["cases"]}
+    assert {line["case_id"] for line in done.recordings()} <= {case["case_id"] for case in results["cases"]}
     folder = done.workspace / "agent-eval-results"
     assert strangers(folder) == [], "self-hosted runners could not clean up"
-    check_nothing_else(done)
+    # Only outputs and the summary are written; the workspace is as it was.
+    assert [done.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
+    assert changed_in(done.workspace) == []
     written = "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
     for secret in SECRETS.values():
         assert secret not in written + done.log
-
-
-def check_nothing_else(done: Finished) -> None:
-    """Only outputs and the summary are written; the workspace is as it was."""
-    assert [done.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
-    changed = subprocess.run(
-        ["git", "-c", f"safe.directory={done.workspace}", "-C", str(done.workspace), "status", "--porcelain"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout.splitlines()
-    assert [line for line in changed if "agent-eval-results" not in line] == []
 
 
 def test_gate__passes_the_example(runner: Runner, workspace: Workspace) -> None:
@@ -101,12 +89,6 @@ def test_gate__catches_the_broken_tool(runner: Runner, workspace: Workspace) -> 
         assert case["eval_id"].replace("_", "") in done.summary.replace("\\", "").replace("_", "")
 
 
-def test_gate__min_pass_rate_arrives_in_spite_of_its_dashes(runner: Runner, workspace: Workspace) -> None:
-    done = runner.step(workspace("home_automation"), inputs={"paths": "home_automation", "min-pass-rate": "7"})
-    assert done.exit_code == 2, done.log
-    assert "min-pass-rate" in done.log
-
-
 def test_gate__refuses_invalid_files_before_anything_runs(runner: Runner, workspace: Workspace) -> None:
     files = {
         "home_automation/evals/broken.test.json": '{\n  "eval_set_id": "x",\n  "eval_cases": [],,\n}\n',
@@ -122,79 +104,33 @@ def test_gate__refuses_invalid_files_before_anything_runs(runner: Runner, worksp
     assert error.properties["line"] == "3"
     assert "broken.test.json" in done.summary
 
-
-UNAVAILABLE = '''
-"""An agent whose model provider has an outage."""
-
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-import httpx
-from google.adk.agents import LlmAgent
-from google.adk.models import BaseLlm
+    dashes = runner.step(root, inputs={"paths": "home_automation/evals", "min-pass-rate": "7"})
+    assert (dashes.exit_code, "min-pass-rate" in dashes.log) == (2, True), "it arrives in spite of its dashes"
 
 
-class Overloaded(BaseHTTPRequestHandler):
-    """Answers 503."""
-
-    def do_GET(self):
-        self.send_error(503)
-
-
-class Unavailable(BaseLlm):
-    """Asks a server that is overloaded."""
-
-    async def generate_content_async(self, llm_request, stream=False):
-        server = HTTPServer(("127.0.0.1", 0), Overloaded)
-        threading.Thread(target=server.handle_request).start()
-        httpx.get(f"http://127.0.0.1:{server.server_port}", trust_env=False).raise_for_status()
-        yield
-
-
-root_agent = LlmAgent(name="outage", model=Unavailable(model="outage"))
-'''
+RECORDED = json.dumps(eval_set("answers", {"greeting": [("hello", "Hello!")]}))
+CONFIG = '{"criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"num_samples": 3}}}}'
+JUDGED = {"answers.json": RECORDED, "evals/a.evalset.json": RECORDED, "evals/test_config.json": CONFIG}
+"""Recorded answers that a judge scores."""
+INPUTS = {"agent": "recorded:answers.json", "judge-api-key": "the-judges-key"}
 
 
 def test_gate__is_inconclusive_when_the_provider_is_down(runner: Runner, workspace: Workspace) -> None:
-    hello = eval_set("hello", {"greeting": ("hello", "hello")})
-    root = workspace(files={"outage/agent.py": UNAVAILABLE, "outage/hello.test.json": hello})
-    done = runner.step(root)
+    root, down = workspace(files=JUDGED), {**INPUTS, "judge-base-url": "http://127.0.0.1:9"}
+    done = runner.step(root, inputs=down)
     assert done.exit_code == 3, done.log
     assert (done.outputs["verdict"], done.outputs["errored"], done.outputs["failed"]) == ("inconclusive", "1", "0")
-    assert "503" in done.summary
+    assert "http://127.0.0.1:9" in done.summary.replace("&#8203;", "")
 
-    lenient = runner.step(root, inputs={"on-inconclusive": "pass"})
+    lenient = runner.step(root, inputs={**down, "on-inconclusive": "pass"})
     assert lenient.exit_code == 0, lenient.log
     assert lenient.outputs["verdict"] == "inconclusive"
 
 
-SLOW = '''
-"""An agent that answers "now" at once, and anything else never."""
-
-import asyncio
-
-from google.adk.agents import BaseAgent
-from google.adk.events import Event
-from google.genai import types
-
-
-class Slow(BaseAgent):
-    """Sleeps."""
-
-    async def _run_async_impl(self, ctx):
-        if ctx.user_content.parts[0].text != "now":
-            await asyncio.sleep(600)
-        content = types.Content(role="model", parts=[types.Part(text="now")])
-        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
-
-
-root_agent = Slow(name="slow")
-'''
-
-
 def test_gate__reports_what_it_has_when_the_job_is_cancelled(runner: Runner, workspace: Workspace) -> None:
-    cases = eval_set("slow", {"now": ("now", "now"), "never": ("never", "never")})
-    root = workspace(files={"slow/agent.py": SLOW, "slow/slow.test.json": cases})
+    cases = json.dumps(eval_set("slow", {"now": [("now", "done")], "never": [("wait", "done")]}))
+    agent = (FIXTURES / "waits/agent.py").read_text("utf-8")
+    root = workspace(files={"slow/agent.py": agent, "slow/slow.test.json": cases})
 
     journal = root / "agent-eval-results" / JOURNAL
     stopped = []
@@ -222,13 +158,10 @@ def test_gate__leaves_the_judges_replies_to_the_step_that_caches_them(
     runner: Runner, workspace: Workspace, engine: Engine
 ) -> None:
     address, name = reachable(engine)
-    recorded = eval_set("answers", {"greeting": ("hello", "Hello!")})
-    config = '{"criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"num_samples": 3}}}}'
-    files = {"answers.json": recorded, "evals/a.evalset.json": recorded, "evals/test_config.json": config}
-    inputs = {"agent": "recorded:answers.json", "judge-cache": "/github/runner_temp/agent-eval-judge-cache"}
+    inputs = {**INPUTS, "judge-cache": "/github/runner_temp/agent-eval-judge-cache"}
     with FakeGemini(lambda _: Answer.text('{"reasoning": "so", "verdict": "valid"}'), address=address) as judge:
-        inputs |= {"judge-base-url": f"http://{name}:{judge.port}", "judge-api-key": "the-judges-key"}
-        done = runner.step(workspace(files=files), inputs=inputs)
+        inputs |= {"judge-base-url": f"http://{name}:{judge.port}"}
+        done = runner.step(workspace(files=JUDGED), inputs=inputs)
 
     assert done.exit_code == 0, done.log
     replies = done.temp / "agent-eval-judge-cache"

@@ -63,12 +63,12 @@ def test_image__bytecode_is_compiled(engine: Engine, image: str) -> None:
     assert len(inside(engine, image, script).splitlines()) == 3
 
 
-def test_image__help_without_arguments_outside_actions(engine: Engine, image: str) -> None:
-    assert "usage:" in engine.check("run", "--rm", image).lower()
-
-
-def test_image__version_is_the_code_s(engine: Engine, image: str) -> None:
+def test_image__help_and_version_also_where_gitlab_blanks_the_entrypoint(engine: Engine, image: str) -> None:
+    assert "usage:" in engine.check("run", "--rm", image).lower(), "outside of GitHub Actions"
     assert agent_eval.__version__ in engine.check("run", "--rm", image, "--version")
+    # GitLab: `image: {name: ..., entrypoint: [""]}`, then it runs the script with a shell.
+    said = engine.check("run", "--rm", "--entrypoint", "", image, "sh", "-c", "agent-eval --version && uv --version")
+    assert agent_eval.__version__ in said
 
 
 def test_image__agent_account_owns_nothing_of_ours(engine: Engine, image: str) -> None:
@@ -122,9 +122,3 @@ def test_image__what_was_left_out_is_not_missed(engine: Engine, image: str) -> N
     assert "Failed to connect" in inside(engine, image, "! git ls-remote https://127.0.0.1:9/x 2>&1")
     query = "apt-get check >/dev/null && dpkg-query -W -f '${db:Status-Status}' perl"
     assert inside(engine, image, query) != "installed"
-
-
-def test_image__gitlab_blanks_the_entrypoint(engine: Engine, image: str) -> None:
-    # GitLab: `image: {name: ..., entrypoint: [""]}`, then it runs the script with a shell.
-    said = engine.check("run", "--rm", "--entrypoint", "", image, "sh", "-c", "agent-eval --version && uv --version")
-    assert agent_eval.__version__ in said

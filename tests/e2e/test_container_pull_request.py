@@ -6,13 +6,13 @@ The clone is of depth 1 as by default, so that the base's commit is fetched with
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from pathlib import Path
 
 import pytest
-from container_pull_requests import AS_GOOD, BROKEN, TOOLS, Project, git_in, strangers
-from github_runner import SECRETS, Finished, eval_set
+from container_pull_requests import AS_GOOD, BROKEN, TOOLS, Project, changed_in, git_in, strangers
+from gate_runs import eval_set
+from github_runner import SECRETS, Finished
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
@@ -32,10 +32,9 @@ def newly_failing(done: Finished) -> set[str]:
 def check_left(project: Project, done: Finished) -> None:
     """Nothing is left of the run but its results, and those belong to whom the workspace belongs."""
     assert strangers(done.workspace) == []
-    assert len(git_in(done.workspace, "worktree", "list").splitlines()) == 1
+    assert len(git_in(done.workspace, "worktree", "list")) == 1
     assert not (done.workspace / ".git/worktrees").exists() or not list((done.workspace / ".git/worktrees").iterdir())
-    status = git_in(done.workspace, "status", "--porcelain").splitlines()
-    assert [line for line in status if "agent-eval-results" not in line] == []
+    assert changed_in(done.workspace) == []
     message = done.log + done.summary + "".join(done.file_commands.values())
     folder = done.workspace / "agent-eval-results"
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
@@ -102,7 +101,7 @@ def test_container_pull_request__neither_side_can_read_the_other_or_the_token(pr
             "evil/__init__.py": "from . import agent as agent\n",
             "evil/agent.py": agent,
             "evil/requirements.txt": "google-adk>=1.18\n",
-            "evil/evil.test.json": eval_set("evil", {"attempts": ("go", "nothing")}),
+            "evil/evil.test.json": json.dumps(eval_set("evil", {"attempts": [("go", "nothing")]})),
             "evil/test_config.json": json.dumps({"criteria": {"response_match_score": 1.0}}),
             ".gitignore": "agent-eval-results/\n",
         }
@@ -111,9 +110,7 @@ def test_container_pull_request__neither_side_can_read_the_other_or_the_token(pr
     done = project.pull_request(7, {"evil/agent.py": agent + "\n# Another one.\n"}, baseline="rerun")
 
     results, folder = done.results(), done.workspace / "agent-eval-results"
-    with gzip.open(folder / "recordings.jsonl.gz", "rt", encoding="utf-8") as lines:
-        head = [json.loads(line)["invocations"][0]["final_response"]["parts"][0]["text"] for line in lines]
-    assert head == ["nothing"], done.log[-4000:]
+    assert done.answers() == ["nothing"], done.log[-4000:]
     assert results["baseline"]["source"] == "rerun" and results["baseline"]["status"] == "found", results["baseline"]
     logs = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.log")}
     assert results["comparison"]["pass_rate"] == {"head": 1.0, "base": 1.0, "delta": 0.0}, logs

@@ -15,7 +15,7 @@ import pytest
 from container_engine import REPOSITORY, Engine
 from container_pull_requests import AS_GOOD, BROKEN, TOOLS, Project
 from container_workflows import copied, run_act
-from root_action import ADDRESS, replaced_actions, stand_in
+from root_action import replaced_actions, stand_in, stand_ins
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
@@ -42,7 +42,6 @@ UPLOADS = """
         cp -r "${{ inputs.path }}" /uploads/
         echo "artifact-url=$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/1/artifacts/9" >>"$GITHUB_OUTPUT"
 """
-NOTHING = '\n    - shell: bash\n      run: "true"\n'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +95,7 @@ class Workflow:
 def workflow(engine: Engine, base: str, runner_image: str, project: Project, tmp_path: Path) -> Workflow:
     actions = tmp_path / "actions"
     copied(actions / "ours", base)
-    for name in ("restore", "save"):
-        stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], NOTHING)
-    stand_in(actions / "upload", ["name", "path", "retention-days", "archive", "overwrite"], UPLOADS, ADDRESS)
-    stand_in(actions / "download", ["pattern", "path"], NOTHING)
+    stand_ins(actions, upload=UPLOADS)
     stand_in(actions / "checkout", ["persist-credentials"], CHECKS_OUT)
     return Workflow(engine=engine, runner_image=runner_image, project=project, actions=actions)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from container_engine import Engine
-from github_runner import SECRETS, Finished, Runner, eval_set
+from gate_runs import eval_set
+from github_runner import SECRETS, Runner
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
@@ -33,29 +32,22 @@ def evil_files() -> dict[str, str]:
     return {
         "evil/__init__.py": "from . import agent as agent\n",
         **{f"evil/{name}.py": source for name, source in sources.items()},
-        "evil/evil.test.json": eval_set("evil", {f"attempt-{number}": ("go", "{}") for number in range(2)}),
+        "evil/evil.test.json": json.dumps(
+            eval_set("evil", {f"attempt-{number}": [("go", "{}")] for number in range(2)})
+        ),
     }
 
 
-def answers(done: Finished) -> list[dict[str, Any]]:
-    """What each case's agent says it got hold of."""
-    with gzip.open(done.workspace / "agent-eval-results/recordings.jsonl.gz", "rt", encoding="utf-8") as lines:
-        recordings = [json.loads(line) for line in lines]
-    texts = [
-        turn["final_response"]["parts"][0]["text"] for recording in recordings for turn in recording["invocations"]
-    ]
-    return [json.loads(text.splitlines()[0]) for text in texts]
-
-
-@pytest.fixture
-def attacked(runner: Runner, workspace: Workspace) -> Finished:
-    """A step in which the agent tried everything."""
+def test_security__agent_gets_nothing_changes_nothing_and_has_no_say_in_the_log(
+    runner: Runner, workspace: Workspace
+) -> None:
     root = workspace(files=evil_files())
-    return runner.step(root, inputs={"judge-api-key": SECRETS["INPUT_JUDGE-API-KEY"]})
+    modes = {path: path.stat().st_mode for path in root.rglob("*")}
 
+    attacked = runner.step(root, inputs={"judge-api-key": SECRETS["INPUT_JUDGE-API-KEY"]})
 
-def test_security__agent_gets_nothing_and_changes_nothing(attacked: Finished) -> None:
-    assert answers(attacked) == [{}, {}], attacked.log[-3000:]
+    assert [json.loads(text.splitlines()[0]) for text in attacked.answers()] == [{}, {}], attacked.log[-3000:]
+    assert {path: path.stat().st_mode for path in modes} == modes
 
     # The verdict is the gate's own: the answers are not the "{}" alone that was expected.
     assert attacked.exit_code == 1, attacked.log
@@ -67,12 +59,8 @@ def test_security__agent_gets_nothing_and_changes_nothing(attacked: Finished) ->
     for secret in (*SECRETS.values(), CHECKOUT, base64.b64decode(CHECKOUT).decode()):
         assert secret not in text + attacked.log + attacked.summary
 
-
-def test_security__agent_has_no_say_in_the_log(attacked: Finished) -> None:
-    spoken = [command for command in attacked.commands if "from the agent" in command.data]
-    assert spoken == []
-    written = [command for command in attacked.commands if "gate's stdout" in command.data]
-    assert written == []
+    for word in ("from the agent", "gate's stdout"):
+        assert [command for command in attacked.commands if word in command.data] == []
     # What is left are our own annotations, each at a case of the eval file.
     for command in attacked.commands:
         assert command.name in {"error", "warning", "notice", "group", "endgroup", "debug", "add-mask"}, command
@@ -80,8 +68,7 @@ def test_security__agent_has_no_say_in_the_log(attacked: Finished) -> None:
             assert command.properties["file"] == "evil/evil.test.json"
         if command.name == "add-mask":
             assert command.data != "passed"
-    answers_told = [command for command in attacked.commands if command.data.startswith("in the answer")]
-    assert answers_told == []
+    assert [command for command in attacked.commands if command.data.startswith("in the answer")] == []
 
 
 def test_security__attempts_are_worth_something(
@@ -101,10 +88,3 @@ def test_security__attempts_are_worth_something(
     assert set(got["own environment"]) == set(SECRETS)
     assert any(name.startswith("write /github/file_commands/") for name in got)
     assert done.outputs == {"verdict": "passed"}, "the forged output arrived"
-
-
-def test_security__permissions_are_as_before(runner: Runner, workspace: Workspace) -> None:
-    root = workspace(files=evil_files())
-    before = {path: path.stat().st_mode for path in root.rglob("*")}
-    runner.step(root)
-    assert {path: path.stat().st_mode for path in before} == before

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from container_workflows import run_act
-from root_action import ACTION, ADDRESS, replaced_actions, stand_in
+from root_action import ACTION, gate_stand_in, replaced_actions, stand_ins
 
 from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.settings import SETTINGS
@@ -96,16 +96,9 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     """Runs the workflow: what the steps noted in order, the gate's inputs, and how it ended."""
     noted, actions, work = tmp_path / "noted", tmp_path / "actions", tmp_path / "work"
     noted.mkdir()
-    verdicts = "outputs:\n" + "".join(
-        f'  {name}: {{description: x, value: "${{{{ steps.gate.outputs.{name} }}}}"}}\n'
-        for name in ("verdict", "report-file")
-    )
-    names = [setting.input for setting in SETTINGS]
-    stand_in(actions / "ours/gate", names, GATE.replace("VERDICT", verdict), verdicts)
-    for name in ("restore", "save"):
-        stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], noting(name + " ${{ inputs.key }}"))
-    stand_in(actions / "upload", ["name", "path", "retention-days", "archive", "overwrite"], UPLOAD, ADDRESS)
-    stand_in(actions / "download", ["pattern", "path"], noting("download ${{ inputs.pattern }} to ${{ inputs.path }}"))
+    gate_stand_in(actions, GATE.replace("VERDICT", verdict))
+    downloads = noting("download ${{ inputs.pattern }} to ${{ inputs.path }}")
+    stand_ins(actions, upload=UPLOAD, download=downloads, cache=noting("CACHE ${{ inputs.key }}"))
     (work / ".github/workflows").mkdir(parents=True)
     (work / ".github/workflows/evals.yml").write_text(WORKFLOW.format(noted=noted, more=more), "utf-8")
     git = ["git", "-C", str(work), "-c", "user.name=t", "-c", "user.email=t@example.org"]
@@ -160,26 +153,14 @@ def test_root_action__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_want
     assert set(inputs) == {setting.input for setting in SETTINGS}
 
 
-def test_root_action__a_part_has_an_artifact_of_its_own_and_the_merge_gets_all(tmp_path: Path) -> None:
-    for folder in ("part", "merge"):
-        (tmp_path / folder).mkdir()
-    part, inputs, _ = run(tmp_path / "part", "passed", 'shard: "2/5"')
-    merge, _, _ = run(tmp_path / "merge", "passed", "mode: merge")
+def test_root_action__a_part_has_an_artifact_of_its_own(tmp_path: Path) -> None:
+    steps, inputs, _ = run(tmp_path, "passed", 'shard: "2/5"')
 
     assert inputs["shard"] == "2/5"
-    assert part == [
+    assert steps == [
         "restore agent-eval-judge-agent-eval-results-1-1",
         "gate a-key",
         "upload agent-eval-results-part-2-attempt-1: report.html results.json, kept 3 days",
-        "after success passed",
-    ]
-    assert merge == [
-        "restore agent-eval-judge-agent-eval-results-1-1",
-        "download agent-eval-results-part-* to shards",
-        "gate a-key",
-        "upload agent-eval-results: report.html results.json, kept 0 days",
-        *LINKED,
-        "save agent-eval-judge-agent-eval-results-1-1",
         "after success passed",
     ]
 

@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 from container_engine import REPOSITORY
 from container_workflows import run_act
-from root_action import ADDRESS, replaced_actions, stand_in
-
-from agent_eval.settings import SETTINGS
+from root_action import gate_stand_in, replaced_actions, stand_ins
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 
@@ -77,20 +75,6 @@ def recipe() -> str:
     return section.partition("```yaml\n")[2].partition("```")[0]
 
 
-def stand_ins(actions: Path) -> list[str]:
-    names = [setting.input for setting in SETTINGS]
-    outputs = "outputs:\n" + "".join(
-        f'  {name}: {{description: x, value: "${{{{ steps.gate.outputs.{name} }}}}"}}\n'
-        for name in ("verdict", "report-file")
-    )
-    stand_in(actions / "ours/gate", names, GATE, outputs)
-    for name in ("restore", "save"):
-        stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], "\n    - {shell: bash, run: 'true'}\n")
-    stand_in(actions / "upload", ["name", "path", "retention-days", "archive", "overwrite"], UPLOAD, ADDRESS)
-    stand_in(actions / "download", ["pattern", "path"], DOWNLOAD)
-    return replaced_actions(actions)
-
-
 def pull_request(root: Path, github: FakeGitHub) -> tuple[Repo, str]:
     """A repository with six cases that pass, at GitHub's merge of a pull request; and the pull request's head."""
     repo = new_repo(root)
@@ -112,7 +96,9 @@ def uploaded_parts(root: Path) -> list[str]:
 def test_parts__a_dead_job_is_red_and_only_it_is_repeated_with_one_comment(tmp_path: Path) -> None:
     (tmp_path / "artifacts").mkdir()
     (tmp_path / "started.py").write_text(STARTED, "utf-8")
-    local = stand_ins(tmp_path / "actions")
+    gate_stand_in(tmp_path / "actions", GATE)
+    stand_ins(tmp_path / "actions", upload=UPLOAD, download=DOWNLOAD)
+    local = replaced_actions(tmp_path / "actions")
     with FakeGitHub() as github:
         repo, head = pull_request(tmp_path / "work", github)
         run = github.state.run(head, path=".github/workflows/evals.yml", event="pull_request", branch="change")

@@ -91,37 +91,35 @@ class Repository:
             shutil.copy(FIXTURES / "scripted_model.py", self.root)
             shutil.copytree(FIXTURES / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
 
+    def write(self, files: Mapping[str, str | Mapping[str, Any]]) -> None:
+        """Writes texts, or JSON, by path."""
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=1)
+            path.write_text(text, encoding="utf-8")
+
     def evals(
         self, path: str, cases: Mapping[str, str | Sequence[str]], *, expect: Mapping[str, str] | None = None
     ) -> None:
         """Writes an eval file: what the user says in each case, and the answer if it is not the same."""
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        listed = []
-        for name, said in cases.items():
-            turns = [said] if isinstance(said, str) else said
-            listed.append(
-                {
-                    "eval_id": name,
-                    "conversation": [
-                        {
-                            "user_content": {"role": "user", "parts": [{"text": turn}]},
-                            "final_response": {
-                                "role": "model",
-                                "parts": [{"text": (expect or {}).get(name, turn)}],
-                            },
-                        }
-                        for turn in turns
-                    ],
-                }
-            )
-        target.write_text(
-            json.dumps({"eval_set_id": target.name.split(".")[0], "eval_cases": listed}, ensure_ascii=False, indent=1),
-            encoding="utf-8",
-        )
-        config = target.with_name("test_config.json")
+        turns = {name: [said] if isinstance(said, str) else said for name, said in cases.items()}
+        answers = {name: [(turn, (expect or {}).get(name, turn)) for turn in said] for name, said in turns.items()}
+        self.write({path: eval_set(Path(path).name.split(".")[0], answers)})
+        config = (self.root / path).with_name("test_config.json")
         if not config.exists():
             config.write_text('{"criteria": {"response_match_score": 1.0}}', encoding="utf-8")
+
+    def record(
+        self, path: str, answers: Mapping[str, str | Sequence[str]] | None = None, *, to: str = "answers.json"
+    ) -> None:
+        """Writes what a recorded agent says to the cases of an eval file: what is expected, or an answer per turn."""
+        document = json.loads((self.root / path).read_text(encoding="utf-8"))
+        for case in document["eval_cases"]:
+            said = (answers or {}).get(case["eval_id"], ())
+            for turn, text in zip(case["conversation"], [said] if isinstance(said, str) else said, strict=False):
+                turn["final_response"]["parts"] = [{"text": text}]
+        self.write({to: document})
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Ours without what makes a job of GitHub's."""
@@ -218,38 +216,54 @@ class Repository:
             seconds=time.monotonic() - begun,
         )
 
+    def wait_for_runs(self, number: int, *, seconds: float = 30) -> None:
+        """Waits until the journal of a gate under way has so many runs."""
+        journal = self.root / "agent-eval-results" / "journal.jsonl"
+        wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == number, seconds=seconds)
+
     def left_behind(self) -> list[str]:
         """Processes that the gate or the agent started and that still run; some get a moment to go."""
         for _ in range(20):
-            commands = list(self._marked())
+            commands = [command for _, command in self._marked()]
             if not commands:
                 return []
             time.sleep(0.1)
         return commands
 
-    def _marked(self) -> list[str]:
+    def hosts(self) -> list[int]:
+        """The processes in which the agent runs."""
+        return [pid for pid, command in self._marked() if "agent_eval_host" in command]
+
+    def _marked(self) -> list[tuple[int, str]]:
         mark = f"{MARK}={self.mark}".encode()
-        commands = []
+        found = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    commands.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                    found.append((int(entry.name), command))
             except OSError:
                 continue
-        return commands
+        return found
 
-    def hosts(self) -> list[int]:
-        """The processes in which the agent runs."""
-        mark = f"{MARK}={self.mark}".encode()
-        pids = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                is_host = b"agent_eval_host" in (entry / "cmdline").read_bytes()
-                if is_host and mark in (entry / "environ").read_bytes().split(b"\0"):
-                    pids.append(int(entry.name))
-            except OSError:
-                continue
-        return pids
+
+def eval_set(name: str, cases: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, Any]:
+    """An eval set: what the user says and what is expected, turn by turn, by eval id."""
+
+    def content(role: str, text: str) -> dict[str, Any]:
+        return {"role": role, "parts": [{"text": text}]}
+
+    listed = {
+        eval_id: [
+            {"user_content": content("user", said), "final_response": content("model", answer)}
+            for said, answer in turns
+        ]
+        for eval_id, turns in cases.items()
+    }
+    return {
+        "eval_set_id": name,
+        "eval_cases": [{"eval_id": eval_id, "conversation": turns} for eval_id, turns in listed.items()],
+    }
 
 
 @contextmanager

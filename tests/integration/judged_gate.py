@@ -59,9 +59,7 @@ def criteria(repository: Repository, *metrics: str, samples: int = 5, more: Mapp
     """The config of all files: judged metrics with the threshold 0.5, and the given ones."""
     options = {"judge_model_options": {"num_samples": samples}}
     form = {metric: {"threshold": 0.5, **options} for metric in metrics}
-    path = repository.root / "evals" / "test_config.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"criteria": {**form, **(more or {})}}), encoding="utf-8")
+    repository.write({"evals/test_config.json": {"criteria": {**form, **(more or {})}}})
 
 
 def answers(repository: Repository, given: Mapping[str, str | Sequence[str]]) -> None:
@@ -69,12 +67,7 @@ def answers(repository: Repository, given: Mapping[str, str | Sequence[str]]) ->
     turns = {name: [said] if isinstance(said, str) else list(said) for name, said in given.items()}
     asked = {name: [f"{name}, {number}: the capital?" for number in range(len(said))] for name, said in turns.items()}
     repository.evals("evals/some.evalset.json", asked, expect=dict.fromkeys(asked, "Paris."))
-    listed = json.loads((repository.root / "evals" / "some.evalset.json").read_text(encoding="utf-8"))["eval_cases"]
-    for case in listed:
-        for turn, said in zip(case["conversation"], turns[case["eval_id"]], strict=True):
-            turn["final_response"]["parts"] = [{"text": said}]
-    form = {"eval_set_id": "answers", "eval_cases": listed}
-    (repository.root / "answers.json").write_text(json.dumps(form), encoding="utf-8")
+    repository.record("evals/some.evalset.json", turns)
 
 
 def judged_run(repository: Repository, server: FakeGemini | None, *arguments: str, **options: Any) -> Done:

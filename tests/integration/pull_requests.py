@@ -44,6 +44,20 @@ root_agent = Bot(name="bot")
 '''
 
 
+def job_of(github: FakeGitHub, folder: Path, event: str, payload: Mapping[str, Any], run: int) -> dict[str, str]:
+    """The variables of a job of GitHub's, whose event is written into a folder."""
+    (folder / "event.json").write_text(json.dumps(payload), "utf-8")
+    return {
+        "GITHUB_EVENT_NAME": event,
+        "GITHUB_EVENT_PATH": str(folder / "event.json"),
+        "GITHUB_REPOSITORY": github.state.repository,
+        "GITHUB_RUN_ID": str(run),
+        "GITHUB_SERVER_URL": github.server_url,
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_TOKEN": github.token,
+    }
+
+
 @dataclass(kw_only=True)
 class Lab:
     """The repository and its GitHub. The working tree is that of the last checkout."""
@@ -156,22 +170,15 @@ class Lab:
         self.runs.append(run)
         job = self.repository.root.parent / f"job-{run.id}"
         job.mkdir()
-        (job / "event.json").write_text(json.dumps(payload), "utf-8")
         environment = {
+            **job_of(self.github, job, event, payload, run.id),
             "GITHUB_ACTIONS": "true",
-            "GITHUB_EVENT_NAME": event,
-            "GITHUB_EVENT_PATH": str(job / "event.json"),
             "GITHUB_SHA": sha,
             "GITHUB_REF": ref,
-            "GITHUB_REPOSITORY": self.github.state.repository,
-            "GITHUB_RUN_ID": str(run.id),
             "GITHUB_RUN_ATTEMPT": str(run.attempt),
-            "GITHUB_SERVER_URL": self.github.server_url,
-            "GITHUB_API_URL": self.github.api_url,
             "GITHUB_WORKFLOW_REF": f"{self.github.state.repository}/{run.path}@{ref}",
             "GITHUB_OUTPUT": str(job / "output"),
             "GITHUB_STEP_SUMMARY": str(job / "summary"),
-            "GITHUB_TOKEN": self.github.token,
             **options.pop("environment", {}),
         }
         self.environments[run.id] = environment

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from adk_envs import FIXTURES, adk_python
 from base_repos import Repo, new_repo
+from gate_runs import eval_set
 
 _AGENT = """
 import greetings
@@ -80,7 +81,7 @@ def two_versions(root: Path) -> TwoVersions:
             "bot/agent.py": _AGENT.format(call="greetings.formal()", stop="FULL_STOP"),
             "requirements.txt": "adk-elsewhere\ngreetings==1.0\n",
             "lib/tone.py": "FULL_STOP = '.'\n",
-            "evals/bot.test.json": _evals({"hello": ("Hello", BASE)}),
+            "evals/bot.test.json": json.dumps(eval_set("bot", {"hello": [("Hello", BASE)]})),
             "evals/test_config.json": '{"criteria": {"response_match_score": 0.9}}',
         }
     )
@@ -90,7 +91,9 @@ def two_versions(root: Path) -> TwoVersions:
             "bot/agent.py": _AGENT.format(call="greetings.short()", stop="DOT"),
             "requirements.txt": "adk-elsewhere\ngreetings==2.0\n",
             "lib/tone.py": "DOT = '.'\n",
-            "evals/bot.test.json": _evals({"hello": ("Hello", BASE), "echo": ("milk", "You said milk.")}),
+            "evals/bot.test.json": json.dumps(
+                eval_set("bot", {"hello": [("Hello", BASE)], "echo": [("milk", "You said milk.")]})
+            ),
         }
     )
     environment = {
@@ -100,19 +103,3 @@ def two_versions(root: Path) -> TwoVersions:
         "PYTHONPATH": str(repo.root / "lib"),
     }
     return TwoVersions(repo=repo, base=base, head=head, environment=environment)
-
-
-def _evals(cases: Mapping[str, tuple[str, str]]) -> str:
-    listed = [
-        {
-            "eval_id": name,
-            "conversation": [
-                {
-                    "user_content": {"role": "user", "parts": [{"text": said}]},
-                    "final_response": {"role": "model", "parts": [{"text": expected}]},
-                }
-            ],
-        }
-        for name, (said, expected) in cases.items()
-    ]
-    return json.dumps({"eval_set_id": "bot", "eval_cases": listed})

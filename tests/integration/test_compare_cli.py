@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -18,39 +19,25 @@ from agent_eval.results.report import CaseReport, MetricReport, Origin, RunRepor
 SUMMARY = "3 cases compared: 1 newly failing, 1 newly passing, 1 passing as before; 1 removed"
 
 
-def results(path: Path, *scores: tuple[str, float], commit: str = "b" * 40) -> Path:
-    cases = [
-        CaseReport(
-            case_id=f"evals/home.test.json:{name}",
-            file="evals/home.test.json",
-            line=number,
-            eval_set_id="home",
-            eval_id=name,
-            status="passed" if score >= 0.8 else "failed",
-            fingerprint=f"asks {name}",
-            metrics=[
-                MetricReport(
-                    name="response_match_score",
-                    score=score,
-                    threshold=0.8,
-                    status="passed" if score >= 0.8 else "failed",
-                    fingerprint="one",
-                    runs=[RunScore(run=0, score=score, status="passed" if score >= 0.8 else "failed")],
-                )
-            ],
+def results(path: Path, *scores: tuple[str, float]) -> Path:
+    """Results of cases that need a score of 0.8."""
+    cases = []
+    for number, (name, score) in enumerate(scores, start=3):
+        status: Literal["passed", "failed"] = "passed" if score >= 0.8 else "failed"
+        runs = [RunScore(run=0, score=score, status=status)]
+        metric = MetricReport(
+            name="response_match_score", score=score, threshold=0.8, status=status, fingerprint="one", runs=runs
         )
-        for number, (name, score) in enumerate(scores, start=3)
-    ]
+        file = "evals/home.test.json"
+        case = CaseReport(
+            case_id=f"{file}:{name}", file=file, line=number, eval_set_id="home", eval_id=name, status=status,
+            fingerprint=f"asks {name}", metrics=[metric],
+        )  # fmt: skip
+        cases.append(case)
     report = RunReport(
-        tool_version="1.0.0",
-        verdict="failed" if any(score < 0.8 for _, score in scores) else "passed",
-        started_at=1_790_000_000.0,
-        duration=2.0,
-        num_runs=1,
-        min_pass_rate=1.0,
-        origin=Origin(commit=commit),
-        cases=cases,
-    )
+        tool_version="1.0.0", verdict="passed", started_at=1_790_000_000.0, duration=2.0, num_runs=1, min_pass_rate=1.0,
+        origin=Origin(commit="b" * 40), cases=cases,
+    )  # fmt: skip
     path.write_text(results_json(report), encoding="utf-8")
     return path
 
@@ -89,24 +76,16 @@ def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys
     assert "`response_match_score` 0.83 → **0.72** (needs 0.80)." in message
 
 
-def test_compare__takes_output_directories(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    head, base = map(Path, files)
-    for file in (head, base):
-        file.with_suffix("").mkdir()
-        file.rename(file.with_suffix("") / "results.json")
-    assert main(["compare", str(head.with_suffix("")), str(base.with_suffix(""))]) == 0
-    assert "1 newly failing, 1 newly passing" in capsys.readouterr().out
-
-
 def test_compare__the_newer_run_is_that_of_the_output_directory(
     files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["compare", files[1]]) == 2
     assert "agent-eval-results does not exist. Run `agent-eval run` first" in capsys.readouterr().err
-    (tmp_path / "agent-eval-results").mkdir()
-    Path(files[0]).rename(tmp_path / "agent-eval-results" / "results.json")
-    assert main(["compare", files[1]]) == 0
+    for file, folder in zip(files, ("agent-eval-results", "base"), strict=True):
+        (tmp_path / folder).mkdir()
+        Path(file).rename(tmp_path / folder / "results.json")
+    assert main(["compare", "base"]) == 0
     assert SUMMARY in capsys.readouterr().out
     assert main(["compare", *files, files[1]]) == 2
     assert "compare takes two results" in capsys.readouterr().err
@@ -127,10 +106,7 @@ def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.
     ("content", "sentence"),
     [
         (None, "can't be read: No such file or directory. Name the results.json of a run"),
-        (b"[]", "is not a results.json of agent-eval"),
         (b"{", "it is not JSON"),
-        (b'{"schema_version": "9", "tool_version": "7.0"}', "in version 9 of the results' schema"),
-        (b'{"schema_version": "1"}', "does not fit the schema of results.json"),
     ],
 )
 def test_compare__what_is_no_results_file_is_exit_2(
@@ -142,9 +118,7 @@ def test_compare__what_is_no_results_file_is_exit_2(
     for pair in ((files[0], str(bad)), (str(bad), files[1])):
         assert main(["compare", *pair]) == 2
         result = capsys.readouterr()
-        assert result.out == ""
-        assert sentence in result.err
-        assert "bad.json" in result.err
+        assert (result.out, sentence in result.err, "bad.json" in result.err) == ("", True, True)
 
 
 def test_compare__a_source_url_is_a_web_address(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,37 +40,16 @@ class Bot(BaseAgent):
 root_agent = Bot(name="bot")
 '''
 READERS = {
-    "own": 'return (HERE / "data.txt").read_text()',
-    "symlink": 'return (ROOT / "shared/symlink.txt").read_text()',
-    "folder": 'return (ROOT / "shared/folder/folder.txt").read_text()',
-    "json_between": 'import json; return (ROOT / json.loads((ROOT / "shared/a.json").read_text())).read_text()',
-    "toml_between": 'return (ROOT / (ROOT / "settings.toml").read_text().split("\\"")[1]).read_text()',
-    "hidden": 'import runpy; return (ROOT / runpy.run_path(str(HERE / ".cfg/x.py"))["PATH"]).read_text()',
-    "readme": 'return (ROOT / "README.md").read_text()',
-    "docs": 'return (ROOT / "docs/LICENSE.txt").read_text()',
-    "terms": 'return (HERE.parent / "license").read_text()',
-    "globbed": 'return "".join({path.read_text() for path in ROOT.glob("agents/*/globbed.txt")})',
-    "added": 'return "bad" if list(ROOT.glob("agents/*/added.txt")) else "good"',
-    "exists": 'return "bad" if (ROOT / "shared/switch").exists() else "good"',
-    "imported": "import library.words; return library.words.WORD",
+    "own": ('return (HERE / "data.txt").read_text()', "agents/own/data.txt"),
+    "symlink": ('return (ROOT / "shared/symlink.txt").read_text()', "agents/store/symlink.txt"),
+    "added": ('return "bad" if list(ROOT.glob("agents/*/added.txt")) else "good"', "agents/store/added.txt"),
+    "exists": ('return "bad" if (ROOT / "shared/switch").exists() else "good"', "shared/switch"),
+    "imported": ("import library.words; return library.words.WORD", "library/words.py"),
 }
-"""Agents, by how they read what a pull request changes."""
-CHANGES = {
-    "own": "agents/own/data.txt",
-    "symlink": "agents/store/symlink.txt",
-    "folder": "agents/store/inner/folder.txt",
-    "json_between": "agents/store/json.txt",
-    "toml_between": "agents/store/toml.txt",
-    "hidden": "agents/store/hidden.txt",
-    "readme": "README.md",
-    "docs": "docs/LICENSE.txt",
-    "terms": "agents/license",
-    "globbed": "agents/store/globbed.txt",
-    "added": "agents/store/added.txt",
-    "exists": "shared/switch",
-    "imported": "library/words.py",
-}
-"""The file that a pull request changes, so that the agent answers wrongly."""
+"""Agents: how they read what a pull request changes so that they answer wrongly, and what that is.
+
+test_host_opened_files.py has the other ways, test_pipeline_affected.py what else a change can mean.
+"""
 
 
 def agents_of(readers: Mapping[str, str]) -> dict[str, str]:
@@ -92,19 +71,14 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with FakeGitHub() as github:
         lab = Lab.make(tmp_path_factory.mktemp("affected") / "zoo", github, "door", "window")
         write_evals(lab, [*READERS, "store"])
-        root = lab.repo.root
-        (root / "shared").mkdir()
-        (root / "shared/symlink.txt").symlink_to("../agents/store/symlink.txt")
-        (root / "shared/folder").symlink_to("../agents/store/inner")
-        good = {path: "good\n" for name, path in CHANGES.items() if name not in {"added", "exists", "imported"}}
+        (lab.repo.root / "shared").mkdir()
+        (lab.repo.root / "shared/symlink.txt").symlink_to("../agents/store/symlink.txt")
         lab.commit(
             {},
-            **agents_of({**READERS, "store": 'return "good"'}),
-            **good,
+            **agents_of({name: read for name, (read, _) in READERS.items()} | {"store": 'return "good"'}),
             **{
-                "shared/a.json": '"agents/store/json.txt"',
-                "settings.toml": 'where = "agents/store/toml.txt"\n',
-                "agents/hidden/.cfg/x.py": 'PATH = "agents/store/hidden.txt"\n',
+                "agents/own/data.txt": "good\n",
+                "agents/store/symlink.txt": "good\n",
                 "library/words.py": 'WORD = "good"\n',
                 "docs/guide.md": "A guide.\n",
                 "agents/own/requirements.txt": "google-adk\n-r ../../pins/own.txt\n",
@@ -120,16 +94,17 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", READERS)
-def test_only_affected__a_file_that_the_agent_opened_makes_it_run(zoo: Lab, name: str) -> None:
-    number = 100 + list(READERS).index(name)
-    word = 'WORD = "bad"\n' if name == "imported" else "bad\n"
-    broken = zoo.pull_request(number, {}, *ONLY, files={CHANGES[name]: word})
+def test_only_affected__a_file_that_the_agent_opened_makes_it_run(zoo: Lab) -> None:
+    words = {name: 'WORD = "bad"\n' if name == "imported" else "bad\n" for name in READERS if name != "exists"}
+    broken = zoo.pull_request(100, {}, *ONLY, files={READERS[name][1]: word for name, word in words.items()})
 
-    ran = {case.eval_id: case.status for case in broken.report.cases}
-    assert (broken.code, ran.get(name)) == (1, "failed"), broken.out + broken.err
-    nobody = set() if name == "exists" else {"own", "imported"} - {name}
-    assert nobody <= skipped(broken)
+    failed = {case.eval_id for case in broken.report.cases if case.status == "failed"}
+    assert (broken.code, failed) == (1, set(words)), broken.out + broken.err
+    assert "bot" in skipped(broken)
+
+    # Where nobody looked for it, a new file can affect anyone.
+    created = zoo.pull_request(101, {}, *ONLY, files={READERS["exists"][1]: "bad\n"})
+    assert (created.code, created.statuses["exists"], skipped(created)) == (1, "failed", set()), created.err
 
 
 @pytest.mark.slow
@@ -140,7 +115,7 @@ def test_only_affected__an_unrelated_change_runs_nothing(zoo: Lab) -> None:
     assert [reason.code for reason in nothing.report.reasons] == ["unaffected"]
     assert len(nothing.report.unaffected) == len(READERS) + 2
     [comment] = zoo.github.state.comments_of(200)
-    assert "## ✅ Does not block: not affected by this pull request and not run: 16 cases of" in comment.body
+    assert "## ✅ Does not block: not affected by this pull request and not run: 8 cases of" in comment.body
 
 
 @pytest.mark.slow
@@ -153,19 +128,16 @@ def test_only_affected__a_new_file_beside_an_agent_that_nobody_looked_at_runs_th
     assert [(case.case_id, case.change) for case in alone.report.comparison.cases] == [
         ("evals/bot.evalset.json:door", "newly_failing")
     ]
-    assert "Not affected by this pull request and not run: 14 cases of" in alone.out
+    assert "Not affected by this pull request and not run: 6 cases of" in alone.out
 
 
 @pytest.mark.slow
-def test_only_affected__what_installs_makes_every_agent_run(zoo: Lab) -> None:
+def test_only_affected__what_installs_makes_agents_run(zoo: Lab) -> None:
     every = zoo.pull_request(202, {}, *ONLY, files={"bot/requirements.txt": "google-adk\n"})
     assert (len(every.report.cases), every.report.unaffected) == (len(READERS) + 3, []), every.out + every.err
 
-
-@pytest.mark.slow
-def test_only_affected__what_an_agents_requirements_include_makes_it_run(zoo: Lab) -> None:
-    alone = zoo.pull_request(203, {}, *ONLY, files={"pins/more.txt": "six==1.15.0\n"})
-    assert [case.eval_id for case in alone.report.cases] == ["own"], alone.out + alone.err
+    included = zoo.pull_request(203, {}, *ONLY, files={"pins/more.txt": "six==1.15.0\n"})
+    assert [case.eval_id for case in included.report.cases] == ["own"], included.out + included.err
 
 
 @pytest.mark.slow
@@ -251,6 +223,14 @@ def test_only_affected__what_the_base_run_keeps_of_each_agent(lab: Lab) -> None:
     metric = lab.pull_request(8, {}, *ONLY, files={"limit.txt": "0.0"})
     assert (metric.code, metric.report.unaffected) == (1, [])
 
+    for why, *arguments in (
+        ("its tools did not run", "--tools", "replay"),
+        ("`agent-setup` runs programs", "--agent-setup", "true"),
+    ):
+        listed = lab.base_run(*ONLY, *arguments, upload=False).report.opened
+        assert len(listed) == len(LISTED)
+        assert all(entry.unseen.startswith(why) and not entry.paths for entry in listed)
+
 
 @pytest.mark.slow
 def test_only_affected__parts_are_merged_and_an_unknown_part_gives_no_list(lab: Lab) -> None:
@@ -264,19 +244,6 @@ def test_only_affected__parts_are_merged_and_an_unknown_part_gives_no_list(lab: 
     lab.base_run("--shard", "2/2", "--output-dir", "shards/2", upload=False)
     merged = {entry.agent: entry for entry in lab.base_run(*ONLY, *merge, upload=False).report.opened}
     assert merged["agents/plain"].unseen == "a part of the run does not say which files it opened"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [(("--tools", "replay"), "its tools did not run"), (("--agent-setup", "true"), "`agent-setup` runs programs")],
-)
-def test_only_affected__a_run_whose_files_are_unseen_gives_no_list(
-    lab: Lab, arguments: tuple[str, ...], why: str
-) -> None:
-    opened = lab.base_run(*ONLY, *arguments).report.opened
-    assert len(opened) == len(LISTED)
-    assert all(entry.unseen.startswith(why) and not entry.paths for entry in opened)
 
 
 def test_only_affected__without_lists_everything_runs(lab: Lab) -> None:

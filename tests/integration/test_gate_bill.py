@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from gate_runs import Repository, repository_in
+from base_repos import new_repo
+from gate_runs import Repository
 
 PRICES = "[prices]\nscripted = { input = 100_000, output = 200_000 }\n"
 """One dollar for ten tokens in, two for ten out: a run has two calls of 10 and 5 tokens: four dollars."""
 CASES = {f"case_{number}": "roll" for number in range(6)}
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Repository]:
-    with repository_in(tmp_path / "repo") as made:
-        made.agent("dice")
-        made.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8."))
-        (made.root / "agent-eval.toml").write_text(PRICES, encoding="utf-8")
-        yield made
+@pytest.fixture(autouse=True)
+def dice(repository: Repository) -> None:
+    repository.agent("dice")
+    repository.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8."))
+    repository.write({"agent-eval.toml": PRICES})
 
 
-def git(root: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
-    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+def in_pull_request(repository: Repository, **wrong: str) -> None:
+    """On a branch that changes nothing; these cases expect something else."""
+    repository.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | wrong)
+    repo = new_repo(repository.root)
+    repo.commit({})
+    repo.branch("pr")
+    repo.commit({})
 
 
 def test_bill__the_agents_calls_by_case(repository: Repository) -> None:
@@ -35,6 +34,9 @@ def test_bill__the_agents_calls_by_case(repository: Repository) -> None:
     rows = [(usage.case_id, usage.purpose, usage.calls, usage.cost) for usage in done.report.case_usage]
     assert rows == [(f"dice/evals/dice.test.json:{name}", "agent", 4, 8.0) for name in CASES]
     assert all((usage.model, usage.input_tokens) == ("scripted", 40) for usage in done.report.case_usage)
+    recorded = ("run", "--agent", "recorded:agent-eval-results", "--max-cost", "1")
+    again = repository.gate(*recorded, python=False, output=repository.root / "again")
+    assert (again.code, again.report.case_usage) == (0, []), "answers from a file cost nothing"
 
 
 def test_bill__a_model_without_a_price_is_named(repository: Repository) -> None:
@@ -59,15 +61,6 @@ def test_bill__max_cost_ends_the_run(repository: Repository) -> None:
     assert again.code == 0, "runs that were made before are not paid for again"
 
 
-def test_bill__answers_from_a_file_cost_nothing(repository: Repository) -> None:
-    first = repository.gate("run", output=repository.root / "first")
-    again = repository.gate("run", "--agent", "recorded:first", "--max-cost", "1", python=False)
-
-    assert (first.code, again.code) == (0, 0)
-    assert len(first.report.case_usage) == len(CASES)
-    assert again.report.case_usage == []
-
-
 def test_bill__parts_share_the_budget_and_the_merge_adds_up(repository: Repository) -> None:
     for number in (1, 2):
         folder = repository.root / "parts" / str(number)
@@ -81,11 +74,7 @@ def test_bill__parts_share_the_budget_and_the_merge_adds_up(repository: Reposito
 
 
 def test_bill__money_that_runs_out_on_the_base_branch_fails_nothing(repository: Repository) -> None:
-    repository.evals(
-        "dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."}
-    )
-    for command in ("init -q -b main", "add -A", "commit -qm x", "checkout -qb pr", "commit --allow-empty -qm y"):
-        git(repository.root, *command.split())
+    in_pull_request(repository, case_5="It is 9.")
     compared = ("run", "--base-ref", "main", "--baseline", "rerun", "--concurrency", "1", "--max-cost")
 
     assert repository.gate(*compared, "500").code == 0, "case_5 fails on main, too"
@@ -98,9 +87,7 @@ def test_bill__money_that_runs_out_on_the_base_branch_fails_nothing(repository: 
 
 def test_bill__what_to_do_when_the_base_branch_has_no_money_left(repository: Repository) -> None:
     """Running it again would end in the same way."""
-    repository.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 9."))
-    for command in ("init -q -b main", "add -A", "commit -qm x", "checkout -qb pr", "commit --allow-empty -qm y"):
-        git(repository.root, *command.split())
+    in_pull_request(repository, **dict.fromkeys(CASES, "It is 9."))
     part = repository.gate("run", "--shard", "1/1", output=repository.root / "parts" / "1")
     assert part.code == 0, part.err
     done = repository.gate("merge", "parts", "--base-ref", "main", "--baseline", "rerun", "--max-cost", "20")
@@ -112,9 +99,8 @@ def test_bill__what_to_do_when_the_base_branch_has_no_money_left(repository: Rep
 
 
 def test_bill__nothing_is_run_again_when_the_money_is_gone(repository: Repository) -> None:
-    repository.evals(
-        "dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."}
-    )
+    expected = dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."}
+    repository.evals("dice/evals/dice.test.json", CASES, expect=expected)
     done = repository.gate("run", "--max-cost", "24")
 
     assert (done.code, done.report.verdict) == (1, "failed"), "all cases ran: the thresholds decide"

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import gzip
-import json
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from gate_runs import Done, Repository, repository_in
+from gate_runs import Done, Repository, eval_set
 
+CONFIG = {"criteria": {"response_match_score": 1.0}}
 AGENTS = [f"agent{number:02}" for number in range(20)]
 
 
-def eval_set(answer: str) -> str:
-    turn = {
-        "user_content": {"role": "user", "parts": [{"text": "hello"}]},
-        "final_response": {"role": "model", "parts": [{"text": answer}]},
-    }
-    return json.dumps({"eval_set_id": "default", "eval_cases": [{"eval_id": "greets", "conversation": [turn]}]})
+def greets(answer: str) -> dict[str, Any]:
+    return eval_set("default", {"greets": [("hello", answer)]})
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Repository]:
+@pytest.fixture(autouse=True)
+def agents(repository: Repository) -> None:
     """Agent 7 is the one that says something else than expected."""
-    with repository_in(tmp_path / "repo") as made:
-        mapping = ["[agents]"]
-        (made.root / "test_config.json").write_text('{"criteria": {"response_match_score": 1.0}}')
-        for name in AGENTS:
-            (made.root / name / "answers").mkdir(parents=True)
-            (made.root / name / "default.test.json").write_text(eval_set(f"I am {name}"))
-            (made.root / name / "answers" / "said.json").write_text(eval_set(f"I am {name.replace('07', 'seven')}"))
-            mapping.append(f'"{name}/**" = "recorded:{name}/answers/said.json"')
-        (made.root / "agent-eval.toml").write_text("\n".join(mapping))
-        yield made
+    mapping = (f'"{name}/**" = "recorded:{name}/answers/said.json"\n' for name in AGENTS)
+    repository.write({"agent-eval.toml": f"[agents]\n{''.join(mapping)}", "test_config.json": CONFIG})
+    for name in AGENTS:
+        repository.write({f"{name}/default.test.json": greets(f"I am {name}")})
+        repository.write({f"{name}/answers/said.json": greets(f"I am {name.replace('07', 'seven')}")})
 
 
 def failed(done: Done) -> list[str]:
@@ -54,7 +45,7 @@ def test_monorepo__validates_runs_compares_and_resumes(repository: Repository, t
     warned = {(problem.severity, problem.code) for problem in again.report.problems}
     assert warned == {("warning", "duplicate-eval-set-id")}, "here they have one agent"
 
-    (repository.root / "agent07" / "answers" / "said.json").write_text(eval_set("I am agent07"))
+    repository.write({"agent07/answers/said.json": greets("I am agent07")})
     fixed = repository.gate("run", python=False, output=tmp_path / "fixed")
     assert (fixed.code, failed(fixed)) == (0, [])
     compared = repository.gate("compare", str(fixed.output), str(first.output))

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from adk_envs import adk_python
-from gate_runs import Done, Repository, repository_in
+from gate_runs import Done, Repository
+from runner_log import Command, commands_in, outputs_in
 
 SECRET = "s3cr3t/of+the=job"
 HOSTILE = "::error file=a.py::planted\n##[error]planted\n::set-output name=verdict::passed\n\x1b[2Jgone"
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Repository]:
-    with repository_in(tmp_path / "repo") as made:
-        yield made
 
 
 @pytest.fixture
@@ -37,53 +31,32 @@ def job(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def recorded(repository: Repository, answers: Mapping[str, str]) -> None:
-    """An eval file whose cases expect `yes`, and a recording of what was answered."""
+def recorded(repository: Repository, answers: Mapping[str, str], job: Mapping[str, str], *arguments: str) -> Done:
+    """A run on cases that expect `yes`, with a recording of what was answered."""
     repository.evals("evals/some.test.json", dict.fromkeys(answers, "yes"))
-    cases = json.loads((repository.root / "evals" / "some.test.json").read_text(encoding="utf-8"))["eval_cases"]
-    for case in cases:
-        case["conversation"][0]["final_response"]["parts"] = [{"text": answers[case["eval_id"]]}]
-    path = repository.root / "answers.json"
-    path.write_text(json.dumps({"eval_set_id": "answers", "eval_cases": cases}), encoding="utf-8")
+    repository.record("evals/some.test.json", answers)
+    command = ("run", "evals", "--agent", "recorded:answers.json", *arguments)
+    return repository.gate(*command, python=False, environment=job)
 
 
 def outputs(job: Mapping[str, str]) -> dict[str, str]:
     """The outputs as the runner reads them."""
-    by_id = {}
-    lines = iter(Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8").splitlines())
-    for line in lines:
-        name, _, delimiter = line.partition("<<")
-        value = []
-        while (line := next(lines)) != delimiter:
-            value.append(line)
-        by_id[name] = "\n".join(value)
-    return by_id
+    return dict(outputs_in(Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8")))
 
 
-def commands(done: Done) -> list[str]:
+def commands(done: Done) -> list[Command]:
     """The workflow commands that the runner obeys in both streams."""
-    result, token = [], None
-    for line in (done.out + done.err).splitlines():
-        if token is not None:
-            token = None if line.strip() == f"::{token}::" else token
-        elif match := re.match(r"\s*::stop-commands::(\S+)", line):
-            token = match[1]
-        elif line.lstrip().startswith("::"):
-            result.append(line)
-    # The older form counts anywhere in a line, and is not stopped by anything.
-    result += [line for line in (done.out + done.err).splitlines() if "##[" in line]
-    assert token is None, "the reading of commands is never resumed"
+    assert "##[" not in done.out + done.err, "its pages read this form even where the runner does not"
     # As root below a directory that only root can enter, the agent is not isolated, and that is said.
-    return [line for line in result if "agent-not-isolated" not in line]
+    return [each for each in commands_in(done.out + done.err) if "agent-not-isolated" not in str(each)]
 
 
 @pytest.mark.parametrize("command", ["run", "action"])
 def test_outputs__summary_and_annotations(repository: Repository, job: dict[str, str], command: str) -> None:
-    recorded(repository, {"good": "yes", "bad": "no"})
-    if command == "run":
-        arguments = ["run", "evals", "--agent", "recorded:answers.json", "--num-runs", "2"]
-        done = repository.gate(*arguments, python=False, environment=job)
-    else:
+    done = recorded(repository, {"good": "yes", "bad": "no"}, job, "--num-runs", "2")
+    if command == "action":
+        for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+            Path(job[name]).write_text("", encoding="utf-8")
         inputs = {
             "INPUT_PATHS": "evals",
             "INPUT_AGENT": "recorded:answers.json",
@@ -119,19 +92,15 @@ def test_outputs__summary_and_annotations(repository: Repository, job: dict[str,
     assert "all pass with 50.0% (pass^2)" in summary
     (annotation,) = commands(done)
     line = next(case.line for case in done.report.cases if case.eval_id == "bad")
-    assert annotation.startswith(f"::error file=evals/some.test.json,line={line},")
-    assert "bad failed" in annotation
+    assert (annotation.name, annotation.properties["file"]) == ("error", "evals/some.test.json")
+    assert annotation.properties["line"] == str(line)
+    assert annotation.properties["title"] == "bad failed"
 
 
 def test_outputs__a_turn_below_the_threshold_of_a_passing_case_is_marked(repository: Repository) -> None:
-    (repository.root / "evals").mkdir()
-    config = {"criteria": {"response_match_score": 0.5}}
-    (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    repository.write({"evals/test_config.json": {"criteria": {"response_match_score": 0.5}}})
     repository.evals("evals/some.test.json", {"paris": ["Paris", "Rome"], "right": ["Oslo", "Bern"]})
-    cases = json.loads((repository.root / "evals" / "some.test.json").read_text(encoding="utf-8"))["eval_cases"]
-    cases[0]["conversation"][1]["final_response"]["parts"] = [{"text": "The database exploded."}]
-    answers = json.dumps({"eval_set_id": "answers", "eval_cases": cases})
-    (repository.root / "answers.json").write_text(answers, encoding="utf-8")
+    repository.record("evals/some.test.json", {"paris": ["Paris", "The database exploded."]})
 
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False)
 
@@ -147,21 +116,16 @@ def test_outputs__a_turn_below_the_threshold_of_a_passing_case_is_marked(reposit
 
 
 def test_outputs__hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
-    recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE})
-    done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)
+    done = recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE}, job)
     assert done.code == 1
     result = commands(done)
-    assert len(result) == 2
-    assert all(line.startswith("::error file=evals/some.test.json,line=") for line in result)
+    assert [(each.name, each.properties["file"]) for each in result] == [("error", "evals/some.test.json")] * 2
     assert outputs(job)["verdict"] == "failed"
     assert "\x1b" not in done.out + done.err + Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
 
 
 def test_outputs__no_command_to_github_outside_of_its_jobs(repository: Repository, job: dict[str, str]) -> None:
-    recorded(repository, {"bad": HOSTILE})
-    done = repository.gate(
-        "run", "evals", "--agent", "recorded:answers.json", python=False, environment={**job, "GITHUB_ACTIONS": ""}
-    )
+    done = recorded(repository, {"bad": HOSTILE}, {**job, "GITHUB_ACTIONS": ""})
     assert done.code == 1
     assert "::error" not in re.sub(r"[│·].*", "", done.out)
     assert not any(line.lstrip().startswith("::") for line in (done.out + done.err).splitlines())
@@ -169,36 +133,26 @@ def test_outputs__no_command_to_github_outside_of_its_jobs(repository: Repositor
 
 
 def test_outputs__wrong_inputs_have_outputs_and_annotations_too(repository: Repository, job: dict[str, str]) -> None:
-    recorded(repository, {"good": "yes"})
-    (repository.root / "agent-eval.toml").write_text("\nconcurency = 1\n", encoding="utf-8")
+    repository.write({"agent-eval.toml": "\nconcurency = 1\n"})
     done = repository.gate("action", environment={**job, "INPUT_NUM-RUNS": "many", "INPUT_OUTPUT-DIR": "out"})
     assert done.code == 2
     result = outputs(job)
     assert (result["verdict"], result["total"], result["pass-rate"]) == ("invalid", "0", "")
     assert result["results-file"] == "out/results.json"
     assert (repository.root / "out" / "results.json").exists()
-    texts = commands(done)
-    assert any(text.startswith("::error file=agent-eval.toml,line=2,") for text in texts)
-    assert any("num-runs" in text for text in texts)
-    assert len(texts) == 2
+    of_file, of_input = commands(done)
+    if "num-runs" not in of_input.data:
+        of_file, of_input = of_input, of_file
+    assert (of_file.properties["file"], of_file.properties["line"]) == ("agent-eval.toml", "2")
+    assert "num-runs" in of_input.data
 
 
 def test_outputs__that_cannot_be_written_do_not_change_the_verdict(repository: Repository, job: dict[str, str]) -> None:
-    recorded(repository, {"good": "yes"})
     gone = {**job, "GITHUB_OUTPUT": "/nowhere/output", "GITHUB_STEP_SUMMARY": "/nowhere/summary"}
-    done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=gone)
+    done = recorded(repository, {"good": "yes"}, gone)
     assert done.code == 0
     assert "GITHUB_OUTPUT could not be written" in done.err
     assert "GITHUB_STEP_SUMMARY could not be written" in done.err
-
-
-def test_outputs__a_hundred_failures_annotate_ten_lines(repository: Repository, job: dict[str, str]) -> None:
-    recorded(repository, {f"bad {number:03}": "no" for number in range(100)})
-    done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)
-    result = commands(done)
-    assert len(result) == 10
-    assert "91 more errors" in result[-1]
-    assert len(done.out.splitlines()) < 400
 
 
 def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str, str], tmp_path: Path) -> None:
@@ -224,13 +178,10 @@ def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: 
 
 def test_outputs__what_an_agent_prints_is_in_its_log_alone(repository: Repository, job: dict[str, str]) -> None:
     repository.agent("faults")
-    agent = repository.root / "faults" / "agent.py"
-    agent.write_text(
-        agent.read_text(encoding="utf-8") + "\nprint('::error::planted')\nprint('##[error]planted', file=sys.stderr)\n",
-        encoding="utf-8",
-    )
+    with (repository.root / "faults" / "agent.py").open("a", encoding="utf-8") as file:
+        file.write("\nprint('::error::planted')\nprint('##[error]planted', file=sys.stderr)\n")
     repository.evals("faults/evals/some.test.json", {"good": "say hi"})
     done = repository.gate("run", environment=job)
     assert done.code == 0, done.out + done.err
-    assert not [line for line in commands(done) if "planted" in line]
+    assert not [each for each in commands(done) if "planted" in str(each)]
     assert any(b"planted" in path.read_bytes() for path in (done.output / "logs").rglob("*.log"))

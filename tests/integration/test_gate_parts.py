@@ -29,14 +29,9 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         repo.write({".gitignore": "shards/\n__pycache__/\n"})
         repo.commit({})
         repo.branch("feature")
-        broken = (
-            (made.root / "counted/agent.py")
-            .read_text("utf-8")
-            .replace(
-                "return reply(text(said))", 'return reply(text("nothing of the kind" if said == "milk" else said))'
-            )
-        )
-        repo.commit({"counted/agent.py": broken})
+        agent = (made.root / "counted/agent.py").read_text("utf-8")
+        broken = 'return reply(text("nothing of the kind" if said == "milk" else said))'
+        repo.commit({"counted/agent.py": agent.replace("return reply(text(said))", broken)})
         yield made
 
 
@@ -116,15 +111,8 @@ def test_parts__ask_judges_as_often_as_one_run_and_share_the_budget(tmp_path: Pa
         def parts(folder: str, *arguments: str) -> list[int]:
             asked = []
             for index in range(1, 5):
-                place = (
-                    "--shard",
-                    f"{index}/4",
-                    "--output-dir",
-                    f"{folder}/{index}",
-                    "--judge-cache",
-                    f"cache-{index}",
-                )
-                done, calls = gate("run", "evals", *place, *arguments)
+                place = ("--output-dir", f"{folder}/{index}", "--judge-cache", f"cache-{index}")
+                done, calls = gate("run", "evals", "--shard", f"{index}/4", *place, *arguments)
                 assert done.code in {0, 3}, done.err
                 asked.append(calls)
             return asked

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_github import FakeGitHub
 from gate_runs import Done
 from pull_requests import Lab
 
 from agent_eval.cli import main
 from agent_eval.forge import ACCEPT_RULES
 
+CASES = ("lamp_on", "lamp_off", "heater", "door")
 SOON = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
 RULES = """\
 max-quarantined = 0.25
@@ -30,19 +28,6 @@ expires = {expires}
 cases = ":heater"
 blocking = false
 """
-
-
-@pytest.fixture
-def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        yield fake
-
-
-@pytest.fixture
-def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
-    made = Lab.make(tmp_path / "shop", github, "lamp_on", "lamp_off", "heater", "door")
-    yield made
-    made.repository.end()
 
 
 def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
@@ -102,28 +87,25 @@ threshold = 1.0
 @pytest.mark.slow
 def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
     """A broken case that is renamed to match an exception of the base branch still blocks, until it is accepted."""
-    lab.repository.evals(
-        "evals/bot.evalset.json", {case: f"Say {case}." for case in ("lamp_on", "lamp_off", "flaky_x", "draft_x")}
-    )
-    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    path = "evals/bot.evalset.json"
+    lab.repository.evals(path, {case: f"Say {case}." for case in ("lamp_on", "lamp_off", "flaky_x", "draft_x")})
+    evals = (lab.repository.root / path).read_text("utf-8")
     lab.commit({}, **{"agent-eval.toml": RENAMES})
     base = lab.base_run()
     assert base.code == 0, base.out + base.err
 
     def renamed(number: int, new: str, **options: Any) -> Done:
         text = evals.replace('"lamp_on"', f'"{new}"')
-        return lab.pull_request(
-            number, {"lamp_on": 0.0}, files={"evals/bot.evalset.json": text, "more": new}, **options
-        )
+        return lab.pull_request(number, {"lamp_on": 0.0}, files={path: text, "more": new}, **options)
 
     for number, new in enumerate(("flaky_lamp", "draft_lamp"), 7):
         done = renamed(number, new)
 
         assert done.code == 1, done.out + done.err
         assert done.statuses[new] == "failed"
-        assert done.report.blocking == [f"evals/bot.evalset.json:{new}"]
+        assert done.report.blocking == [f"{path}:{new}"]
         assert done.report.rule_changes is not None
-        assert done.report.rule_changes.renamed == {f"evals/bot.evalset.json:{new}": "evals/bot.evalset.json:lamp_on"}
+        assert done.report.rule_changes.renamed == {f"{path}:{new}": f"{path}:lamp_on"}
         [comment] = [item.body for item in lab.github.state.comments_of(number)]
         assert "the stricter policy of both ids decides" in comment and ACCEPT_RULES in comment
         assert "The rules of this pull request decide" not in comment
@@ -135,19 +117,12 @@ def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
     [comment] = [item.body for item in lab.github.state.comments_of(7)]
     assert "The rules of this pull request decide: maintainer set the label" in comment
 
-
-def test_swapping_the_ids_of_two_cases__does_not_swap_their_policy(lab: Lab) -> None:
-    lab.repository.evals(
-        "evals/bot.evalset.json", {case: f"Say {case}." for case in ("lamp_on", "lamp_off", "flaky_x", "draft_x")}
-    )
-    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
-    lab.commit({}, **{"agent-eval.toml": RENAMES})
+    # Two cases that have each other's ids do not have each other's policy.
     swapped = evals.replace('"lamp_on"', '"?"').replace('"flaky_x"', '"lamp_on"').replace('"?"', '"flaky_x"')
-
-    done = lab.pull_request(7, {"lamp_on": 0.0}, files={"evals/bot.evalset.json": swapped})
+    done = lab.pull_request(9, {"lamp_on": 0.0}, files={path: swapped})
 
     assert done.code == 1, done.out + done.err
-    assert done.report.blocking == ["evals/bot.evalset.json:flaky_x"]
+    assert done.report.blocking == [f"{path}:flaky_x"]
 
 
 @pytest.mark.slow

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_github import FakeGitHub
 from gate_runs import Done
 from pull_requests import BOT, Lab
 
@@ -17,20 +14,7 @@ from agent_eval.results.comparison import RuleChangesReport
 
 CASES = ("lamp_on", "lamp_off", "door")
 BROKEN = {"lamp_on": 0.0, "lamp_off": 0.0}
-CONFIG = "evals/test_config.json"
-
-
-@pytest.fixture
-def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        yield fake
-
-
-@pytest.fixture
-def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
-    made = Lab.make(tmp_path / "shop", github, *CASES)
-    yield made
-    made.repository.end()
+CONFIG, EVALS = "evals/test_config.json", "evals/bot.evalset.json"
 
 
 def config(**criteria: Any) -> str:
@@ -86,60 +70,50 @@ from google.adk.evaluation.eval_metrics import EvalStatus
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
 
 
-def same(metric, actual, expected, scenario=None):
-    answers = [one.final_response.parts[0].text for one in actual]
-    score = float(answers == [one.final_response.parts[0].text for one in expected])
-    status = EvalStatus.PASSED if score >= 1.0 else EvalStatus.FAILED
-    results = [
-        PerInvocationResult(actual_invocation=one, expected_invocation=other, score=score, eval_status=status)
-        for one, other in zip(actual, expected)
-    ]
-    return EvaluationResult(
-        overall_score=score, overall_eval_status=status, per_invocation_results=results
-    )
+def content(metric, actual, expected, scenario=None):
+    good = {"score": 1.0, "eval_status": EvalStatus.PASSED}
+    turns = [PerInvocationResult(actual_invocation=turn, **good) for turn in actual]
+    return EvaluationResult(overall_score=1.0, overall_eval_status=EvalStatus.PASSED, per_invocation_results=turns)
 """
-CUSTOM = json.dumps(
-    {"criteria": {"same": 1.0}, "custom_metrics": {"same": {"code_config": {"name": "bot.checks.same"}}}}
-)
 
 
 @pytest.mark.slow
 def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab) -> None:
-    lab.repo.git("checkout", "-q", "main")
-    lab.commit({}, **{CONFIG: CUSTOM, "bot/checks.py": METRIC})
-    gutted = METRIC.replace("score = float(", "score = 1.0 or (")
+    custom = {"custom_metrics": {"content": {"code_config": {"name": "bot.checks.content"}}}}
+    config = json.dumps({"criteria": {"content": 1.0}, **custom})
+    lab.commit({}, **{CONFIG: config, "bot/checks.py": METRIC})
 
-    done = lab.pull_request(7, BROKEN, files={"bot/checks.py": gutted})
+    done = lab.pull_request(7, BROKEN, files={"bot/checks.py": METRIC.replace("good =", "everything_is_good = good =")})
 
     assert done.code == 1, done.out + done.err
     assert set(done.statuses.values()) == {"passed"}
     assert [reason.code for reason in done.report.reasons] == ["rule-changed"]
     comment = comment_of(lab)
-    assert "code of the custom metric same" in comment and "Passed" not in comment.splitlines()[1]
+    assert "code of the custom metric content" in comment and "Passed" not in comment.splitlines()[1]
 
-    removed = lab.pull_request(8, BROKEN, files={CONFIG: config(response_match_score=0.0)})
 
-    assert removed.code == 1, removed.out + removed.err
-    assert [(change.kind, change.metric, change.fails) for change in rules_of(removed).changes] == [
-        ("removed", "same", 2)
-    ]
+def only(lab: Lab, *cases: str) -> str:
+    """The eval file with these cases alone."""
+    whole = (lab.repository.root / EVALS).read_text("utf-8")
+    lab.repository.evals(EVALS, {case: f"Say {case}." for case in cases})
+    result = (lab.repository.root / EVALS).read_text("utf-8")
+    (lab.repository.root / EVALS).write_text(whole, "utf-8")
+    return result
 
 
 @pytest.mark.slow
 def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
-    lab.repo.git("checkout", "-q", "-b", "scratch")
-    lab.repository.evals("evals/bot.evalset.json", {"lamp_on": "Say lamp_on."})
-    smaller = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
-    lab.repo.git("checkout", "-q", "-f", "main")
+    smaller = {EVALS: only(lab, "lamp_on")}
 
-    done = lab.pull_request(7, {}, files={"evals/bot.evalset.json": smaller})
+    done = lab.pull_request(7, {}, files=smaller)
 
     assert done.code == 0, done.out + done.err
     assert "2 of main's 3 cases are gone" in comment_of(lab).splitlines()[1]
     assert "2 of main's 3 cases are gone" in done.out
     assert [(item.base, item.removed) for item in rules_of(done).removed] == [(3, 2)]
 
-    blocked = lab.pull_request(8, {}, "--rule-changes", "block-removals", files={"evals/bot.evalset.json": smaller})
+    block = ("--rule-changes", "block-removals")
+    blocked = lab.pull_request(8, {}, *block, files=smaller)
 
     assert blocked.code == 1, blocked.out + blocked.err
     assert [reason.code for reason in blocked.report.reasons] == ["cases-removed"]
@@ -148,20 +122,28 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     assert "of main removed" not in comment
     assert ACCEPT_RULES in comment and "Blocks the merge: 2 of main's 3 cases are gone" in blocked.out
 
-    accepted = lab.pull_request(
-        8, {}, "--rule-changes", "block-removals", files={"evals/bot.evalset.json": smaller}, label=ACCEPT_RULES
-    )
+    accepted = lab.pull_request(8, {}, *block, files=smaller, label=ACCEPT_RULES)
 
     assert accepted.code == 0, accepted.out + accepted.err
     assert "The removal of cases of main is accepted: maintainer set the label" in comment_of(lab, 8)
 
+    # Beside rules that are loosened, most cases gone have to be accepted in any case.
+    both = {**smaller, CONFIG: config(response_match_score=0.0)}
+    loosened = lab.pull_request(9, {}, files=both)
+
+    assert loosened.code == 1, loosened.out + loosened.err
+    assert [reason.code for reason in loosened.report.reasons] == ["cases-removed"]
+    assert "Most cases of main are gone and rules are changed" in comment_of(lab, 9)
+    accepted = lab.pull_request(9, {}, *block, files=both, label=ACCEPT_RULES)
+    assert accepted.code == 0, accepted.out + accepted.err
+
 
 def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_branchs_rules(lab: Lab) -> None:
-    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    evals = (lab.repository.root / EVALS).read_text("utf-8")
     for case in CASES:
         evals = evals.replace(f'"{case}"', f'"the_{case}"').replace(f'"Say {case}."', f'"Say  {case}. "')
     broken = {
-        "evals/bot.evalset.json": evals,
+        EVALS: evals,
         CONFIG: config(response_match_score=0.0),
         "bot/agent.py": BOT.replace("text = said", 'text = "No" if "lamp" in said else said'),
     }
@@ -176,11 +158,7 @@ def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_b
 
 @pytest.mark.slow
 def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accepted(lab: Lab) -> None:
-    lab.repo.git("checkout", "-q", "-b", "scratch")
-    lab.repository.evals("evals/bot.evalset.json", {"hall": "Say hall.", "roof": "Say roof."})
-    others = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
-    lab.repo.git("checkout", "-q", "-f", "main")
-    files = {"evals/bot.evalset.json": others, CONFIG: config(response_match_score=0.0)}
+    files = {EVALS: only(lab, "hall", "roof"), CONFIG: config(response_match_score=0.0)}
 
     done = lab.pull_request(7, {}, files=files)
 
@@ -201,42 +179,23 @@ def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accept
     assert "is accepted: `rule-changes` is `report` (--rule-changes)" in comment_of(lab, 8).replace("&#45;", "-")
 
 
-@pytest.mark.slow
-def test_a_lower_threshold_beside_most_cases_gone__has_to_be_accepted(lab: Lab) -> None:
-    lab.repo.git("checkout", "-q", "-b", "scratch")
-    lab.repository.evals("evals/bot.evalset.json", {"lamp_on": "Say lamp_on."})
-    smaller = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
-    lab.repo.git("checkout", "-q", "-f", "main")
-
-    done = lab.pull_request(7, {}, files={"evals/bot.evalset.json": smaller, CONFIG: config(response_match_score=0.0)})
-
-    assert done.code == 1, done.out + done.err
-    assert [reason.code for reason in done.report.reasons] == ["cases-removed"]
-    assert "Most cases of main are gone and rules are changed" in comment_of(lab)
-    accepted = lab.pull_request(
-        8, {}, "--rule-changes", "block-removals", files={"evals/bot.evalset.json": smaller, "README.md": "x"},
-        label=ACCEPT_RULES,
-    )  # fmt: skip
-    assert accepted.code == 0, accepted.out + accepted.err
-
-
 def test_replaced_contents_under_the_same_ids__have_to_be_accepted(lab: Lab) -> None:
-    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    evals = (lab.repository.root / EVALS).read_text("utf-8")
     others = evals.replace('"Say ', '"Tell ')
 
-    done = lab.pull_request(7, {}, files={"evals/bot.evalset.json": others})
+    done = lab.pull_request(7, {}, files={EVALS: others})
 
     assert done.code == 1, done.out + done.err
     [reason] = done.report.reasons
-    assert reason.code == "cases-replaced" and "evals/bot.evalset.json" in reason.message
+    assert reason.code == "cases-replaced" and EVALS in reason.message
     assert "Most cases of main have another content here" in comment_of(lab) and ACCEPT_RULES in comment_of(lab)
 
-    accepted = lab.pull_request(7, {}, files={"evals/bot.evalset.json": others}, label=ACCEPT_RULES)
+    accepted = lab.pull_request(7, {}, files={EVALS: others}, label=ACCEPT_RULES)
 
     assert accepted.code == 0, accepted.out + accepted.err
     assert comment_of(lab).splitlines()[1].startswith("## ⚠️")
 
-    few = lab.pull_request(8, {}, files={"evals/bot.evalset.json": evals.replace("Say door.", "Tell door.")})
+    few = lab.pull_request(8, {}, files={EVALS: evals.replace("Say door.", "Tell door.")})
 
     assert few.code == 0, few.out + few.err
     assert comment_of(lab, 8).splitlines()[1].startswith("## ✅")

@@ -56,17 +56,13 @@ def execute(settings: Settings) -> Outcome:
     return asyncio.run(run(settings, RunContext(environ={})))
 
 
-def part(root: Path, text: str, folder: str, **changes: Any) -> Outcome:
+def part(root: Path, text: str, folder: str, *, stopped: bool = False, **changes: Any) -> Outcome:
+    """A part; the job of one that is stopped was cancelled before its first run."""
     settings = configured(root, shard=parse_part(text), output_dir=Path(folder), **changes)
-    return execute(settings)
-
-
-def stopped_part(root: Path, text: str, folder: str, **changes: Any) -> Outcome:
-    """A part whose job was cancelled before its first run."""
-    settings = configured(root, shard=parse_part(text), output_dir=Path(folder), **changes)
-    stop = asyncio.Event()
-    stop.set()
-    return asyncio.run(run(settings, RunContext(environ={}, stop=stop)))
+    context = RunContext(environ={})
+    if stopped:
+        context.stop.set()
+    return asyncio.run(run(settings, context))
 
 
 def merged(root: Path, *folders: str, **changes: Any) -> Outcome:
@@ -133,7 +129,7 @@ def test_merge__equals_one_run(
 ) -> None:
     root = tmp_path_factory.mktemp("suite")
     write_suite(root, first, second, policy)
-    options = {"num_runs": num_runs, "min_pass_rate": data.draw(st.sampled_from([0.5, 1.0]))}
+    options: dict[str, Any] = {"num_runs": num_runs, "min_pass_rate": data.draw(st.sampled_from([0.5, 1.0]))}
     folders = data.draw(st.permutations([f"shards/x{index}" for index in range(1, total + 1)]))
     parts = [part(root, f"{index}/{total}", folder, **options) for index, folder in enumerate(folders, 1)]
     whole = execute(configured(root, **options))
@@ -144,6 +140,7 @@ def test_merge__equals_one_run(
     assert text_of(outcome) == text_of(whole)
     assert outcome.report.exit_code == whole.report.exit_code
     assert {one.report.exit_code for one in parts} == {0}, "an error of the agent is judged"
+    assert {one.report.verdict for one in parts} == {"inconclusive"}, "a part has no verdict of its own"
     recordings = [one.files["recordings-file"].stat().st_size for one in (outcome, whole)]
     assert abs(recordings[0] - recordings[1]) < 0.1 * recordings[1] + 50
 
@@ -156,9 +153,9 @@ def four_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("parts")
     write_suite(root, {"q": ["lamp"], "c1": ["lamp"]}, {"c2": ["lamp"]}, True)
     for index in (1, 2, 3, 4):
-        stopped_part(root, f"{index}/4", f"early/{index}")
+        part(root, f"{index}/4", f"early/{index}", stopped=True)
         part(root, f"{index}/4", f"all/{index}")
-        stopped_part(root, f"{index}/4", f"late/{index}")
+        part(root, f"{index}/4", f"late/{index}", stopped=True)
     return root
 
 
@@ -175,13 +172,6 @@ def test_merge__is_never_green_with_a_part_missing(four_parts: Path, changes: di
             assert report.merged_from is not None
             missing = [index for index in (1, 2, 3, 4) if f"all/{index}" not in folders]
             assert report.merged_from.missing == missing
-            owners = {
-                run.error.message.partition(" left")[0]
-                for case in report.cases
-                for run in case.runs
-                if run.error is not None and run.error.kind == "shard-missing"
-            }
-            assert owners <= {f"part {index} of 4" for index in missing}
 
 
 ATTEMPTS = ((), ("all",), ("early",), ("early", "all"), ("all", "late"), ("early", "late"))
@@ -251,28 +241,17 @@ def test_merge__runs_missing_cases_if_asked(four_parts: Path) -> None:
 
 
 def test_merge__first_judged_outcome_counts_and_attempts_fill_the_rest(tmp_path: Path) -> None:
-    write_suite(tmp_path, {"c1": ["lamp"]}, {"c2": ["lamp"]}, False)
-    (tmp_path / "evals/b.test.json").rename(tmp_path / "evals/b.json.off")
+    write_evals(tmp_path, "evals/a.test.json", {"q": ["fan"], "c1": ["lamp"]})
     part(tmp_path, "1/1", "shards/first")
-    results = tmp_path / "shards/first/results.json"
-    content = json.loads(results.read_text("utf-8"))
-    assert [case["eval_id"] for case in content["cases"]] == ["q", "c1"]
     shutil.copytree(tmp_path / "shards/first", tmp_path / "shards/second")
+    first, second = (tmp_path / f"shards/{name}/results.json" for name in ("first", "second"))
+    content = json.loads(first.read_text("utf-8"))
     # The first attempt judged `q` (failed) and could not judge `c1`; the second one passed both.
-    run_of_c1 = content["cases"][1]
-    run_of_c1["status"] = run_of_c1["runs"][0]["status"] = "errored"
-    run_of_c1["runs"][0]["error"] = {"kind": "provider-unavailable", "owner": "provider", "message": "503"}
-    run_of_c1["metrics"] = []
-    results.write_text(json.dumps(content), "utf-8")
-    second = tmp_path / "shards/second/results.json"
-    again = json.loads(second.read_text("utf-8"))
-    again["started_at"] += 60
-    again["cases"][0]["status"] = again["cases"][0]["runs"][0]["status"] = "passed"
-    for metric in again["cases"][0]["metrics"]:
-        metric["status"] = "passed" if metric["status"] == "failed" else metric["status"]
-        for one in metric["runs"]:
-            one["status"] = "passed" if one["status"] == "failed" else one["status"]
-    second.write_text(json.dumps(again), "utf-8")
+    failed, passed = content["cases"]
+    edit(second, started_at=content["started_at"] + 60, cases=[{**passed, "case_id": failed["case_id"]}, passed])
+    error = {"kind": "provider-unavailable", "owner": "provider", "message": "503"}
+    errored = {**passed, "status": "errored", "metrics": []}
+    edit(first, cases=[failed, {**errored, "runs": [{**passed["runs"][0], "status": "errored", "error": error}]}])
 
     report = merged(tmp_path).report
 
@@ -341,25 +320,23 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     config.write_text(config.read_text("utf-8").replace("0.9", "1.0"), "utf-8")
     (tmp_path / "evals/a.test.json").rename(tmp_path / "evals/z.test.json")
     assert "hash of the cases is" in messages(merged(tmp_path))
+    (tmp_path / "evals/z.test.json").rename(tmp_path / "evals/a.test.json")
 
-
-def test_merge__says_once_what_differs_and_what_to_do(tmp_path: Path) -> None:
-    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
-    for index in (1, 2):
-        part(tmp_path, f"{index}/2", f"shards/{index}")
-
+    # It is said once what differs and what to do.
     [problem] = merged(tmp_path, num_runs=3).report.problems
     assert problem.message.startswith("The parts do not belong together: num-runs is 3 in this run; 1 in shards/1/")
-
+    [problem] = merged(tmp_path, "nosuch", "evals").report.problems
+    assert "nosuch (it does not exist), evals" in problem.message
+    second = json.loads((tmp_path / "shards/2/results.json").read_text("utf-8"))
+    edit(first, shard={**second["shard"], "index": 1}, cases=second["cases"])
+    assert "shards/1/results.json: cases are in another part of the plan" in messages(merged(tmp_path))
     edit(tmp_path / "shards/2/results.json", schema_version="0")
+    first.write_bytes(intact)
     [problem] = merged(tmp_path).report.problems
     assert problem.message.startswith("shards/2/results.json was written by agent-eval")
     assert problem.hint is not None
     assert "recorded:" not in problem.hint, "scores that are made again are no part"
     assert "run its job again" in problem.hint
-
-    [problem] = merged(tmp_path, "nosuch", "evals").report.problems
-    assert "nosuch (it does not exist), evals" in problem.message
 
 
 def test_merge__takes_a_named_file_and_reports_a_directory_that_does_not_exist(tmp_path: Path) -> None:
@@ -391,29 +368,6 @@ def test_merge__never_overwrites_a_part(
     assert main(["merge", "agent-eval-results", "--agent", AGENT, "--output-dir", "merged"]) == 0
 
 
-def test_merge__of_parts_with_an_unknown_split_says_which_parts_may_have_a_case(tmp_path: Path) -> None:
-    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
-    plan = {"split": {"recorded": {"per_run": {"evals/a.test.json:d": 90.0}, "per_turn": 1.0}}}
-    (tmp_path / "plan.json").write_text(json.dumps(plan), "utf-8")
-    part(tmp_path, "1/3", "shards/1", shard_plan=Path("plan.json"))
-
-    errors = {run.error.message for case in merged(tmp_path).report.cases for run in case.runs if run.error is not None}
-
-    assert errors == {
-        "parts 2 and 3 of 3 left no results: their jobs failed, were cancelled, or their artifacts were not downloaded"
-    }
-
-
-def test_merge__refuses_overlapping_parts_of_one_plan(tmp_path: Path) -> None:
-    write_suite(tmp_path, {"c1": ["lamp"], "c2": ["lamp"]}, {"d": ["lamp"]}, False)
-    part(tmp_path, "1/2", "shards/1")
-    part(tmp_path, "2/2", "shards/2")
-    other = json.loads((tmp_path / "shards/2/results.json").read_text("utf-8"))
-    edit(tmp_path / "shards/1/results.json", shard={**other["shard"], "index": 1}, cases=other["cases"])
-
-    assert "shards/1/results.json: cases are in another part of the plan" in messages(merged(tmp_path))
-
-
 def test_merge__works_without_a_parts_recordings(tmp_path: Path) -> None:
     write_suite(tmp_path, {"c1": ["lamp"], "c2": ["fan"]}, {"d": ["lamp"]}, False)
     part(tmp_path, "1/2", "shards/1")
@@ -427,48 +381,7 @@ def test_merge__works_without_a_parts_recordings(tmp_path: Path) -> None:
     assert [problem.code for problem in report.problems] == ["shard-recordings", "shard-recordings"]
 
 
-def test_shard__without_cases_ends_at_once_and_its_merge_needs_it(tmp_path: Path) -> None:
-    write_evals(tmp_path, "evals/a.test.json", {"only": ["lamp"]})
-    empty = part(tmp_path, "2/2", "shards/2").report
-    part(tmp_path, "1/2", "shards/1")
-
-    assert (empty.exit_code, empty.cases) == (0, [])
-    assert "it has no cases" in empty.reasons[0].message
-    assert merged(tmp_path).report.exit_code == 0
-    assert merged(tmp_path, "shards/1").report.exit_code == 3
-
-
-def test_shard_plan__balances_by_recorded_seconds_and_every_job_needs_it(tmp_path: Path) -> None:
-    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
-    seconds = {f"evals/a.test.json:{name}": value for name, value in zip("abc", (9.0, 3.0, 3.0), strict=True)}
-    split = {"split": {"recorded": {"per_run": seconds, "per_turn": 2.0}}}
-    (tmp_path / "plan.json").write_text(json.dumps(split), "utf-8")
-    plan = {"shard_plan": Path("plan.json")}
-    first = part(tmp_path, "1/2", "shards/1", **plan).report.shard
-    part(tmp_path, "2/2", "shards/2", **plan)
-
-    assert first is not None
-    assert first.cases == ["evals/a.test.json:a"]
-    assert first.weights_from == "recorded"
-    assert merged(tmp_path, **plan).report.exit_code == 0
-    assert merged(tmp_path).report.exit_code == 0, "the merge doesn't need it if no part is missing"
-    assert merged(tmp_path, "shards/1").report.exit_code == 3
-    (tmp_path / "plan.json").write_text("[]", "utf-8")
-    assert "shard-plan-invalid" in messages(part(tmp_path, "1/2", "shards/1", **plan))
-
-
-def test_shard__incomplete_part_ends_with_3(tmp_path: Path) -> None:
-    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
-
-    report = stopped_part(tmp_path, "1/2", "shards/1", on_inconclusive="pass").report
-
-    assert report.exit_code == 3
-    assert "could not be judged" in report.reasons[0].message
-    part(tmp_path, "2/2", "shards/2")
-    assert merged(tmp_path).report.exit_code == 3
-
-
-def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
+def test_plan__splits_by_recorded_durations_and_every_job_needs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
@@ -477,7 +390,7 @@ def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
     content = json.loads(results.read_text("utf-8"))
     for case, seconds in zip(content["cases"], (90.0, 30.0, 30.0, 30.0), strict=True):
         case["runs"][0] |= {"duration": seconds, "turns": 1}
-    results.write_text(json.dumps(content), "utf-8")
+    edit(results, cases=content["cases"])
     monkeypatch.chdir(tmp_path)
 
     def plan(*arguments: str) -> tuple[int, str]:
@@ -486,18 +399,28 @@ def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
 
     code, out = plan("--shards", "2", "--format", "json")
     split = json.loads(out)["split"]
-    (tmp_path / "plan.json").write_text(out, "utf-8")
-    shard = part(tmp_path, "1/2", "shards/1", shard_plan=Path("plan.json")).report.shard
-
-    assert code == 0
-    assert split["matrix"] == ["1/2", "2/2"]
+    assert (code, split["matrix"]) == (0, ["1/2", "2/2"])
     assert [(one["cases"], one["weight"]) for one in split["parts"]] == [(1, 90.0), (3, 90.0)]
-    assert shard is not None
-    assert shard.cases == ["evals/a.test.json:a"]
-
     assert "20 parts" in plan("--shards", "auto", "--shard-seconds", "1")[1], "180 s / (8 * 1 s) is more than 20"
     assert "3 parts" in plan("--shards", "auto", "--shard-seconds", "9")[1]
     assert "1 part," in plan("--shards", "auto", "--shard-seconds", "7200")[1]
     (tmp_path / "plain").mkdir()
     assert main(["validate", "--plan", "--agent", AGENT, "--shards", "auto"]) == 2
     assert main(["validate", "--plan", "--agent", AGENT, "--durations", "plain"]) == 2
+
+    (tmp_path / "plan.json").write_text(out, "utf-8")
+    planned: dict[str, Any] = {"shard_plan": Path("plan.json")}
+    first = part(tmp_path, "1/2", "shards/1", **planned).report.shard
+    part(tmp_path, "2/2", "shards/2", **planned)
+    assert first is not None
+    assert (first.cases, first.weights_from) == (["evals/a.test.json:a"], "recorded")
+    assert merged(tmp_path, **planned).report.exit_code == 0
+    assert merged(tmp_path).report.exit_code == 0, "the merge doesn't need it if no part is missing"
+    assert merged(tmp_path, "shards/1").report.exit_code == 3
+    part(tmp_path, "1/3", "thirds/1", **planned)
+    errors = [run.error for case in merged(tmp_path, "thirds").report.cases for run in case.runs]
+    assert {error.message for error in errors if error is not None} == {
+        "parts 2 and 3 of 3 left no results: their jobs failed, were cancelled, or their artifacts were not downloaded"
+    }, "which of them has a case is unknown without the plan"
+    (tmp_path / "plan.json").write_text("[]", "utf-8")
+    assert "shard-plan-invalid" in messages(part(tmp_path, "1/2", "shards/1", **planned))

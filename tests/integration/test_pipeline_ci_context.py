@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,13 @@ import pytest
 from base_repos import ENVIRON, Repo, new_repo
 from fake_github import FakeGitHub, Fault
 from gate_runs import Repository
+from pull_requests import job_of
 from recorded_evals import AGENT, write_evals
 
 from agent_eval.pipeline.ci_context import CIContext, detect_ci_context, gating_files_changed, rules
 from agent_eval.settings import Settings, read_settings
 
 NAME = "agent-eval.toml"
-
-
-@pytest.fixture
-def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        yield fake
 
 
 @pytest.fixture
@@ -41,16 +35,10 @@ def pull_request(repo: Repo, github: FakeGitHub, *, head: str, base: str, **envi
             "base": {"sha": base, "ref": "main", "repo": named},
         },
     }
-    event = repo.root.parent / "event.json"
-    event.write_text(json.dumps(payload), "utf-8")
     return {
         **ENVIRON,
-        "GITHUB_EVENT_NAME": "pull_request",
-        "GITHUB_EVENT_PATH": str(event),
-        "GITHUB_REPOSITORY": github.state.repository,
-        "GITHUB_RUN_ID": "17",
-        "GITHUB_API_URL": github.api_url,
-        "GITHUB_SERVER_URL": github.server_url,
+        **job_of(github, repo.root.parent, "pull_request", payload, 17),
+        "GITHUB_TOKEN": "",
         "GITHUB_WORKFLOW_REF": "octo/shop/.github/workflows/evals.yml@refs/pull/7/merge",
         **environ,
     }
@@ -108,7 +96,7 @@ def test_rules__can_not_be_read_on_the_base_branch(
     github.faults.append(Fault(status=404, body=b"{}", times=1_000))
     github.faults.append(Fault(status=403, body=b"{}", times=1_000))
 
-    environ = pull_request(clone, github, head=head, base=base, GITHUB_TOKEN="")
+    environ = pull_request(clone, github, head=head, base=base)
     ci, _ = surveyed(clone, environ)
     github.faults.pop(0)
 
@@ -204,24 +192,16 @@ def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **f
     return result
 
 
-def test_ci_context__changed_tapes_are_named(repo: Repo, github: FakeGitHub) -> None:
-    tape = "evals/bot.test.tools/lamp.tape.json"
-
-    assert changed(repo, github, {tape: "{}", "evals/other.json": "{}"}) == [tape]
-
-
-def test_ci_context__the_workflow_that_runs_is_named(repo: Repo, github: FakeGitHub) -> None:
-    files = {".github/workflows/evals.yml": "on: push", ".github/workflows/other.yml": "on: push"}
-
-    assert changed(repo, github, files) == [".github/workflows/evals.yml"]
-
-
 def test_ci_context__what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> None:
-    files = {"deep/test_config.json": "{}", "eval_config.json": "{}", "bot.py": "", "evals/bot.test.json": "{ }"}
-
-    assert changed(repo, github, {**files, "test_config.json": None}) == [
-        "deep/test_config.json", "eval_config.json", "evals/bot.test.json", "test_config.json",
+    deciding = [
+        ".github/workflows/evals.yml", "deep/test_config.json", "eval_config.json", "evals/bot.test.json",
+        "evals/bot.test.tools/lamp.tape.json",
     ]  # fmt: skip
+    others = {".github/workflows/other.yml": "on: push", "bot.py": "", "evals/other.json": "{}"}
+
+    result = changed(repo, github, {**dict.fromkeys(deciding, "{ }"), **others, "test_config.json": None})
+
+    assert result == [*deciding, "test_config.json"]
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,7 @@ EVALS = ("--adk-evals", f"--adk-evals-set=agent={AGENT}", "-p", "no:cacheprovide
 
 @pytest.fixture
 def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in (
-        "GOOGLE_API_KEY",
-        "GEMINI_API_KEY",
-        "GITHUB_ACTIONS",
-        "GITHUB_EVENT_NAME",
-        "PYTEST_XDIST_WORKER",
-    ):
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
@@ -105,17 +99,13 @@ def test_outcomes__without_a_judge_key_nothing_is_green(pytester: pytest.Pyteste
     assert allowed.ret == pytest.ExitCode.OK
     allowed.assert_outcomes(passed=1, skipped=1)
     allowed.stdout.fnmatch_lines(["verdict: inconclusive, exit code 0"])
+    write_evals(root, "plain.test.json", {"plain": ["lamp"], "bad": ["heater"]})
 
+    advisory = pytester.runpytest_inprocess(*EVALS, "--adk-evals-set=gate=advisory", "-rx", "plain.test.json")
 
-def test_advisory_gate__failures_are_expected(pytester: pytest.Pytester, root: Path) -> None:
-    write_evals(root, "home.test.json", {"bad": ["heater"]})
-    (root / "agent-eval.toml").write_text(f'gate = "advisory"\nagent = "{AGENT}"\n', "utf-8")
-
-    result = pytester.runpytest_inprocess("--adk-evals", "-rx")
-
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(xfailed=1)
-    result.stdout.fnmatch_lines(
+    assert advisory.ret == pytest.ExitCode.OK
+    advisory.assert_outcomes(passed=1, xfailed=1)
+    advisory.stdout.fnmatch_lines(
         ["verdict: passed, exit code 0", "XFAIL *does not block: tool_trajectory_avg_score 0.00*"]
     )
 
@@ -179,11 +169,9 @@ def test_collection__items_and_options(pytester: pytest.Pytester, root: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--adk-evals-set=num-run=3"], "--adk-evals-set: There is no setting num-run. Did you mean num-runs"),
         (["--adk-evals-set=agent"], "'agent' must have the form KEY=VALUE"),
         (["--adk-evals-set=num_runs=0"], "--num-runs: '0' must be a whole number, at least 1"),
         (["--adk-evals-set=comment=never"], "comment has no effect here"),
-        (["-o", "adk_evals_paths=nowhere"], "`nowhere` does not exist"),
         (["-o", "adk_evals_paths=home.test.json:god"], "No case of `home.test.json` matches `god`"),
     ],
 )
@@ -214,20 +202,17 @@ def test_no_eval_file__is_not_green_if_evals_were_asked_for(pytester: pytest.Pyt
     empty.assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("mark", ["skip", pytest.param("xfail(run=False)", marks=pytest.mark.slow)])
-def test_items_that_the_project_skips__are_not_green_if_all_are(
-    pytester: pytest.Pytester, root: Path, mark: str
-) -> None:
+def test_items_that_the_project_skips__are_not_green_if_all_are(pytester: pytest.Pytester, root: Path) -> None:
     write_evals(root, "home.test.json", {"one": ["heater"], "two": ["lamp"]})
     pytester.makepyfile("def test_other(): pass")
     hook = "import pytest\n\ndef pytest_collection_modifyitems(items):\n    for item in items:\n"
-    pytester.makeconftest(f"{hook}        if 'adk_eval' in item.keywords: item.add_marker(pytest.mark.{mark})\n")
+    pytester.makeconftest(f"{hook}        if 'adk_eval' in item.keywords: item.add_marker(pytest.mark.skip)\n")
     sessions = {
         "alone": pytester.runpytest_inprocess(*EVALS),
         "always": pytester.runpytest_inprocess(*EVALS[1:], "-o", "adk_evals=true"),
         "workers": pytester.runpytest_subprocess(*EVALS, "-n", "2"),
     }
-    pytester.makeconftest(f"{hook}        if 'one' in item.name: item.add_marker(pytest.mark.{mark})\n")
+    pytester.makeconftest(f"{hook}        if 'one' in item.name: item.add_marker(pytest.mark.skip)\n")
     one = pytester.runpytest_inprocess(*EVALS, "-k", "two")
     listed = pytester.runpytest_inprocess(*EVALS, "--collect-only", "-q")
     planned = pytester.runpytest_inprocess(*EVALS, "--setup-plan")
@@ -265,17 +250,3 @@ def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytes
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*agent-not-found*", "verdict: invalid, exit code 2"])
-
-
-@pytest.mark.slow
-def test_xdist__one_run_for_all_workers(pytester: pytest.Pytester, root: Path) -> None:
-    write_evals(root, "home.test.json", {f"case{number}": ["lamp"] for number in range(7)} | {"bad": ["heater"]})
-
-    result = pytester.runpytest_subprocess(*EVALS, "-n", "4", "-v")
-
-    result.assert_outcomes(passed=7, failed=1)
-    out = result.stdout.str()
-    assert "8 cases: 7 passed, 1 failed" in out
-    assert "missing: lamp()" in out
-    assert out.count("verdict: failed, exit code 1") == 1
-    assert sorted(path.name for path in root.glob("agent-eval-results*")) == ["agent-eval-results"], "one engine"

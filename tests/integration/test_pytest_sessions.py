@@ -73,6 +73,8 @@ def test_xdist__asks_a_real_agent_once_per_run(repository: Repository) -> None:
 
     assert process.returncode == pytest.ExitCode.TESTS_FAILED, out
     assert "1 failed, 5 passed" in out
+    assert out.count("verdict: failed, exit code 1") == 1
+    assert len(list(repository.root.glob("agent-eval-results*"))) == 1, "one engine"
     asked = (repository.root / "runs").read_text("utf-8").splitlines()
     assert sorted(asked) == sorted([*cases.values()] * 2)
 
@@ -81,8 +83,7 @@ def test_xdist__asks_a_real_agent_once_per_run(repository: Repository) -> None:
 def test_ctrl_c__ends_the_agent_and_reports_the_finished_cases(repository: Repository) -> None:
     repository.evals("evals/cases.test.json", {"quick": "say it", "slow": "wait:600"})
     process = start(repository)
-    journal = repository.root / "agent-eval-results/journal.jsonl"
-    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == 1, seconds=120)
+    repository.wait_for_runs(1, seconds=120)
 
     os.kill(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=120)

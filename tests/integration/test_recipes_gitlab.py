@@ -6,24 +6,23 @@ branch's last job) and https://docs.gitlab.com/api/rest/ (pages, `x-next-page`).
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from test_compare_cli import results
+from upload_server import Received, Reply, upload_server
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "gitlab" / "evals_note.py"
 PROJECT = "/api/v4/projects/42"
 NOTES = f"{PROJECT}/merge_requests/7/notes"
+RESULTS = f"{PROJECT}/jobs/artifacts/release%2F1.x/raw/agent-eval-results/results.json"
 TOKEN = "glpat-not-a-real-one"
 US, SOMEBODY = 3, 9
 MARKER = "<!-- agent-eval -->"
@@ -38,84 +37,45 @@ class Notes:
     writes: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
 
-    def add(self, author: int, body: str) -> None:
-        self.notes.append({"id": len(self.notes) + 100, "author": {"id": author}, "body": body, "system": False})
+    def add(self, author: int, body: str) -> dict[str, Any]:
+        note = {"id": len(self.notes) + 100, "author": {"id": author}, "body": body, "system": False}
+        self.notes.append(note)
+        return note
 
-
-class _Handler(BaseHTTPRequestHandler):
-    notes: Notes
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Is quiet."""
-
-    def _answer(self, status: int, content: object, **headers: str) -> None:
-        body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _allowed(self) -> bool:
-        self.notes.paths.append(self.path)
-        if self.headers["PRIVATE-TOKEN"] == TOKEN:
-            return True
-        self._answer(401, {"message": "401 Unauthorized"})
-        return False
-
-    def do_GET(self) -> None:
-        if not self._allowed():
-            return
-        url = urlsplit(self.path)
+    def answer(self, request: Received) -> Reply:
+        """What GitLab answers."""
+        self.paths.append(request.path)
+        if request.headers["private-token"] != TOKEN:
+            return Reply(401, {"message": "401 Unauthorized"})
+        url = urlsplit(request.path)
         query = parse_qs(url.query)
-        if url.path == "/api/v4/user":
-            self._answer(200, {"id": US, "username": "project_42_bot"})
-        elif url.path == f"{PROJECT}/jobs/artifacts/release%2F1.x/raw/agent-eval-results/results.json":
-            result = self.notes.base if query == {"job": ["evals"]} else None
-            self._answer(200, result) if result else self._answer(404, {"message": "404 Not Found"})
-        elif url.path == NOTES:
-            size, page = int(query["per_page"][0]), int(query["page"][0])
-            part = self.notes.notes[(page - 1) * size : page * size]
-            more = page * size < len(self.notes.notes)
-            self._answer(200, part, **{"x-next-page": str(page + 1) if more else ""})
-        else:
-            self._answer(404, {"message": "404 Not Found"})
-
-    def _body(self) -> str:
-        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert list(sent) == ["body"]
-        return str(sent["body"])
-
-    def do_POST(self) -> None:
-        if self._allowed():
-            assert self.path == NOTES
-            self.notes.add(US, self._body())
-            self.notes.writes.append("POST")
-            self._answer(201, self.notes.notes[-1])
-
-    def do_PUT(self) -> None:
-        if self._allowed():
-            number = int(self.path.removeprefix(f"{NOTES}/"))
-            (note,) = [note for note in self.notes.notes if note["id"] == number]
+        if request.method != "GET":
+            self.writes.append(request.method)
+            assert list(request.json) == ["body"]
+            if request.method == "POST":
+                assert url.path == NOTES
+                return Reply(201, self.add(US, request.json["body"]))
+            [note] = [note for note in self.notes if url.path == f"{NOTES}/{note['id']}"]
             assert note["author"]["id"] == US
-            note["body"] = self._body()
-            self.notes.writes.append("PUT")
-            self._answer(200, note)
+            note["body"] = request.json["body"]
+            return Reply(200, note)
+        if url.path == "/api/v4/user":
+            return Reply(200, {"id": US, "username": "project_42_bot"})
+        if url.path == NOTES:
+            size, page = int(query["per_page"][0]), int(query["page"][0])
+            more = page * size < len(self.notes)
+            part = self.notes[(page - 1) * size : page * size]
+            return Reply(200, part, {"x-next-page": str(page + 1) if more else ""})
+        if url.path == RESULTS and query == {"job": ["evals"]} and self.base:
+            return Reply(200, self.base)
+        return Reply(404, {"message": "404 Not Found"})
 
 
 @pytest.fixture
 def gitlab() -> Iterator[tuple[Notes, str]]:
     notes = Notes()
-    handler = type("Handler", (_Handler,), {"notes": notes})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield notes, f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join(timeout=10)
-        server.server_close()
+    with upload_server(notes.answer) as server:
+        yield notes, server.url
 
 
 def run(folder: Path, url: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:

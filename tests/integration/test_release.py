@@ -78,12 +78,8 @@ def test_release__tagged_tree_has_no_placeholder(tagged: Path) -> None:
     texts = release.texts(tagged)
     everything = "\n".join(texts.values())
     assert PLACEHOLDER not in everything
-    owners = {owner.lower() for owner in re.findall(r"([\w.-]+)/agent-eval-action\b", everything)} - {
-        "..",
-        "ghcr.io",
-        "acme",
-    }
-    assert owners == {"acme-inc"}
+    owners = {owner.lower() for owner in re.findall(r"([\w.-]+)/agent-eval-action\b", everything)}
+    assert owners - {"..", "ghcr.io", "acme"} == {"acme-inc"}
     assert texts[".github/CODEOWNERS"].endswith("* @Acme-Inc/maintainers\n")
     for name in ("README.md", "docs/recipes.md"):
         assert f"{IMAGE}:1" in texts[name]
@@ -123,15 +119,19 @@ def test_release__the_action_names_the_gate_and_the_gate_its_image_immutably(ori
     assert gate["runs"]["image"] == f"docker://{IMAGE}@{DIGEST}"
 
 
-def test_release__changes_no_workflow(original: Path, tagged: Path) -> None:
-    """The token of a workflow may not push a commit that does."""
+def test_release__changes_no_workflow_and_gives_the_same_commits_again(
+    original: Path, tagged: Path, tmp_path: Path
+) -> None:
+    # The token of a workflow may not push a commit that changes one.
     assert git(tagged, "diff", "--name-only", "v1.2.3~2", "v1.2.3", "--", ".github/workflows") == ""
     assert "action.yml" in git(tagged, "diff", "--name-only", "v1.2.3~2", "v1.2.3").split()
 
-
-def test_release__again_gives_the_same_commits(original: Path, tagged: Path, tmp_path: Path) -> None:
-    again = release.commit(cloned(original, tmp_path / "again"), "1.2.3", NAME, DIGEST)
-    assert again[1] == git(tagged, "rev-parse", "v1.2.3")
+    made = cloned(original, tmp_path / "made")
+    commit = release.commit(made, "1.2.3", NAME, DIGEST)[1]
+    assert commit == git(tagged, "rev-parse", "v1.2.3")
+    text = release.notes(made, "1.2.3")
+    assert f"- uses: {NAME}@{commit} # v1.2.3" in text, "the commit to pin"
+    assert "### Added" in text and "## Unreleased" not in text
 
 
 def test_release__tagged_tree_passes_the_linters(tagged: Path) -> None:
@@ -148,15 +148,6 @@ def test_release__tagged_tree_passes_the_linters(tagged: Path) -> None:
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
     assert "zizmor: ignore" not in (tagged / "action.yml").read_text("utf-8").partition("runs:")[2]
-
-
-def test_release__notes_name_the_commit_to_pin(original: Path, tagged: Path, tmp_path: Path) -> None:
-    made = cloned(original, tmp_path / "made")
-    _, commit = release.commit(made, "1.2.3", NAME, DIGEST)
-    text = release.notes(made, "1.2.3")
-    assert f"- uses: {NAME}@{commit} # v1.2.3" in text
-    assert "### Added" in text
-    assert "## Unreleased" not in text
 
 
 @pytest.mark.parametrize(

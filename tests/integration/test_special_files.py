@@ -9,23 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from gate_runs import eval_set
 
 from agent_eval.cli import main
 
-EVAL_SET = {
-    "eval_set_id": "s",
-    "eval_cases": [
-        {
-            "eval_id": "c",
-            "conversation": [
-                {
-                    "user_content": {"role": "user", "parts": [{"text": "hi"}]},
-                    "final_response": {"role": "model", "parts": [{"text": "hello"}]},
-                }
-            ],
-        }
-    ],
-}
+EVAL_SET = eval_set("s", {"c": [("hi", "hello")]})
 COMMANDS = {
     "agent-eval.toml": ["validate"],
     "test_config.json": ["validate"],

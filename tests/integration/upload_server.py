@@ -19,6 +19,7 @@ class Received:
     headers: Mapping[str, str]
     """Names in lower case; values of one that was sent several times are joined by `, `."""
     body: bytes
+    method: str = "POST"
 
     @property
     def json(self) -> Any:
@@ -58,7 +59,7 @@ def upload_server(respond: Respond = lambda request: Reply()) -> Iterator[Upload
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             headers = {name.lower(): ", ".join(self.headers.get_all(name, ())) for name in self.headers}
-            request = Received(self.path, headers, self.rfile.read(length))
+            request = Received(self.path, headers, self.rfile.read(length), self.command)
             server.received.append(request)
             reply = server.respond(request)
             if reply is None:
@@ -73,7 +74,7 @@ def upload_server(respond: Respond = lambda request: Reply()) -> Iterator[Upload
             with contextlib.suppress(OSError):  # The client gave up.
                 self.wfile.write(data)
 
-        do_GET = do_POST  # noqa: N815 - the name that http.server looks for
+        do_GET = do_PUT = do_POST  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, format: str, *args: object) -> None:
             """Prints nothing."""

@@ -81,30 +81,6 @@ def not_a_number(_: Any, actual: list[Invocation], *__: Any) -> EvaluationResult
     return result([float("nan")], [True], actual)
 
 
-def truth(_: Any, actual: list[Invocation], *__: Any) -> EvaluationResult:
-    made = result([1.0], [True], actual)
-    made.overall_score = True
-    return made
-
-
-def no_score(_: Any, actual: list[Invocation], *__: Any) -> EvaluationResult:
-    made = result([1.0], [True], actual)
-    made.overall_score = None
-    return made
-
-
-def too_few(_: Any, actual: list[Invocation], *__: Any) -> EvaluationResult:
-    made = result([1.0], [True], actual)
-    made.per_invocation_results = []
-    return made
-
-
-def informs(_: Any, actual: list[Invocation], *__: Any) -> EvaluationResult:
-    made = result([1.0], [True], actual)
-    made.overall_eval_status = EvalStatus.INFORMATIONAL
-    return made
-
-
 def a_dict(*_: Any) -> dict[str, float]:
     return {"score": 1.0}
 
