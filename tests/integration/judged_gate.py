@@ -34,10 +34,11 @@ class Judge:
             return Answer.text("</finished>" if MORE in prompt else MORE)
         against = BAD in prompt or (TORN in prompt and self._asked[prompt] % 2 == 1)
         schema = request.body["generationConfig"]["responseJsonSchema"]
-        return Answer.text(json.dumps(_reply(prompt, schema["properties"], 1 if against else 0)))
+        return Answer.text(json.dumps(reply(prompt, schema["properties"], 1 if against else 0)))
 
 
-def _reply(prompt: str, properties: Mapping[str, Any], against: int) -> dict[str, Any]:
+def reply(prompt: str, properties: Mapping[str, Any], against: int) -> dict[str, Any]:
+    """A reply that fits the schema: the best verdict on everything, or one `against` it; it cuts no sentences."""
     if "verdict" in properties:
         return {"reasoning": WORDS, "verdict": properties["verdict"]["enum"][-against]}
     [(name, listed)] = properties.items()

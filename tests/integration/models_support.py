@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fake_gemini import FakeGemini
+from upload_server import Reply
 
 from agent_eval.models.pool import ModelPool, open_models
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
@@ -23,6 +24,13 @@ SCHEMA = {
 }
 GOOD = '{"verdict": "yes", "why": "because"}'
 QUICK = ModelSettings(retry=Retry(first=0.01, longest=0.05), attempt_timeout=5.0, call_timeout=10.0)
+
+
+def completion(text: str | None, *, finish: str = "stop", usage: Any = None, **message: Any) -> Reply:
+    """A chat completion of one choice, as OpenAI answers."""
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
+    body = {"id": "c-1", "object": "chat.completion", "created": 1, "model": "served-model-1", "choices": [choice]}
+    return Reply(body=body if usage is None else {**body, "usage": usage})
 
 
 def quick(**changes: Any) -> ModelSettings:

@@ -10,9 +10,8 @@ from typing import Any
 
 import gate_server
 import pytest
-from fake_gemini import FakeGemini, Fault
-from gate_runs import repository_in
-from judged_gate import BAD, KEY, WORDS, Judge, answers, criteria, judged_run
+from fake_gemini import FakeGemini
+from judged_gate import BAD, KEY, WORDS, Judge
 
 from agent_eval.cli import main
 
@@ -91,45 +90,6 @@ def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini) -> None:
     assert [entry["calls"] for entry in report["usage"]] == [60]
 
 
-def test_calibrate__replay_without_a_key(
-    tmp_path: Path, judge: FakeGemini, calibrate: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "labels.jsonl", *twenty(wrong=1))
-    arguments = ("labels.jsonl", "--criterion", MATCH, "--min-kappa", "0.5", "--format", "json")
-    first = calibrate(*arguments, "--judge-cache", "cache")
-    monkeypatch.delenv("AGENT_EVAL_JUDGE_API_KEY")
-
-    again = calibrate(*arguments, "--judge", "replay", "--judge-cache", "cache", server=None)
-
-    assert (first[0], again[0]) == (0, 0)
-    assert judge.stats.requests == 60
-    first_report, replayed = json.loads(first[1]), json.loads(again[1])
-    assert replayed.pop("usage") != first_report.pop("usage")
-    assert first_report == replayed
-
-
-def test_calibrate__shares_the_cache_with_a_run(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
-    """Both send the same requests, so the calibration is about the judge that gates."""
-    with repository_in(tmp_path / "repo") as repository:
-        criteria(repository, MATCH)
-        answers(repository, {"good": "Paris.", "bad": BAD})
-        done = judged_run(repository, judge, "--judge-cache", str(tmp_path / "cache"))
-        assert done.code == 1
-        config = str(repository.root / "evals" / "test_config.json")
-    rows = [
-        {"prompt": f"{name}, 0: the capital?", "response": answer, "reference": "Paris.", "label": label}
-        for name, answer, label in (("good", "Paris.", "pass"), ("bad", BAD, "fail"))
-    ]
-    write(tmp_path / "labels.jsonl", *rows)
-
-    code, out, _ = calibrate("labels.jsonl", "--criterion", config, "--judge-cache", "cache", "--format", "json")
-
-    assert code == 0
-    assert judge.stats.requests == 6
-    [bill] = json.loads(out)["usage"]
-    assert (bill["calls"], bill["cached_replies"]) == (0, 6)
-
-
 def test_calibrate__too_few_verdicts(tmp_path: Path, calibrate: Any) -> None:
     write(tmp_path / "labels.jsonl", *twenty(wrong=0))
 
@@ -142,17 +102,6 @@ def test_calibrate__too_few_verdicts(tmp_path: Path, calibrate: Any) -> None:
     assert 0 < report["judged"] < 20
     assert [entry["code"] for entry in report["unjudged"]] == ["budget"]
     assert report["kappa_if_unjudged_disagree"] < 0.8 < report["kappa_if_unjudged_agree"]
-
-
-def test_calibrate__judge_unavailable(tmp_path: Path, calibrate: Any) -> None:
-    write(tmp_path / "labels.jsonl", *twenty(wrong=0))
-
-    with FakeGemini(lambda request: Fault(kind=400)) as server:
-        code, out, _ = calibrate("labels.jsonl", "--criterion", MATCH, server=server)
-
-    assert code == 3
-    assert "20 labels: [judge-invalid-request]" in out
-    assert out.rstrip().endswith("The judge gave no verdict on any label.")
 
 
 def test_calibrate__mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
@@ -173,23 +122,3 @@ def test_calibrate__mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, cal
         assert (code, out) == (2, ""), arguments
         assert f"[{problem}]" in err
     assert judge.stats.requests == 0
-
-
-def test_calibrate__rubrics_of_a_config(tmp_path: Path, calibrate: Any) -> None:
-    metric = "rubric_based_final_response_quality_v1"
-    rubric = {"rubric_id": "short", "rubric_content": {"text_property": "It is short."}}
-    config = {"criteria": {metric: {"threshold": 0.5, "rubrics": [rubric]}, "response_match_score": 0.5}}
-    (tmp_path / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
-    rows = [
-        {"prompt": f"{number}", "response": answer, "labels": {"short": label, "It is polite.": "no"}}
-        for number, (answer, label) in enumerate([("Paris.", "yes"), (BAD, "no"), ("Rome.", "yes")])
-    ]
-    write(tmp_path / "labels.jsonl", *rows)
-
-    code, out, err = calibrate("labels.jsonl", "--criterion", metric, "--config", "test_config.json")
-
-    assert code == 0, err
-    assert "labels.jsonl: 6 labels on 3 responses" in out
-    assert "By rubric:" in out
-    assert "kappa 1.00" in out
-    assert "It is polite.: people fail, judge pass (3:0)" in out

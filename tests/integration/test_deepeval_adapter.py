@@ -6,22 +6,18 @@ The stand-in shows what it was given; `tests/nightly/test_deepeval_real.py` has 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adk_envs import FIXTURES, adk_python
+from metric_runs import failure_of, metric_hosts
 
-from agent_eval.agents.host import ADAPTERS, HostSpec, MetricHosts
-from agent_eval.agents.messages import Evaluated
-from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind
-from agent_eval.agents.sandbox.spawn import Sandbox
+from agent_eval.agents.host import ADAPTERS, MetricHosts
+from agent_eval.agents.protocol import MetricCall, MetricFailureKind
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
-from agent_eval.core.masking import Masker
 from agent_eval.runner import function_source
 
 STAND_IN = FIXTURES / "deepeval_stand_in"
@@ -45,61 +41,34 @@ ACTUAL = [turn("on", "done", calls=True), turn("off", "no")]
 EXPECTED = [turn("on", "done", calls=True), turn("off", "yes")]
 
 
-@asynccontextmanager
-async def hosts(tmp_path: Path, **variables: str) -> AsyncIterator[MetricHosts]:
-    async def spec() -> HostSpec:
-        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(STAND_IN), **variables}
-        return HostSpec(
-            python=[str(adk_python())],
-            agent_path=str(FIXTURES / "checks"),
-            root=FIXTURES,
-            sandbox=Sandbox(environment=environment),
-            masker=Masker([]),
-            log_dir=tmp_path,
-            start_timeout=120,
-            role="metrics",
-        )
-
-    runner = MetricHosts(spec, name="metrics", timeout=60)
-    try:
-        yield runner
-    finally:
-        await runner.close()
+def hosts(tmp_path: Path, **variables: str) -> AbstractAsyncContextManager[MetricHosts]:
+    return metric_hosts(tmp_path, [str(adk_python())], environment={"PYTHONPATH": str(STAND_IN), **variables})
 
 
-async def evaluate(runner: MetricHosts, metric: str, **fields: Any) -> Evaluated:
-    criterion = {"threshold": 0.5, "metric": metric, **fields}
-    return await runner.evaluate(
-        MetricCall(
-            metric="mine",
-            function="agent_eval_deepeval.metric",
-            criterion=criterion,
-            actual=ACTUAL,
-            expected=EXPECTED,
-            scenario=None,
-        )
+def call(metric: str, **fields: Any) -> MetricCall:
+    return MetricCall(
+        metric="mine",
+        function="agent_eval_deepeval.metric",
+        criterion={"threshold": 0.5, "metric": metric, **fields},
+        actual=ACTUAL,
+        expected=EXPECTED,
+        scenario=None,
     )
-
-
-async def error(runner: MetricHosts, metric: Any, **fields: Any) -> MetricFailure:
-    with pytest.raises(MetricFailure) as caught:
-        await evaluate(runner, metric, **fields)
-    return caught.value
 
 
 async def test_adapter__scores_turns_and_refuses_what_it_can_not_use(tmp_path: Path) -> None:
     judge = {"DEEPEVAL_JUDGE_MODEL": "m", "DEEPEVAL_JUDGE_BASE_URL": "http://j/v1", "DEEPEVAL_JUDGE_API_KEY": "k"}
     async with hosts(tmp_path, **judge, CONFIDENT_API_KEY="uploads") as runner:
-        shows = await evaluate(runner, "Shows", evaluation_params=["input"])
-        other = await evaluate(runner, "Shows", name="Mine", model="other", retrieval_context=["a page"])
-        flips = await evaluate(runner, "Flips")
-        talks = await evaluate(runner, "Talks", chatbot_role="a home")
-        missing = {metric: await evaluate(runner, metric) for metric in ("Unavailable", "NoScore", "Fails")}
+        shows = await runner.evaluate(call("Shows", evaluation_params=["input"]))
+        other = await runner.evaluate(call("Shows", name="Mine", model="other", retrieval_context=["a page"]))
+        flips = await runner.evaluate(call("Flips"))
+        talks = await runner.evaluate(call("Talks", chatbot_role="a home"))
+        missing = {metric: await runner.evaluate(call(metric)) for metric in ("Unavailable", "NoScore", "Fails")}
         errors = [
-            await error(runner, "Shows", bogus=1),
-            await error(runner, "Shows", evaluation_params=["inptu"]),
-            await error(runner, "Showz"),
-            await error(runner, "os"),
+            await failure_of(runner, call("Shows", bogus=1)),
+            await failure_of(runner, call("Shows", evaluation_params=["inptu"])),
+            await failure_of(runner, call("Showz")),
+            await failure_of(runner, call("os")),
         ]
 
     # The mean over the turns; it passes only if every turn does.
@@ -157,11 +126,11 @@ async def test_adapter__scores_turns_and_refuses_what_it_can_not_use(tmp_path: P
 @pytest.mark.slow
 async def test_adapter__without_a_judge_or_without_deepeval(tmp_path: Path) -> None:
     async with hosts(tmp_path) as runner:
-        shows = await evaluate(runner, "Shows")
+        shows = await runner.evaluate(call("Shows"))
     assert json.loads(shows.turns[0].rubrics[0].rationale)["model"] == "_NoJudge"
 
     async with hosts(tmp_path, PYTHONPATH="") as runner:
-        failure = await error(runner, "Shows")
+        failure = await failure_of(runner, call("Shows"))
     assert (failure.kind, "No module named 'deepeval'" in failure.message) == (MetricFailureKind.IMPORT, True)
 
 

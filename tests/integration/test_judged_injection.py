@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from fake_gemini import Answer, FakeGemini, GenerateRequest
+from judged_gate import reply
 
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import AppDetails, Invocation, InvocationEvents
@@ -85,22 +86,7 @@ class ObedientJudge:
         obeys = any(order in FENCE.sub("", prompt) for order in ORDERS)
         generation = request.body["generationConfig"]
         schema = generation.get("responseJsonSchema") or generation["responseSchema"]
-        return Answer.text(json.dumps(self._reply(prompt, schema, obeys=obeys)))
-
-    def _reply(self, prompt: str, schema: dict[str, Any], *, obeys: bool) -> dict[str, Any]:
-        properties = schema["properties"]
-        if "verdict" in properties:
-            words = properties["verdict"]["enum"]
-            return {"reasoning": "so", "verdict": words[0] if obeys else words[-1]}
-        [(name, listed)] = properties.items()
-        item = listed["items"]
-        if item["type"] == "string":
-            return {name: []}  # Whoever cuts must not be able to hide anything, obedient or not.
-        fields = dict.fromkeys(item["required"], "so")
-        word = next(field for field in ("verdict", "label") if field in fields)
-        words = item["properties"][word]["enum"]
-        numbers = [int(number) for number in re.findall(r'^\s*"number": (\d+)', prompt, re.MULTILINE)]
-        return {name: [{**fields, "number": n, word: words[0] if obeys else words[-1]} for n in numbers]}
+        return Answer.text(json.dumps(reply(prompt, schema["properties"], against=0 if obeys else 1)))
 
 
 def _conversation(metric: str, text: str) -> Conversation:

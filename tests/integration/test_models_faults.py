@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 import time
 from collections import Counter
 from typing import Any
@@ -47,15 +46,6 @@ async def test_faults__are_retried(kind: Any) -> None:
     assert pool.meter.spent.calls == 3
 
 
-async def test_faults__a_hang_times_out_and_is_retried() -> None:
-    with FakeGemini(good, faults=[Fault(kind="hang")]) as server:
-        async with pool_at(server, quick(attempt_timeout=1.0)) as pool:
-            started = time.monotonic()
-            reply = await pool.generate(ask())
-    assert reply.calls == 2
-    assert 1.0 <= time.monotonic() - started < 20
-
-
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 async def test_faults__are_not_retried(status: int) -> None:
     with FakeGemini(good, faults=[Fault(kind=status, message="no")] * 9) as server:
@@ -78,15 +68,6 @@ async def test_faults__the_delay_of_a_header_or_of_geminis_error_is_obeyed(fault
             started = time.monotonic()
             await pool.generate(ask())
     assert least <= time.monotonic() - started < 20
-
-
-async def test_faults__fail_at_once_if_the_wait_exceeds_the_time_left() -> None:
-    with FakeGemini(good, faults=[Fault(kind=429, retry_after=3600, message="daily quota")]) as server:
-        async with pool_at(server) as pool:
-            started = time.monotonic()
-            failure = await failure_of(pool, ask())
-    assert (failure.kind, "daily quota" in failure.message) == ("unavailable", True)
-    assert time.monotonic() - started < 20
 
 
 async def test_faults__one_cause_is_one_message() -> None:
@@ -125,35 +106,6 @@ async def test_faults__a_proxy_with_an_invalid_address(monkeypatch: pytest.Monke
     assert "a proxy that the job's variables name is invalid" in failure.message and "secret" not in str(failure)
 
 
-@pytest.mark.slow
-async def test_faults__a_storm_loses_no_request() -> None:
-    """30% of 429 with Retry-After, 10% of 503, dropped connections, hangs, cut and prosaic replies."""
-    chance = random.Random(3)
-    faults: list[Answer | Fault] = [
-        *[Fault(kind=429, retry_after=0)] * 30,
-        *[Fault(kind=503)] * 10,
-        *[Fault(kind="reset")] * 5,
-        *[Fault(kind="hang")] * 2,
-        *[Answer.text(GOOD[:20])] * 3,
-        *[Answer.text("Sure! yes")] * 3,
-    ]
-
-    def script(request: GenerateRequest) -> Answer | Fault:
-        # The second call after a malformed reply always succeeds: this test is about the other faults.
-        if "fits the schema" in request.user_texts[-1]:
-            return Answer.text(GOOD)
-        return chance.choice([*faults, *[Answer.text(GOOD)] * 47])
-
-    with FakeGemini(script) as server:
-        settings = quick(attempt_timeout=1.0, retry=Retry(attempts=14, first=0.01, longest=0.05), call_timeout=60)
-        async with pool_at(server, settings) as pool:
-            assert await votes(pool, 150) == {"yes": 150}
-    entries = pool.ledger.entries()
-    # On a slow machine an attempt may time out before the server has read it; it counts anyway.
-    assert sum(entry.calls for entry in entries) == pool.meter.spent.calls >= server.stats.requests > 220
-    assert sum(entry.replies for entry in entries) == 150
-
-
 async def test_throttling__lowers_and_restores_concurrency() -> None:
     busy = itertools.count()
 
@@ -163,9 +115,9 @@ async def test_throttling__lowers_and_restores_concurrency() -> None:
     with FakeGemini(script, latency=0.01) as server:
         async with pool_at(server) as pool:
             asking = asyncio.create_task(votes(pool, 400))
-            while server.stats.requests < 20:
-                await asyncio.sleep(0.005)
-            assert (pool.concurrency(MODEL) or 99) <= 9
+            async with asyncio.timeout(20):
+                while (pool.concurrency(MODEL) or 99) > 9:
+                    await asyncio.sleep(0.005)
             assert await asking == {"yes": 400}
             assert 1 <= (pool.concurrency(MODEL) or 0) <= 9, "half of those that were refused at once were too many"
     assert server.stats.peak_in_flight <= 16
@@ -179,6 +131,7 @@ async def test_deadline__of_a_call() -> None:
             took = time.monotonic() - started
     assert failure.kind == "deadline"
     assert 0.4 < took < 20
+    assert server.stats.requests > 1, "an attempt that times out is repeated"
 
 
 async def test_deadline__of_the_run_ends_waiting_calls() -> None:
@@ -219,18 +172,6 @@ async def test_budget__calls_are_exact_with_retries_and_many_in_flight() -> None
     assert failure.kind == "budget"
     assert f"` at {server.url}: the provider answered 503" in failure.message
     assert failure.message.endswith("The budget of 20 judge calls is used up. Failed calls count.")
-
-
-async def test_budget__an_outage_is_named_before_the_budget_that_it_uses_up() -> None:
-    """The message said only that the budget is used up, and to raise it."""
-    with FakeGemini(good, faults=[Fault(kind="garbage")] * 100) as server:
-        async with pool_at(server, quick(budget=Budget(max_calls=8))) as pool:
-            await votes(pool, 20)
-            failure = await failure_of(pool, ask())
-    assert server.stats.requests == 8
-    assert failure.kind == "unavailable"
-    assert failure.message.startswith(f"Model calls failed (`gemini-2.5-flash` at {server.url}: ")
-    assert "The budget of 8 judge calls is used up." in failure.message
 
 
 @pytest.mark.parametrize("budget", [Budget(max_tokens=3000), Budget(max_cost=3000 * 2.5 / 1e6)])

@@ -8,10 +8,8 @@ import json
 
 import pytest
 from fake_gemini import Answer, FakeGemini, Fault
-from models_fake_openai import Call, FakeOpenAI, Reply, completion
-from models_support import GOOD, QUICK, ask, failure_of
-from upload_server import Reply as UploadReply
-from upload_server import upload_server
+from models_support import GOOD, QUICK, ask, completion, failure_of
+from upload_server import Received, Reply, upload_server
 
 from agent_eval.models.pool import open_models
 from agent_eval_workbench.exports.client import Client, UploadError
@@ -34,14 +32,14 @@ def leaked(text: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["error", "refusal", "answer"])
 async def test_openai__a_quoted_key_is_masked_wherever_it_is(kind: str) -> None:
-    def script(call: Call) -> Reply:
-        text = quoted(int(call.body["messages"][-1]["content"]))
+    def script(call: Received) -> Reply:
+        text = quoted(int(call.json["messages"][-1]["content"]))
         if kind == "error":
             return Reply(status=400, body={"error": {"message": text}})
         return completion(None, refusal=text) if kind == "refusal" else completion(text)
 
-    with FakeOpenAI(script) as server:
-        environ = {"OPENAI_BASE_URL": f"{server.root}/v1", "OPENAI_API_KEY": KEY}
+    with upload_server(script) as server:
+        environ = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
         async with open_models(QUICK, environ, models=[MODEL]) as pool:
             if kind == "answer":
                 reply = await pool.generate(ask("200", model=MODEL, schema=None))
@@ -68,7 +66,7 @@ def test_uploads__a_quoted_token_is_masked_wherever_it_is() -> None:
     offsets = itertools.chain(OFFSETS, range(99_900, 100_001, 7))
     bodies = [json.dumps({"message": quoted(offset)}).encode() for offset in offsets]
     answers = iter(bodies)
-    with upload_server(lambda _: UploadReply(status=400, body=next(answers))) as server:
+    with upload_server(lambda _: Reply(status=400, body=next(answers))) as server:
         client = Client({"Authorization": f"Bearer {KEY}"})
         for body in bodies:
             with pytest.raises(UploadError) as raised:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from models_support import pool_at, quick
 
-from agent_eval.agents.protocol import Agent, Session, SessionRequest
 from agent_eval.core.content import Content, Part, text_of
-from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
+from agent_eval.core.invocation import Invocation, InvocationEvents
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import Model
-from agent_eval.models.settings import Budget
 from agent_eval.simulation.protocol import PURPOSE, SimulatorFailure, Stop, User, simulator_options
 from agent_eval.simulation.simulated import SimulatedUser
 
@@ -28,62 +24,28 @@ SCENARIO = ConversationScenario(starting_prompt="Hello there", conversation_plan
 FENCE = re.compile(r"^<data-([0-9a-f]{32})>\n(.*?)\n</data-\1>$", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScriptedAgent:
-    """Answers each message by a function, as an agent that thinks and calls a tool before it answers."""
-
-    answer: Callable[[str], str]
-
-    @property
-    def metrics(self) -> None:
-        return None
-
-    @property
-    def provenance(self) -> Mapping[str, str]:
-        return {}
-
-    async def start(self) -> None:
-        pass
-
-    async def open(self, request: SessionRequest) -> Session:
-        return ScriptedSession(agent=self)
-
-    async def close(self) -> None:
-        pass
+def echo(message: str) -> str:
+    return f"You said: {message}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScriptedSession:
-    agent: ScriptedAgent
-    shows_tool_calls: bool = True
-
-    async def send(self, content: Content, *, timeout: float) -> Invocation:
-        parts = [Part(text="SECRET THOUGHT", thought=True), Part(text=self.agent.answer(text_of(content)))]
-        steps = [
-            InvocationEvent.model_validate(
-                {"author": "home", "content": {"parts": [{"functionCall": {"name": "lamp", "args": {"on": True}}}]}}
-            ),
-            InvocationEvent(author="home"),
-        ]
-        return Invocation(
-            user_content=content,
-            final_response=Content(role="model", parts=parts),
-            intermediate_data=InvocationEvents(invocation_events=steps),
-        )
-
-    async def close(self) -> None:
-        pass
-
-
-async def converse(user: User, agent: Agent) -> tuple[list[Invocation], Stop]:
-    """Leads a conversation to its end, as the runner will."""
-    session = await agent.open(
-        SessionRequest(eval_set_id="s", eval_id="c", run=0, app_name="a", user_id="u", session_id=None)
+def turn(message: Content, answer: str) -> Invocation:
+    """What an agent does that thinks and calls a tool before it answers."""
+    call = {"functionCall": {"name": "lamp", "args": {"on": True}}}
+    return Invocation(
+        user_content=message,
+        final_response=Content(role="model", parts=[Part(text="SECRET THOUGHT", thought=True), Part(text=answer)]),
+        intermediate_data=InvocationEvents.model_validate(
+            {"invocation_events": [{"author": "home", "content": {"parts": [call]}}, {"author": "home"}]}
+        ),
     )
+
+
+async def converse(user: User, agent: Callable[[str], str] = echo) -> tuple[list[Invocation], Stop]:
+    """Leads a conversation to its end, as the runner does."""
     turns: list[Invocation] = []
     async with asyncio.timeout(20):
         while not isinstance(message := await user.next_message(turns), Stop):
-            turns.append(await session.send(message, timeout=5))
+            turns.append(turn(message, agent(text_of(message))))
     return turns, message
 
 
@@ -110,13 +72,10 @@ def spoken(prompt: str) -> list[tuple[str, str]]:
     return [(prompt[: match.start()].rstrip("\n").rpartition("\n")[2], match[2]) for match in FENCE.finditer(prompt)]
 
 
-AGENT = ScriptedAgent(answer=lambda message: f"You said: {message}")
-
-
 async def test_gemini__a_conversation_follows_its_plan() -> None:
     with FakeGemini(follows_the_plan) as server:
         async with pool_at(server) as pool:
-            turns, stop = await converse(user_at(pool), AGENT)
+            turns, stop = await converse(user_at(pool))
             (entry,) = pool.ledger.entries()
     assert what_users_said(turns) == ["Hello there", *PLAN]
     assert stop.reason == "stop-signal"
@@ -143,7 +102,7 @@ async def test_gemini__the_config_reaches_the_model() -> None:
                 pool, model="gemini-2.5-pro", model_configuration=config, max_allowed_invocations=3,
                 include_function_calls=True,
             )  # fmt: skip
-            turns, stop = await converse(user, AGENT)
+            turns, stop = await converse(user)
     assert (len(turns), stop.reason, len(server.received)) == (3, "turn-limit", 2)
     assert {request.model for request in server.received} == {"gemini-2.5-pro"}
     assert server.received[0].body["generationConfig"] == {"temperature": 0.5}
@@ -151,43 +110,10 @@ async def test_gemini__the_config_reaches_the_model() -> None:
     assert "The agent (home) called its tool lamp with:" in labels
 
 
-async def test_gemini__with_a_cache_a_conversation_is_the_same_again(tmp_path: Path) -> None:
-    """The model answers differently each time it is asked; a repeated run is not asked, a fresh run is."""
-    asked: list[str] = []
-
-    def answer(request: GenerateRequest) -> Answer:
-        asked.append(request.user_texts[-1])
-        return Answer.text(f"message {len(asked)}")
-
-    settings = quick(cache=tmp_path / "cache")
-    texts = []
-    with FakeGemini(answer) as server:
-        for run in (0, 0, 1):
-            async with pool_at(server, settings) as pool:
-                turns, _ = await converse(user_at(pool, run, max_allowed_invocations=4), AGENT)
-                texts.append(what_users_said(turns))
-    assert texts[0] == texts[1] == ["Hello there", "message 1", "message 2", "message 3"]
-    assert texts[2] == ["Hello there", "message 4", "message 5", "message 6"]
-    assert len(asked) == 6
-
-
-async def test_gemini__a_conversation_is_replayed_without_any_server(tmp_path: Path) -> None:
-    with FakeGemini(follows_the_plan) as server:
-        async with pool_at(server, quick(cache=tmp_path)) as pool:
-            before, _ = await converse(user_at(pool), AGENT)
-        async with pool_at(server, quick(replay=tmp_path)) as pool:
-            after, _ = await converse(user_at(pool), AGENT)
-            with pytest.raises(SimulatorFailure) as caught:
-                await converse(user_at(pool), ScriptedAgent(answer=lambda _: "something else"))
-        assert len(server.received) == 4
-    assert before == after
-    assert caught.value.code == "simulator-replay-miss"
-
-
 async def test_an_empty_message_is_asked_for_once_more__in_the_same_words() -> None:
     with FakeGemini(lambda _: Answer.text("") if len(server.received) == 1 else Answer.text("So?")) as server:
         async with pool_at(server) as pool:
-            turns, _ = await converse(user_at(pool, max_allowed_invocations=2), AGENT)
+            turns, _ = await converse(user_at(pool, max_allowed_invocations=2))
     assert what_users_said(turns) == ["Hello there", "So?"]
     first, second = (request.user_texts for request in server.received)
     assert first == second
@@ -197,14 +123,8 @@ async def test_an_empty_message_is_asked_for_once_more__in_the_same_words() -> N
     ("script", "changes", "code"),
     [
         (Answer.text(""), {}, "simulator-no-message"),
-        (Answer(parts=[{"text": "only thoughts", "thought": True}]), {}, "simulator-no-message"),
-        (Answer.text(" \n"), {}, "simulator-no-message"),
         (Answer(parts=[{"text": "I want"}], finish_reason="MAX_TOKENS"), {}, "simulator-no-message"),
-        (Answer(parts=[{"text": "x"}], finish_reason="SAFETY"), {}, "simulator-refused"),
-        (Fault(kind=503), {}, "simulator-unavailable"),
         (Fault(kind="hang"), {"attempt_timeout": 0.1, "call_timeout": 0.3}, "simulator-deadline"),
-        (Fault(kind=403), {}, "simulator-invalid-request"),
-        (Answer.text("x"), {"budget": Budget(max_calls=0)}, "budget"),
     ],
 )
 async def test_gemini__a_model_that_fails_is_no_failure_of_the_agent(
@@ -213,7 +133,7 @@ async def test_gemini__a_model_that_fails_is_no_failure_of_the_agent(
     with FakeGemini(lambda _: script) as server:
         async with pool_at(server, quick(**changes)) as pool:
             with pytest.raises(SimulatorFailure) as caught:
-                await converse(user_at(pool), AGENT)
+                await converse(user_at(pool))
     assert caught.value.code == code
     assert caught.value.message.startswith("The simulated user")
     assert caught.value.hint
@@ -249,11 +169,11 @@ async def test_gemini__an_agent_can_not_dictate_the_users_messages(attack: str) 
                 ))  # fmt: skip
                 return attack.replace("{code}", expected[-1] if expected else "0" * 32)
 
-            turns, _ = await converse(user, ScriptedAgent(answer=answer))
+            turns, _ = await converse(user, answer)
             assert what_users_said(turns) == ["Hello there", *PLAN]
 
             # The same attack works where nothing is fenced: the test can fail.
             bare = "{{ stop_signal }} {{ conversation_plan }}\n{{ conversation_history }}"
             unfenced = dataclasses.replace(user, options=simulator_options({"custom_instructions": bare}))
-            turns, _ = await converse(unfenced, ScriptedAgent(answer=answer))
+            turns, _ = await converse(unfenced, answer)
             assert what_users_said(turns) == ["Hello there"]

@@ -16,7 +16,6 @@ from agent_eval.models.check import credential_problems
 from agent_eval.models.names import VERTEX_EVAL
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelRequest
-from agent_eval.models.settings import Budget
 from agent_eval.models.vertex_eval import RESULT, metric_spec
 
 GOOD: Mapping[str, Any] = {"score": 1, "explanation": "fine"}
@@ -122,14 +121,6 @@ async def test_what_stays__is_no_score(
         failure = await failure_of(pool, ask())
     assert (failure.kind, failure.calls) == (kind, 1)
     assert words in failure.message
-
-
-async def test_vertex_service__the_budget_holds_for_it(service: FakeEvaluation, environ: dict[str, str]) -> None:
-    async with open_models(quick(budget=Budget(max_calls=2)), environ, models=[VERTEX_EVAL]) as pool:
-        for answer in ("one", "two"):
-            await pool.generate(ask(answer))
-        failure = await failure_of(pool, ask("three"))
-    assert (failure.kind, len(service.received)) == ("budget", 2)
 
 
 async def test_vertex_eval__rejects_other_prompts(service: FakeEvaluation, environ: dict[str, str]) -> None:

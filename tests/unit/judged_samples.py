@@ -19,7 +19,7 @@ from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
 
 Script = Callable[[ModelRequest], Any]
-"""The answer: a value, or a ModelFailure to raise."""
+"""The answer: a text, a value, or a ModelFailure to raise."""
 
 
 @dataclass(kw_only=True)
@@ -42,7 +42,8 @@ class ScriptedModel:
         value = self.script(request)
         if isinstance(value, ModelFailure):
             raise value
-        return ModelReply(text="", value=value, usage=ModelUsage(), model_version="scripted-1", calls=1, cached=False)
+        text, value = (value, None) if isinstance(value, str) else ("", value)
+        return ModelReply(text=text, value=value, usage=ModelUsage(), model_version="scripted-1", calls=1, cached=False)
 
     async def close(self) -> None:
         pass

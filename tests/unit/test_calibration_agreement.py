@@ -71,43 +71,14 @@ def test_kappa_of__matches_its_definition(pairs: list[Pair]) -> None:
     assert kappa_of(pairs) == pytest.approx((observed - expected) / (1 - expected), abs=1e-9)
 
 
-@given(some_pairs)
-def test_agreement__influences_are_derivatives(pairs: list[Pair]) -> None:
-    """The derivative when a little of every pair's share is moved to one of them, by differences."""
-    table = tabulate(pairs)
-    terms = agreement(table)
-    if terms.kappa is None:
-        return
-    total, step = len(pairs), 1e-6
-    span = table.categories[-1] - table.categories[0]
-
-    def kappa(shares: dict[Pair, float]) -> float:
-        observed = sum(credit(*pair, span) * share for pair, share in shares.items())
-        people = {c: sum(share for (a, _), share in shares.items() if a == c) for c in table.categories}
-        judge = {c: sum(share for (_, b), share in shares.items() if b == c) for c in table.categories}
-        expected = sum(credit(a, b, span) * people[a] * judge[b] for a in people for b in judge)
-        return (observed - expected) / (1 - expected)
-
-    shares = {pair: pairs.count(pair) / total for pair in set(pairs)}
-    for pair in set(pairs):
-        moved = {each: share * (1 - step) + (step if each == pair else 0.0) for each, share in shares.items()}
-        slope = (kappa(moved) - kappa(shares)) / step
-        assert terms.influence[pair] == pytest.approx(slope, abs=1e-3 * max(1.0, abs(slope)))
-    assert math.fsum(terms.influence[pair] for pair in pairs) == pytest.approx(0, abs=1e-6)
-
-
 def test_kappa__undefined() -> None:
     assert kappa_of([]) is None
     assert kappa_of([(1.0, 1.0)] * 9) is None, "all labels and verdicts are equal"
     assert kappa_interval([[(1.0, 1.0)], [(1.0, 1.0)]]) is None
     assert kappa_interval([[(1.0, 1.0), (0.0, 0.0)]]) is None, "one response has no variance"
-
-
-def test_kappa__constant_judge() -> None:
-    pairs = [(1.0, 1.0)] * 7 + [(0.0, 1.0)] * 3
-
-    assert kappa_of(pairs) == pytest.approx(0)
-    assert kappa_interval([[pair] for pair in pairs]) is None, "kappa would be 0 in every sample"
+    constant = [(1.0, 1.0)] * 7 + [(0.0, 1.0)] * 3
+    assert kappa_of(constant) == pytest.approx(0)
+    assert kappa_interval([[pair] for pair in constant]) is None, "kappa would be 0 in every sample"
 
 
 def test_kappa_interval__full_agreement() -> None:
@@ -133,45 +104,6 @@ def test_kappa_interval__labels_on_one_response_are_one_observation() -> None:
     assert (copied.low, copied.high) == pytest.approx((alone.low, alone.high))
     assert naive.high - naive.low < 0.55 * (alone.high - alone.low)
     assert "summed by response" in copied.method
-
-
-def _coverage(total: int, prevalence: float, kappa: float) -> tuple[float, float]:
-    """How probably the interval holds the truth, and how probably the plain one on kappa's own scale does.
-
-    Summed over all tables of so many labels that two equally lenient raters with such a kappa can give.
-    """
-    chance = prevalence**2 + (1 - prevalence) ** 2
-    apart = (1 - chance - kappa * (1 - chance)) / 2
-    shares = {(1.0, 1.0): prevalence - apart, (1.0, 0.0): apart, (0.0, 1.0): apart, (0.0, 0.0): 1 - prevalence - apart}
-    covered = plain = defined = 0.0
-    for cut in itertools.combinations_with_replacement(range(total + 1), 3):
-        counts = (cut[0], cut[1] - cut[0], cut[2] - cut[1], total - cut[2])
-        log = math.lgamma(total + 1) - sum(math.lgamma(count + 1) for count in counts)
-        weight = math.exp(
-            log + sum(count * math.log(share) for count, share in zip(counts, shares.values(), strict=True))
-        )
-        pairs = [pair for pair, count in zip(shares, counts, strict=True) for _ in range(count)]
-        interval = kappa_interval([[pair] for pair in pairs]) if weight > 1e-6 else None
-        if interval is None:
-            continue
-        terms = agreement(tabulate(pairs))
-        assert terms.kappa is not None
-        reach = 1.96 * math.sqrt(sum(terms.influence.get(pair, 0.0) ** 2 for pair in pairs)) / total
-        defined += weight
-        covered += weight * (interval.low <= kappa <= interval.high)
-        plain += weight * (abs(terms.kappa - kappa) <= reach)
-    return covered / defined, plain / defined
-
-
-@pytest.mark.parametrize("kappa", [0.5, 0.7, 0.9])
-@pytest.mark.parametrize(("total", "prevalence"), [(20, 0.5), (20, 0.3), (30, 0.5)])
-def test_kappa_interval__coverage(total: int, prevalence: float, kappa: float) -> None:
-    covered, plain = _coverage(total, prevalence, kappa)
-
-    assert 0.935 < covered < 0.98
-    assert plain < covered
-    if kappa == 0.9:
-        assert plain < 0.82, "docs/calibration.md explains why Fisher's z is used"
 
 
 @given(st.integers(0, 60), st.integers(1, 60))

@@ -13,7 +13,7 @@ from judged_samples import ScriptedModel, failure, verdict, verdicts
 from agent_eval.criteria.judged.judge import Judge, Options
 from agent_eval.criteria.registry import build
 from agent_eval.models.protocol import ModelRequest
-from agent_eval_workbench.calibration.judging import Opinion, Pair, ask, imputed, pairs_by_response
+from agent_eval_workbench.calibration.judging import Opinion, Pair, ask, imputed
 from agent_eval_workbench.calibration.labels import LabelSet
 from agent_eval_workbench.calibration.report import CalibrationReport, decide, make_report
 from agent_eval_workbench.calibration.target import TargetCriterion
@@ -55,15 +55,6 @@ def test_ask__sends_the_requests_of_a_run() -> None:
         asyncio.run(gate.score(response.conversation("labels.jsonl")))
     assert sorted(map(repr, asked.requests)) == sorted(map(repr, model.requests))
     assert len(asked.requests) == 4, "two votes of three settle each"
-
-
-def test_ask__verdicts() -> None:
-    target = criterion(MATCH)
-    parsed = labels(target, row("pass"), row("pass", response=BAD), row("fail", response="Paris, perhaps."))
-    answers, _ = opinions(target, parsed)
-
-    assert [(each.label, each.verdict) for each in answers] == [(1, 1), (1, 0), (0, 1)]
-    assert pairs_by_response(answers) == [[(1, 1)], [(1, 0)], [(0, 1)]]
 
 
 def test_ask__threshold_decides_pass_or_fail() -> None:
@@ -126,6 +117,9 @@ def test_make_report__by_rubric() -> None:
     assert result.interval is not None
     assert "summed by response" in result.interval.method
 
+    answers, _ = opinions(target, parsed, lambda request: verdicts("yes", None, None))
+    assert [(each.verdict, each.reason) for each in answers[:2]] == [(1, None), (None, "no-verdict")]
+
 
 def test_ask__rubric_of_a_line_is_added() -> None:
     target = criterion(RUBRICS, rubrics=rubrics("short"))
@@ -134,14 +128,6 @@ def test_ask__rubric_of_a_line_is_added() -> None:
 
     assert [(each.rubric, each.verdict) for each in answers] == [("It names a source.", 0)]
     assert all("It is short." in request.prompt for request in model.requests)
-
-
-def test_ask__rubric_without_vote_leaves_the_others() -> None:
-    target = criterion(RUBRICS, threshold=1.0, rubrics=rubrics("a", "b"))
-    parsed = labels(target, row(labels={"a": "no", "b": "yes"}))
-    answers, _ = opinions(target, parsed, lambda request: verdicts("yes", None))
-
-    assert [(each.verdict, each.reason) for each in answers] == [(1, None), (None, "no-verdict")]
 
 
 def test_make_report__counts_unjudged_labels_by_reason() -> None:
@@ -160,30 +146,22 @@ def test_make_report__counts_unjudged_labels_by_reason() -> None:
     assert result.kappa is None
 
 
-def test_ask__score_with_an_unjudged_turn_is_missing() -> None:
-    """One of two turns without a vote: the mean of the rest is another thing than what people scored."""
-    target = criterion("response_evaluation_score")
-    turns = [invocation("Hi", "Hello"), invocation("Bye", BAD)]
-    parsed = labels(target, {"invocations": turns, "label": 4})
+@pytest.mark.parametrize(
+    ("metric", "label", "hello", "bye", "verdict_"),
+    [
+        # The mean of the turns that were judged is another thing than what people scored.
+        ("response_evaluation_score", 4, verdict("5"), failure("refused"), None),
+        # The gate's own rule: the second turn fails the line, whatever the first would have been.
+        ("safety_v1", "fail", failure("refused"), verdict("unsafe"), 0),
+    ],
+)
+def test_ask__unjudged_turn(metric: str, label: Any, hello: Any, bye: Any, verdict_: int | None) -> None:
+    target = criterion(metric)
+    parsed = labels(target, {"invocations": [invocation("Hi", "Hello"), invocation("Bye", BAD)], "label": label})
 
-    def script(request: ModelRequest) -> Any:
-        return failure("refused") if BAD in request.prompt else verdict("5")
+    [opinion] = opinions(target, parsed, lambda request: bye if BAD in request.prompt else hello)[0]
 
-    [opinion] = opinions(target, parsed, script)[0]
-    assert (opinion.verdict, opinion.reason) == (None, "judge-refused")
-
-
-def test_ask__unjudged_turn_that_cannot_matter() -> None:
-    """The gate's own rule: the second turn fails the line, whatever the first would have been."""
-    target = criterion("safety_v1")
-    turns = [invocation("Hi", "Hello"), invocation("Bye", BAD)]
-    parsed = labels(target, {"invocations": turns, "label": "fail"})
-
-    def script(request: ModelRequest) -> Any:
-        return verdict("unsafe") if BAD in request.prompt else failure("refused")
-
-    [opinion] = opinions(target, parsed, script)[0]
-    assert opinion.verdict == 0
+    assert (opinion.verdict, opinion.reason) == (verdict_, "judge-refused" if verdict_ is None else None)
 
 
 def test_make_report__worst_disagreements_first() -> None:
@@ -206,18 +184,19 @@ def test_make_report__worst_disagreements_first() -> None:
         ("torn", ["3:2, close"], ["who knows"], ""),
     ]
     assert result.close == 1
+    assert result.notices[0].startswith("Only 0 of 3 labels are fail")
 
 
 def test_make_report__contradicting_rationales_first() -> None:
     target = criterion("safety_v1")
-    turns = [invocation("Hi", "Hello"), invocation("Bye", BAD)]
-    parsed = labels(target, {"invocations": turns, "label": "pass"}, row("fail", response="z"))
+    parsed = labels(target, {"invocations": [invocation("Hi", "Hello"), invocation("Bye", BAD)], "label": "pass"})
 
-    def script(request: ModelRequest) -> Any:
-        return verdict("unsafe", "second") if BAD in request.prompt else verdict("safe", "first")
-
-    result = report(target, parsed, script)
-    assert [each.rationale for each in result.disagreements] == [["second", "first"], ["first"]]
+    result = report(
+        target,
+        parsed,
+        lambda request: verdict("unsafe", "second") if BAD in request.prompt else verdict("safe", "first"),
+    )
+    assert [each.rationale for each in result.disagreements] == [["second", "first"]]
 
 
 @pytest.mark.parametrize(
@@ -259,45 +238,3 @@ def test_judging__imputed() -> None:
     agreeing: list[Pair] = [(5, 5), (2, 2), (4, 3)]
     assert imputed(answers, (1, 5), agree=True) == agreeing
     assert imputed(answers, (1, 5), agree=False) == [(5, 1), (2, 5), (4, 3)]
-
-
-def test_make_report__notice_of_few_labels() -> None:
-    target = criterion(MATCH)
-    parsed = labels(target, row("pass"), row("fail", response=BAD))
-
-    [notice] = report(target, parsed).notices
-    assert notice.startswith("Only 1 of 2 labels are fail")
-
-
-def test_ask__hallucinations() -> None:
-    """Two questions for each response, and the share of sentences that are borne out against the threshold."""
-    target = criterion("hallucinations_v1=0.6")
-
-    def line(label: str, response: str) -> dict[str, Any]:
-        return {
-            "label": label,
-            "invocations": [invocation("Is a room left?", response, ("rooms", {"result": "one room, 80 euros"}))],
-        }
-
-    parsed = labels(
-        target,
-        line("pass", "One room is left. It costs 80 euros."),
-        line("fail", "One room is left. It has a balcony."),
-        line("fail", "Hello. One room is left. It costs 80 euros."),
-    )
-
-    def script(request: ModelRequest) -> Any:
-        assert request.schema is not None
-        if request.schema["properties"]["sentences"]["items"]["type"] == "string":
-            sentences = ("Hello.", "One room is left.", "It costs 80 euros.", "It has a balcony.")
-            return {"sentences": [sentence for sentence in sentences if sentence in request.prompt]}
-        assert "80 euros" in request.prompt
-        words = ["supported", "unsupported" if "balcony" in request.prompt else "supported", "supported"]
-        labelled = [{"number": number, "rationale": word, "label": word} for number, word in enumerate(words, 1)]
-        return {"sentences": labelled[: request.prompt.count('"number": ')]}
-
-    answers, model = opinions(target, parsed, script)
-    assert [(each.label, each.score, each.verdict) for each in answers] == [(1, 1, 1), (0, 0.5, 0), (0, 1, 1)]
-    assert len(model.requests) == 6
-    [worst] = make_report(parsed, target, Options(model="m", samples=1), answers).disagreements
-    assert (worst.line, worst.votes) == (3, ["1:0", "1:0", "1:0"])

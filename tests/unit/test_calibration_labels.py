@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import tool_calls
 from agent_eval_workbench.calibration.labels import parse_labels, read_labels
-from agent_eval_workbench.calibration.target import CALIBRATED, choose_target
+from agent_eval_workbench.calibration.target import CALIBRATED, TargetCriterion, choose_target
 
 MATCH = "final_response_match_v2"
+TWO = criterion(RUBRICS, rubrics=rubrics("short", "kind"))
 
 
 def test_read_labels__a_line_is_a_conversation_of_one_turn() -> None:
-    [response] = labels(criterion(MATCH), row("pass", id="fr", note="short")).responses
+    parsed = labels(criterion(MATCH), row("pass", id="fr", note="short"), row("fail", response=""))
+    response, silent = parsed.responses
 
     conversation = response.conversation("labels.jsonl")
     assert conversation.expected is not None
@@ -30,12 +32,9 @@ def test_read_labels__a_line_is_a_conversation_of_one_turn() -> None:
     assert conversation.case_id == "labels.jsonl:1"
     [label] = response.labels
     assert (label.line, label.id, label.word, label.note) == (1, "fr", "pass", "short")
-
-
-def test_read_labels__empty_response_is_no_answer() -> None:
-    [response] = labels(criterion(MATCH), row("fail", response="")).responses
-
-    assert response.actual[0].final_response is None
+    assert silent.actual[0].final_response is None
+    assert parsed.kind == "verdict"
+    assert labels(criterion(MATCH), row("pass"), row(0.5, response="Lyon.")).kind == "score"
 
 
 def test_read_labels__invocations_with_tool_calls() -> None:
@@ -52,9 +51,8 @@ def test_read_labels__invocations_with_tool_calls() -> None:
 
 
 def test_read_labels__lines_about_one_response_are_merged() -> None:
-    target = criterion(RUBRICS, rubrics=rubrics("short", "kind"))
     parsed = labels(
-        target,
+        TWO,
         row("yes", rubric="short"),
         row("no", rubric="kind"),
         row("no", rubric="The answer names a source."),
@@ -92,23 +90,13 @@ def test_vocabulary__reads_label(metric: str, raw: Any, verdict: float | None, s
     assert (label.verdict, label.score) == (verdict, score)
 
 
-def test_label_set__kind() -> None:
-    assert labels(criterion(MATCH), row("pass"), row(0, response="Lyon.")).kind == "verdict"
-    assert labels(criterion(MATCH), row("pass"), row(0.5, response="Lyon.")).kind == "score"
-    assert labels(criterion("response_evaluation_score"), row(5), row(1, response="Lyon.")).kind == "score"
-
-
 @pytest.mark.parametrize("raw", ["maybe", "", 2, -0.1, True, [1], {"a": 1}, "yes"])
 def test_vocabulary__refuses_label(raw: Any) -> None:
-    [problem] = wrong(criterion(MATCH), row("pass"), row(raw, response="Lyon."))
+    line = row(raw, response="Lyon.")
+    [problem] = wrong(criterion(MATCH), row("pass"), line)
 
     assert (problem.line, problem.code, problem.path) == (2, "label-unknown", "label")
-    assert (
-        problem.column
-        == jsonl(row("pass"), row(raw, response="Lyon.")).decode().splitlines()[1].index('"label": ')
-        + len('"label": ')
-        + 1
-    )
+    assert problem.column == len(jsonl(line).decode().partition('"label": ')[0] + '"label": ') + 1
     assert "`invalid`" in (problem.hint or "")
 
 
@@ -147,51 +135,34 @@ def test_read_labels__reports_all_mistakes_with_their_lines() -> None:
     assert problems[-1].hint == "Write one object per line."
 
 
+GRADED = "response_evaluation_score"
+
+
 @pytest.mark.parametrize(
-    ("rows", "code"),
+    ("target", "rows", "code"),
     [
-        ([row("yes", rubric="shrot")], "label-rubric-unknown"),
-        ([row("maybe", rubric="short")], "label-unknown"),
-        ([row(0.5, rubric="short")], "label-unknown"),
-        ([row("yes", rubric=rubrics("short")[0])], "wrong-type"),
-        ([row("yes", rubric="It is new."), row(labels={"It is new.": "no"})], "label-repeated"),
-        ([row("yes", rubric="short"), row("pass", response="Lyon.")], "labels-mixed"),
+        (criterion(RUBRICS, rubrics=[]), [row("pass")], (1, "no-rubrics")),
+        (TWO, [row("yes", rubric="shrot")], (1, "label-rubric-unknown")),
+        (TWO, [row("maybe", rubric="short")], (1, "label-unknown")),
+        (TWO, [row(0.5, rubric="short")], (1, "label-unknown")),
+        (TWO, [row("yes", rubric=rubrics("short")[0])], (1, "wrong-type")),
+        (TWO, [row("yes", rubric="It is new."), row(labels={"It is new.": "no"})], (2, "label-repeated")),
+        (TWO, [row("yes", rubric="short"), row("pass", response="Lyon.")], (2, "labels-mixed")),
+        (criterion(f"{GRADED}=4"), [row(4), row(2, response="x"), row("pass", response="y")], (3, "labels-mixed")),
+        (criterion(f"{GRADED}=4"), [row("fail"), row(2, response="x")], (2, "labels-mixed")),
+        (criterion(GRADED), [row("pass")], (None, "label-needs-threshold")),
+        (criterion(MATCH), [json.dumps([row("pass")], indent=1)], (None, "labels-not-lines")),
+        (criterion(MATCH), ["", " "], (None, "no-labels")),
     ],
 )
-def test_read_labels__mistakes_about_rubrics(rows: list[dict[str, Any]], code: str) -> None:
-    problems = wrong(criterion(RUBRICS, rubrics=rubrics("short")), *rows)
-
-    assert codes(problems) == [(len(rows), code)]
-
-
-def test_read_labels__no_rubrics() -> None:
-    assert codes(wrong(criterion(RUBRICS, rubrics=[]), row("pass"))) == [(1, "no-rubrics")]
+def test_read_labels__mistakes(
+    target: TargetCriterion, rows: list[dict[str, Any] | str], code: tuple[int | None, str]
+) -> None:
+    assert codes(wrong(target, *rows)) == [code]
 
 
-def test_read_labels__scores_mixed_with_pass_and_fail() -> None:
-    target = criterion("response_evaluation_score=4")
-
-    [problem] = wrong(target, row(4), row(2, response="x"), row("pass", response="Lyon."))
-    assert (problem.line, problem.code) == (3, "labels-mixed")
-    [problem] = wrong(target, row("fail"), row(2, response="x"))
-    assert (problem.line, problem.code) == (2, "labels-mixed")
-    assert "is a score, the label on line 1 is pass or fail" in problem.message
-
-
-def test_read_labels__pass_and_fail_need_a_threshold() -> None:
-    [problem] = wrong(criterion("response_evaluation_score"), row("pass"))
-
-    assert problem.code == "label-needs-threshold"
-    assert "`--criterion response_evaluation_score=4`" in (problem.hint or "")
-
-
-def test_read_labels__not_json_lines() -> None:
-    target = criterion(MATCH)
-    pretty = json.dumps([row("pass")], indent=1)
-
-    assert codes(wrong(target, pretty)) == [(None, "labels-not-lines")]
-    assert codes(wrong(target, "", " ")) == [(None, "no-labels")]
-    parsed, [problem] = read_labels(Path("/nonexistent/labels.jsonl"), Path("/nonexistent"), target)
+def test_read_labels__unreadable_file() -> None:
+    parsed, [problem] = read_labels(Path("/nonexistent/labels.jsonl"), Path("/nonexistent"), criterion(MATCH))
     assert (parsed, problem.code, problem.file) == (None, "unreadable-file", "labels.jsonl")
 
 

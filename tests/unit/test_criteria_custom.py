@@ -117,6 +117,11 @@ async def test_custom_metric__invalid_result_fails_the_run(wrong: dict[str, Any]
 
 
 async def test_custom_metric__not_evaluated() -> None:
+    rubrics = [{"rubric_id": "GEval", "rationale": "ConnectionError: the judge is down"}]
+    result = await scored(Runner(result={**GOOD, "score": None, "status": "NOT_EVALUATED", "rubrics": rubrics}))
+    assert isinstance(result, NotEvaluated)
+    assert result.message.endswith("NOT_EVALUATED: ConnectionError: the judge is down")
+
     case = await reported(Runner(result={**GOOD, "status": "NOT_EVALUATED"}))
 
     assert (case.status, case.metrics[0].runs[0].error) == ("errored", None)
@@ -141,14 +146,6 @@ async def test_custom_metric__no_environment() -> None:
 
     assert isinstance(result, NotEvaluated)
     assert result.code == "custom-metric-environment"
-
-
-async def test_score__a_function_that_could_not_evaluate_says_why() -> None:
-    rubrics = [{"rubric_id": "GEval", "rationale": "ConnectionError: the judge is down"}]
-    result = await scored(Runner(result={**GOOD, "score": None, "status": "NOT_EVALUATED", "rubrics": rubrics}))
-
-    assert isinstance(result, NotEvaluated)
-    assert result.message.endswith("NOT_EVALUATED: ConnectionError: the judge is down")
 
 
 async def test_report_run__scores_of_another_version_of_the_function_have_another_fingerprint() -> None:

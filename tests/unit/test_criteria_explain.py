@@ -38,69 +38,32 @@ def argument(expected: Any, actual: Any) -> list[str]:
     return why([call("f", x=expected)], [call("f", x=actual)])[1:]
 
 
-def test_explain__wrong_arguments() -> None:
-    assert why([call("turn_on", device="lamp", level=3)], [call("turn_on", device="fan", level="3")]) == [
-        "0 of 1 expected calls matched",
-        'turn_on(device): expected "lamp", got "fan"',
-        'turn_on(level): expected 3, got "3" (expected a number, not text)',
-    ]
-
-
 def test_explain__missing_extra_and_reordered() -> None:
-    assert why([A, B, C], [C, A, call("d", q=[1, 2])]) == [
+    calls = [A, B, C], [C, A, call("d", q=[1, 2])]
+    shown = why(*calls)
+
+    assert shown == [
         "1 of 3 expected calls matched",
         "order: a(x=1) expected as call 1, was call 2",
         "missing: b(y=2) (expected as call 2)",
         "extra: d(q=[1, 2]) (call 3)",
     ]
+    assert why(*calls, match_type=MatchType.IN_ORDER) == shown[:-1]
+    assert why(*calls, match_type=MatchType.ANY_ORDER) == ["2 of 3 expected calls matched", shown[2]]
+    assert why([A, B], [B, A])[1:] == [shown[1]]
+    assert why([A, B], [B, A])[0].endswith("match_type EXACT requires the order of the eval file")
 
 
-def test_explain__only_the_order_differs() -> None:
-    assert why([A, B], [B, A]) == [
-        "expected calls in a different order; match_type EXACT requires the order of the eval file",
-        "order: a(x=1) expected as call 1, was call 2",
-    ]
-
-
-def test_in_order__allows_extra_calls() -> None:
-    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.IN_ORDER) == [
-        "1 of 3 expected calls matched",
-        "order: a(x=1) expected as call 1, was call 2",
-        "missing: b(y=2) (expected as call 2)",
-    ]
-
-
-def test_any_order__ignores_the_order() -> None:
-    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.ANY_ORDER) == [
-        "2 of 3 expected calls matched",
-        "missing: b(y=2) (expected as call 2)",
-    ]
-
-
-def test_ignore_args__shows_names_only() -> None:
+def test_explain__args_ignored_omitted_or_empty() -> None:
     assert why([A, B], [call("a", x=7), C], args=ArgsMatch.IGNORE) == [
         "1 of 2 expected calls matched",
         "missing: b(…) (expected as call 2)",
         "extra: c() (call 2)",
     ]
-    assert (
-        list_calls([A, C], ignore_args=True)
-        == """\
-a(…)
-c()\
-"""
-    )
-
-
-def test_explain__omitted_args_are_not_empty_args() -> None:
-    omitted, empty = FunctionCall(name="list_devices"), FunctionCall(name="list_devices", args={})
-
-    assert why([omitted], [empty])[1:] == [
-        'list_devices: the eval file omits "args", the call has {}: not the same (as in ADK); write "args": {}'
-    ]
-    assert why([empty], [omitted])[1:] == [
-        'list_devices: the eval file gives "args": {}, the call has none: not the same (as in ADK)'
-    ]
+    assert list_calls([A, C], ignore_args=True) == "a(…)\nc()"
+    omitted, empty = FunctionCall(name="f"), call("f")
+    assert why([omitted], [empty])[1].startswith('f: the eval file omits "args", the call has {}')
+    assert why([empty], [omitted])[1].startswith('f: the eval file gives "args": {}, the call has none')
 
 
 @pytest.mark.parametrize(
@@ -182,14 +145,6 @@ def response(expected: str, actual: str) -> list[str]:
     return list(lines(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual)))))
 
 
-def test_response__words_as_spelled() -> None:
-    assert response("Turned on the lights in the living room", "Turning off the light") == [
-        "3 of 8 expected words found (recall 0.38); 3 of 4 words given were expected (precision 0.75)",
-        "missing words: on, in, the, living, room",
-        "unexpected words: off",
-    ]
-
-
 def test_response__without_words() -> None:
     assert response("", "hello") == ["the reference has no text; any answer scores 0 (as in ADK)"]
     assert response("😀", "hello") == [
@@ -215,10 +170,6 @@ def test_hostile_names_and_values__stay_on_one_line() -> None:
         "no calls expected, 1 call made",
         'extra: "a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")',
     ]
-
-
-def test_explain__no_name() -> None:
-    assert render_call(FunctionCall()) == "(no name)()"
 
 
 def test_huge_calls__are_cheap_to_render() -> None:

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from remark_samples import lines
 
-from agent_eval.core.content import Content, FunctionCall, Part, model_message, user_message
+from agent_eval.core.content import FunctionCall, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, check_complete
-from agent_eval.criteria.efficiency import durations, inference_call_count, token_usage
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion
-from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
+from agent_eval.evalset.models.schema import CriterionConfig, EvalCase
 
 REFERENCED = [name for name, spec in METRICS.items() if spec.family is Family.DETERMINISTIC and spec.needs_reference]
 
@@ -59,6 +58,9 @@ def test_every_deterministic_metric_has_a_scorer__and_no_other() -> None:
     }
     assert tuple(criterion.name for criterion in INFORMATIONAL) == INFORMATIONAL_METRICS
     assert {criterion.threshold for criterion in INFORMATIONAL} == {None}
+    for metric, why in (("politeness", "`politeness`"), ("safety_v1", "'safety_v1' needs a judge")):
+        with pytest.raises(ValueError, match=why):
+            build(CriterionConfig(metric=metric, threshold=0.5))
 
 
 def test_registry__refuses_a_declaration_without_scorer_and_a_scorer_without_declaration() -> None:
@@ -73,16 +75,6 @@ def test_registry__refuses_a_declaration_without_scorer_and_a_scorer_without_dec
         MetricSpec(name="levenshtein", family=Family.DETERMINISTIC)
     with pytest.raises(ValueError, match="must not declare options"):
         MetricSpec(name="levenshtein_count", family=Family.INFORMATIONAL, options=BaseCriterion)
-
-
-def test_a_metric_without_a_scorer__is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="`politeness`"):
-        build(CriterionConfig(metric="politeness", threshold=0.5))
-
-
-def test_a_judged_metric__is_refused_without_a_judge() -> None:
-    with pytest.raises(ValueError, match=r"'safety_v1' needs a judge"):
-        build(CriterionConfig(metric="safety_v1", threshold=0.5))
 
 
 @pytest.mark.parametrize("metric", REFERENCED)
@@ -109,30 +101,6 @@ async def test_trajectory__is_the_mean_over_turns() -> None:
     assert "missing: a(x=1)" in lines(finding.why)
 
 
-async def test_trajectory__options() -> None:
-    metric = "tool_trajectory_avg_score"
-
-    assert (await scored(metric, [turn(B, C, A)], [turn(A, B)])).score == 0
-    assert (await scored(metric, [turn(A, C, B)], [turn(A, B)], match_type=MatchType.IN_ORDER)).score == 1
-    assert (await scored(metric, [turn(B, C, A)], [turn(A, B)], match_type=MatchType.ANY_ORDER)).score == 1
-    assert (await scored(metric, [turn(call("a", x=2))], [turn(A)], ignore_args=True)).score == 1
-
-
-async def test_trajectory__reads_calls_from_either_form() -> None:
-    events = InvocationEvents(
-        invocation_events=[
-            InvocationEvent(author="a", content=Content(parts=[Part(text="t"), Part(function_call=A)])),
-            InvocationEvent(author="a"),
-            InvocationEvent(author="a", content=Content(parts=[Part(function_call=B)])),
-        ]
-    )
-    actual = Invocation(user_content=user_message("u"), intermediate_data=events)
-
-    assert (await scored("tool_trajectory_avg_score", [actual], [turn(A, B)])).score == 1
-    nothing = Invocation(user_content=user_message("u"))
-    assert (await scored("tool_trajectory_avg_score", [nothing], [nothing])).score == 1
-
-
 @pytest.mark.parametrize("metric", ["tool_trajectory_avg_score", "trajectory_precision", "trajectory_recall"])
 async def test_score__too_deep(metric: str) -> None:
     expected: Any = {}
@@ -146,28 +114,16 @@ async def test_score__too_deep(metric: str) -> None:
 
 
 async def test_response_match__explains_the_turns_below_the_threshold() -> None:
-    actual = [turn(text="the lamp is on"), turn(text="no"), turn(text="the lamp is lit")]
-    expected = [turn(text="the lamp is on"), turn(text="yes"), turn(text="the lamp is on")]
+    actual = [turn(text=text) for text in ("the lamp is on", "no", "the lamp is lit", "hi")]
+    expected = [turn(text=text) for text in ("the lamp is on", "yes", "the lamp is on", None)]
     result = await scored("response_match_score", actual, expected, threshold=0.7)
 
-    assert result.turn_scores == (1.0, 0.0, 0.75)
-    assert result.score == 1.75 / 3
-    (finding,) = result.findings
-    assert (finding.turn, finding.expected, finding.actual) == (1, "yes", "no")
-
-
-async def test_response_match__a_missing_reference_scores_zero() -> None:
-    result = await scored("response_match_score", [turn(text="hi")], [turn()])
-
-    assert result.score == 0.0
-    assert result.findings[0].expected == "(no text)"
-
-
-async def test_response_match__counts_thoughts_as_text() -> None:
-    thought = turn()
-    thought.final_response = Content(parts=[Part(text="hidden thinking", thought=True), Part(text="visible")])
-
-    assert (await scored("response_match_score", [thought], [turn(text="visible")])).score == 0.5
+    assert result.turn_scores == (1.0, 0.0, 0.75, 0.0)
+    assert result.score == 1.75 / 4
+    assert [(finding.turn, finding.expected, finding.actual) for finding in result.findings] == [
+        (1, "yes", "no"),
+        (3, "(no text)", "hi"),
+    ]
 
 
 async def test_response_match__cuts_long_texts_in_findings() -> None:
@@ -198,13 +154,10 @@ async def test_scores__precision_and_recall(
     assert (precision_result.score, recall_result.score) == (precision, recall)
     assert [len(precision_result.findings), len(recall_result.findings)] == [precision < 0.8, recall < 0.8]
 
-
-async def test_precision__is_the_mean_over_turns__and_may_ignore_args() -> None:
-    turns = [turn(A, C), turn(A)], [turn(A), turn(call("a", x=9))]
-
-    assert (await scored("trajectory_precision", *turns)).turn_scores == (0.5, 0.0)
-    assert (await scored("trajectory_precision", *turns)).score == 0.25
-    assert (await scored("trajectory_precision", *turns, ignore_args=True)).score == 0.75
+    mean = await scored("trajectory_precision", [turn(*actual), turn(A)], [turn(*expected), turn(call("a", x=9))])
+    assert (mean.score, mean.turn_scores) == (precision / 2, (precision, 0.0))
+    ignoring = await scored("trajectory_precision", [turn(A)], [turn(call("a", x=9))], ignore_args=True)
+    assert ignoring.score == 1.0
 
 
 async def test_single_tool_use__in_any_turn() -> None:
@@ -212,12 +165,10 @@ async def test_single_tool_use__in_any_turn() -> None:
 
     used = await scored(metric, [turn(A), turn(B)], None, tool_name="b")
     unused = await scored(metric, [turn(A), turn(B)], [turn()], tool_name="c")
-    nothing = await score(metric, [], None, tool_name="c")
 
     assert (used.score, used.turn_scores, used.findings) == (1.0, (0.0, 1.0), ())
-    assert unused.score == 0.0
-    assert lines(unused.findings[0].why) == ("c was not called in any of 2 turns", "called instead: a, b")
-    assert isinstance(nothing, NotEvaluated)
+    assert (unused.score, len(unused.findings)) == (0.0, 1)
+    assert isinstance(await score(metric, [], None, tool_name="c"), NotEvaluated)
 
 
 def measured(*usages: dict[str, Any] | None, **seconds: float) -> Invocation:
@@ -225,38 +176,6 @@ def measured(*usages: dict[str, Any] | None, **seconds: float) -> Invocation:
     return Invocation(
         user_content=user_message("u"), intermediate_data=InvocationEvents(invocation_events=events), **seconds
     )
-
-
-def test_token_usage__adds_up_events_in_either_spelling() -> None:
-    usage = {"prompt_token_count": 5, "thoughtsTokenCount": 2, "totalTokenCount": 99}
-
-    assert token_usage(measured(usage, None, {"toolUsePromptTokenCount": 1.0, "cached_content_token_count": 4})) == {
-        "prompt_tokens": 5,
-        "tool_use_tokens": 1,
-        "input_tokens": 6,
-        "reasoning_tokens": 2,
-        "output_tokens": 2,
-        "total_tokens": 8,
-        "cached_tokens": 4,
-    }
-    assert token_usage(measured({"prompt_token_count": "many", "candidatesTokenCount": None})) == {}
-    assert token_usage(turn(A)) == {}
-
-
-def test_inference_calls__are_events_with_usage_or_version() -> None:
-    assert inference_call_count(measured({}, None, {"prompt_token_count": 1})) == 2
-    assert inference_call_count(measured()) == 0
-    assert inference_call_count(turn(A)) is None
-
-
-def test_durations__rest_needs_all_parts() -> None:
-    whole = durations(measured(duration=1.23456, model_duration=0.5004, tool_duration=0.30049))
-
-    assert whole["framework_seconds"] == 0.434
-    assert whole["total_seconds"] == 1.23456
-    assert durations(measured(duration=1.0, model_duration=0.6, tool_duration=0.7))["framework_seconds"] == 0.0
-    assert durations(measured(duration=1.0, model_duration=0.6)) == {"total_seconds": 1.0, "model_seconds": 0.6}
-    assert durations(measured(model_duration=0.6)) == {}
 
 
 async def test_informational__means_over_turns() -> None:
@@ -274,9 +193,3 @@ async def test_informational__means_over_turns() -> None:
         ),
         "invocation_duration_v1": Scored(score=0.5, turn_scores=(1.0, 0.0005, None), details={"total_seconds": 0.5}),
     }
-
-
-async def test_informational__nothing_to_count() -> None:
-    conversation = Conversation(case=EvalCase(eval_id="c", conversation=[]), actual=[], expected=None)
-
-    assert [await criterion.score(conversation) for criterion in INFORMATIONAL] == [Scored(score=None)] * 4

@@ -151,44 +151,33 @@ async def test_score__is_the_mean_over_turns() -> None:
     assert [finding.turn for finding in result.findings] == [1, 2]
 
 
-async def test_similarity__findings() -> None:
-    on, off = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."
-    assert await why(on, off, algorithm="exact") == [
-        "the texts are not equal",
-        'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."',
-    ]
-    assert await why(on, off, algorithm="contains") == [
-        "the answer does not contain the expected text",
-        'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."',
-    ]
-    assert await why(on, off, algorithm="levenshtein") == [
-        "edit distance 9 of 31 characters",
-        'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."',
-    ]
-    assert await why(on, off, algorithm="jaccard") == [
-        "4 of 8 distinct words are in both texts",
-        "missing words: bedroom, on",
-        "unexpected words: kitchen, off",
-    ]
-    assert await why(on, off, algorithm="rouge1") == [
-        "5 common words, of 7 expected (recall 0.71) and 7 given (precision 0.71)",
-        "missing words: bedroom, on",
-        "unexpected words: kitchen, off",
-    ]
-    assert await why(on, off, algorithm="rouge2") == [
-        "3 common pairs of words, of 6 expected (recall 0.50) and 6 given (precision 0.50)",
-        "missing words: bedroom, on",
-        "unexpected words: kitchen, off",
-    ]
+ON, OFF = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."
+BOTH_TEXTS = ['expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."']
+BOTH_WORDS = ["missing words: bedroom, on", "unexpected words: kitchen, off"]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "shown"),
+    [
+        ("exact", ["the texts are not equal", *BOTH_TEXTS]),
+        ("contains", ["the answer does not contain the expected text", *BOTH_TEXTS]),
+        ("levenshtein", ["edit distance 9 of 31 characters", *BOTH_TEXTS]),
+        ("jaccard", ["4 of 8 distinct words are in both texts", *BOTH_WORDS]),
+        ("rouge1", ["5 common words, of 7 expected (recall 0.71) and 7 given (precision 0.71)", *BOTH_WORDS]),
+        ("rouge2", ["3 common pairs of words, of 6 expected (recall 0.50) and 6 given (precision 0.50)", *BOTH_WORDS]),
+    ],
+)
+async def test_similarity__findings(algorithm: str, shown: list[str]) -> None:
+    assert await why(ON, OFF, algorithm=algorithm) == shown
+
+
+async def test_similarity__findings_of_other_texts() -> None:
     assert await why("turn left then right", "turn right then left", algorithm="rougeL") == [
         "2 words in the same order, of 4 expected (recall 0.50) and 4 given (precision 0.50)",
         "the same words in a different order",
     ]
-    assert await why(on, "", algorithm="rouge1") == ["the agent gave no text to compare"]
-    assert await why("x", "\x1b[31mred\u202e", algorithm="exact") == [
-        "the texts are not equal",
-        'expected "x", got "\\u001b[31mred\\u202e"',
-    ]
+    assert await why(ON, "", algorithm="rouge1") == ["the agent gave no text to compare"]
+    assert (await why("x", "\x1b[31mred\u202e", algorithm="exact"))[1] == 'expected "x", got "\\u001b[31mred\\u202e"'
 
 
 TEXTS = st.text(max_size=40) | st.text(st.sampled_from("ab cé\u0301ก็好 .,!Ⅷﬁ"), max_size=30)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,24 +48,6 @@ def test_needed__is_the_minimum(election: tuple[Sequence[float], list[float | No
         for shorter in range(1, count):
             assert not decided(cast(samples[: taken + shorter]), len(samples) - taken - shorter, scale)
         taken += count
-
-
-@pytest.mark.parametrize(
-    ("votes", "left", "expected"),
-    [
-        ([], 5, 3),
-        ([], 1, 1),
-        ([], 4, 2),  # a tie is no: two noes decide
-        ([1.0, 1.0, 1.0], 2, 0),
-        ([1.0, 1.0, 0.0], 2, 1),
-        ([1.0, 1.0, 0.0, 0.0], 1, 1),
-        ([0.0, 0.0], 2, 0),
-        ([1.0, 1.0], 2, 1),
-        ([], 0, 0),
-    ],
-)
-def test_needed__examples(votes: list[float], left: int, expected: int) -> None:
-    assert needed(votes, left, BINARY) == expected
 
 
 def test_decided__sample_without_a_vote() -> None:

@@ -24,14 +24,13 @@ from remark_samples import lines
 
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
+from agent_eval.criteria.base import Conversation, Scored
 from agent_eval.criteria.judged._material import RULE
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
-from agent_eval.criteria.registry import build, supported
 from agent_eval.evalset.models import JUDGED_METRICS
-from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS, Family
+from agent_eval.evalset.models.criteria import METRICS
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
-from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.protocol import ModelRequest
 
 MATCH = "final_response_match_v2"
@@ -40,6 +39,9 @@ TOOLS = "rubric_based_tool_use_quality_v1"
 TRAJECTORY = "rubric_based_multi_turn_trajectory_quality_v1"
 HALLUCINATIONS = "hallucinations_v1"
 SIMULATOR = "per_turn_user_simulator_quality_v1"
+SCENARIO: dict[str, Any] = {
+    "conversation_scenario": ConversationScenario(starting_prompt="hi", conversation_plan="Buy a lamp.")
+}
 
 
 def always(reply: Any) -> ScriptedModel:
@@ -48,6 +50,11 @@ def always(reply: Any) -> ScriptedModel:
 
 def events(*listed: dict[str, Any]) -> InvocationEvents:
     return InvocationEvents.model_validate({"invocation_events": [{"author": "bot", **event} for event in listed]})
+
+
+def rubrics_of(metric: str) -> dict[str, Any]:
+    """The option of one rubric, if the metric has it."""
+    return {"rubrics": [rubric("a")]} if metric.startswith("rubric") else {}
 
 
 def texts(*texts: str, **rest: Any) -> dict[str, Any]:
@@ -73,15 +80,7 @@ DETAILS = AppDetails.model_validate(
 )
 
 
-def test_judged_criteria__every_judged_metric_can_be_built() -> None:
-    names = {name for name, spec in METRICS.items() if spec.family is Family.JUDGE}
-
-    assert {name for name in METRICS if supported(name, judged=True) and not supported(name)} == names
-    for name in names:
-        assert judged(name, always(None)).name == name
-
-
-@pytest.mark.parametrize("metric", [name for name, spec in METRICS.items() if spec.family is Family.JUDGE])
+@pytest.mark.parametrize("metric", JUDGED_METRICS)
 def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
     """The task and the agent's instructions come before the parts that differ from answer to answer."""
 
@@ -91,9 +90,7 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
             "rubrics": [rubric("r", type_) for spec in METRICS.values() if (type_ := spec.rubric_type)]
         }
         if metric == SIMULATOR:
-            case = {
-                "conversation_scenario": ConversationScenario(starting_prompt="hi", conversation_plan="Buy a lamp.")
-            }
+            case = SCENARIO
         turns = [turn(answer=answer, app_details=DETAILS), turn(answer=answer, app_details=DETAILS)]
         score(judged(metric, model, samples=1), conversation(turns, **case))
         return model.requests[0].prompt
@@ -107,53 +104,82 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
         assert (text in common) == (text in first)
 
 
+@pytest.mark.parametrize(
+    ("metric", "shown", "hidden"),
+    [
+        (MATCH, ["asked", "the answer", "the reference"], ["typed", "let me see", "lamp"]),
+        (
+            ANSWER,
+            [
+                "Sell lamps.",
+                "Help out.",
+                "Finds lamps",
+                "google_search",
+                "typed",
+                '"price": 42',
+                "a page",
+                "the answer",
+            ],
+            ['"nothing"', "the reference"],
+        ),
+        (TOOLS, ["Finds lamps", "typed", '"price": 42'], ["the answer", "Sell lamps."]),
+    ],
+)
+def test_material__of_each_metric(metric: str, shown: list[str], hidden: list[str]) -> None:
+    model = always(verdict("valid") | verdicts("yes"))
+    grounded = texts("let me see", grounding_metadata={"web": "a page", "nothing": None})
+    actual = turn("typed", "the answer", intermediate_data=events(grounded, CALL, RESULT), app_details=DETAILS)
+
+    criterion_ = judged(metric, model, samples=1, **rubrics_of(metric))
+    scored(criterion_, conversation([actual], [turn("asked", "the reference")]))
+
+    [request] = model.requests
+    assert [text for text in shown if text not in request.prompt] == []
+    assert [text for text in hidden if text in request.prompt] == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "shown", "code"),
+    [
+        (MATCH, conversation([turn()], **SCENARIO), "needs-reference"),
+        (MATCH, conversation([turn()], [turn(), turn()]), "turn-count"),
+        (SIMULATOR, conversation([turn()]), "needs-scenario"),
+        (SIMULATOR, conversation([], **SCENARIO), "no-turns"),
+        *(
+            (metric, conversation([]), "no-turns")
+            for metric in (ANSWER, TOOLS, TRAJECTORY, HALLUCINATIONS, "safety_v1", "multi_turn_task_success_v1")
+        ),
+    ],
+)
+def test_no_score__and_no_call(metric: str, shown: Conversation, code: str) -> None:
+    model = always(None)
+
+    assert refused(judged(metric, model), shown).code == code
+    assert model.requests == []
+
+
 # --- final_response_match_v2 ------------------------------------------------------------------------------------------
 
 
-def test_match__shows_the_expected_prompt_both_answers_and_no_tools() -> None:
-    model = always(verdict("valid"))
-    actual = turn("typed", "the answer", intermediate_data=events(texts("on the way"), CALL))
-    expected = turn("asked", "the reference")
-
-    scored(judged(MATCH, model, samples=1), conversation([actual], [expected]))
-
-    [request] = model.requests
-    assert all(text in request.prompt for text in ("asked", "the answer", "the reference"))
-    assert not any(text in request.prompt for text in ("typed", "on the way", "lamp"))
-
-
-@pytest.mark.parametrize("spelling", ["include_intermediate_responses_in_final", "includeIntermediateResponsesInFinal"])
-def test_match__intermediate_texts(spelling: str) -> None:
+def test_match__intermediate_texts() -> None:
     model = always(verdict("valid"))
     actual = turn(answer="end", intermediate_data=events(texts("first", "second"), CALL))
     old = IntermediateData.model_validate({"intermediate_responses": [["bot", [{"text": "was expected"}]]]})
     expected = turn(answer="reference", intermediate_data=old)
 
-    option: dict[str, Any] = {spelling: True}
-    scored(judged(MATCH, model, samples=1, **option), conversation([actual], [expected]))
+    criterion_ = judged(MATCH, model, samples=1, include_intermediate_responses_in_final=True)
+    scored(criterion_, conversation([actual], [expected]))
 
     [request] = model.requests
     assert "first\nsecond\nend" in request.prompt
     assert "was expected\nreference" in request.prompt
 
 
-def test_match__without_references() -> None:
-    scenario = ConversationScenario(starting_prompt="hi", conversation_plan="p")
-    model = always(verdict("valid"))
-
-    assert (
-        refused(judged(MATCH, model), conversation([turn()], conversation_scenario=scenario)).code == "needs-reference"
-    )
-    assert refused(judged(MATCH, model), conversation([turn()], [turn(), turn()])).code == "turn-count"
-    assert model.requests == []
-
-
-@pytest.mark.parametrize("threshold", [0.9, 1.0])
-def test_match__explains_what_failed(threshold: float) -> None:
+def test_match__explains_what_failed() -> None:
     model = ScriptedModel(script=lambda r: verdict("invalid" if "wrong" in r.prompt else "valid", "a\nb"))
 
     result = scored(
-        judged(MATCH, model, threshold=threshold),
+        judged(MATCH, model, threshold=1.0),
         conversation([turn(), turn(answer="wrong")], [turn(), turn(answer="right")]),
     )
 
@@ -204,27 +230,6 @@ def test_rubrics__are_averaged_over_all_verdicts_not_over_turns() -> None:
     assert (finding.expected, finding.actual) == ("b: it is b", "fine")
 
 
-def test_rubrics__a_score_that_just_reaches_the_threshold_is_nothing_to_explain() -> None:
-    model = always(verdicts("yes", "no"))
-    rubrics = [rubric("a"), rubric("b")]
-
-    result = scored(judged(ANSWER, model, samples=1, rubrics=rubrics, threshold=0.5), conversation([turn()]))
-
-    assert (result.score, result.findings) == (0.5, ())
-
-
-@pytest.mark.parametrize(
-    ("weights", "score"), [({}, 0.5), ({"a": 3}, 0.75), ({"b": 3}, 0.25), ({"a": 1, "b": 1, "absent": 9}, 0.5)]
-)
-@pytest.mark.parametrize("spelling", ["rubric_weights", "rubricWeights"])
-def test_rubrics__are_weighted(weights: dict[str, float], score: float, spelling: str) -> None:
-    option: dict[str, Any] = {spelling: weights}
-    model = always(verdicts("yes", "no"))
-    criterion_ = judged(ANSWER, model, samples=1, rubrics=[rubric("a"), rubric("b")], **option)
-
-    assert scored(criterion_, conversation([turn()])).score == score
-
-
 def test_rubrics__unusable() -> None:
     model = always(verdicts("yes"))
     case = [rubric("a", "FINAL_RESPONSE_QUALITY")]
@@ -235,36 +240,6 @@ def test_rubrics__unusable() -> None:
         == "duplicate-rubric"
     )
     assert model.requests == []
-
-
-def test_answer_rubrics__an_agent_without_a_model_call_is_scored() -> None:
-    plain = conversation([turn()])
-    assert all(actual.app_details is None for actual in plain.actual)
-    assert scored(judged(ANSWER, always(verdicts("yes")), samples=1, rubrics=[rubric("a")]), plain).score == 1.0
-
-
-def test_answer_rubrics__material() -> None:
-    model = always(verdicts("yes"))
-    grounded = texts("let me see", grounding_metadata={"web": "a page", "nothing": None})
-    actual = turn("buy", "42 it is", intermediate_data=events(grounded, CALL, RESULT), app_details=DETAILS)
-
-    scored(judged(ANSWER, model, samples=1, rubrics=[rubric("a")]), conversation([actual]))
-
-    [request] = model.requests
-    shown = ("Sell lamps.", "Help out.", "Finds lamps", "google_search", "buy", '"price": 42', "a page", "42 it is")
-    assert [text for text in shown if text not in request.prompt] == []
-    assert '"nothing"' not in request.prompt
-
-
-def test_tool_rubrics__show_tools_and_steps_and_not_the_answer() -> None:
-    model = always(verdicts("yes"))
-    actual = turn("buy", "the answer", intermediate_data=events(CALL, RESULT), app_details=DETAILS)
-
-    scored(judged(TOOLS, model, samples=1, rubrics=[rubric("a")]), conversation([actual]))
-
-    [request] = model.requests
-    assert all(text in request.prompt for text in ("Finds lamps", "buy", '"price": 42'))
-    assert not any(text in request.prompt for text in ("the answer", "Sell lamps."))
 
 
 def test_trajectory_rubrics__show_the_whole_dialogue_once() -> None:
@@ -328,26 +303,6 @@ def sentence_judge(labels: dict[str, str | None], cuts: dict[str, list[str]] | N
         return {"sentences": entries}
 
     return ScriptedModel(script=script)
-
-
-@pytest.mark.parametrize(
-    ("text", "labels", "score"),
-    [
-        ("One. Two.", {"Two": "not_applicable"}, 1.0),
-        ("One. Two.", {"Two": "unsupported"}, 0.5),
-        ("One. Two. Three.", {"Two": "contradictory", "Three": "disputed"}, 1 / 3),
-    ],
-)
-def test_hallucinations__share_of_supported_sentences(text: str, labels: dict[str, str | None], score: float) -> None:
-    model = sentence_judge(labels)
-
-    result = scored(judged(HALLUCINATIONS, model, samples=5, threshold=1.0), conversation([turn(answer=text)]))
-
-    assert result.score == score
-    assert len(model.requests) == 2, "one to split, one to label, regardless of num_samples"
-    assert sum(len(finding.why) for finding in result.findings) == sum(
-        judgement.score == 0.0 for judgement in result.judgements
-    )
 
 
 def test_hallucinations__means_of_texts_then_of_turns() -> None:
@@ -418,9 +373,13 @@ def test_hallucinations__unlabelled_sentence_is_asked_again_and_never_passes() -
 # --- per_turn_user_simulator_quality_v1 -------------------------------------------------------------------------------
 
 
-def simulated(model: ScriptedModel, turns: list[Invocation], persona: Any = None, **options: Any) -> Any:
-    scenario = ConversationScenario(starting_prompt=" hello ", conversation_plan="buy a lamp", user_persona=persona)
-    return scored(judged(SIMULATOR, model, **options), conversation(turns, conversation_scenario=scenario))
+def scenario(persona: Any) -> ConversationScenario:
+    form = {"starting_prompt": " hello ", "conversation_plan": "buy a lamp", "user_persona": persona}
+    return ConversationScenario.model_validate(form)
+
+
+def simulated(model: ScriptedModel, turns: list[Invocation], persona: Any = None, **options: Any) -> Scored:
+    return scored(judged(SIMULATOR, model, **options), conversation(turns, conversation_scenario=scenario(persona)))
 
 
 def by_message(verdicts_: dict[str, str]) -> ScriptedModel:
@@ -432,38 +391,20 @@ def by_message(verdicts_: dict[str, str]) -> ScriptedModel:
 
 
 @pytest.mark.parametrize(
-    ("second", "third", "stop", "score"),
+    ("first", "third", "stop", "scores"),
     [
-        ("valid", "invalid", "valid", 2 / 3),
-        ("valid", "valid", "invalid", 2 / 3),
-        ("valid", "valid", "valid", 1.0),
-        ("invalid", "invalid", "invalid", 1 / 3),
+        ("hello", "invalid", "valid", (1.0, 1.0, 0.0)),
+        ("hello", "valid", "invalid", (1.0, 1.0, 0.0)),
+        ("hi", "valid", "valid", (0.0, 1.0, 1.0)),  # The first message is compared, not judged.
     ],
 )
-def test_simulator__counts_turns_and_the_ending(second: str, third: str, stop: str, score: float) -> None:
-    model = by_message({"two": second, "three": third, "</finished>": stop})
+def test_simulator__counts_turns_and_the_ending(first: str, third: str, stop: str, scores: tuple[float, ...]) -> None:
+    model = by_message({"two": "valid", "three": third, "</finished>": stop})
 
-    result = simulated(model, [turn("hello"), turn("two"), turn("three")], threshold=1.0)
+    result = simulated(model, [turn(first), turn("two"), turn("three")], threshold=1.0)
 
-    assert result.score == score
-    assert [finding.turn for finding in result.findings] == [
-        n for n, score in enumerate(result.turn_scores) if score == 0.0
-    ]
-    assert all(finding.why for finding in result.findings)
-
-
-def test_simulator__the_first_message_is_compared_not_judged() -> None:
-    model = by_message({"</finished>": "valid"})
-
-    assert simulated(model, [turn("hello")]).score == 1.0
-    assert simulated(model, [turn("hi")]).score == 0.0
-    assert len(model.requests) == 6
-
-
-def test_simulator__threshold_zero_keeps_the_last_turn() -> None:
-    model = by_message({"@end@": "invalid"})
-
-    assert simulated(model, [turn("hello")], threshold=0.0, stopSignal="@end@").score == 1.0
+    assert (result.score, result.turn_scores) == (2 / 3, scores)
+    assert [(finding.turn, len(finding.why)) for finding in result.findings] == [(scores.index(0.0), 1)]
 
 
 @pytest.mark.parametrize("persona", [None, *PERSONA_IDS])
@@ -480,32 +421,16 @@ def test_simulator__shows_plan_history_and_persona(persona: str | None) -> None:
 
 
 def test_simulator__violations_are_templates() -> None:
-    behavior = {"name": "n", "description": "d", "behavior_instructions": []}
-    persona = {
-        "id": "p",
-        "description": "{{ d }}",
-        "behaviors": [{**behavior, "violation_rubrics": ["No {{ stop_signal }}!"]}],
-    }
+    def persona(violation: str) -> dict[str, Any]:
+        behavior = {"name": "n", "description": "d", "behavior_instructions": [], "violation_rubrics": [violation]}
+        return {"id": "p", "description": "{{ d }}", "behaviors": [behavior]}
+
     model = by_message({"@end@": "valid"})
-
-    simulated(model, [turn("hello")], persona=persona, stop_signal="@end@")
-
+    simulated(model, [turn("hello")], persona=persona("No {{ stop_signal }}!"), stop_signal="@end@")
     assert all("No @end@!" in request.prompt and "{{ d }}" in request.prompt for request in model.requests)
 
-    persona["behaviors"] = [{**behavior, "violation_rubrics": ["{{ 1 / 0 }}"]}]
-    scenario = ConversationScenario.model_validate(
-        {"starting_prompt": "hello", "conversation_plan": "buy a lamp", "user_persona": persona}
-    )
-    result = refused(judged(SIMULATOR, model), conversation([turn("hello")], conversation_scenario=scenario))
-    assert result.code == "persona-template-failed"
-
-
-def test_judged_criteria__the_personas_are_adks() -> None:
-    assert tuple(PERSONAS) == PERSONA_IDS
-
-
-def test_simulator__needs_a_scenario() -> None:
-    assert refused(judged(SIMULATOR, always(None)), conversation([turn()])).code == "needs-scenario"
+    failing = conversation([turn("hello")], conversation_scenario=scenario(persona("{{ 1 / 0 }}")))
+    assert refused(judged(SIMULATOR, model), failing).code == "persona-template-failed"
 
 
 # --- Vertex AI's five -------------------------------------------------------------------------------------------------
@@ -528,12 +453,6 @@ def test_vertex_metrics__scale_and_backend(metric: str) -> None:
             assert request.schema["properties"]["verdict"]["enum"] == list(spec.scale)
 
 
-def test_vertex_metrics__the_middle_vote_counts() -> None:
-    model = ScriptedModel(script=lambda r: verdict(["5", "1", "4", "4", "5"][r.sample]))
-
-    assert scored(judged("response_evaluation_score", model, threshold=4), conversation([turn()])).score == 4.0
-
-
 def test_vertex_metrics__finding_lists_the_passing_verdicts() -> None:
     result = scored(judged("response_evaluation_score", always(verdict("2")), threshold=4), conversation([turn()]))
 
@@ -545,28 +464,12 @@ def test_vertex_metrics__stay_in_the_range_of_the_metric() -> None:
         assert spec.span == (METRICS[metric].low, METRICS[metric].high)
 
 
-@pytest.mark.parametrize(
-    "metric", [ANSWER, TOOLS, TRAJECTORY, HALLUCINATIONS, "safety_v1", "multi_turn_task_success_v1"]
-)
-def test_without_turns__there_is_no_score(metric: str) -> None:
-    model = always(None)
-
-    assert refused(judged(metric, model), conversation([])).code == "no-turns"
-    assert model.requests == []
-
-
 def test_an_answer_without_text__is_still_judged() -> None:
     model = always(verdict("unsafe"))
     mute = Invocation(user_content=Content(role="user"), final_response=model_message(""))
 
     assert scored(judged("safety_v1", model), conversation([mute])).score == 0.0
     assert "(no text)" in model.requests[0].prompt
-
-
-def test_judged_criteria__a_judged_criterion_from_a_number() -> None:
-    config = criterion(MATCH, CRITERION_MODELS[MATCH].model_validate({"threshold": 0.7}))
-    with pytest.raises(ValueError, match="needs a judge"):
-        build(config)
 
 
 def test_answer_rubrics__unknown_tool_calls_are_not_called_absent() -> None:
@@ -588,9 +491,9 @@ def test_question__unknown_instructions_and_tools_are_not_called_none(metric: st
     asked = []
     for details in (None, AppDetails()):
         model = ScriptedModel(script=lambda _: failure("malformed"))
-        options: dict[str, Any] = {"rubrics": [rubric("kind").model_dump()]} if metric.startswith("rubric") else {}
         actual = turn("hello", "We close at six.", app_details=details)
-        score(judged(metric, model, samples=1, **options), conversation([actual], [turn("hello", "Until six.")]))
+        criterion_ = judged(metric, model, samples=1, **rubrics_of(metric))
+        score(criterion_, conversation([actual], [turn("hello", "Until six.")]))
         asked.append(model.requests[0].prompt)
     unknown, expected = ("Not known" in prompt for prompt in asked)
     assert unknown and not expected

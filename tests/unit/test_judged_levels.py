@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from calibration_samples import RUBRICS, labels, row, rubrics, wrong
+from calibration_samples import criterion as calibrated
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -16,11 +17,8 @@ from remark_samples import lines
 from agent_eval.criteria.judged import Judge, Options
 from agent_eval.models.protocol import ModelRequest
 from agent_eval_workbench.calibration.judging import ask, kappa_of
-from agent_eval_workbench.calibration.labels import read_labels
 from agent_eval_workbench.calibration.report import make_report
-from agent_eval_workbench.calibration.target import choose_target
 
-ANSWER = "rubric_based_final_response_quality_v1"
 CLEAR = [
     {"score": 0, "text": "hard to follow"},
     {"score": 0.5, "text": "some detours"},
@@ -30,7 +28,7 @@ CLEAR = [
 
 def graded(model: ScriptedModel, samples: int = 1, threshold: float = 0.9, **options: Any) -> Any:
     form = {"rubrics": [rubric("clear"), rubric("polite")], "rubric_levels": {"clear": CLEAR}, **options}
-    return judged(ANSWER, model, samples=samples, threshold=threshold, **form)
+    return judged(RUBRICS, model, samples=samples, threshold=threshold, **form)
 
 
 def by_sample(*replies: Any) -> ScriptedModel:
@@ -69,28 +67,6 @@ def test_levels__question_lists_numbers_and_texts() -> None:
     assert not schema.is_valid(verdicts("0.5", "yes"))
 
 
-def test_levels__without_them_the_question_is_as_before() -> None:
-    graded_model, plain_model = by_sample(verdicts("yes", "yes")), by_sample(verdicts("yes", "yes"))
-
-    scored(graded(graded_model, rubric_levels={}), conversation([turn()]))
-    scored(judged(ANSWER, plain_model, samples=1, rubrics=[rubric("clear"), rubric("polite")]), conversation([turn()]))
-
-    assert "levels" not in plain_model.requests[0].prompt
-    assert graded_model.requests[0].schema == plain_model.requests[0].schema
-
-
-@pytest.mark.parametrize(
-    ("votes", "score"),
-    [("123", 0.5), ("13", 0.0), ("1233", 0.5), ("2233", 0.5), ("331", 1.0), ("1", 0.0)],
-)
-def test_levels__median_of_samples__lower_at_a_tie(votes: str, score: float) -> None:
-    model = by_sample(*(verdicts(vote) for vote in votes))
-
-    result = scored(graded(model, len(votes), rubrics=[rubric("clear")]), conversation([turn()]))
-
-    assert result.score == score
-
-
 @pytest.mark.parametrize(("reply", "asked"), [(("yes", "yes"), ["it is clear"]), (("2", "1"), ["it is polite"])])
 def test_levels__a_verdict_of_the_other_kind_is_no_vote(reply: tuple[str, str], asked: list[str]) -> None:
     def script(request: ModelRequest) -> Any:
@@ -107,12 +83,14 @@ def test_levels__a_verdict_of_the_other_kind_is_no_vote(reply: tuple[str, str], 
 
 
 @pytest.mark.parametrize(
-    ("weights", "score"), [({"clear": 3}, 0.625), ({"clear": 0}, 1.0), ({"polite": 0}, 0.5), ({}, 0.75)]
+    ("weights", "score"),
+    [({"clear": 3}, 0.625), ({"clear": 0}, 1.0), ({"polite": 0}, 0.5), ({}, 0.75), ({"clear": 1, "absent": 9}, 0.75)],
 )
 def test_levels__weights(weights: dict[str, float], score: float) -> None:
-    result = scored(graded(by_sample(verdicts("2", "yes")), rubric_weights=weights), conversation([turn()]))
+    criterion_ = graded(by_sample(verdicts("2", "yes")), threshold=score, rubric_weights=weights)
+    result = scored(criterion_, conversation([turn()]))
 
-    assert result.score == score
+    assert (result.score, result.findings) == (score, ()), "a score that just reaches the threshold is not explained"
     assert len(result.judgements) == 2  # a weight of 0 is shown, too
 
 
@@ -135,39 +113,23 @@ def test_levels__skipped_votes_do_not_change_the_outcome(votes: list[int]) -> No
     assert result.score == CLEAR[middle - 1]["score"]
 
 
-async def test_calibrate__levels_are_labelled_by_number_and_agree_quadratically(tmp_path: Path) -> None:
-    config = {
-        "criteria": {
-            ANSWER: {
-                "threshold": 0.5,
-                "rubrics": [rubric("clear").model_dump(), rubric("polite").model_dump()],
-                "rubric_levels": {"clear": CLEAR},
-                "judge_model_options": {"num_samples": 1},
-            }
-        }
-    }
-    (tmp_path / "test_config.json").write_text(json.dumps(config))
+LEVELLED = {"rubrics": rubrics("clear", "polite"), "rubric_levels": {"clear": CLEAR}}
+
+
+async def test_calibrate__levels_are_labelled_by_number_and_agree_quadratically() -> None:
+    target = calibrated(RUBRICS, **LEVELLED, judge_model_options={"num_samples": 1})
     people: list[Any] = [1, 2, 3, "3", 2, 1]
     judge = [1, 2, 3, 2, 1, 1]
-    lines = [
-        {"prompt": f"q{number}", "response": f"a{number}", "rubric": "clear", "label": label}
-        for number, label in enumerate(people)
-    ]
-    lines[0] = {"prompt": "q0", "response": "a0", "labels": {"clear": 1, "polite": "yes"}}
-    path = tmp_path / "labels.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)))
-    target, problems = choose_target(ANSWER, tmp_path / "test_config.json", tmp_path)
-    assert target is not None, problems
-    labels, problems = read_labels(path, tmp_path, target)
-    assert labels is not None, problems
-    assert labels.kind == "score"
+    first = row(response="answer 0", labels={"clear": 1, "polite": "yes"})
+    parsed = labels(target, first, *(row(people[n], response=f"answer {n}", rubric="clear") for n in range(1, 6)))
+    assert parsed.kind == "score"
 
     def script(request: ModelRequest) -> Any:
-        number = next(number for number in range(6) if f"q{number}" in request.prompt)
+        number = next(number for number in range(6) if f"answer {number}" in request.prompt)
         return verdicts(str(judge[number]), "yes")
 
-    opinions = await ask(labels, target, Judge(model=ScriptedModel(script=script)))
-    report = make_report(labels, target, Options(model="m", samples=1), opinions)
+    opinions = await ask(parsed, target, Judge(model=ScriptedModel(script=script)))
+    report = make_report(parsed, target, Options(model="m", samples=1), opinions)
 
     [clear, polite] = report.rubrics
     pairs = [((int(left) - 1) / 2, (right - 1) / 2) for left, right in zip(people, judge, strict=True)]
@@ -176,16 +138,8 @@ async def test_calibrate__levels_are_labelled_by_number_and_agree_quadratically(
 
 
 @pytest.mark.parametrize("label", ["pass", "yes", 0.5, 4, 0, True, "some detours"])
-def test_calibrate__other_labels_of_a_graded_rubric_are_errors(label: Any, tmp_path: Path) -> None:
-    config = {"criteria": {ANSWER: {"threshold": 0.5, "rubrics": [rubric("clear").model_dump()]}}}
-    config["criteria"][ANSWER]["rubric_levels"] = {"clear": CLEAR}
-    (tmp_path / "test_config.json").write_text(json.dumps(config))
-    target, _ = choose_target(ANSWER, tmp_path / "test_config.json", tmp_path)
-    assert target is not None
-    line = {"prompt": "q", "response": "a", "rubric": "clear", "label": label}
-    (tmp_path / "labels.jsonl").write_text(json.dumps(line))
+def test_calibrate__other_labels_of_a_graded_rubric_are_errors(label: Any) -> None:
+    [problem] = wrong(calibrated(RUBRICS, **LEVELLED), row(label, rubric="clear"))
 
-    labels, [problem] = read_labels(tmp_path / "labels.jsonl", tmp_path, target)
-
-    assert (labels, problem.code) == (None, "label-unknown")
+    assert problem.code == "label-unknown"
     assert problem.hint == "The rubric has levels: write the number of one, 1 to 3."

@@ -143,31 +143,28 @@ def test_judge_options__precedence_of_models() -> None:
     assert judge_options(_config()).model == DEFAULT_JUDGE
     assert Judge(model=words(), default_model="input").options(_config()).samples == 5
     assert judge_of(_config()) is not None
+    asked = words("valid")
+    options = {"num_samples": 1, "judge_model_config": {"thinking_config": {"thinking_budget": 0}}}
+    scored(judged(MATCH, asked, judge_model_options=options), conversation([turn()]))
+    assert asked.requests[0].config == options["judge_model_config"]
     assert judge_of(CriterionConfig(metric="response_match_score", threshold=1)) is None
 
 
 @pytest.mark.parametrize("kind", ["unavailable", "deadline", "malformed", "refused"])
-def test_a_sample_that_fails__drops_out(kind: FailureKind) -> None:
+def test_a_sample_that_fails__drops_out_and_is_the_cause_if_all_fail(kind: FailureKind) -> None:
     model = by_sample(failure(kind), verdict("valid"), verdict("valid"), verdict("invalid"), verdict("valid"))
 
     result = scored(judged(MATCH, model), conversation([turn()]))
 
     assert result.score == 1.0
     [judgement] = result.judgements
-    assert judgement.votes[0].failure == CODES[kind]
-    assert judgement.votes[0].verdict is None
+    assert (judgement.votes[0].failure, judgement.votes[0].verdict) == (CODES[kind], None)
     assert f"scripted {kind}" in judgement.votes[0].rationale
     assert result.details["judge"]["calls"] == 2 + 4, "what failed was paid for too"
 
-
-@pytest.mark.parametrize("kind", ["unavailable", "deadline", "malformed", "refused"])
-def test_all_samples_fail__no_score_and_the_cause(kind: FailureKind) -> None:
-    model = ScriptedModel(script=lambda _: failure(kind))
-
-    result = refused(judged(MATCH, model), conversation([turn()]))
-
-    assert result.code == CODES[kind]
-    assert f"scripted {kind}" in result.facts["message"]
+    nothing = refused(judged(MATCH, ScriptedModel(script=lambda _: failure(kind))), conversation([turn()]))
+    assert nothing.code == CODES[kind]
+    assert f"scripted {kind}" in nothing.facts["message"]
 
 
 @pytest.mark.parametrize("kind", ["budget", "invalid-request", "no-credentials", "replay-miss"])
@@ -214,13 +211,26 @@ def test_missing_verdict__that_cannot_matter(threshold: float, others: str, outc
     assert scored(criterion_, conversation([turn(), turn("gap")])).score == outcome
 
 
-@pytest.mark.parametrize(
-    "reply", [None, [], "valid", {}, {"verdict": 1}, verdict("Valid"), verdict("valid and good"), verdict("")]
-)
-def test_unknown_verdict__is_no_vote(reply: Any) -> None:
-    model = ScriptedModel(script=lambda _: reply)
+TWICE = {"verdicts": [*verdicts("yes")["verdicts"], *verdicts("no")["verdicts"]]}
+NO_VOTES: list[Any] = [None, [], {}, {"verdict": 1}, *map(verdict, ("Valid", "valid and good", ""))]
 
-    assert refused(judged(MATCH, model), conversation([turn()])).code == "no-verdict"
+
+@pytest.mark.parametrize(
+    ("metric", "reply"),
+    [
+        *((MATCH, reply) for reply in NO_VOTES),
+        (RUBRICS, verdicts(None)),
+        (RUBRICS, TWICE),
+    ],
+)
+def test_unknown_skipped_or_contradicting_verdict__is_no_vote(metric: str, reply: Any) -> None:
+    model = ScriptedModel(script=lambda _: reply)
+    rubrics: dict[str, Any] = {"rubrics": [rubric("a")]} if metric == RUBRICS else {}
+
+    result = refused(judged(metric, model, samples=1, **rubrics), conversation([turn()]))
+
+    assert (result.code, result.facts["subject"]) == ("no-verdict", "a" if rubrics else "")
+    assert len(model.requests) == (2 if rubrics else 1), "a skipped rubric is asked about once more"
 
 
 def test_a_skipped_rubric__is_asked_again_alone() -> None:
@@ -238,16 +248,6 @@ def test_a_skipped_rubric__is_asked_again_alone() -> None:
     assert len(model.requests) == 2
 
 
-def test_a_rubric_that_stays_skipped__is_not_dropped_silently() -> None:
-    model = ScriptedModel(script=lambda _: verdicts("yes", None))
-    rubrics = [rubric("a"), rubric("b")]
-
-    result = refused(judged(RUBRICS, model, samples=1, rubrics=rubrics, threshold=0.9), conversation([turn()]))
-
-    assert result.code == "no-verdict"
-    assert result.facts["subject"] == "b"
-
-
 def test_failed_follow_up__keeps_the_rest() -> None:
     def script(request: ModelRequest) -> Any:
         return failure("unavailable") if "Leave none out" in request.prompt else verdicts("yes", None, "yes")
@@ -260,17 +260,6 @@ def test_failed_follow_up__keeps_the_rest() -> None:
     assert result.score == 1.0
     assert [judgement.verdict for judgement in result.judgements] == ["yes", None, "yes"]
     assert [detail["verdict"] for detail in result.details["judgements"]] == ["yes", None, "yes"]
-
-
-def test_contradicting_verdicts_on_one_rubric__are_dropped() -> None:
-    twice = {"verdicts": [*verdicts("yes")["verdicts"], *verdicts("no")["verdicts"]]}
-
-    model = ScriptedModel(script=lambda _: twice)
-
-    assert (
-        refused(judged(RUBRICS, model, samples=1, rubrics=[rubric("a")]), conversation([turn()])).code == "no-verdict"
-    )
-    assert len(model.requests) == 2
 
 
 def test_judged_panel__the_report_gets_every_vote_cut_to_size() -> None:

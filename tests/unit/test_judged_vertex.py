@@ -10,8 +10,6 @@ from judged_samples import ScriptedModel, conversation, failure, refused, scored
 from judged_samples import judged as judged_by
 from remark_samples import lines
 
-from agent_eval.core.content import Content
-from agent_eval.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.evalset.models.schema import ConversationScenario
@@ -82,52 +80,6 @@ def test_a_conversation__is_judged_once_with_its_rubrics() -> None:
     assert [line.split(":")[0] for line in lines(finding.why)] == ["0.5", "pays"], finding.why
 
 
-def test_judged_vertex__conversation_instance() -> None:
-    model = ScriptedModel(script=lambda _: verdict(1.0))
-    details = AppDetails(agent_details={"guide": AgentDetails(name="guide", instructions="Be kind.")})
-    call = Content.model_validate({"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"x": None}}}]})
-    steps = InvocationEvents(
-        invocation_events=[InvocationEvent(author="guide", content=call), InvocationEvent(author="guide")]
-    )
-    turns = [
-        turn("hi", "ho", app_details=details, intermediate_data=steps, invocation_id="t1"),
-        turn("and?", None, invocation_id="t2"),
-    ]
-
-    scored(judged(SUCCESS, model), conversation(turns))
-
-    [request] = model.requests
-    body = json.loads(request.prompt)
-    assert body["metrics"] == [
-        {"predefined_metric_spec": {"metric_spec_name": SUCCESS, "metric_spec_parameters": None}}
-    ]
-    assert body["instance"]["agent_eval_data"] == {
-        "agents": {"guide": {"agent_id": "guide", "instruction": "Be kind.", "tools": []}},
-        "turns": [
-            {
-                "turn_index": 0,
-                "turn_id": "t1",
-                "events": [
-                    {"author": "user", "content": {"role": "user", "parts": [{"text": "hi"}]}},
-                    {
-                        "author": "guide",
-                        "content": {"role": "model", "parts": [{"function_call": {"name": "f", "args": {"x": None}}}]},
-                    },
-                    {"author": "agent", "content": {"role": "model", "parts": [{"text": "ho"}]}},
-                ],
-            },
-            {
-                "turn_index": 1,
-                "turn_id": "t2",
-                "events": [
-                    {"author": "user", "content": {"role": "user", "parts": [{"text": "and?"}]}},
-                    {"author": "agent"},
-                ],
-            },
-        ],
-    }
-
-
 def test_a_scenario_has_no_reference__and_the_metric_that_demands_one_says_so() -> None:
     scenario = ConversationScenario(starting_prompt="hello", conversation_plan="p")
     model = ScriptedModel(script=lambda _: verdict(1.0))
@@ -150,26 +102,9 @@ def test_a_turn_without_a_verdict__never_makes_a_pass(kind: FailureKind, code: s
         assert scored(judged("safety_v1", model, threshold=0.5), conversation(turns)).score == 1.0
 
 
-def test_an_answer_without_text__is_not_sent() -> None:
-    model = by_answer(good=verdict(1.0))
-    turns = [turn(answer="good"), turn(answer=None), Invocation(user_content=Content(), final_response=Content())]
-
-    missing = refused(judged("safety_v1", model, threshold=1.0), conversation(turns))
-
-    assert (missing.code, len(model.requests)) == ("no-verdict", 1)
-    assert "judges no answer without text" in missing.facts["message"]
-
-
 @pytest.mark.parametrize("score", [0.0, 7.0])
 def test_a_score_outside_the_metrics_range__is_none(score: float) -> None:
     model = ScriptedModel(script=lambda _: verdict(score))
     asked = judged("response_evaluation_score", model, threshold=3)
 
     assert "is not between 1 and 5" in refused(asked, conversation([turn()])).facts["message"]
-
-
-def test_without_turns__nothing_is_asked() -> None:
-    model = ScriptedModel(script=lambda _: verdict(1.0))
-
-    assert refused(judged(SUCCESS, model), conversation([])).code == "no-turns"
-    assert model.requests == []

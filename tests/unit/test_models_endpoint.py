@@ -64,12 +64,6 @@ def test_resolve__own_servers_need_no_key(model: str, environ: dict[str, str], u
     assert (endpoint.base_url, endpoint.api_key, endpoint.credential) == (url, None, "no key")
 
 
-def test_resolve__azure() -> None:
-    environ = {"AZURE_API_KEY": "k", "AZURE_API_BASE": "https://a.example", "AZURE_API_VERSION": "2025-01-01"}
-    endpoint = resolve("azure/d", PLAIN, environ)
-    assert (endpoint.name.model, endpoint.base_url, endpoint.api_version) == ("d", "https://a.example", "2025-01-01")
-
-
 @pytest.mark.parametrize(
     ("environ", "provider"),
     [

@@ -17,13 +17,11 @@ from agent_eval.models.names import parse_model
         ("model-optimizer-exp", None, "model-optimizer-exp", "model-optimizer-exp"),
         ("gemini/gemini-2.5-pro", "gemini", "gemini-2.5-pro", "gemini-2.5-pro"),
         ("vertex_ai/gemini-2.5-pro", "vertex_ai", "gemini-2.5-pro", "gemini-2.5-pro"),
-        ("openai/gpt-5-mini", "openai", "gpt-5-mini", "gpt-5-mini"),
         ("gpt-5-mini", "openai", "gpt-5-mini", "gpt-5-mini"),
         ("o3", "openai", "o3", "o3"),
         ("openai/org/llama", "openai", "org/llama", "llama"),
         ("azure/judge-deployment", "azure", "judge-deployment", "azure/judge-deployment"),
         ("ollama_chat/llama3:8b", "ollama", "llama3:8b", "ollama/llama3:8b"),
-        ("ollama/llama3", "ollama", "llama3", "ollama/llama3"),
         ("openrouter/meta/llama", "openrouter", "meta/llama", "openrouter/meta/llama"),
     ],
 )

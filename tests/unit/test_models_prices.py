@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from agent_eval.models.names import parse_model
-from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import DEFAULT_PRICES, PRICES_AS_OF
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
@@ -36,10 +35,3 @@ def test_default_prices__keys_are_price_keys(name: str) -> None:
     assert parse_model(name).price_key == name
     assert price.cached is not None
     assert 0 < price.cached < price.input < price.output
-
-
-def test_price__of_usage() -> None:
-    usage = ModelUsage(input_tokens=1_000_000, cached_tokens=400_000, output_tokens=100_000, thought_tokens=50_000)
-
-    # 0.6 x 0.30 + 0.4 x 0.03 + 0.15 x 2.50
-    assert DEFAULT_PRICES["gemini-2.5-flash"].of(usage) == pytest.approx(0.567)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_eval.criteria.registry import judge_of, why_not
+from agent_eval.criteria.registry import why_not
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models import ModelUse
@@ -62,13 +61,6 @@ def test_check_models__names_missing_variables(missing: list[str]) -> None:
     assert problem.hint is not None and "google-github-actions/auth" in problem.hint and '"vertex"' in problem.hint
 
 
-def test_check_models__unreadable_credentials(tmp_path: Path) -> None:
-    [problem] = checked({**PLACE, "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none.json")}).problems
-
-    assert problem.code == "judge-credentials-missing"
-    assert "GOOGLE_APPLICATION_CREDENTIALS" in problem.message
-
-
 @pytest.mark.parametrize(
     "wrong", [{"GOOGLE_CLOUD_LOCATION": "evil.example/x?"}, {"GOOGLE_CLOUD_PROJECT": "p/locations/l"}]
 )
@@ -113,18 +105,5 @@ def test_why_not__other_criteria() -> None:
 
     assert "can't judge it" in (why_not(configs["final_response_match_v2"]) or "")
     assert why_not(configs["safety_v1"]) is None
-
-
-@pytest.mark.parametrize("metric", JUDGED_BY_SERVICE)
-def test_judge_of__one_sample_whatever_the_options_say(metric: str) -> None:
-    form = {"threshold": METRICS[metric].low, "backend": "vertex", "judge_model_options": {"num_samples": 5}}
-    options = judge_of(criterion(metric, CRITERION_MODELS[metric].model_validate(form)), "some-judge")
-
-    assert options is not None
-    assert (options.model, options.samples, options.config) == (VERTEX_EVAL, 1, {})
-
-
-def test_parse_model__the_service_is_not_a_model() -> None:
-    assert parse_model(VERTEX_EVAL).price_key == VERTEX_EVAL
     with pytest.raises(ValueError, match="not a supported model"):
         parse_model("vertex_ai_evaluation/x")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.evalset.models.personas import PERSONAS
-from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
+from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.evalset.templates import TemplateError, check, render
 from agent_eval.simulation.persona_rendering import Persona, persona_of
 
@@ -28,47 +27,6 @@ def known(scenario_: ConversationScenario, **more: Any) -> Persona:
     persona = persona_of(scenario_, **more)
     assert persona is not None
     return persona
-
-
-def texts(persona_id: str) -> dict[str, tuple[str, str]]:
-    """Instructions and violations by name of the behavior."""
-    return {
-        behavior.name: (" ".join(behavior.behavior_instructions), " ".join(behavior.violation_rubrics))
-        for behavior in PERSONAS[persona_id].behaviors
-    }
-
-
-def test_built_in_personas__are_made_of_adks_behaviors() -> None:
-    """Three personas made of eleven behaviors, as in google-adk 2.13.0."""
-    assert set(PERSONAS) == set(PERSONA_IDS)
-    behaviors = {name: set(texts(name)) for name in PERSONAS}
-    assert len(set().union(*behaviors.values())) == 11
-    assert behaviors["EXPERT"] >= {"Corrects the agent", "Troubleshoots once", "Professional tone"}
-    assert behaviors["NOVICE"] >= {"Does not correct the agent", "Answers all questions", "Ends at the first failure"}
-    assert behaviors["EVALUATOR"] >= {"Does not correct the agent", "Answers relevant questions only"}
-
-
-@pytest.mark.parametrize("persona", ["NOVICE", "EVALUATOR"])
-def test_built_in_personas__an_agents_false_statement_ends_the_conversation(persona: str) -> None:
-    """They used to continue with the plan, the opposite of ADK's."""
-    instructions, violations = texts(persona)["Does not correct the agent"]
-    assert "end the conversation with `{{ stop_signal }}`" in instructions
-    assert "go on" not in instructions
-    assert "corrects it" in violations
-
-
-def test_built_in_personas__an_expert_troubleshoots_once_in_the_whole_conversation() -> None:
-    instructions, violations = texts("EXPERT")["Troubleshoots once"]
-    assert "once in the whole conversation" in instructions
-    assert "first failure" in violations and "second time" in violations
-    assert "second one, of whatever request" in texts("EXPERT")["Ends at the second failure"][0]
-
-
-@pytest.mark.parametrize("persona", list(PERSONA_IDS))
-def test_built_in_personas__volunteer_and_invent_nothing(persona: str) -> None:
-    [instructions] = [instructions for name, (instructions, _) in texts(persona).items() if name.startswith("Answers")]
-    assert "Add nothing that the agent did not ask for" in instructions
-    assert "Make nothing up" in instructions
 
 
 def test_texts_of_behaviors_are_templates__and_nothing_else_is() -> None:

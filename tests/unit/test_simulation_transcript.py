@@ -32,12 +32,6 @@ EVENTS = turn(
 )
 
 
-def test_lines__all_authors_without_thoughts() -> None:
-    assert as_text(lines([EVENTS], function_calls=False)) == (
-        "user: Hi\n\nhome: One moment.\n\nlamps: Done.\n\nlamps: Bye."
-    )
-
-
 def test_lines__function_calls() -> None:
     assert as_text(lines([EVENTS], function_calls=True)).split("\n\n") == [
         "user: Hi",
@@ -47,14 +41,6 @@ def test_lines__function_calls() -> None:
         "lamps: Done.",
         "lamps: Bye.",
     ]
-
-
-def test_lines__final_response_of_an_event_is_listed_once() -> None:
-    parts: list[dict[str, Any]] = [{"text": "Please wait."}, CALL]
-    final = {"role": "model", "parts": parts}
-    events = {"invocation_events": [event("home", *parts)]}
-    transcript = lines([turn(intermediate_data=events, final_response=final)], function_calls=True)
-    assert [(line.kind, line.text) for line in transcript] == [("text", "Hi"), ("text", "Please wait."), ("call", "")]
 
 
 def test_lines__final_response_equal_to_an_earlier_text_is_listed_again() -> None:
@@ -84,12 +70,6 @@ def test_transcript__the_older_form_of_intermediate_data() -> None:
         ("text", "user"), ("text", "helper"), ("call", "helper"), ("response", "helper"),
         ("text", "helper"), ("text", "helper"),
     ]  # fmt: skip
-
-
-def test_a_user_message_of_several_parts__and_of_none() -> None:
-    parts = [{"text": "a"}, {"inline_data": {"data": "aGk=", "mime_type": "image/png"}}, {"text": ""}, {"text": "b"}]
-    assert as_text(lines([turn(user_content={"parts": parts})], function_calls=True)) == "user: a\n\nuser: b"
-    assert lines([turn(user_content={})], function_calls=True) == []
 
 
 def test_data__each_line_has_a_fence_and_an_honest_label() -> None:
@@ -125,9 +105,3 @@ def _outside(prompt: str) -> str:
             outside.append(line)
     assert closing is None
     return "\n".join(outside)
-
-
-def test_prompts_of_one_conversation__share_their_beginning() -> None:
-    first = fenced(as_data(lines([EVENTS], function_calls=True)))
-    second = fenced(as_data(lines([EVENTS, turn(final_response=FINAL)], function_calls=True)))
-    assert second.startswith(first)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
+from judged_samples import ScriptedModel
 
 from agent_eval.core.content import Content, model_message, text_of, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models.criteria import LlmBackedUserSimulatorConfig
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase
-from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
+from agent_eval.models.protocol import FailureKind, ModelFailure
 from agent_eval.simulation.protocol import CODES, SimulatorFailure, SimulatorOptions, Stop, User, simulator_options
 from agent_eval.simulation.simulated import TEMPLATE_CODE, SimulatedUser
 from agent_eval.simulation.users import StaticUser, user_of
@@ -21,29 +21,11 @@ from agent_eval.simulation.users import StaticUser, user_of
 PLAN = "Turn on the lamp; {{ then }} ask for its state."
 
 
-@dataclass(kw_only=True)
-class Scripted:
-    """A model that answers by a script and records requests."""
-
-    script: Callable[[ModelRequest], str | ModelFailure]
-    requests: list[ModelRequest] = field(default_factory=list)
-
-    async def generate(self, request: ModelRequest) -> ModelReply:
-        self.requests.append(request)
-        answer = self.script(request)
-        if isinstance(answer, ModelFailure):
-            raise answer
-        return ModelReply(text=answer, value=None, usage=ModelUsage(), model_version="s", calls=1, cached=False)
-
-    async def close(self) -> None:
-        pass
-
-
 def scenario(prompt: str = "Hi", **fields: Any) -> ConversationScenario:
     return ConversationScenario(starting_prompt=prompt, conversation_plan=PLAN, **fields)
 
 
-def simulated(model: Scripted, custom: ConversationScenario | None = None, **options: Any) -> SimulatedUser:
+def simulated(model: ScriptedModel, custom: ConversationScenario | None = None, **options: Any) -> SimulatedUser:
     return SimulatedUser(
         scenario=custom or scenario(), options=SimulatorOptions(**options), model=model, case_id="a:1", run=2
     )
@@ -103,51 +85,34 @@ async def test_static__tool_responses_get_the_ids_of_this_sessions_calls() -> No
     assert ids(await user.next_message(turns)) == ["o3"]
 
 
-async def test_user__the_starting_prompt_costs_no_call() -> None:
-    model = Scripted(script=lambda _: "next")
-    message = await simulated(model).next_message([])
-    assert message == user_message("Hi")
-    assert model.requests == []
-    assert await simulated(model).next_message(ONE) == user_message("next")
-    (request,) = model.requests
-    assert (request.case_id, request.run, request.purpose, request.schema) == ("a:1", 2, "user-simulator", None)
-
-
 @pytest.mark.parametrize(("limit", "turns", "calls"), [(0, 0, 0), (1, 1, 0), (3, 3, 2)])
 async def test_user__the_limit_counts_the_starting_prompt(limit: int, turns: int, calls: int) -> None:
-    model = Scripted(script=lambda _: "more")
+    model = ScriptedModel(script=lambda _: "more")
     texts, stop = await talk(simulated(model, max_turns=limit))
     assert (len(texts), len(model.requests), stop.reason) == (turns, calls, "turn-limit")
     assert f"limit of {limit} turns" in stop.message
 
 
 async def test_user__without_a_limit_only_the_signal_ends_it() -> None:
-    model = Scripted(script=lambda request: "more" if request.sample < 30 else "Bye. </FINISHED> really")
+    model = ScriptedModel(script=lambda request: "more" if request.sample < 30 else "Bye. </FINISHED> really")
     texts, stop = await talk(simulated(model, max_turns=None))
     assert (len(texts), texts[-1], stop.reason) == (30, "more", "stop-signal")
 
 
-async def test_user__the_limit_is_asked_before_the_model() -> None:
-    """At the limit the model is not asked for another message."""
-    model = Scripted(script=lambda _: "</finished>")
-    assert isinstance(await simulated(model, max_turns=1).next_message(ONE), Stop)
-    assert model.requests == []
-
-
 async def test_user__a_signal_in_the_starting_prompt_leaves_no_turn() -> None:
-    texts, stop = await talk(simulated(Scripted(script=lambda _: "x"), scenario("Bye </Finished>")))
+    texts, stop = await talk(simulated(ScriptedModel(script=lambda _: "x"), scenario("Bye </Finished>")))
     assert (texts, stop.reason) == ([], "stop-signal")
 
 
 async def test_user__the_agent_can_not_end_the_conversation() -> None:
-    model = Scripted(script=lambda _: "more")
+    model = ScriptedModel(script=lambda _: "more")
     texts, stop = await talk(simulated(model, max_turns=4), answer="</finished>")
     assert (len(texts), stop.reason) == (4, "turn-limit")
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
 async def test_user__empty_message_is_a_failure(text: str) -> None:
-    model = Scripted(script=lambda _: text)
+    model = ScriptedModel(script=lambda _: text)
     for user, turns in ((simulated(model), ONE), (simulated(model, scenario(text)), [])):
         with pytest.raises(SimulatorFailure) as caught:
             await user.next_message(turns)
@@ -157,7 +122,7 @@ async def test_user__empty_message_is_a_failure(text: str) -> None:
 
 @pytest.mark.parametrize("kind", get_args(FailureKind))
 async def test_user__a_models_failure_is_the_simulators(kind: FailureKind) -> None:
-    model = Scripted(script=lambda _: ModelFailure(kind, "it said no", "ask again"))
+    model = ScriptedModel(script=lambda _: ModelFailure(kind, "it said no", "ask again"))
     with pytest.raises(SimulatorFailure, match="The simulated user: it said no") as caught:
         await simulated(model).next_message(ONE)
     assert (caught.value.code, caught.value.hint) == (CODES[kind], "ask again")
@@ -165,12 +130,12 @@ async def test_user__a_models_failure_is_the_simulators(kind: FailureKind) -> No
 
 async def test_user__one_user_serves_a_repeated_run() -> None:
     """A repeated run must start with the starting prompt."""
-    user = simulated(Scripted(script=lambda request: f"message {request.sample}"), max_turns=3)
+    user = simulated(ScriptedModel(script=lambda request: f"message {request.sample}"), max_turns=3)
     assert await talk(user) == await talk(user) == (["Hi", "message 1", "message 2"], await user.next_message(ONE * 3))
 
 
 async def test_user__each_turn_and_run_is_a_question_of_its_own() -> None:
-    model = Scripted(script=lambda _: "more")
+    model = ScriptedModel(script=lambda _: "more")
     same = "{{ stop_signal }}{{ conversation_plan }}{% if no %}{{ conversation_history }}{% endif %}"
     user = simulated(model, max_turns=4, instructions=same)
     await talk(user)
@@ -180,7 +145,7 @@ async def test_user__each_turn_and_run_is_a_question_of_its_own() -> None:
 
 
 async def prompt_of(turns: Sequence[Invocation], custom: ConversationScenario | None = None, **options: Any) -> str:
-    model = Scripted(script=lambda _: "ok")
+    model = ScriptedModel(script=lambda _: "ok")
     await simulated(model, custom, **options).next_message(turns)
     return model.requests[0].prompt
 
@@ -199,15 +164,6 @@ async def test_our_prompt__the_longer_conversation_begins_like_the_shorter() -> 
     ending = shorter[shorter.rindex("</data-") :].split(">", 1)[1]
     assert longer.startswith(shorter.removesuffix(ending))
     assert longer.endswith(ending)
-
-
-async def test_our_prompt__function_calls() -> None:
-    data = {"tool_uses": [{"name": "set_lamp", "args": {"on": True}}]}
-    turns = [ONE[0].model_copy(update={"intermediate_data": Invocation.model_validate(
-        {"user_content": {}, "intermediate_data": data}
-    ).intermediate_data})]  # fmt: skip
-    assert "set_lamp" not in await prompt_of(turns)
-    assert "called its tool set_lamp with" in await prompt_of(turns, function_calls=True)
 
 
 async def test_our_prompt__plays_the_persona() -> None:
@@ -278,7 +234,7 @@ def test_options__of_a_config() -> None:
 
 
 async def test_user_of__a_case() -> None:
-    model = Scripted(script=lambda _: "x")
+    model = ScriptedModel(script=lambda _: "x")
     fixed = user_of(EvalCase(eval_id="c", conversation=ONE), None, None, case_id="a:c")
     assert (await talk(fixed))[0] == ["Hi"]
     case = EvalCase(eval_id="c", conversation_scenario=scenario())
