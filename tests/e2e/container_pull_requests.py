@@ -12,21 +12,17 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from container_engine import REPOSITORY, Engine
-from git_server import GitServer
-from github_runner import RUNNER_USER, Finished, Runner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
-
 from base_repos import Repo
 from base_repos import new_repo as new_repo
+from container_engine import REPOSITORY, Engine
 from fake_github import FakeGitHub, Run
+from git_server import GitServer
+from github_runner import RUNNER_USER, Finished, Runner
 
 WORKFLOW = ".github/workflows/evals.yml"
 TOOLS = "home_automation/tools.py"

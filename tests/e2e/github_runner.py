@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from container_engine import REPOSITORY, Engine
+from runner_log import Command, commands_in, outputs_in
 
 from agent_eval.agents.sandbox.uids import STATE_DIR
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
-
-from runner_log import Command, commands_in, outputs_in
 
 RUNNER_USER = (1001, 118)
 """Whom the workspace belongs to on a hosted runner (`runner:docker`)."""

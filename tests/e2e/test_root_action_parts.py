@@ -13,15 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from base_repos import Repo, new_repo
 from container_engine import REPOSITORY
 from container_workflows import run_act
-from root_action import gate_stand_in, replaced_actions, stand_ins
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
-
-from base_repos import Repo, new_repo
 from fake_github import FakeGitHub
 from recorded_evals import AGENT, write_evals
+from root_action import gate_stand_in, replaced_actions, stand_ins
 
 pytestmark = pytest.mark.container
 

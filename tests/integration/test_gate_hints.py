@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from adk_envs import adk_python
 from agents_open_dir import as_root, python_for, remove
-from base_repos import Repo
+from base_repos import new_repo
 from dead_or_alive import ECHO, EVALS, suite
 from gate_runs import Done, Repository, patience, repository_in
+
+from agent_eval.results.comparison import BaselineReport
 
 SECRET = "abcdefgh-12345"
 
@@ -139,24 +141,30 @@ def test_agent_cwd__an_agent_finds_the_files_of_its_project(repository: Reposito
 
 
 @pytest.mark.slow
-def test_agent_cwd__an_absolute_one_in_the_checkout_leads_the_base_into_its_own(repository: Repository) -> None:
+def test_agent_cwd__leads_the_base_into_its_own_directory(repository: Repository) -> None:
     """Else the base's agent would read the head's files, and what the head breaks would be red on both sides."""
-    repo = Repo(repository.root)
-    repo.git("init", "-q", "-b", "main")
+    repo = new_repo(repository.root)
     repository.agent("faults")
     append(repository.root / "faults", "from pathlib import Path\n\nassert Path('profile.txt').read_text() == 'whole'")
     repository.evals("faults/a.test.json", {"case": "say hello"})
+    repo.commit({})
     base = repo.commit({"data/profile.txt": "whole"})
     repo.branch("change")
     repo.commit({"data/profile.txt": "broken"})
-    cwd = str(repository.root / "data")
-    done = repository.gate("run", "--agent-cwd", cwd, "--baseline", "rerun", "--base-ref", "main")
-    assert done.code == 1, done.out + done.err
-    baseline = done.report.baseline
-    assert baseline is not None
-    assert (baseline.status, baseline.commit) == ("found", base), baseline.message
-    # Logs are named by the agent, not by the path of the checkout.
-    assert [folder.name for folder in (done.output / "logs").iterdir()] == ["faults"]
+
+    def compared(cwd: str, ref: str) -> BaselineReport:
+        done = repository.gate("run", "--agent-cwd", cwd, "--baseline", "rerun", "--base-ref", ref)
+        assert done.code == 1, done.out + done.err
+        # Logs are named by the agent, not by the path of the checkout.
+        assert [folder.name for folder in (done.output / "logs").iterdir()] == ["faults"]
+        assert done.report.baseline is not None
+        return done.report.baseline
+
+    absolute = compared(str(repository.root / "data"), "main")
+    assert (absolute.status, absolute.commit) == ("found", base), absolute.message
+    absent = compared("data", "main~1")
+    assert absent.status == "none-yet"
+    assert "The base has no directory data, which `agent-cwd` names." in absent.message
 
 
 @pytest.mark.slow
@@ -181,23 +189,6 @@ def test_agent_setup__that_fails_is_reported_as_such(repository: Repository) -> 
     done = repository.gate("run", "--agent-setup", "echo no such package; exit 7")
     assert done.code == 1, done.out + done.err
     assert "`agent-setup` ended with exit code 7" in " ".join(done.out.split())
-
-
-@pytest.mark.slow
-def test_agent_cwd__that_the_base_does_not_have(repository: Repository) -> None:
-    repo = Repo(repository.root)
-    repo.git("init", "-q", "-b", "main")
-    repository.agent("faults")
-    repository.evals("faults/a.test.json", {"case": "say hello"})
-    repo.commit({})
-    repo.branch("change")
-    repo.commit({"data/profile.txt": "new"})
-    done = repository.gate("run", "--agent-cwd", "data", "--baseline", "rerun", "--base-ref", "main")
-    assert done.code == 0, done.out + done.err
-    baseline = done.report.baseline
-    assert baseline is not None
-    assert baseline.status == "none-yet"
-    assert "The base has no directory data, which `agent-cwd` names." in baseline.message
 
 
 @pytest.mark.slow

@@ -147,14 +147,6 @@ def test_outputs__wrong_inputs_have_outputs_and_annotations_too(repository: Repo
     assert "num-runs" in of_input.data
 
 
-def test_outputs__that_cannot_be_written_do_not_change_the_verdict(repository: Repository, job: dict[str, str]) -> None:
-    gone = {**job, "GITHUB_OUTPUT": "/nowhere/output", "GITHUB_STEP_SUMMARY": "/nowhere/summary"}
-    done = recorded(repository, {"good": "yes"}, gone)
-    assert done.code == 0
-    assert "GITHUB_OUTPUT could not be written" in done.err
-    assert "GITHUB_STEP_SUMMARY could not be written" in done.err
-
-
 def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str, str], tmp_path: Path) -> None:
     repository.agent("counted")
     repository.evals("counted/evals/some.test.json", {"tells": "secret", "raises": "secret-raise"})

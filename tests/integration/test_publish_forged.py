@@ -181,32 +181,6 @@ def test_publish_forged__addresses_lead_nowhere_else(github: FakeGitHub, tmp_pat
     assert "c" * 40 not in comment.body, "which commit was tested is for GitHub to say"
 
 
-@pytest.mark.parametrize(
-    ("origin", "words"),
-    [
-        ({"pull_request": 8}, "claim pull request 8"),
-        ({"pull_request": 10**12}, "claim pull request"),
-        ({"head_commit": "b" * 40}, "claim commit bbbb"),
-        ({"head_commit": PAYLOAD}, "claim commit"),
-        ({"run_id": 12345}, "claim run 12345"),
-        ({"repository": "octo/bank"}, "claim the repository octo/bank"),
-        ({"repository": PAYLOAD}, "claim the repository"),
-    ],
-    ids=["number", "large number", "sha", "text as sha", "run", "repository", "text as repository"],
-)
-def test_publish_forged__results_of_something_else_are_refused(
-    github: FakeGitHub, tmp_path: Path, origin: dict[str, Any], words: str
-) -> None:
-    run = finished(github)
-    github.state.pull(8)
-    github.state.artifact(run, packed(forged(origin={"pull_request": 7, "head_commit": run.sha, **origin})))
-
-    done = published(github, run, tmp_path)
-
-    assert not done.ok and words in done.message
-    assert github.writes() == []
-
-
 def bomb() -> bytes:
     """Forty megabytes of zeros in forty kilobytes."""
     return packed(b"0" * 40_000_000)
