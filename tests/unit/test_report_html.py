@@ -9,9 +9,10 @@ import json
 import math
 import re
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import history_samples
 import pytest
@@ -21,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
 from page_samples import big, called, eval_case, page_of, recording, source_of, turn
+from pydantic import BaseModel
 from remark_samples import notes
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
 
@@ -31,10 +33,10 @@ from agent_eval.core.invocation import (
     Invocation,
     InvocationEvent,
     InvocationEvents,
-    Span,
     tool_calls,
 )
 from agent_eval.criteria import align
+from agent_eval.evalset.models import EvalCase
 from agent_eval.gate.history import extend
 from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageSource, policy, script, style, write_page
 from agent_eval.report.html._index import COLUMNS
@@ -43,28 +45,21 @@ from agent_eval.report.html._turns import alignment
 from agent_eval.report.views import Links, visible
 from agent_eval.results import (
     BaselineReport,
-    CaseComparison,
-    CaseDecisionReport,
     CaseHistory,
     CaseReport,
     CaseRunsReport,
     CaseStatus,
-    ComparisonReport,
     ConversationReport,
     DecisionReport,
-    FileReport,
     HistoryRecord,
     HistoryReport,
-    ModelUsageReport,
-    Origin,
-    ProblemReport,
     Reason,
+    Recording,
     RunError,
     RunReport,
     RunResult,
     RunScore,
     StepReport,
-    TrendRow,
     TurnEvidence,
     TurnReport,
 )
@@ -542,64 +537,44 @@ def test_trend__a_recorded_run_is_its_last_row(tmp_path: Path) -> None:
     assert trend["head"] is None
 
 
-def hostile_model(model: type[Any], **given: Any) -> dict[str, Any]:
-    """The fields of a model with the hostile text in every text that it can have."""
-    fields: dict[str, Any] = {}
-    for name, field in model.model_fields.items():
-        annotation = str(field.annotation)
-        if name in given or "Literal" in annotation or "str" not in annotation:
-            continue
-        fields[name] = [EVIL] if "list[str]" in annotation else EVIL
-        if "dict[str" in annotation:
-            fields[name] = {EVIL: EVIL} if "dict[str, str]" in annotation else {}
-    return {**fields, **given}
+WORDS = {"verdict": "failed", "status": "found", "word": "broken", "change": "renamed", "outcomes": "1", "records": "0"}
+"""Fields that have a word of ours, where any will not do."""
+
+
+def poisoned(kind: Any, name: str = "") -> Any:
+    """A value of a type, with the hostile text in every text that it can have."""
+    origin, kinds = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return WORDS[name] if WORDS.get(name) in kinds else kinds[0]
+    if origin in {Union, UnionType}:
+        return poisoned([each for each in kinds if each is not NoneType][-1], name)
+    if origin is Annotated:
+        return poisoned(kinds[0], name)
+    if origin is tuple:
+        return tuple(map(poisoned, kinds))
+    if origin in {list, Sequence}:
+        return [poisoned(kinds[0], name)]
+    if origin in {dict, Mapping}:
+        return {EVIL: poisoned(kinds[1])}
+    if isinstance(origin, type) and issubclass(origin, BaseModel):
+        fields = {name: poisoned(field.annotation, name) for name, field in origin.model_fields.items()}
+        return origin.model_construct(**fields)
+    return {str: WORDS.get(name, EVIL), int: 1, float: 1.0, bool: True}.get(kind, EVIL)
 
 
 def test_hostile_text__in_every_field_is_visible_and_inert(tmp_path: Path) -> None:
-    name = EVIL[:200]
-    error = RunError(**hostile_model(RunError, owner="agent", turn=0))
-    of = case(name, "failed", metric(name, 0.0, threshold=1.0), errors={0: error}, file=name)
-    of.metrics[0].judge = of.metrics[0].runs[0].details["model"] = EVIL
-    of.metrics[0].runs[0].details["judgements"] = [
-        {"turn": 0, "subject": EVIL, "verdict": EVIL, "score": 0.0, "agreement": 1.0, "close": True,
-         "votes": [{"sample": 0, "verdict": EVIL, "rationale": EVIL}]}
-    ]  # fmt: skip
-    said = turn(EVIL, EVIL, *called(EVIL, {EVIL: [EVIL, {EVIL: EVIL}]}, **{EVIL: EVIL}))
-    data = said.intermediate_data
-    assert isinstance(data, InvocationEvents)
-    for event in data.invocation_events:
-        event.author, event.branch = EVIL, EVIL
-    said.spans = [Span(**hostile_model(Span, kind="tool", start=0.0, end=1.0))]
+    made = poisoned(RunReport)
+    made.history, made.base_history.cases[0].scores = None, {}  # Places of metrics.
+    judgement = {"turn": 0, "subject": EVIL, "verdict": EVIL, "score": 0.0, "agreement": 1.0, "close": True}
+    score = made.cases[0].metrics[0].runs[0]
+    score.details = {"model": EVIL, "judgements": [{**judgement, "votes": [{"verdict": EVIL, "rationale": EVIL}]}]}
+    run = poisoned(Recording)
     declared = [{"function_declarations": [{"name": EVIL}, EVIL, {}]}, EVIL, {"function_declarations": EVIL}]
-    details = AgentDetails(name=EVIL, instructions=EVIL, tool_declarations=declared)
-    said.app_details = AppDetails(agent_details={EVIL: details})
-    odd = {"inline_data": Blob(mime_type=EVIL, data="eA=="), "file_data": FileData(file_uri=EVIL, mime_type=EVIL)}
-    said.user_content.parts = [Part(text=EVIL, thought=True), *(Part(**{key: value}) for key, value in odd.items())]
-    said.user_content.parts.append(Part(executable_code={EVIL: EVIL}))
-    made = report("failed", [of])
-    made.origin = Origin(**hostile_model(Origin))
-    made.baseline = BaselineReport(**hostile_model(BaselineReport, status="found", steps=[]))
-    made.provenance = {EVIL: EVIL}
-    made.files = [FileReport(**hostile_model(FileReport, criteria={EVIL: 1.0}))]
-    made.warnings = made.notices = [EVIL]
-    made.model_usage = [ModelUsageReport(model=EVIL, calls=1)]
-    made.reasons = [Reason(code=EVIL, message=EVIL)]
-    made.problems = [ProblemReport(**hostile_model(ProblemReport, severity="error"))]
-    made.decision = DecisionReport(
-        outcome="failed",
-        alpha=0.05,
-        cases=[CaseDecisionReport(**hostile_model(CaseDecisionReport, case_id=of.case_id, word="broken"))],
-    )
-    change = CaseComparison(**hostile_model(CaseComparison, change="renamed", case_id=of.case_id, metrics=[]))
-    gone = CaseComparison(**hostile_model(CaseComparison, change="removed", metrics=[]))
-    made.comparison = ComparisonReport(cases=[change, gone], compared=1, unchanged=0)
-    made.base_history = HistoryReport(
-        scoring_version=1,
-        keep=1,
-        trend=[TrendRow(**hostile_model(TrendRow, scoring_version=1, cases=1, recorded_at=1.0, means={EVIL: 1.0}))],
-    )
-    source = source_of(made, [recording(of, 0, said)], {of.case_id: eval_case(of, said)}, base=[recording(of, 0, said)])
+    run.invocations[0].app_details.agent_details[EVIL].tool_declarations = declared
+    odd = ({"inline_data": Blob(mime_type=EVIL, data="eA==")}, {"file_data": FileData(file_uri=EVIL, mime_type=EVIL)})
+    run.invocations[0].user_content.parts = [Part(**part) for part in ({"executable_code": {EVIL: EVIL}}, *odd)]
     links = Links(server_url="https://github.com", repository="o/r", source_url="https://github.com/o/r/blob/abc")
+    source = source_of(made, [run], {EVIL: poisoned(EvalCase)}, base=[run])
 
     page = page_of(tmp_path, dataclasses.replace(source, links=links, base_note=EVIL))
 

@@ -153,7 +153,7 @@ def run_facts(run: PageRun, branch: str, detail: CaseDetail) -> Mapping[str, Any
         "seconds": number(result.duration, 3),
         "usage": result.usage.model_dump(exclude_none=True),
         "attempts": result.attempts,
-        "stop_reason": result.stop_reason,
+        "stop_reason": shown(result.stop_reason, 200) or None,
     }
 
 
