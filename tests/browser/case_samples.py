@@ -154,10 +154,9 @@ def lamp_case() -> dict[str, Any]:
     ]
     hello = turn("Hello.", [], "Hello! What can I do for you?", align=[])
     lookup = call("find_devices", {"room": "Living Room"}, key="c1")
+    first = {"attempts": [429, None], "input_tokens": 600, "output_tokens": 30, "contents": 3}
     spans = [
-        span(
-            "model", "gemini-2.5-flash", 0.0, 0.9, attempts=[429, None], input_tokens=600, output_tokens=30, contents=3
-        ),
+        span("model", "gemini-2.5-flash", 0.0, 0.9, **first),
         span("tool", "find_devices", 0.9, 1.1, call_id="c1"),
         span("model", "gemini-2.5-flash", 1.1, 1.6, input_tokens=640, output_tokens=20),
     ]
@@ -196,17 +195,22 @@ def lamp_case() -> dict[str, Any]:
         align=[(0, 0), (1, 1)],
     )
     thanks = turn("Thanks.", [], "You are welcome.", align=[])
+    said_no = "The reference says that the lamp is on."
     votes = [
-        {
-            "turn": 1,
-            "verdict": "invalid",
-            "score": 0.0,
-            "text": "The reference says that the lamp is on.",
-            "rubric": None,
-        },
+        {"turn": 1, "verdict": "invalid", "score": 0.0, "text": said_no, "rubric": None},
         {"turn": 1, "verdict": "valid", "score": 1.0, "text": "Honest about what it found.", "rubric": None},
     ]
+    rubric = {"id": "polite", "text": "yes", "score": 1.0, "turn": 1, "agreement": 0.67, "close": True}
     why = ("1 of 2 expected calls matched", 'missing: set_device(id="lamp", on=True) (expected as call 2)')
+    lines = [f"turn 2: {line}" for line in why]
+    trajectory = run_score("head:0", "failed", 0.5, turn_scores=[1, 0.0, 1], evidence=[evidence(1, 0.0, *why)])
+    judged = run_score("head:0", "passed", 0.67, votes=votes, agreement=0.5, close=True, rubrics=[rubric])
+    tokens = run_score("head:0", "informational", 1280.0)
+    numbers = {"evidence": "0 of 5 now, 10 of 10 on main", "would_decide": None, "p_value": 0.0004}
+    records = [
+        {"commit": f"{n}f0c1d2e3a4b", "time": 1_795_000_000 + n * 86_400, "url": f"{SERVER}/o/r/actions/runs/{n}"}
+        for n in range(6)
+    ]
     return case(
         "evals/home.test.json:lamp",
         [
@@ -216,72 +220,17 @@ def lamp_case() -> dict[str, Any]:
             run("base:0", "passed", [hello, good, thanks]),
         ],
         expected=expected,
-        findings=[
-            {
-                "summary": "tool_trajectory_avg_score 0.50, needs 1.00",
-                "lines": [f"turn 2: {line}" for line in why],
-                "log": "",
-            }
-        ],
+        findings=[{"summary": "tool_trajectory_avg_score 0.50, needs 1.00", "lines": lines, "log": ""}],
         notes=["quarantined until 2026-12-01: flaky since the model changed (owner: home team)"],
-        decision=[
-            {
-                "metric": "pass",
-                "word": "broken",
-                "evidence": "0 of 5 now, 10 of 10 on main",
-                "would_decide": None,
-                "p_value": 0.0004,
-            }
-        ],
+        decision=[{"metric": "pass", "word": "broken", **numbers}],
         metrics=[
-            metric(
-                "tool_trajectory_avg_score",
-                "failed",
-                0.5,
-                1.0,
-                base=1.0,
-                delta=-0.5,
-                runs=[run_score("head:0", "failed", 0.5, turn_scores=[1, 0.0, 1], evidence=[evidence(1, 0.0, *why)])],
-            ),
-            metric(
-                "final_response_match_v2",
-                "passed",
-                0.67,
-                0.6,
-                judge="gemini-2.5-flash",
-                runs=[
-                    run_score(
-                        "head:0",
-                        "passed",
-                        0.67,
-                        votes=votes,
-                        agreement=0.5,
-                        close=True,
-                        rubrics=[
-                            {"id": "polite", "text": "yes", "score": 1.0, "turn": 1, "agreement": 0.67, "close": True}
-                        ],
-                    )
-                ],
-            ),
-            metric(
-                "token_usage_v1",
-                "informational",
-                1280.0,
-                None,
-                direction="lower",
-                runs=[run_score("head:0", "informational", 1280.0)],
-            ),
+            metric("tool_trajectory_avg_score", "failed", 0.5, 1.0, base=1.0, delta=-0.5, runs=[trajectory]),
+            metric("final_response_match_v2", "passed", 0.67, 0.6, judge="gemini-2.5-flash", runs=[judged]),
+            metric("token_usage_v1", "informational", 1280.0, None, direction="lower", runs=[tokens]),
         ],
         history={
             "outcomes": "110x?1",
-            "records": [
-                {
-                    "commit": f"{n}f0c1d2e3a4b",
-                    "time": 1_795_000_000 + n * 86_400,
-                    "url": f"{SERVER}/o/r/actions/runs/{n}",
-                }
-                for n in range(6)
-            ],
+            "records": records,
             "scores": {"tool_trajectory_avg_score": [1, 1, 0.5, None, None, 1]},
             "sentence": "failed 1 of 6 since 2f0c1d2e",
         },

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import recording_samples
 from remark_samples import notes
+from report_samples import case, metric
 
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase
-from agent_eval.results import (
-    CaseReport,
-    MetricReport,
-    MetricStatus,
-    Origin,
-    Reason,
-    RunError,
-    RunReport,
-    RunResult,
-    RunScore,
-    TurnEvidence,
-    Usage,
-)
+from agent_eval.results import MetricReport, Origin, Reason, RunError, RunReport, TurnEvidence, Usage
 from agent_eval_workbench.exports.runs import StoredRun
 
 LIGHTS = "evals/home.test.json:lights"
@@ -51,11 +40,10 @@ def turn(user: str, answer: str, calls: list[dict[str, object]], *, duration: fl
     )
 
 
-def _scored(
-    name: str, score: float | None, status: MetricStatus, *, threshold: float | None = 0.8, **fields: object
-) -> MetricReport:
-    run_score = RunScore.model_validate({"run": 0, "score": score, "status": status, **fields})
-    return MetricReport(name=name, score=score, threshold=threshold, status=status, runs=[run_score])
+def _scored(name: str, score: float | None, *, threshold: float | None = 0.8, **fields: object) -> MetricReport:
+    scored = metric(name, score, threshold=threshold)
+    scored.runs[0] = scored.runs[0].model_copy(update=fields)
+    return scored
 
 
 def stored() -> StoredRun:
@@ -70,59 +58,26 @@ def stored() -> StoredRun:
     recording = recording_samples.recording(
         "lights", *recorded, file=file, eval_set_id="home", started_at=STARTED, duration=2.5
     )
-    lights = CaseReport(
-        case_id=LIGHTS,
-        file="evals/home.test.json",
-        eval_set_id="home",
-        eval_id="lights",
-        status="failed",
-        metrics=[
-            _scored(
-                "response_match_score",
-                0.5,
-                "failed",
-                turn_scores=[0.0, 1.0],
-                evidence=[TurnEvidence(turn=0, score=0.0, why=notes("missing: lamp"))],
-            ),
-            _scored("per_turn_user_simulator_quality_v1", 1.0, "passed"),
-            _scored(
-                "final_response_match_v2",
-                None,
-                "not_evaluated",
-                reason=Reason(code="judge-unavailable", message="The judge did not answer"),
-            ),
-            _scored("token_usage_v1", 21.0, "informational", threshold=None, turn_scores=[42.0, None]),
-        ],
-        runs=[
-            RunResult(
-                run_id=f"{LIGHTS}#1",
-                run=0,
-                status="failed",
-                started_at=STARTED,
-                duration=2.5,
-                turns=2,
-                usage=Usage(model_calls=1, input_tokens=30, output_tokens=12),
-            )
-        ],
+    unjudged = Reason(code="judge-unavailable", message="The judge did not answer")
+    missing = [TurnEvidence(turn=0, score=0.0, why=notes("missing: lamp"))]
+    lights = case(
+        "lights",
+        "failed",
+        _scored("response_match_score", 0.5, turn_scores=[0.0, 1.0], evidence=missing),
+        _scored("per_turn_user_simulator_quality_v1", 1.0),
+        _scored("final_response_match_v2", None, reason=unjudged),
+        _scored("token_usage_v1", 21.0, threshold=None, turn_scores=[42.0, None]),
+        file=file,
+        duration=2.5,
     )
     error = RunError(kind="agent-crash", owner="agent", message="The process ended with SIGKILL")
-    crash = CaseReport(
-        case_id=CRASH,
-        file="evals/home.test.json",
-        eval_set_id="home",
-        eval_id="crash",
-        status="errored",
-        runs=[RunResult(run_id=f"{CRASH}#1", run=0, status="errored", error=error, started_at=STARTED, duration=0.25)],
-    )
-    base = CaseReport(
-        case_id=LIGHTS,
-        file="evals/home.test.json",
-        eval_set_id="home",
-        eval_id="lights",
-        status="passed",
-        metrics=[_scored("response_match_score", 1.0, "passed")],
-        runs=[RunResult(run_id=f"{LIGHTS}#1", run=0, status="passed", duration=2.0, turns=1)],
-    )
+    crash = case("crash", "errored", file=file, errors={0: error}, duration=0.25)
+    base = case("lights", "passed", _scored("response_match_score", 1.0), file=file, duration=2.0)
+    lights.runs[0].started_at = crash.runs[0].started_at = STARTED
+    lights.runs[0].usage = Usage(model_calls=1, input_tokens=30, output_tokens=12)
+    for each, turns in ((crash, 0), (base, 1)):
+        each.runs[0] = each.runs[0].model_copy(update={"usage": Usage(), "turns": turns})
+    base.runs[0].started_at = None
     report = RunReport(
         tool_version="1.0.0",
         verdict="failed",
@@ -135,5 +90,5 @@ def stored() -> StoredRun:
         base_runs=[base],
     )
     conversation = [turn("Lamp on", "The lamp is on.", [off]), turn("Thanks", "-", [])]
-    case = EvalCase(eval_id="lights", conversation=conversation)
-    return StoredRun(report=report, recording_of={f"{LIGHTS}#1": recording}.get, cases={LIGHTS: case})
+    expected = EvalCase(eval_id="lights", conversation=conversation)
+    return StoredRun(report=report, recording_of={f"{LIGHTS}#1": recording}.get, cases={LIGHTS: expected})

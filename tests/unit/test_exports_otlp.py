@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from base64 import b64encode
+from collections.abc import Sequence
 from typing import Any
 
 from export_samples import CRASH, LIGHTS, STARTED, stored
@@ -33,16 +34,17 @@ def _bytes_as_base64(value: Any) -> Any:
     """OTLP writes ids in hex, where protobuf's JSON has base64. Everything else is the same."""
     if isinstance(value, dict):
         return {
-            key: _base64(item) if key in {"traceId", "spanId", "parentSpanId"} else _bytes_as_base64(item)
+            key: b64encode(bytes.fromhex(item)).decode()
+            if key in {"traceId", "spanId", "parentSpanId"}
+            else _bytes_as_base64(item)
             for key, item in value.items()
         }
     return [_bytes_as_base64(item) for item in value] if isinstance(value, list) else value
 
 
-def _base64(text: str) -> str:
-    import base64
-
-    return base64.b64encode(bytes.fromhex(text)).decode()
+def spans_of(traces: ExportTraceServiceRequest) -> Sequence[Any]:
+    [resource] = traces.resource_spans
+    return list(resource.scope_spans[0].spans)
 
 
 def plain(attributes: Any) -> dict[str, object]:
@@ -51,8 +53,7 @@ def plain(attributes: Any) -> dict[str, object]:
 
 def test_otlp_batches__a_trace_per_run_with_turns_and_tools() -> None:
     traces, _ = exported(stored())
-    [resource] = traces.resource_spans
-    spans = resource.scope_spans[0].spans
+    spans = spans_of(traces)
 
     assert [(span.name, span.parent_span_id != b"") for span in spans] == [
         (f"invoke_workflow {LIGHTS}", False),
@@ -75,7 +76,7 @@ def test_otlp_batches__a_trace_per_run_with_turns_and_tools() -> None:
     assert plain(base.attributes)["agent_eval.side"] == "base"
     assert (crash.status.code, crash.status.message) == (2, "The process ended with SIGKILL")
     assert plain(crash.attributes)["error.type"] == "agent-crash"
-    assert plain(resource.resource.attributes) == {
+    assert plain(traces.resource_spans[0].resource.attributes) == {
         "service.name": "agent-eval",
         "vcs.owner.name": "acme",
         "vcs.repository.name": "home",
@@ -88,7 +89,7 @@ def test_otlp_batches__a_trace_per_run_with_turns_and_tools() -> None:
 
 def test_otlp_batches__a_turn_and_a_tool_have_their_content() -> None:
     traces, _ = exported(stored())
-    _, first, tool, *_ = (plain(span.attributes) for span in traces.resource_spans[0].scope_spans[0].spans)
+    _, first, tool, *_ = (plain(span.attributes) for span in spans_of(traces))
 
     assert json.loads(str(first["gen_ai.input.messages"])) == [
         {"role": "user", "parts": [{"type": "text", "content": "Lamp on"}]}
@@ -107,21 +108,11 @@ def test_otlp_batches__a_turn_and_a_tool_have_their_content() -> None:
 
 def test_otlp_batches__scores_are_log_records_of_the_evaluated_span() -> None:
     traces, logs = exported(stored())
-    spans = {span.span_id: span.name for span in traces.resource_spans[0].scope_spans[0].spans}
+    spans = {span.span_id: span.name for span in spans_of(traces)}
     records = logs.resource_logs[0].scope_logs[0].log_records
-    shown = []
-    for record in records:
-        values = plain(record.attributes)
-        assert record.event_name == "gen_ai.evaluation.result"
-        shown.append(
-            (
-                spans[record.span_id],
-                values["gen_ai.evaluation.name"],
-                values.get("gen_ai.evaluation.score.value"),
-                values.get("gen_ai.evaluation.score.label"),
-                values.get("error.type"),
-            )
-        )
+    assert {record.event_name for record in records} == {"gen_ai.evaluation.result"}
+    names = [*(f"gen_ai.evaluation.{name}" for name in ("name", "score.value", "score.label")), "error.type"]
+    shown = [(spans[record.span_id], *map(plain(record.attributes).get, names)) for record in records]
 
     workflow = f"invoke_workflow {LIGHTS}"
     assert shown == [
@@ -138,14 +129,11 @@ def test_otlp_batches__scores_are_log_records_of_the_evaluated_span() -> None:
 
 def test_otlp_batches__as_span_events_or_not_at_all() -> None:
     traces, logs = exported(stored(), scores="events")
-    events = [
-        (span.name, event.name) for span in traces.resource_spans[0].scope_spans[0].spans for event in span.events
-    ]
-    assert (len(events), {name for _, name in events}) == (7, {"gen_ai.evaluation.result"})
+    assert [event.name for span in spans_of(traces) for event in span.events] == ["gen_ai.evaluation.result"] * 7
     assert not logs.resource_logs
 
     traces, logs = exported(stored(), scores="none")
-    assert not any(span.events for span in traces.resource_spans[0].scope_spans[0].spans)
+    assert not any(span.events for span in spans_of(traces))
     assert not logs.resource_logs
 
 
@@ -162,7 +150,7 @@ def test_otlp_batches__ids_are_the_same_again_and_differ_for_another_run_of_the_
     assert [*otlp_lines(otlp_batches(stored()))] == [*otlp_lines(otlp_batches(again))]
 
     again.report.cases[0].runs[0].started_at = STARTED + 60
-    first, second = (exported(run)[0].resource_spans[0].scope_spans[0].spans for run in (stored(), again))
+    first, second = (spans_of(exported(run)[0]) for run in (stored(), again))
     assert first[0].trace_id != second[0].trace_id
     assert first[4].trace_id == second[4].trace_id
 
@@ -170,7 +158,7 @@ def test_otlp_batches__ids_are_the_same_again_and_differ_for_another_run_of_the_
 def test_otlp_batches__are_bounded_and_keep_a_run_together() -> None:
     run = stored()
     run.report.cases = [run.report.cases[0]] * 300
-    batches = list(otlp_batches(replace(run)))
+    batches = list(otlp_batches(run))
 
     assert [batch.spans for batch in batches] == [500, 500, 202]
     assert sum(batch.log_records for batch in batches) == 300 * 6 + 1

@@ -8,8 +8,7 @@ from comparison_samples import LINKS, SERVER, SITUATIONS, cause
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import nothing_of_theirs
-from remark_samples import notes
-from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report, saying
+from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report, saying, turn_of
 from rich.cells import cell_len
 
 from agent_eval.report.phrases import next_step, next_text, pass_rates_notices, say
@@ -141,22 +140,11 @@ def test_console__the_command_names_no_id_that_a_terminal_would_change() -> None
 
 
 def test_console__a_tool_that_returned_an_error_is_marked_also_if_the_calls_are_as_expected() -> None:
-    turn = TurnReport(
-        turn=0,
-        user="Open it.",
-        steps=[StepReport(call="open_door()", responses=['{"error": "jammed"}'])],
-        answer="No.",
-        expected_answer="It is open.",
-    )
-    item = case(
-        "door",
-        "failed",
-        metric(TRAJECTORY, 1.0, threshold=1.0),
-        metric(
-            RESPONSE, 0.1, threshold=0.8, evidence={0: [TurnEvidence(turn=0, score=0.1, why=notes("1 of 3 words"))]}
-        ),
-        conversation=ConversationReport(run=0, turns=[turn]),
-    )
+    steps = [StepReport(call="open_door()", responses=['{"error": "jammed"}'])]
+    turn = TurnReport(turn=0, user="Open it.", steps=steps, answer="No.", expected_answer="It is open.")
+    low = metric(RESPONSE, 0.1, threshold=0.8, evidence={0: [turn_of("", "", "", "1 of 3 words", score=0.1)]})
+    item = case("door", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), low)
+    item.conversation = ConversationReport(run=0, turns=[turn])
     text = console(report("failed", [item]), width=100)
     assert '✗ returned {"error": "jammed"}' in text
     assert "It is open." in text and "✗ No." in text

@@ -7,7 +7,6 @@ from report_samples import RESPONSE, case, metric
 
 from agent_eval.report.views.conversation import CaseView, case_view, rows
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, TurnEvidence
 
 RUBRIC = "rubric_based_final_response_quality_v1"
@@ -38,36 +37,6 @@ def failed(conversation: ConversationReport | None, *evidences: TurnEvidence, na
 def shown(view: CaseView | None, **limits: int) -> list[list[tuple[str, str]]]:
     assert view is not None
     return [[(row.kind, row.text) for row in rows(turn, **limits)] for turn in view.turns]
-
-
-def test_rows__what_happened_comes_before_what_the_criteria_say() -> None:
-    turn = said(expected_calls=["find_devices()", "set_status()"], expected_answer="The lamp is off.")
-    failed_case = failed(
-        ConversationReport(run=0, turns=[turn]),
-        evidence(expected="The lamp is off.", why=("1 of 4 words", "missing words: off")),
-    )
-
-    assert shown(case_view(failed_case)) == [
-        [
-            ("user", "Lamp off."),
-            ("call", 'find_devices(room="bedroom")'),
-            ("response", '{"devices": []}'),
-            ("expected call", "find_devices()"),
-            ("expected call", "set_status()"),
-            ("answer", "No such lamp."),
-            ("expected answer", "The lamp is off."),
-            ("verdict", "response_match_score 0.25"),
-            ("detail", "1 of 4 words"),
-            ("detail", "missing words: off"),
-        ]
-    ]
-
-
-def test_case_view__the_findings_do_not_repeat_what_the_turns_say() -> None:
-    view = case_view(failed(ConversationReport(run=0, turns=[said()]), evidence(why=("1 of 4 words",))))
-
-    assert view is not None
-    assert [(item.summary, item.lines) for item in view.findings] == [("response_match_score 0.25, needs 0.80", ())]
 
 
 def test_case_view__a_rubric_says_what_it_demands() -> None:
@@ -113,12 +82,6 @@ def test_case_view__results_of_an_older_version_show_what_the_criteria_kept() ->
             ("detail", "1 of 4 words"),
         ]
     ]
-
-
-def test_case_view__nothing_is_known_of_an_agent_that_was_not_asked() -> None:
-    error = RunError(kind="agent-import", owner="agent", message="No module named 'x'")
-
-    assert case_view(case("lamp", "failed", errors={0: error})) is None
 
 
 def test_rows__forged_results_are_cut_to_size() -> None:

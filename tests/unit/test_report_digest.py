@@ -14,9 +14,8 @@ def test_has_crashed__only_by_the_agent_s_own_fault() -> None:
 
 
 def test_metric_rows__gating_ones_first_with_all_thresholds() -> None:
-    other = case(
-        "x", "failed", metric("tool_call_count_v1", 3.0, threshold=None), metric(TRAJECTORY, 0.2, threshold=0.5)
-    )
+    numbers = metric("tool_call_count_v1", 3.0, threshold=None)
+    other = case("x", "failed", numbers, metric(TRAJECTORY, 0.2, threshold=0.5))
     rows = metric_rows(report("failed", [other, wrong_room()]))
     assert [row.name for row in rows][:2] == [TRAJECTORY, RESPONSE]
     assert (rows[0].threshold, rows[0].score, rows[0].passed, rows[0].failed) == ("0.50 to 1.00", "0.35", 0, 2)

@@ -19,6 +19,7 @@ from agent_eval.report.markup import escape
 from agent_eval.report.views._visible import one_line, visible
 
 ZWSP = "\u200b"
+READABLE = "expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!"
 
 NASTY = [
     "<", ">", "&", "&lt;", "&#64;", "&#x40;", "`", "``", "```", "~~~", "|", "\\", "\\|", "\n", "\r", "\r\n",
@@ -89,13 +90,17 @@ def test_prose__is_nothing_but_text_and_code(render: Render, value: str) -> None
         nothing_to_link(page)
 
 
-def test_prose__shows_what_is_between_backticks_as_code() -> None:
-    assert escape.prose("Raise `max-extra-runs`, or `x|y`") == "Raise `max-extra-runs`, or <code>x&#124;y</code>"
-    assert escape.prose("a ` b") == "a \\` b"
-
-
-def test_text__a_commit_can_be_copied() -> None:
-    assert escape.text("at deadbeef") == "at <code>deadbeef</code>"
+@pytest.mark.parametrize(
+    ("make", "value", "shown"),
+    [
+        (escape.prose, "Raise `max-extra-runs`, or `x|y`", "Raise `max-extra-runs`, or <code>x&#124;y</code>"),
+        (escape.prose, "a ` b", "a \\` b"),
+        (escape.text, "at deadbeef", "at <code>deadbeef</code>"),  # A commit can be copied.
+        (escape.text, READABLE, READABLE),
+    ],
+)
+def test_text__as_it_is_written(make: Callable[[str], str], value: str, shown: str) -> None:
+    assert make(value) == shown
 
 
 @pytest.mark.parametrize("make", [escape.text, escape.prose, escape.html_text, escape.code, escape.html_code])
@@ -220,12 +225,6 @@ def test_visible__leaves_nothing_that_acts(value: str) -> None:
 def test_visible__plain_text_is_as_it_is_among_other_text() -> None:
     for char in filter(str.isprintable, map(chr, range(0x3000))):
         assert visible(f"a{char}b") + "\N{SYMBOL FOR BELL}" == visible(f"a{char}b\a")
-
-
-def test_text__keeps_ordinary_prose_readable() -> None:
-    assert escape.text("expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!") == (
-        "expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!"
-    )
 
 
 def test_without_commands__breaks_both_forms() -> None:

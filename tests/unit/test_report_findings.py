@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from remark_samples import notes
-from report_samples import RESPONSE, TRAJECTORY, case, good, metric, report, rubrics, wrong_room
+from report_samples import RESPONSE, TRAJECTORY, case, good, metric, report, rubrics, turn_of
 
 from agent_eval.report.renderers import summary_markdown
 from agent_eval.report.views._findings import findings, reason_lines
@@ -12,14 +12,6 @@ from agent_eval.results.report import Reason, TurnEvidence
 
 def error(owner: str = "agent", *, message: str = "boom", turn: int | None = 0) -> RunError:
     return RunError.model_validate({"kind": "agent-exception", "owner": owner, "message": message, "turn": turn})
-
-
-def test_why__gives_each_finding_a_line_and_fills_up_with_differences() -> None:
-    assert reason_lines(wrong_room()) == [
-        f"{TRAJECTORY} 0.50, needs 1.00",
-        'turn 2: set_temperature: room is "kitchen", expected "bedroom" (call 2)',
-        f"{RESPONSE} 0.7996, needs 0.80",
-    ]
 
 
 def test_why__counts_findings_beyond_the_limit() -> None:
@@ -51,17 +43,10 @@ def test_findings__errors_of_several_runs_are_reported_once() -> None:
 
 
 def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> None:
-    turn = TurnEvidence(
-        turn=0, score=0.0, expected="a", actual="b", why=notes("0 of 1 expected call matched", "missing: a()")
-    )
-    sample_case = case(
-        "x",
-        "failed",
-        metric(TRAJECTORY, 1.0, 0.0, 1.0, threshold=0.5, evidence={1: [turn]}),
-        metric(RESPONSE, 0.9, 0.9, 0.9, threshold=0.5),
-        runs=3,
-        reason=Reason(code="pass-rate", message="2 of 3 runs passed"),
-    )
+    turn = turn_of("u", "a", "b", "missing: a()")
+    low = metric(TRAJECTORY, 1.0, 0.0, 1.0, threshold=0.5, evidence={1: [turn]})
+    reason = Reason(code="pass-rate", message="2 of 3 runs passed")
+    sample_case = case("x", "failed", low, metric(RESPONSE, *[0.9] * 3, threshold=0.5), runs=3, reason=reason)
     first, second = findings(sample_case)
     assert first.summary == f"{TRAJECTORY} 0.67, needs 0.50, fell short in run 2 of 3"
     assert [turn.run for turn in first.turns] == [1]
@@ -70,13 +55,11 @@ def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> No
 
 
 def test_findings__a_missing_measurement_is_not_hidden_by_the_others() -> None:
-    sample_case = case(
-        "x",
-        "errored",
-        metric(RESPONSE, 0.9, None, threshold=0.5, reason=Reason(code="needs-reference", message="no reference")),
-        runs=2,
+    partly = metric(RESPONSE, 0.9, None, threshold=0.5, reason=Reason(code="needs-reference", message="no reference"))
+    assert (
+        findings(case("x", "errored", partly, runs=2))[0].summary
+        == f"{RESPONSE} not evaluated in run 2 of 2: no reference"
     )
-    assert findings(sample_case)[0].summary == f"{RESPONSE} not evaluated in run 2 of 2: no reference"
 
 
 def test_why__the_first_rubric_of_a_judge_is_no_count_to_leave_out() -> None:

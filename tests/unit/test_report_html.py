@@ -511,13 +511,10 @@ def test_trend__has_every_recorded_run_and_this_one_as_a_last_point(tmp_path: Pa
     assert trend["branch"] == "main"
     assert [(row["cases"], row["passed"], row["failed"]) for row in trend["rows"]] == [(2, 1, 1), (2, 1, 1), (3, 1, 2)]
     assert trend["head"]["passed"] == 2
-    assert trend["notes"] == [
-        {
-            "row": 2,
-            "text": "The suite changed: 2 cases before, 3 since. On the 2 cases that both runs have, 50% passed before "
-            "and 0% after.",
-        },
-        {"row": 2, "text": "google-adk changed from 2.12.0 to 2.13.0."},
+    same = "On the 2 cases that both runs have, 50% passed before and 0% after."
+    assert [(note["row"], note["text"]) for note in trend["notes"]] == [
+        (2, f"The suite changed: 2 cases before, 3 since. {same}"),
+        (2, "google-adk changed from 2.12.0 to 2.13.0."),
     ]
     assert page.column("history") == ["110", "000"]
     [shown] = [item for item in page.cases.values() if item["id"].endswith(":b")]
@@ -639,11 +636,8 @@ def test_causes__group_the_cases_and_show_the_call(tmp_path: Path) -> None:
     [shown] = page.index["causes"]
     assert (shown["title"], shown["count"]) == ('find_devices returned {"devices": []}', 2)
     assert shown["evidence"] == "In 2 of 3 failing cases and 1 of 6 passing ones; on the base branch in none of 2 runs."
-    assert (shown["call"], shown["now"], shown["base"]) == (
-        'find_devices(room="x")',
-        '{"devices": []}',
-        '{"devices": ["lamp"]}',
-    )
+    values = ('find_devices(room="x")', '{"devices": []}', '{"devices": ["lamp"]}')
+    assert (shown["call"], shown["now"], shown["base"]) == values
     assert shown["example"] == {"case": made.cases[0].case_id, "run": "head:0", "turn": 1}
     assert shown["places"] == [FIND_DEVICES.model_dump()]
     assert shown["command"].startswith("agent-eval run ") and "lamp,fan" in shown["command"]

@@ -71,18 +71,12 @@ def test_what_was_spent__by_case_and_criterion() -> None:
     usage = ModelUsage(input_tokens=1000, output_tokens=20, cached_tokens=800, thought_tokens=5)
     entry = UsageEntry(case_id="f:a", purpose="safety_v1", model="m", calls=3, cached_replies=1, usage=usage, cost=0.25)
 
-    assert case_usage_report(entry).model_dump() == {
-        "case_id": "f:a",
-        "purpose": "safety_v1",
-        "model": "m",
-        "calls": 3,
-        "cached_replies": 1,
-        "input_tokens": 1000,
-        "output_tokens": 20,
-        "cached_tokens": 800,
-        "thought_tokens": 5,
-        "cost": 0.25,
-    }
+    spent = case_usage_report(entry)
+    assert (spent.case_id, spent.purpose, spent.model, spent.calls, spent.cached_replies, spent.cost) == (
+        *("f:a", "safety_v1", "m", 3, 1, 0.25),
+    )
+    names = ("input_tokens", "output_tokens", "cached_tokens", "thought_tokens")
+    assert [getattr(spent, name) for name in names] == [1000, 20, 800, 5]
 
 
 def test_conversations_that_their_limit_ended__are_named() -> None:

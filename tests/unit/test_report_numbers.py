@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,56 +66,40 @@ def test_threshold_text__is_exact(value: float) -> None:
     assert float(threshold_text(value)) == value
 
 
-@pytest.mark.parametrize(("value", "shown"), [(0.8, "0.80"), (1, "1.00"), (0.875, "0.875"), (None, "–")])
-def test_numbers__threshold_text(value: float | None, shown: str) -> None:
-    assert threshold_text(value) == shown
-
-
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("text", "value", "shown"),
     [
-        (None, "–"),
-        (0.0, "0%"),
-        (1.0, "100%"),
-        (11 / 12, "92%"),
-        (0.29, "29%"),
-        (9999 / 10000, "99.99%"),
-        (0.996, "99.6%"),
-        (0.004, "0.4%"),
-        (1 - 1e-12, "<100%"),
+        (threshold_text, 0.8, "0.80"),
+        (threshold_text, 1, "1.00"),
+        (threshold_text, 0.875, "0.875"),
+        (threshold_text, None, "–"),
+        (percent_text, None, "–"),
+        (percent_text, 0.0, "0%"),
+        (percent_text, 1.0, "100%"),
+        (percent_text, 11 / 12, "92%"),
+        (percent_text, 9999 / 10000, "99.99%"),
+        (percent_text, 0.996, "99.6%"),
+        (percent_text, 0.004, "0.4%"),
+        (percent_text, 1 - 1e-12, "<100%"),
+        (duration_text, -1, "0 ms"),
+        (duration_text, 0.0849, "85 ms"),
+        (duration_text, 0.9999, "1.0 s"),
+        (duration_text, 9.94, "9.9 s"),
+        (duration_text, 9.96, "10 s"),
+        (duration_text, 59.6, "1 min"),
+        (duration_text, 125, "2 min 5 s"),
+        (duration_text, 3599.7, "1 h"),
+        (duration_text, 3720, "1 h 2 min"),
+        (count_text, None, "–"),
+        (count_text, 3.0, "3"),
+        (count_text, 2.5, "2.5"),
+        (count_text, 12345.0, "12,345"),
+        (count_text, 1 / 3, "0.33"),
+        (count_text, 0.001, "0.001"),
+        (partial(measurement_text, "invocation_duration_v1"), 1.25, "1.2 s"),
+        (partial(measurement_text, "invocation_duration_v1"), None, "–"),
+        (partial(measurement_text, "token_usage_v1"), 1250.0, "1,250"),
     ],
 )
-def test_numbers__percent_text(value: float | None, shown: str) -> None:
-    assert percent_text(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "0 ms"),
-        (-1, "0 ms"),
-        (0.0849, "85 ms"),
-        (0.9999, "1.0 s"),
-        (9.94, "9.9 s"),
-        (9.96, "10 s"),
-        (59.6, "1 min"),
-        (125, "2 min 5 s"),
-        (3599.7, "1 h"),
-        (3720, "1 h 2 min"),
-    ],
-)
-def test_numbers__duration_text(seconds: float, shown: str) -> None:
-    assert duration_text(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(None, "–"), (3.0, "3"), (2.5, "2.5"), (12345.0, "12,345"), (1 / 3, "0.33"), (0.001, "0.001")]
-)
-def test_numbers__count_text(value: float | None, shown: str) -> None:
-    assert count_text(value) == shown
-
-
-def test_measurement_text__uses_the_metric_s_unit() -> None:
-    assert measurement_text("invocation_duration_v1", 1.25) == "1.2 s"
-    assert measurement_text("token_usage_v1", 1250.0) == "1,250"
-    assert measurement_text("invocation_duration_v1", None) == "–"
+def test_numbers__text(text: Callable[[float | None], str], value: float | None, shown: str) -> None:
+    assert text(value) == shown

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from comparison_samples import FOUND
+from comparison_samples import FOUND, decided, word_of
 from report_samples import case, report
 
 from agent_eval.report.phrases import change_label, suite_lines
@@ -22,14 +22,14 @@ def seen(decision: DecisionReport) -> View:
 
 
 def kind_of(
-    word: CaseWord, head: tuple[int, int], base: tuple[int, int], outcome: str = "failed", p_value: float | None = None
+    word: CaseWord,
+    head: tuple[int, int],
+    base: tuple[int, int],
+    outcome: Literal["failed", "inconclusive"] = "failed",
+    p_value: float | None = None,
 ) -> tuple[ChangeKind, str]:
-    decided = CaseDecisionReport(case_id="a", metric="pass", word=word, evidence="", p_value=p_value)
-    runs = CaseRunsReport(case_id="a", head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1])
-    decision = DecisionReport.model_validate(
-        {"outcome": outcome, "alpha": 0.05, "cases": [decided.model_dump()], "runs": [runs.model_dump()]}
-    )
-    view = seen(decision)
+    named = case("a", "failed").model_copy(update={"case_id": "a"})
+    view = seen(decided(outcome, word_of(named, word, head, base, p_value=p_value)))
     return view.kind("a"), change_label(view.report.cases[0], view)[0]
 
 
@@ -44,7 +44,7 @@ def kind_of(
     ],
 )
 def test_case_words__what_fresh_runs_show_of_one_case_is_no_suspicion(
-    head: tuple[int, int], p_value: float, outcome: str, kind: ChangeKind, label: str
+    head: tuple[int, int], p_value: float, outcome: Literal["failed", "inconclusive"], kind: ChangeKind, label: str
 ) -> None:
     assert kind_of("suspicious", head, (10, 10), outcome, p_value) == (kind, label)
 
@@ -57,20 +57,12 @@ def test_case_words__what_the_screening_alone_shows_is_a_suspicion(head: tuple[i
 
 def test_case_words__a_case_that_passes_whenever_it_runs_again_is_not_named() -> None:
     """The verdict rests on what fresh runs show: it can't be about a case that none of them shows."""
-    decided = CaseDecisionReport(
-        case_id="a",
-        metric="pass",
-        word="suspicious",
-        head_mean=1.0,
-        head_runs=3,
-        base_mean=1.0,
-        base_runs=22,
-        again=True,
-    )
+    means = {"head_mean": 1.0, "head_runs": 3, "base_mean": 1.0, "base_runs": 22}
+    item = CaseDecisionReport(case_id="a", metric="pass", word="suspicious", again=True, **means)
     runs = CaseRunsReport(case_id="a", head_passed=3, head_runs=4, base_passed=22, base_runs=22)
 
     def kind(**more: Any) -> str:
-        cases = [decided.model_copy(update=more)]
+        cases = [item.model_copy(update=more)]
         decision = DecisionReport(outcome="failed", alpha=0.05, cases=cases, runs=[runs])
         return seen(decision).kind("a")
 
