@@ -49,21 +49,19 @@ def veadk_trace(sessions: dict[str, list[tuple[str, str]]], *, root: bool = True
     spans: list[dict[str, Any]] = []
     number = 0
     for session_id, turns in sessions.items():
-        said: list[tuple[str, str]] = []
+        prompt: dict[str, str] = {}
+
+        def said(role: str, text: str, prompt: dict[str, str] = prompt) -> None:
+            place = f"gen_ai.prompt.{len(prompt) // 2}"
+            prompt |= {f"{place}.role": role, f"{place}.content": text}
+
         for asked, answered in turns:
             number += 1
             start = 1760000000000000000 + number * 1_000_000_000
             common = {"gen_ai.session.id": session_id, "gen_ai.user.id": "u", "gen_ai.app.name": "weather"}
-            said.append(("user", asked))
-            prompt = {
-                key: value
-                for position, (role, text) in enumerate(said)
-                for key, value in (
-                    (f"gen_ai.prompt.{position}.role", role),
-                    (f"gen_ai.prompt.{position}.content", text),
-                )
-            }
-            said.append(("assistant", answered))
+            said("user", asked)
+            before = dict(prompt)
+            said("assistant", answered)
             tool = {"name": "get_weather", "description": "...", "parameters": {"city": asked.split()[-1]}}
             output = {"id": "call-1", "name": "get_weather", "response": {"result": "sunny"}}
             message = {"messages": [{"role": "model", "parts": [{"type": "text", "content": answered}]}]}
@@ -74,7 +72,7 @@ def veadk_trace(sessions: dict[str, list[tuple[str, str]]], *, root: bool = True
                     "gen_ai.tool.output": json.dumps(output),
                     **common,
                 }),
-                ("call_llm", 2, 1, 50, {**prompt, "gen_ai.completion.0.content": answered, **common}),
+                ("call_llm", 2, 1, 50, {**before, "gen_ai.completion.0.content": answered, **common}),
                 ("invocation", 1, None, 0, {
                     "gen_ai.input": json.dumps({"role": "user", "parts": [{"text": asked}]}),
                     "gen_ai.output": json.dumps(message),

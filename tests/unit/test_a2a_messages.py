@@ -234,24 +234,12 @@ def test_task__metadata_of_adk_show_that_calls_would_be_visible_and_usage() -> N
     assert read.events()[0]["usage_metadata"] == {"promptTokenCount": 3}
 
 
-JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    *("task", "statusUpdate", "artifactUpdate", "message", "status", "state", "artifact", "artifacts"),
-                    *("history", "parts", "text", "data", "metadata", "adk_type", "function_call", "kind", "id"),
-                    *("adk_usage_metadata", "adk_actions", "artifactId", "append", "file", "raw", "contextId", "role"),
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=25,
+KEYS = (
+    *("task", "statusUpdate", "artifactUpdate", "message", "status", "state", "artifact", "artifacts", "role", "id"),
+    *("history", "parts", "text", "data", "metadata", "adk_type", "function_call", "kind", "adk_usage_metadata"),
+    *("adk_actions", "artifactId", "append", "file", "raw", "contextId"),
 )
+JUNK = json_values(st.sampled_from(KEYS), most=25)
 
 
 @given(st.lists(JUNK, max_size=4))

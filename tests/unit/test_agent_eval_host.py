@@ -24,6 +24,7 @@ from agent_eval_host.tool_sources import installed_from_repository
 def test_cut__never_inside_a_value_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, secret: str, shown: type[str]
 ) -> None:
+    assert (values.cut("one two three", 9), values.cut("one two", 9)) == ("one two ", "one two"), "between words"
     monkeypatch.setattr(values, "_ENVIRONMENT", (secret, "battery staple and more"))
     for before in range(80, 101):
         cut = values.cut("x " * (before // 2) + "x" * (before % 2) + shown(secret) + " y" * 100, 100)
@@ -35,37 +36,31 @@ def test_cut__never_inside_a_value_of_the_environment(
         )
 
 
-def test_cut__between_words() -> None:
-    assert values.cut("one two three", 9) == "one two "
-    assert values.cut("one two", 9) == "one two"
-
-
-def test_tool_objects__files_of_a_function_below_a_decorator_that_hides_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "hiding_decorators.py": "def counted(body):\n    def count():\n        return body()\n    return count\n",
+            "hidden_tools.py": "from hiding_decorators import counted\n\n@counted\ndef switch(): return switch\n",
+        },
+        {
+            "late_lib/lamps.py": "raise RuntimeError('it was imported')\n",
+            "late_tools.py": "def switch():\n    from late_lib.lamps import on\n    return on\n",
+        },
+    ],
+    ids=["below a decorator that hides it", "imported when it runs"],
+)
+def test_tool_objects__files_of_a_function(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, str]
 ) -> None:
-    decorator = "def counted(body):\n    def count():\n        return body()\n    return count\n"
-    (tmp_path / "hiding_decorators.py").write_text(decorator)
-    (tmp_path / "hidden_tools.py").write_text(
-        "from hiding_decorators import counted\n\n@counted\ndef switch(): return switch\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(frames, "agent_places", [f"{tmp_path}/"])
-    tool = SimpleNamespace(func=importlib.import_module("hidden_tools").switch)
-
-    assert {Path(file).name for file in ToolObjects().of(tool)[1]} == {"hidden_tools.py", "hiding_decorators.py"}
-
-
-def test_tool_objects__files_that_a_function_imports_when_it_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "late_tools.py").write_text("def switch():\n    from late_lib.lamps import on\n    return on\n")
     (tmp_path / "late_lib").mkdir()
-    (tmp_path / "late_lib" / "lamps.py").write_text("raise RuntimeError('it was imported')\n")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(frames, "agent_places", [f"{tmp_path}/"])
-    tool = SimpleNamespace(func=importlib.import_module("late_tools").switch)
+    tool = SimpleNamespace(func=importlib.import_module([*files][-1].removesuffix(".py")).switch)
 
-    assert {Path(file).name for file in ToolObjects().of(tool)[1]} == {"late_tools.py", "lamps.py"}
+    assert {Path(file).relative_to(tmp_path).as_posix() for file in ToolObjects().of(tool)[1]} == {*files}
 
 
 @pytest.mark.parametrize(("source", "own"), [("repo/my lib", True), ("elsewhere/lib", False)])

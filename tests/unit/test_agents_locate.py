@@ -1,3 +1,5 @@
+"""Which agent an eval file has, and which driver."""
+
 import gzip
 import json
 import time
@@ -7,7 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from evalset_samples import loaded
 
+from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.discovery.locate import (
     AgentChoice,
     AgentChoices,
@@ -16,8 +20,9 @@ from agent_eval.agents.discovery.locate import (
     in_adk_order,
     render_choices,
 )
+from agent_eval.agents.registry import DRIVERS, driver_of
 from agent_eval.core.problem import Severity
-from agent_eval.evalset.models.schema import EvalCase, EvalConfig, EvalSet, LoadedFile, SelectedCase, SessionInput
+from agent_eval.evalset.models.schema import EvalCase, LoadedFile, SessionInput
 
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='a')\n"
 
@@ -29,17 +34,11 @@ def make(root: Path, *paths: str, text: str = AGENT) -> None:
         file.write_text(text)
 
 
-def loaded(path: str, *app_names: str) -> LoadedFile:
-    cases = [
-        EvalCase(eval_id=f"c{n}", conversation=[], session_input=SessionInput(app_name=name, user_id="u"))
-        for n, name in enumerate(app_names)
-    ] or [EvalCase(eval_id="c", conversation=[])]
-    return LoadedFile(
-        path=path,
-        eval_set=EvalSet(eval_set_id=path, eval_cases=cases),
-        config=EvalConfig(source=None, criteria=()),
-        cases=tuple(SelectedCase(case=case, line=None) for case in cases),
-    )
+def of_apps(path: str, *app_names: str) -> LoadedFile:
+    """A file with a case for each name of an app."""
+    sessions: list[SessionInput | None] = [SessionInput(app_name=name, user_id="u") for name in app_names]
+    made = [EvalCase(eval_id=f"c{n}", conversation=[], session_input=one) for n, one in enumerate(sessions or [None])]
+    return loaded(path, *made)
 
 
 def chosen(root: Path, files: Sequence[LoadedFile], **options: object) -> dict[str, str]:
@@ -68,7 +67,7 @@ def only_problem(choices: AgentChoices) -> str:
 )
 def test_is_agent__layouts_of_adk(tmp_path: Path, source: str, text: str) -> None:
     make(tmp_path, source, text=text)
-    assert chosen(tmp_path, [loaded("bot/x.test.json")]) == {"bot/x.test.json": "bot"}
+    assert chosen(tmp_path, [of_apps("bot/x.test.json")]) == {"bot/x.test.json": "bot"}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_is_agent__layouts_of_adk(tmp_path: Path, source: str, text: str) -> Non
 )
 def test_is_agent__without_root_agent(tmp_path: Path, text: str) -> None:
     make(tmp_path, "bot/agent.py", text=text)
-    assert "agent-not-found" in only_problem(choose_agents(tmp_path, [loaded("bot/x.test.json")]))
+    assert "agent-not-found" in only_problem(choose_agents(tmp_path, [of_apps("bot/x.test.json")]))
 
 
 @pytest.mark.parametrize(
@@ -99,22 +98,22 @@ def test_is_agent__without_root_agent(tmp_path: Path, text: str) -> None:
 )
 def test_choose_agents__nearest(tmp_path: Path, agent: str, file: str) -> None:
     make(tmp_path, *(f"{name}/agent.py" for name in agent.split()))
-    assert chosen(tmp_path, [loaded(file)]) == {file: agent.split()[0]}
+    assert chosen(tmp_path, [of_apps(file)]) == {file: agent.split()[0]}
 
 
 def test_choose_agents__app_name_before_nearest(tmp_path: Path) -> None:
     make(tmp_path, "agents/weather/agent.py", "agents/home/agent.py", "evals/unrelated/agent.py")
-    files = [loaded("evals/a.test.json", "home"), loaded("evals/b.test.json", "weather", "weather")]
+    files = [of_apps("evals/a.test.json", "home"), of_apps("evals/b.test.json", "weather", "weather")]
     assert chosen(tmp_path, files) == {"evals/a.test.json": "agents/home", "evals/b.test.json": "agents/weather"}
-    unknown = [loaded(f"agents/home/{n}.test.json", name) for n, name in enumerate(("app", "../weather", ".."))]
+    unknown = [of_apps(f"agents/home/{n}.test.json", name) for n, name in enumerate(("app", "../weather", ".."))]
     assert set(chosen(tmp_path, unknown).values()) == {"agents/home"}
-    text = only_problem(choose_agents(tmp_path, [loaded("evals/x.test.json", "weather", "home")]))
+    text = only_problem(choose_agents(tmp_path, [of_apps("evals/x.test.json", "weather", "home")]))
     assert "session_input.app_name names agents/home, agents/weather" in text
 
 
 def test_choose_agents__two_candidates_are_an_error_with_a_mapping(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
-    files = [loaded("evals/a.test.json"), loaded("evals/b.test.json"), loaded("one/c.test.json")]
+    files = [of_apps("evals/a.test.json"), of_apps("evals/b.test.json"), of_apps("one/c.test.json")]
     choices = choose_agents(tmp_path, files)
     text = only_problem(choices)
     assert text.startswith(
@@ -130,14 +129,14 @@ def test_choose_agents__two_candidates_are_an_error_with_a_mapping(tmp_path: Pat
 @pytest.mark.parametrize("name", ["x.test.json", "evals/[odd] name!.test.json", 'evals/"quoted" back\\slash.test.json'])
 def test_choose_agents__suggested_mapping_works_for_any_name(tmp_path: Path, name: str) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
-    text = only_problem(choose_agents(tmp_path, [loaded(name)]))
+    text = only_problem(choose_agents(tmp_path, [of_apps(name)]))
     mapping = tomllib.loads(text[text.index("[agents]") :])["agents"]
-    assert chosen(tmp_path, [loaded(name)], mapping=mapping) == {name: "one"}
+    assert chosen(tmp_path, [of_apps(name)], mapping=mapping) == {name: "one"}
 
 
 def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
-    files = [loaded("evals/a.test.json"), loaded("evals/deep/b.test.json")]
+    files = [of_apps("evals/a.test.json"), of_apps("evals/deep/b.test.json")]
     mapping = {"evals/**": "one", "evals/deep/": "two", "*.md": "one", "other/**": "none"}
     choices = choose_agents(tmp_path, files, mapping=mapping, everything=lambda: ["other/c.test.json"])
     assert {path: choice.path for path, choice in choices.by_file.items()} == {
@@ -159,14 +158,14 @@ def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
 )
 def test_choose_agents__a_sub_agent(tmp_path: Path, name: str, source: str, sub_agent: str) -> None:
     make(tmp_path, "home/agent.py", "a#b/agent.py")
-    choice = choose_agents(tmp_path, [loaded("x.test.json")], explicit=name).by_file["x.test.json"]
+    choice = choose_agents(tmp_path, [of_apps("x.test.json")], explicit=name).by_file["x.test.json"]
     assert (choice.path, choice.source, choice.sub_agent) == (name, source, sub_agent)
     assert choice.directory(tmp_path) == (None if "." in name else tmp_path / source)
 
 
 def test_choose_agents__set_id_that_two_files_of_one_agent_share(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
-    files = [loaded(name) for name in ("one/a.test.json", "one/b.test.json", "two/a.test.json")]
+    files = [of_apps(name) for name in ("one/a.test.json", "one/b.test.json", "two/a.test.json")]
     for file in files:
         file.eval_set.eval_set_id = "default"
     [problem] = choose_agents(tmp_path, files).problems
@@ -183,7 +182,7 @@ def test_choose_agents__takes_linear_time(tmp_path: Path) -> None:
         root = tmp_path / str(count)
         make(root, *names, text="")
         make(root, "bot/agent.py")
-        files = [loaded(name) for name in names]
+        files = [of_apps(name) for name in names]
         begun = time.process_time()
         assert len(choose_agents(root, files).by_file) == count
         seconds[count] = time.process_time() - begun
@@ -192,7 +191,7 @@ def test_choose_agents__takes_linear_time(tmp_path: Path) -> None:
 
 def test_choose_agents__mapping_to_a_missing_agent_is_an_error(tmp_path: Path) -> None:
     make(tmp_path, "weather/agent.py")
-    choices = choose_agents(tmp_path, [loaded("weather/a.test.json")], mapping={"**": "wether"})
+    choices = choose_agents(tmp_path, [of_apps("weather/a.test.json")], mapping={"**": "wether"})
     assert choices.by_file == {}
     assert "Did you mean weather?" in only_problem(choices)
     assert choices.problems[0].file == "agent-eval.toml"
@@ -203,7 +202,7 @@ def test_choose_agents__explicit(tmp_path: Path) -> None:
     make(tmp_path, "old/recordings.jsonl.gz")
     run = {"eval_set_id": "s", "eval_id": "x", "run": 0}
     (tmp_path / "old" / "recordings.jsonl.gz").write_bytes(gzip.compress(json.dumps(run).encode()))
-    files = [loaded("two/a.test.json")]
+    files = [of_apps("two/a.test.json")]
     for explicit, path in [
         ("one", "one"),
         ("one/", "one"),
@@ -232,7 +231,7 @@ def test_choose_agents__explicit(tmp_path: Path) -> None:
 def test_choose_agents__invalid_explicit_agent(tmp_path: Path, explicit: str, code: str, words: str) -> None:
     make(tmp_path, "one/agent.py", "group/three/agent.py")
     (tmp_path / "old").mkdir()
-    text = only_problem(choose_agents(tmp_path, [loaded("one/a.test.json")], explicit=explicit))
+    text = only_problem(choose_agents(tmp_path, [of_apps("one/a.test.json")], explicit=explicit))
     assert text.startswith(code)
     assert words in text
 
@@ -241,7 +240,7 @@ def test_choose_agents__no_agent_in_the_repository(tmp_path: Path) -> None:
     make(tmp_path, ".venv/lib/agent.py", "node_modules/x/agent.py")
     make(tmp_path, "env2/pyvenv.cfg", text="")
     make(tmp_path, "env2/lib/python/site-packages/bot/agent.py")
-    text = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")]))
+    text = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")]))
     assert "nor anywhere in the repository" in text
     assert "root_agent.yaml" in text
 
@@ -249,24 +248,24 @@ def test_choose_agents__no_agent_in_the_repository(tmp_path: Path) -> None:
 def test_choose_agents__names_an_agent_that_is_not_root_agent(tmp_path: Path) -> None:
     make(tmp_path, "bot/agent.py", text="weather: Agent = agents.LlmAgent(name='weather')\n")
     why = "bot/agent.py defines no `root_agent` (its agent is named `weather`)"
-    text = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")]))
+    text = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")]))
     assert f"nor anywhere in the repository; {why}" in text
-    named = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")], explicit="bot"))
+    named = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")], explicit="bot"))
     assert f"--agent names bot, which contains no agent: {why}" in named
     for layout in ("my_agent/agent.py (or __init__.py)", "my_agent/root_agent.yaml"):
         assert layout in text
         assert layout in named
     make(tmp_path, "bot/agent.py", text="a" * 900_000)
-    assert "bot/agent.py defines no `root_agent`" in only_problem(choose_agents(tmp_path, [loaded("a.test.json")]))
+    assert "bot/agent.py defines no `root_agent`" in only_problem(choose_agents(tmp_path, [of_apps("a.test.json")]))
     (tmp_path / "empty").mkdir()
-    empty = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")], explicit="empty"))
+    empty = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")], explicit="empty"))
     assert "it has neither agent.py nor __init__.py, and no root_agent.yaml" in empty
 
 
 def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
     make(tmp_path, ".git/HEAD", "bot/agent.py")
     (tmp_path / "evals").mkdir()
-    text = only_problem(choose_agents(tmp_path / "evals", [loaded("a.test.json")]))
+    text = only_problem(choose_agents(tmp_path / "evals", [of_apps("a.test.json")]))
     assert f"nor anywhere in `evals/` of the repository {tmp_path}, where agent-eval was started" in text
     assert f"Start agent-eval in {tmp_path}, which has bot." in text
 
@@ -274,9 +273,9 @@ def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
 def test_render_choices__output(tmp_path: Path) -> None:
     make(tmp_path, "home/agent.py", "weather/agent.py")
     files = [
-        loaded("home/a.test.json"),
-        loaded("home/evals/long.test.json", "home"),
-        loaded("evals/\x1b[31m.test.json"),
+        of_apps("home/a.test.json"),
+        of_apps("home/evals/long.test.json", "home"),
+        of_apps("evals/\x1b[31m.test.json"),
     ]
     choices = choose_agents(tmp_path, files)
     text = render_choices(choices)
@@ -335,7 +334,7 @@ def test_agent_as_path__notice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", ["a2a:http://h", "server:dice"])
 def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, agent: str) -> None:
-    files = [loaded("a.test.json", "app"), loaded("b.test.json", "app")]
+    files = [of_apps("a.test.json", "app"), of_apps("b.test.json", "app")]
     session = SessionInput(app_name="a", user_id="u", state={"room": "kitchen"})
     files[1].cases[0].case.session_input = session
 
@@ -346,3 +345,55 @@ def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, ag
     [ignored] = choose(ignore_state=True).problems
     assert (ignored.severity, ignored.code) == (Severity.WARNING, "a2a-no-state")
     assert choose_agents(tmp_path, files, explicit="adk:http://h").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "runs_here"),
+    [
+        ("home", "home", True),
+        ("package.module", "package.module", True),
+        ("/else/where:x", "/else/where:x", True),
+        ("recorded:out/", "out/", False),
+        ("recorded:", "", False),
+    ],
+)
+def test_choice__is_described_by_the_driver_of_its_prefix(path: str, source: str, runs_here: bool) -> None:
+    choice = AgentChoice(path=path, reason="--agent")
+    assert (choice.source, choice.runs_here, choice.driver.repeatable) == (source, runs_here, runs_here)
+    assert choice.driver.reads_file == (not runs_here)
+
+
+def test_choices__run_here_if_one_of_them_does() -> None:
+    recorded, home = (AgentChoice(path=path, reason="") for path in ("recorded:x", "home"))
+    assert not AgentChoices(by_file={}).runs_here
+    assert not AgentChoices(by_file={"a": recorded}).runs_here
+    assert AgentChoices(by_file={"a": recorded, "b": home}).runs_here
+
+
+def test_drivers__have_different_prefixes_and_the_last_one_takes_the_rest() -> None:
+    prefixes = [driver.prefix for driver in DRIVERS]
+    assert len(set(prefixes)) == len(prefixes)
+    assert prefixes[-1] == "" and "" not in prefixes[:-1]
+    assert driver_of("anything") is DRIVERS[-1]
+
+
+def test_refuse__nothing_but_recordings_is_checked_by_name() -> None:
+    assert driver_of("home").refuse("missing", Path("/"), "--agent") is None
+    problem = driver_of("recorded:x").refuse("missing", Path("/nowhere"), "--agent")
+    assert problem is not None and problem.code == "recording-not-found"
+
+
+@pytest.mark.parametrize("name", ["http://h:8000", "https://h/x#app", "adk:h:8000", "adk:http://u:p@h", "adk:"])
+def test_agent__address_without_protocol_or_invalid(name: str, tmp_path: Path) -> None:
+    path, problem = Finder(root=tmp_path).named(name, "--agent", None)
+    assert path is None and problem is not None and problem.code == "remote-agent-url"
+    assert "adk:http" in (problem.hint or "")
+
+
+def test_agent__address_with_protocol(tmp_path: Path) -> None:
+    name = "adk:http://127.0.0.1:8000/api#weather"
+    assert Finder(root=tmp_path).named(name, "--agent", None) == (name, None)
+    choice = AgentChoice(path=name, reason="")
+    assert choice.driver.remote and choice.driver.repeatable
+    assert not choice.runs_here and not choice.driver.reads_file
+    assert choice.source == "http://127.0.0.1:8000/api#weather"

@@ -5,32 +5,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recording_samples import facts
+from recording_samples import facts, turn
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, SessionRequest
 from agent_eval.agents.recorded import RecordedAgent, check_recording
 from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import tool_calls
+from agent_eval.core.invocation import Invocation, adk_value, tool_calls
 
 
-def turn(user: str, answer: str, *tools: str) -> dict[str, Any]:
-    return {
-        "invocation_id": "i",
-        "user_content": {"role": "user", "parts": [{"text": user}]},
-        "final_response": {"role": "model", "parts": [{"text": answer}]},
-        "intermediate_data": {"tool_uses": [{"name": tool, "args": {}} for tool in tools]},
-    }
+def line(eval_id: str, run: int, *turns: Invocation, eval_set: str = "s", **more: Any) -> str:
+    return (
+        json.dumps(facts(eval_id, run=run, eval_set_id=eval_set, invocations=list(map(adk_value, turns)), **more))
+        + "\n"
+    )
 
 
-def line(eval_id: str, run: int, *turns: dict[str, Any], eval_set: str = "s", **more: Any) -> str:
-    return json.dumps(facts(eval_id, run=run, eval_set_id=eval_set, invocations=turns, **more)) + "\n"
-
-
-def eval_set(path: Path, **cases: list[dict[str, Any]]) -> Path:
+def eval_set(path: Path, **cases: list[Invocation]) -> Path:
     content = {
         "name": 'tricky ] } , "eval_cases"',
         "eval_set_id": "s",
-        "eval_cases": [{"eval_id": name, "conversation": turns} for name, turns in cases.items()],
+        "eval_cases": [{"eval_id": name, "conversation": list(map(adk_value, turns))} for name, turns in cases.items()],
         "creation_timestamp": 0.0,
     }
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False), "utf-8")

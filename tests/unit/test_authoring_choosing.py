@@ -6,11 +6,12 @@ import asyncio
 import itertools
 
 import pytest
+import recording_samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.core.content import FunctionCall, model_message, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation
+from agent_eval.core.content import FunctionCall
+from agent_eval.core.invocation import Invocation
 from agent_eval.criteria import build
 from agent_eval.evalset.models import CriterionConfig, EvalCase, MatchType
 from agent_eval_workbench.authoring.choosing import common_calls, mean_scores, most_typical, route
@@ -21,11 +22,7 @@ TEXT = build(CriterionConfig(metric="response_match_score", threshold=0.8))
 
 def turn(calls: str, answer: str = "") -> Invocation:
     """A turn with a call per letter."""
-    return Invocation(
-        user_content=user_message("Go."),
-        final_response=model_message(answer),
-        intermediate_data=IntermediateData(tool_uses=uses(calls)),
-    )
+    return recording_samples.turn("Go.", answer, *calls, n=1)
 
 
 def uses(calls: str) -> list[FunctionCall]:

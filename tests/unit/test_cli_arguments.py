@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import re
 import subprocess
 import sys
@@ -127,11 +125,3 @@ def test_help__imports_nothing_slow(command: str) -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "agent_eval.cli" in imported
     assert not imported & {"pydantic", "asyncio", "rich", "numpy", "requests", "google.genai"}
-
-
-def test_commands__each_has_a_module_with_execute() -> None:
-    _, commands = _parser()
-    for name, parser in commands.items():
-        package = "agent_eval_workbench" if parser.workbench_command else "agent_eval"
-        module = importlib.import_module(f"{package}.commands.{parser.get_default('module')}")
-        assert list(inspect.signature(module.execute).parameters) == ["arguments", "io"], name

@@ -54,15 +54,12 @@ def test_read_criteria__options_are_typed_and_complete() -> None:
                 "response_match_score": True,
                 "final_response_match_v2": {"threshold": 0.5, "judgeModelOptions": {"numSamples": "3"}},
                 "hallucinations_v1": "0.5",
-                "safety_v1": 1,
-                "per_turn_user_simulator_quality_v1": 0.5,
             }
         }
     )
-    options = {criterion.metric: dict(criterion.options) for criterion in config.criteria}
     base = {"include_intermediate_responses_in_final": False}
     judge = JudgeModelOptions()
-    assert options == {
+    assert {criterion.metric: dict(criterion.options) for criterion in config.criteria} == {
         "tool_trajectory_avg_score": {
             **base,
             "match_type": MatchType.ANY_ORDER,
@@ -72,10 +69,8 @@ def test_read_criteria__options_are_typed_and_complete() -> None:
         "response_match_score": base,
         "final_response_match_v2": {**base, "judge_model_options": JudgeModelOptions(num_samples=3)},
         "hallucinations_v1": {**base, "judge_model_options": judge, "evaluate_intermediate_nl_responses": False},
-        "safety_v1": {**base, "judge_model_options": judge, "backend": "judge"},
-        "per_turn_user_simulator_quality_v1": {**base, "judge_model_options": judge, "stop_signal": "</finished>"},
     }
-    assert [criterion.threshold for criterion in config.criteria] == [1.0, 1.0, 0.5, 0.5, 1.0, 0.5]
+    assert [criterion.threshold for criterion in config.criteria] == [1.0, 1.0, 0.5, 0.5]
     assert (judge.judge_model, judge.num_samples, judge.parallelism_limit) == ("gemini-2.5-flash", 5, 1)
 
 

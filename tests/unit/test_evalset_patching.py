@@ -1,4 +1,4 @@
-"""Changes of JSON texts: the value is as intended, and all other characters stay."""
+"""Eval sets as texts: a change leaves all other characters as they are, and what is written reads the same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import json_values, places, turn
+from evalset_samples import GOOD_EVAL_SETS, GOOD_SCENARIOS, Sample, json_values, places, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_eval.core.content import Content, FunctionCall, Part
+from agent_eval.core.invocation import (
+    IntermediateData,
+    Invocation,
+)
 from agent_eval.evalset.json import (
     JsonPath,
     PatchError,
@@ -23,6 +28,8 @@ from agent_eval.evalset.json import (
     without,
     write_if_unchanged,
 )
+from agent_eval.evalset.json.patching import eval_set_text, write_text
+from agent_eval.evalset.models.schema import EvalCase, EvalSet
 
 
 def patch(text: str, change: Any) -> str:
@@ -217,3 +224,36 @@ def test_write_if_unchanged__keeps_bytes_and_refuses_another_text(tmp_path: Path
     with pytest.raises(PatchError, match="read again"):
         write_if_unchanged(file, "[2]\r\n", "[3]\r\n")
     assert not file.exists()
+
+
+@pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)
+def test_eval_set_text__round_trip(sample: Sample) -> None:
+    eval_set = EvalSet.model_validate(sample.value)
+    for case in eval_set.eval_cases:
+        case.final_session_state = case.final_session_state or {}  # Nothing reads it, and a null is left out.
+    assert EvalSet.model_validate(json.loads(eval_set_text(eval_set))) == eval_set
+
+
+def test_eval_set_text__format() -> None:
+    """Indented, in the names of ADK, without what is unset, but with what somebody has set to null."""
+    call = FunctionCall(name="f", args={"x": None})
+    turn = Invocation(
+        user_content=Content(parts=[Part(text="日本語")]), intermediate_data=IntermediateData(tool_uses=[call])
+    )
+    case = EvalCase.model_validate({"evalId": "c", "conversation": [turn], "tags": ["ours"], "rubrics": None})
+    written = {
+        "user_content": {"parts": [{"text": "日本語"}]},
+        "intermediate_data": {"tool_uses": [{"name": "f", "args": {"x": None}}]},
+    }
+    cases = [{"eval_id": "c", "conversation": [written], "tags": ["ours"]}]
+    text = json.dumps({"eval_set_id": "s", "eval_cases": cases}, indent=2, ensure_ascii=False) + "\n"
+    assert eval_set_text(EvalSet(eval_set_id="s", eval_cases=[case])) == text
+
+
+def test_write_text__failure_keeps_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "x.evalset.json"
+    write_text(path, eval_set_text(EvalSet(eval_set_id="old", eval_cases=[])))
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")
+    assert json.loads(path.read_text()) == {"eval_set_id": "old", "eval_cases": []}
+    assert [file.name for file in path.parent.iterdir()] == ["x.evalset.json"]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from agent_eval.commands.start import render_github, render_json, render_text, summary_line
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import workflow_command
 from agent_eval.evalset.loading import load_suite
 
 PROBLEMS = [
@@ -108,15 +107,6 @@ def test_render__no_text_becomes_a_command(message: str, hint: str, file: str, p
     assert commands[1] == ""
     assert commands[0].startswith("::error file=")
     assert "##[" not in commands[0]
-
-
-@given(message=st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(lambda text: "##[" not in text))
-def test_workflow_command__round_trip(message: str) -> None:
-    data = workflow_command("error", message, {}).removeprefix("::error::")
-    restored = data.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")
-    assert restored.replace("\N{REPLACEMENT CHARACTER}", "") == "".join(
-        char for char in message if char not in "\ufffe\uffff\N{REPLACEMENT CHARACTER}"
-    )
 
 
 @pytest.mark.parametrize(

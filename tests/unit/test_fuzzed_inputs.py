@@ -158,14 +158,11 @@ def test_main__mutated_inputs_end_in_an_exit_code(
         }
     )
     criterion = ["--criterion", "response_match_score=0.5"]
+    validate = [["validate"], ["validate", "--plan", "--agent", "recorded:a.test.json"]]
     commands = {
-        "a.test.json": [
-            ["validate"],
-            ["validate", "--plan", "--agent", "recorded:a.test.json"],
-            ["migrate", "a.test.json", "n.json"],
-        ],
-        "test_config.json": [["validate"], ["validate", "--plan", "--agent", "recorded:a.test.json"]],
-        "agent-eval.toml": [["validate"], ["validate", "--plan", "--agent", "recorded:a.test.json"]],
+        "a.test.json": [*validate, ["migrate", "a.test.json", "n.json"]],
+        "test_config.json": validate,
+        "agent-eval.toml": validate,
         "out/recordings.jsonl": [["validate", "--plan", "--agent", "recorded:out/recordings.jsonl"]],
         "old.json": [["migrate", "old.json", "new.json"], ["validate", "old.json"]],
         "results.json": [

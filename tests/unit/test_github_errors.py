@@ -1,15 +1,19 @@
-"""What an answer of GitHub's means, and how long it asks us to stay away."""
+"""What an answer of GitHub's means, how long it asks us to stay away, whose an address is, and where a link leads."""
 
 from __future__ import annotations
 
 import pytest
 
+from agent_eval.github.client import check_encrypted, checked_api_url, resolve_link, same_origin
 from agent_eval.github.errors import SECONDARY_WAIT, GitHubError, Wait, rate_limit_wait, response_error
 
 NOW = 1_800_000_000.0
 DATE = "Fri, 15 Jan 2027 08:00:00 GMT"  # the same moment
 SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
 PRIMARY = "API rate limit exceeded for installation ID 1."
+
+
+GUESS = Wait(seconds=60, is_exact=False)
 
 
 def named(seconds: float) -> Wait:
@@ -28,21 +32,16 @@ def named(seconds: float) -> Wait:
         (429, {"retry-after": "Fri, 15 Jan 2027 08:00:30 GMT", "date": DATE}, "", named(30)),
         (429, {"retry-after": "Fri, 15 Jan 2027 07:00:00 GMT", "date": DATE}, "", named(1)),
         (429, {"retry-after": "soon"}, "", Wait(seconds=SECONDARY_WAIT, is_exact=False)),
-        (429, {}, "", Wait(seconds=60, is_exact=False)),
-        (403, {}, SECONDARY, Wait(seconds=60, is_exact=False)),
-        (403, {}, "You have triggered an abuse detection mechanism.", Wait(seconds=60, is_exact=False)),
+        (429, {}, "", GUESS),
+        (403, {}, SECONDARY, GUESS),
+        (403, {}, "You have triggered an abuse detection mechanism.", GUESS),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100", "date": DATE}, PRIMARY, named(101)),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100"}, PRIMARY, named(101)),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1799999000", "date": DATE}, PRIMARY, named(1)),
-        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, PRIMARY, Wait(seconds=60, is_exact=False)),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, PRIMARY, GUESS),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100"}, "not accessible by integration", None),
         # A burst while the hour's budget still lasts: the header about the hour says nothing.
-        (
-            403,
-            {"x-ratelimit-remaining": "900", "x-ratelimit-reset": "1800003600"},
-            SECONDARY,
-            Wait(seconds=60, is_exact=False),
-        ),
+        (403, {"x-ratelimit-remaining": "900", "x-ratelimit-reset": "1800003600"}, SECONDARY, GUESS),
     ],
 )
 def test_errors__seconds_to_wait(status: int, headers: dict[str, str], message: str, wait: Wait | None) -> None:
@@ -60,29 +59,23 @@ def error(status: int, message: object = "No", **more: object) -> GitHubError:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "waits"),
+    ("kind", "statuses"),
     [
-        (400, "rejected", False),
-        (401, "unauthorized", False),
-        (403, "forbidden", False),
-        (404, "not-found", False),
-        (408, "unavailable", True),
-        (409, "rejected", False),
-        (410, "not-found", False),
-        (418, "rejected", False),
-        (422, "rejected", False),
-        (429, "rate-limited", True),
-        (451, "rejected", False),
-        (500, "unavailable", True),
-        (504, "unavailable", True),
+        ("rejected", (400, 409, 418, 422, 451)),
+        ("unauthorized", (401,)),
+        ("forbidden", (403,)),
+        ("not-found", (404, 410)),
+        ("unavailable", (408, 500, 504)),
+        ("rate-limited", (429,)),
     ],
 )
-def test_errors__kinds(status: int, kind: str, waits: bool) -> None:
-    result = error(status)
-
-    assert (result.kind, result.wait is not None, result.status) == (kind, waits, status)
-    assert result.may_have_happened == (kind == "unavailable")
-    assert result.message == f"POST /x: GitHub answered {status} (No)."
+def test_errors__kinds(kind: str, statuses: tuple[int, ...]) -> None:
+    for status in statuses:
+        result = error(status)
+        assert (result.kind, result.status) == (kind, status)
+        assert (result.wait is not None) == (kind in {"unavailable", "rate-limited"})
+        assert result.may_have_happened == (kind == "unavailable")
+        assert result.message == f"POST /x: GitHub answered {status} (No)."
 
 
 def test_errors__a_message_is_one_line_and_not_endless() -> None:
@@ -108,3 +101,44 @@ def test_errors__an_empty_message_is_omitted(message: object) -> None:
 )
 def test_errors__details_of_a_refusal(errors: object, words: str) -> None:
     assert str(error(422, "No", errors=errors)).endswith(words)
+
+
+API = "https://api.github.com"
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        ("https://api.github.com/repos", True),
+        ("https://API.github.com/repos", True),
+        ("http://api.github.com/repos", False),
+        ("https://api.github.com:8443/repos", False),
+        ("https://api.github.com.example/repos", False),
+        ("https://api.github.com@example.test/repos", False),
+        ("//api.github.com/repos", False),
+    ],
+)
+def test_origin__origins(address: str, same: bool) -> None:
+    assert same_origin(address, API) == same
+
+
+@pytest.mark.parametrize("address", ["http://store.example/1", "ftp://store.example/1", "file:///etc/passwd", "x"])
+def test_origin__encryption_is_not_left(address: str) -> None:
+    with pytest.raises(GitHubError, match="without encryption"):
+        check_encrypted(address, API, "GET /x")
+
+
+def test_origin__a_store_may_be_as_open_as_the_api_itself() -> None:
+    check_encrypted("https://store.example/1", API, "GET /x")
+    check_encrypted("https://store.example/1", "http://ghes.example/api/v3", "GET /x")
+    check_encrypted("http://store.example/1", "http://ghes.example/api/v3", "GET /x")
+
+
+def test_origin__links() -> None:
+    assert resolve_link(f"{API}/repos/a", "/repos/b?page=2", "GET /x") == f"{API}/repos/b?page=2"
+    with pytest.raises(GitHubError, match="invalid link"):
+        resolve_link(API, "http://[x", "GET /x")
+
+
+def test_origin__an_api_url_loses_its_last_slash() -> None:
+    assert checked_api_url("https://ghes.example/api/v3/") == "https://ghes.example/api/v3"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recording_samples import turn
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval.core.invocation import (
-    IntermediateData,
     Invocation,
     InvocationEvent,
     InvocationEvents,
@@ -21,15 +21,6 @@ from agent_eval_workbench.recording.live import Take
 from agent_eval_workbench.recording.new_cases import most_typical_take, personal_data
 from agent_eval_workbench.recording.target import split_name
 from agent_eval_workbench.sources.cases import CaseForm, expected_turn
-
-
-def turn(said: str, answer: str = "ok", *calls: str) -> Invocation:
-    uses = [FunctionCall(name=name, args={}) for name in calls]
-    return Invocation(
-        user_content=user_message(said),
-        final_response=model_message(answer),
-        intermediate_data=IntermediateData(tool_uses=uses),
-    )
 
 
 @pytest.mark.parametrize(

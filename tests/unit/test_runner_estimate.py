@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from evalset_samples import loaded
 from judged_samples import rubric, turn
 
 from agent_eval.criteria.judged.building import judge_calls
@@ -14,10 +15,7 @@ from agent_eval.evalset.models.schema import (
     ConversationScenario,
     CriterionConfig,
     EvalCase,
-    EvalConfig,
-    EvalSet,
     LoadedFile,
-    SelectedCase,
 )
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.usage import Price
@@ -44,13 +42,7 @@ def metric(name: str, samples: int = 5, **options: Any) -> CriterionConfig:
 
 
 def file(cases: Sequence[EvalCase], *criteria: CriterionConfig, user: dict[str, Any] | None = None) -> LoadedFile:
-    config = EvalConfig(source="test_config.json", criteria=criteria, user_simulator_config=user)
-    return LoadedFile(
-        path="a.test.json",
-        eval_set=EvalSet(eval_set_id="a", eval_cases=list(cases)),
-        config=config,
-        cases=tuple(SelectedCase(case=eval_case, line=1) for eval_case in cases),
-    )
+    return loaded("a.test.json", *cases, criteria=criteria, user_simulator_config=user)
 
 
 def only(*files: LoadedFile, runs: int = 1, prices: dict[str, Price] | None = None) -> FileEstimate:

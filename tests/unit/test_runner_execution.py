@@ -163,59 +163,50 @@ async def test_execution__only_the_guilty_one_fails_when_a_process_dies(tmp_path
     assert agent.closed == 6
 
 
-async def test_execution__fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limiter", [Limiter(2), Limiter(64, start=2)], ids=["fixed", "growing"])
+async def test_execution__fail_fast_stops_at_the_first_failure(tmp_path: Path, limiter: Limiter) -> None:
     agent = EchoAgent()
     cases = [planned("bad", wrong=True), planned("in flight", "hang"), *(planned(f"late {n}") for n in range(20))]
-    begun = time.monotonic()
-    reports = await run(tmp_path, cases, agents={"agent": agent}, fail_fast=True, concurrency=2)
-    assert time.monotonic() - begun < 10
+    ready = execution(tmp_path, cases, agents={"agent": agent}, fail_fast=True, concurrency=limiter.most)
+    ready.limiter = limiter
+    async with asyncio.timeout(10):
+        reports = await ready.run()
+    ready.journal.close()
     by_case = statuses(reports)
     assert by_case.pop("bad") == "failed"
     assert set(by_case.values()) == {"not_run"}
-    assert len(agent.opened) == 2, "not one more is begun"
+    assert len(agent.opened) == 2, "not one more is begun, also while a run is scored"
     assert reports[5].reason == Reason(code="fail-fast", message="a.test.json:bad failed, and fail-fast is on")
 
 
-async def test_execution__fail_fast_does_not_grow(tmp_path: Path) -> None:
-    agent = EchoAgent()
-    cases = [planned("bad", wrong=True), planned("in flight", "hang"), *(planned(f"late {n}") for n in range(20))]
-    ready = execution(tmp_path, cases, agents={"agent": agent}, fail_fast=True, concurrency=64)
-    ready.limiter = Limiter(64, start=2)
-    async with asyncio.timeout(20):
-        await ready.run()
-    ready.journal.close()
-    assert len(agent.opened) == 2, "not one more is begun while a run is scored"
+@pytest.mark.parametrize(
+    ("message", "runs", "rate", "expected"),
+    [
+        ("flaky", 3, 0.6, ("passed", "passed")),  # a case has not failed for sure until its last run
+        ("learning", 2, 0.5, ("failed", "not_run")),  # half of the runs would be enough, but the mean is 0.5 of 0.9
+    ],
+)
+async def test_execution__fail_fast_looks_at_all_runs_of_a_case(
+    tmp_path: Path, message: str, runs: int, rate: float, expected: tuple[str, str]
+) -> None:
+    agents = {"agent": EchoAgent(first_runs_fail=1)}
+    cases = [planned("first", message), planned("later")]
+    limits = {"fail_fast": True, "min_pass_rate": rate, "concurrency": 1}
+    reports = await run(tmp_path, cases, agents=agents, num_runs=runs, **limits)
+    assert tuple(statuses(reports).values()) == expected
 
 
-async def test_execution__fail_fast_waits_until_a_case_has_failed_for_sure(tmp_path: Path) -> None:
-    agent = EchoAgent(first_runs_fail=1)
-    reports = await run(
-        tmp_path,
-        [planned("flaky", "flaky"), planned("good")],
-        agents={"agent": agent},
-        num_runs=3,
-        fail_fast=True,
-        min_pass_rate=0.6,
-        concurrency=1,
-    )
-    assert statuses(reports) == {"flaky": "passed", "good": "passed"}
-
-
-async def test_execution__fail_fast_sees_a_mean_that_fails_with_a_run_that_passes(tmp_path: Path) -> None:
-    # The last run passes, half of the runs would be enough, but the mean is 0.5 of 0.9.
-    agent = EchoAgent(first_runs_fail=1)
-    cases = [planned("learning", "learning"), planned("later")]
-    reports = await run(
-        tmp_path,
-        cases,
-        agents={"agent": agent},
-        num_runs=2,
-        fail_fast=True,
-        min_pass_rate=0.5,
-        concurrency=1,
-    )
-    assert statuses(reports) == {"learning": "failed", "later": "not_run"}
-    assert len(agent.opened) == 2
+async def test_execution__progress_counts_every_run_and_many_runs_need_few_tasks(tmp_path: Path) -> None:
+    states: list[tuple[Progress, int]] = []
+    cases = [planned("bad", "raise"), *(planned(str(number)) for number in range(300))]
+    run = execution(tmp_path, cases, num_runs=5, concurrency=4)
+    run.on_progress = lambda state: states.append((state, len(asyncio.all_tasks())))
+    await run.run()
+    run.journal.close()
+    assert [state.done for state, _ in states] == list(range(1, 1506))
+    assert {state.total for state, _ in states} == {1505}
+    assert states[-1][0].counts == {"passed": 1500, "failed": 5}
+    assert max(tasks for _, tasks in states) < 4 * 5 + 10
 
 
 async def test_execution__stopping_keeps_what_is_done(tmp_path: Path) -> None:
@@ -235,17 +226,6 @@ async def test_execution__stopping_keeps_what_is_done(tmp_path: Path) -> None:
 async def test_execution__a_bug_of_ours_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="a bug of the driver"):
         await run(tmp_path, [planned("hangs", "hang"), planned("bug", "bug")])
-
-
-async def test_execution__progress_counts_every_run(tmp_path: Path) -> None:
-    reports_of_progress: list[Progress] = []
-    run = execution(tmp_path, [planned("good"), planned("bad", "raise")], num_runs=2)
-    run.on_progress = reports_of_progress.append
-    await run.run()
-    run.journal.close()
-    assert [state.done for state in reports_of_progress] == [1, 2, 3, 4]
-    assert {state.total for state in reports_of_progress} == {4}
-    assert reports_of_progress[-1].counts == {"passed": 2, "failed": 2}
 
 
 async def test_execution__resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
@@ -273,21 +253,6 @@ async def test_execution__resuming_after_a_failure_with_fail_fast_runs_nothing(t
     reports = await run(tmp_path, cases, agents={"agent": agent}, resume=True, fail_fast=True)
     assert statuses(reports) == {"bad": "failed", "rest": "not_run"}
     assert agent.opened == []
-
-
-async def test_execution__ten_thousand_runs_need_few_tasks(tmp_path: Path) -> None:
-    most = 0
-    run = execution(tmp_path, [planned(str(number)) for number in range(300)], num_runs=5, concurrency=4)
-
-    def look(_: Progress) -> None:
-        nonlocal most
-        most = max(most, len(asyncio.all_tasks()))
-
-    run.on_progress = look
-    reports = await run.run()
-    run.journal.close()
-    assert {report.status for report in reports} == {"passed"}
-    assert most < 4 * 5 + 10
 
 
 async def test_execution__one_budget_of_two_executions_ends_both(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evalset_samples import loaded
 from judged_samples import ScriptedModel, failure
 from runner_doubles import session_input, turn
 
@@ -19,26 +20,12 @@ from agent_eval.evalset.models.schema import (
     ConversationScenario,
     CriterionConfig,
     EvalCase,
-    EvalConfig,
-    EvalSet,
     LoadedFile,
-    SelectedCase,
 )
 from agent_eval.runner.fingerprints import function_source
 from agent_eval.runner.plan import Plan, make_plan, source_fingerprint
 
 RESPONSE = CriterionConfig(metric="response_match_score", threshold=0.8)
-
-
-def loaded(
-    path: str, *cases: EvalCase, criteria: tuple[CriterionConfig, ...] = (RESPONSE,), **config: Any
-) -> LoadedFile:
-    return LoadedFile(
-        path=path,
-        eval_set=EvalSet(eval_set_id=path, eval_cases=list(cases)),
-        config=EvalConfig(source="test_config.json", criteria=criteria, **config),
-        cases=tuple(SelectedCase(case=case, line=3 + number) for number, case in enumerate(cases)),
-    )
 
 
 def case(eval_id: str = "one", message: str = "hello", **facts: Any) -> EvalCase:
@@ -50,7 +37,9 @@ def plan(*files: LoadedFile, source: str = "s", num_runs: int = 1) -> Plan:
 
 
 def test_plan__every_selected_case_in_order() -> None:
-    result = plan(loaded("b.test.json", case("x"), case("y")), loaded("a.test.json", case("x")), num_runs=2)
+    files = (("b.test.json", "xy"), ("a.test.json", "x"))
+    two = [loaded(path, *map(case, names), criteria=(RESPONSE,)) for path, names in files]
+    result = plan(*two, num_runs=2)
     assert [planned.case_id for planned in result.cases] == ["b.test.json:x", "b.test.json:y", "a.test.json:x"]
     assert [planned.run_id(run) for planned, run in result.runs()][:3] == [
         "b.test.json:x#1",
@@ -89,7 +78,9 @@ def test_plan__what_cannot_be_run_is_refused_and_not_left_out() -> None:
     judge = CriterionConfig(metric="safety_v1", threshold=0.8)
     result = plan(
         loaded("a.test.json", case(), criteria=(RESPONSE, judge)),
-        loaded("b.test.json", case("fine"), scenario, user_simulator_config={"type": "llm_audio"}),
+        loaded(
+            "b.test.json", case("fine"), scenario, criteria=(RESPONSE,), user_simulator_config={"type": "llm_audio"}
+        ),
     )
     assert [
         (problem.code, problem.file, problem.line) for problem in result.problems if problem.severity is Severity.ERROR
