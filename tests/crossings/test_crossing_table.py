@@ -23,18 +23,6 @@ def table(**changed: Any) -> Table:
     return Table(**{"name": "test", "axes": AXES, "rows": (RULE,), **changed})
 
 
-def test_check__holds_if_each_cell_has_an_expectation() -> None:
-    table().check()
-    table(rows=(Row(where={"who": "agent", "when": ("first", "later")}, expect=1), RULE)).check()
-
-
-def test_expected__is_that_of_the_first_row_that_matches() -> None:
-    rows = (Row(where={"who": "agent", "when": ("first", "later")}, expect=1), RULE)
-
-    assert table(rows=rows).expected({"outage": "a", "who": "agent", "when": "later"}) == 1
-    assert table(rows=rows).expected({"outage": "a", "who": "agent", "when": "never"}) == 3
-
-
 def test_check__a_cell_without_an_expectation_is_an_error() -> None:
     with pytest.raises(LookupError, match=r"expects nothing of .*judge"):
         table(rows=(Row(where={"who": "agent"}, expect=1),)).check()
@@ -53,13 +41,6 @@ def test_check__a_cell_without_an_expectation_is_an_error() -> None:
 def test_check__finds(changed: dict[str, Any], problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         table(**changed).check()
-
-
-def test_check__a_tenth_of_the_cells_may_be_documented_differences() -> None:
-    differing = Row(where={"outage": "a"}, expect=1, cause="it is so")
-
-    table(rows=(differing, RULE)).check()
-    assert len(table(rows=(differing, RULE)).differences()) == 6
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=4), never=st.integers(0, 3))

@@ -165,9 +165,13 @@ def test_review__back_and_undo(repository: Repository) -> None:
         assert "[2/4]" in terminal.ask("a", PROMPT)
         assert "[1/4]" in terminal.ask("b", PROMPT)
         assert "[2/4]" in terminal.ask("s", PROMPT), "the case is skipped now"
+        assert "[3/4]" in terminal.ask("A", PROMPT), "the third is of another kind than the fourth"
+        assert "[2/4]" in terminal.ask("b", PROMPT)
         assert "[3/4]" in terminal.ask("A", PROMPT)
-        assert "[2/4]" in terminal.ask("u", PROMPT), "the third is of another kind; the fourth is undone, too"
-        terminal.press("aq")
+        assert "[2/4]" in terminal.ask("u", PROMPT)
+        assert "[3/4]" in terminal.ask("a", PROMPT)
+        assert "[4/4]" in terminal.ask("s", PROMPT), "it was accepted together with the second, and is not any more"
+        terminal.press("q")
     assert cases(file) == {name: case(name, FOUND if name == "second" else LAMP) for name in names}
 
 

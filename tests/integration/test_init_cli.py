@@ -30,15 +30,22 @@ SAMPLES: dict[str, tuple[dict[str, str], set[str], tuple[str, ...]]] = {
         ON_GITHUB,
         (r"to do +evals/home.evalset.json +record a case of agents/home", "agent-eval record evals/home.evalset.json"),
     ),
-    "no remote": (
-        {"home/agent.py": AGENT},
+    "a yaml agent without a remote": (
+        {"yaml/root_agent.yaml": "name: a\nmodel: gemini-2.5-flash\n"},
         WITHOUT_CI,
-        (r"to do +CI +no CI system was recognised: agent-eval init --ci github \(or gitlab",),
+        (
+            "record a case of yaml",
+            r"to do +CI +no CI system was recognised: agent-eval init --ci github \(or gitlab",
+        ),
     ),
-    "src layout": (
-        {"src/bot/__init__.py": "from . import agent", "src/bot/agent.py": AGENT, ".github/x": ""},
+    "src layout and no model of Google's": (
+        {
+            "src/bot/__init__.py": "from . import agent",
+            "src/bot/agent.py": AGENT.replace("gemini-2.5-flash", "openai/gpt-4.1"),
+            ".github/x": "",
+        },
         ON_GITHUB,
-        ("record a case of src/bot",),
+        ("record a case of src/bot", "secret OPENAI_API_KEY "),
     ),
     "two agents": (
         {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT, ".github/x": ""},
@@ -50,12 +57,6 @@ SAMPLES: dict[str, tuple[dict[str, str], set[str], tuple[str, ...]]] = {
         {*WITHOUT_CI, "agent-eval.toml"},
         (r"changed +agent-eval.toml",),
     ),
-    "yaml agent": (
-        {"yaml/root_agent.yaml": "name: a\nmodel: gemini-2.5-flash\n"},
-        WITHOUT_CI,
-        ("record a case of yaml",),
-    ),
-    "the root is the agent": ({"agent.py": AGENT}, WITHOUT_CI, ("record a case of .",)),
     "evals and a workflow": (
         {
             "home/agent.py": AGENT,
@@ -91,11 +92,6 @@ SAMPLES: dict[str, tuple[dict[str, str], set[str], tuple[str, ...]]] = {
             r'variables +set those that the agent needs in the job, with `agent-env: "\+CRM_TOKEN,PLACES_KEY"`\n',
         ),
     ),
-    "no model of Google's": (
-        {"home/agent.py": AGENT.replace("gemini-2.5-flash", "openai/gpt-4.1"), ".github/x": ""},
-        ON_GITHUB,
-        ("secret OPENAI_API_KEY ",),
-    ),
     "variables that the workflow passes": (
         {
             "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\n",
@@ -104,25 +100,27 @@ SAMPLES: dict[str, tuple[dict[str, str], set[str], tuple[str, ...]]] = {
         WITHOUT_CI,
         (r"^(?!(?s:.*)CRM_TOKEN)",),
     ),
-    "misnamed config": (
-        {"home/agent.py": AGENT, "evals/test-config.json": '{"criteria": {"response_match_score": 1}}'},
+    "misnamed config and GitLab's address": (
+        {
+            "home/agent.py": AGENT,
+            "evals/test-config.json": '{"criteria": {"response_match_score": 1}}',
+            ".git/config": GITHUB.replace("github", "gitlab"),
+        },
         {IGNORE},
-        (r"to do +evals/test-config\.json +The file has criteria but is not read",),
+        (
+            r"to do +evals/test-config\.json +The file has criteria but is not read",
+            r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system",
+        ),
     ),
     "GitLab": (
         {"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
         WITHOUT_CI,
         (r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
     ),
-    "GitLab's address": (
-        {"home/agent.py": AGENT, ".git/config": GITHUB.replace("github", "gitlab")},
+    "Jenkins, and the root is the agent": (
+        {"agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
         WITHOUT_CI,
-        (r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system",),
-    ),
-    "Jenkins": (
-        {"home/agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
-        WITHOUT_CI,
-        (r"to do +Jenkinsfile", "    pipeline {"),
+        (r"to do +Jenkinsfile", "    pipeline {", "record a case of ."),
     ),
 }
 """By name: the files of a repository, those that `init` adds or changes, and patterns of its output."""
@@ -162,15 +160,12 @@ def test_init__writes_what_is_missing_once(name: str, tmp_path: Path) -> None:
     assert (again.code, contents(repository.root)) == (0, after)
     assert not re.search(r"^(created|changed) ", again.out, re.MULTILINE)
 
-    if "agent-eval.toml" in changed:
-        agents = repository.gate("validate", "--plan")
-        assert "[agent-ambiguous]" not in agents.err
     if not any(path.endswith(".test.json") for path in before):
         name = sorted(re.findall(r"evals/\w+\.evalset\.json", done.out))[0]
         (repository.root / name).write_text(EVALS, "utf-8")
-    for flags in ((), ("--plan",)):
-        checked = repository.gate("validate", *flags)
-        assert checked.code == 0, checked.out + checked.err
+    checked = repository.gate("validate", "--plan")
+    assert checked.code == 0, checked.out + checked.err
+    assert "[agent-ambiguous]" not in checked.err
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,11 @@
 
 from fake_github.faults import Fault, forbidden, primary_limit, secondary_limit
 from fake_github.server import FakeGitHub, Request
-from fake_github.state import Artifact, Comment, Commit, Pull, Run, State
+from fake_github.state import Artifact, Comment, Pull, Run, State
 
 __all__ = [
     "Artifact",
     "Comment",
-    "Commit",
     "FakeGitHub",
     "Fault",
     "Pull",

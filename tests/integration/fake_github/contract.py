@@ -6,36 +6,16 @@ import functools
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from openapi_core import OpenAPI
-from openapi_core.datatypes import RequestParameters
-from werkzeug.datastructures import Headers, ImmutableMultiDict
+from openapi_core.testing import MockRequest, MockResponse
 
 _DESCRIPTION = Path(__file__).parents[2] / "data" / "github" / "api.github.com.json"
 _ALWAYS = {401, 403, 404, 429}
 """GitHub may answer every request so; the description lists these for some operations only."""
-
-
-@dataclass
-class _Request:
-    method: str
-    path: str
-    parameters: RequestParameters
-    body: bytes | None
-    content_type: str
-    host_url: str = "https://api.github.com"
-
-
-@dataclass
-class _Response:
-    status_code: int
-    data: bytes
-    headers: Headers = field(default_factory=Headers)
-    content_type: str = "application/json"
 
 
 @functools.cache
@@ -73,16 +53,20 @@ def _resolved(parameter: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-def _request(method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> _Request:
+def _request(method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> MockRequest:
     # Slashes in the last part would end it, for the validator.
     if "/contents/" in path:
         before, _, after = path.partition("/contents/")
         path = f"{before}/contents/{after.replace('/', '%2F')}"
-    parameters = RequestParameters(
-        query=ImmutableMultiDict(parse_qsl(query, keep_blank_values=True)), header=Headers(dict(headers))
+    return MockRequest(
+        "https://api.github.com",
+        method,
+        path,
+        args=dict(parse_qsl(query, keep_blank_values=True)),
+        headers=dict(headers),
+        data=body,
+        content_type=headers.get("content-type", "").partition(";")[0],
     )
-    kind = headers.get("content-type", "").partition(";")[0]
-    return _Request(method.lower(), path, parameters, body or None, kind)
 
 
 def request_violations(method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> list[str]:
@@ -124,7 +108,7 @@ def response_violations(
     if str(status) == "302":
         return []
     request = _request(method, path, query, headers, body)
-    errors = openapi.iter_response_errors(request, _Response(status, data))
+    errors = openapi.iter_response_errors(request, MockResponse(data, status))
     return [f"{method} {path} -> {status}: {_told(error)}" for error in errors]
 
 

@@ -30,8 +30,6 @@ class Request:
     headers: Mapping[str, str] = field(repr=False)
     """Names in lower case."""
     body: bytes = field(repr=False)
-    at: float = field(repr=False)
-    """Seconds of time.monotonic()."""
     status: int | None = None
     """What was answered; None if the connection was dropped."""
 
@@ -187,7 +185,6 @@ def _handler(fake: FakeGitHub, *, store: bool) -> type[BaseHTTPRequestHandler]:
                 query=parts.query,
                 headers={name.lower(): value for name, value in self.headers.items()},
                 body=body,
-                at=time.monotonic(),
             )
             answer, fault = fake.answer(request, store=store)
             if fault.delay:

@@ -161,7 +161,7 @@ class Shapes:
 
     def _parents(self, sha: str) -> list[Json]:
         page = f"{self._pages}/commit/{sha}"
-        return [{"sha": parent, "url": page, "html_url": page} for parent in self._state.commits[sha].parents]
+        return [{"sha": parent, "url": page, "html_url": page} for parent in self._state.commits[sha]]
 
     def comparison(self, base: str, head: str) -> Json | None:
         """None when the two have nothing in common."""

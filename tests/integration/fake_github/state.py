@@ -12,13 +12,6 @@ from typing import Any
 
 
 @dataclass(kw_only=True)
-class Commit:
-    sha: str
-    parents: tuple[str, ...] = ()
-    message: str = "A change"
-
-
-@dataclass(kw_only=True)
 class Pull:
     number: int
     head_sha: str
@@ -88,7 +81,8 @@ class State:
 
     repository: str = "octo/shop"
     default_branch: str = "main"
-    commits: dict[str, Commit] = field(default_factory=dict)
+    commits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The parents of each."""
     branches: dict[str, str] = field(default_factory=dict)
     files: dict[tuple[str, str], bytes] = field(default_factory=dict)
     """By (commit or branch, path)."""
@@ -107,10 +101,10 @@ class State:
         self._next += 1
         return self._next
 
-    def commit(self, *parents: str, sha: str = "", branch: str | None = None, message: str = "A change") -> str:
+    def commit(self, *parents: str, sha: str = "", branch: str | None = None) -> str:
         """Adds a commit, and moves a branch onto it. Gives its hash."""
         sha = sha or hashlib.sha1(f"{self.new_id()}".encode()).hexdigest()
-        self.commits[sha] = Commit(sha=sha, parents=parents, message=message)
+        self.commits[sha] = parents
         if branch is not None:
             self.branches[branch] = sha
         return sha
@@ -129,7 +123,7 @@ class State:
         self.git = directory
         for line in _git(directory, "log", "--all", "--format=%H %P").splitlines():
             sha, *parents = line.split()
-            self.commits.setdefault(sha, Commit(sha=sha, parents=tuple(parents)))
+            self.commits.setdefault(sha, tuple(parents))
         listed = _git(directory, "for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads")
         for line in listed.splitlines():
             name, _, sha = line.rpartition(" ")
@@ -137,27 +131,17 @@ class State:
 
     def pull(self, number: int, *, head_sha: str = "", head_ref: str = "feature", **more: Any) -> Pull:
         """Adds a pull request into the default branch, from this repository unless `head_repository` is given."""
-        base_ref = more.pop("base_ref", self.default_branch)
-        base_sha = more.pop("base_sha", None) or self.branches.get(base_ref) or self.commit(branch=base_ref)
-        head_sha = head_sha or self.commit(base_sha)
-        repository = more.pop("head_repository", self.repository)
-        made = Pull(
-            number=number,
-            head_sha=head_sha,
-            head_ref=head_ref,
-            head_repository=repository,
-            base_ref=base_ref,
-            base_sha=base_sha,
-            **more,
-        )
+        base_ref = more.setdefault("base_ref", self.default_branch)
+        base_sha = more.setdefault("base_sha", self.branches.get(base_ref) or self.commit(branch=base_ref))
+        more.setdefault("head_repository", self.repository)
+        made = Pull(number=number, head_sha=head_sha or self.commit(base_sha), head_ref=head_ref, **more)
         self.pulls[number] = made
         return made
 
     def run(self, sha: str, *, path: str = ".github/workflows/evals.yml", event: str = "push", **more: Any) -> Run:
         """Adds a run, by default a green one of a push to the default branch."""
-        branch, repository = more.pop("branch", self.default_branch), more.pop("head_repository", self.repository)
-        run_id = more.pop("id", None) or self.new_id()
-        made = Run(id=run_id, path=path, event=event, branch=branch, sha=sha, head_repository=repository, **more)
+        facts = {"branch": self.default_branch, "head_repository": self.repository, **more}
+        made = Run(id=self.new_id(), path=path, event=event, sha=sha, **facts)
         self.runs[made.id] = made
         return made
 
@@ -228,7 +212,7 @@ class State:
             elif item not in seen and item in self.commits:
                 seen.add(item)
                 stack.append((item, True))
-                stack += [(parent, False) for parent in self.commits[item].parents]
+                stack += [(parent, False) for parent in self.commits[item]]
         return order[::-1]
 
     def changes(self, base: str, head: str) -> list[tuple[str, str]]:
