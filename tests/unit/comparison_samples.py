@@ -69,16 +69,20 @@ LINKS = Links(
     run_url=f"{SERVER}/example/repo/actions/runs/1234567",
     artifacts=("agent-eval-results",),
 )
-FOUND = BaselineReport(
-    status="found",
-    branch="main",
+
+
+def baseline(message: str, **facts: Any) -> BaselineReport:
+    """What was found of the base branch, or why nothing."""
+    return BaselineReport(**{"status": "found", "branch": "main", "wanted_commit": BASE, "message": message, **facts})
+
+
+FOUND = baseline(
+    "The base branch's results come from main at b45e0ff.",
     source="artifact",
     commit=BASE,
-    wanted_commit=BASE,
     distance=0,
     run_url=f"{SERVER}/example/repo/actions/runs/1234000",
     recorded_at=MORNING - 86_400,
-    message="The base branch's results come from main at b45e0ff.",
 )
 
 
@@ -186,12 +190,15 @@ def judged(eval_id: str, *, score: float = 0.33, line: int = 160) -> CaseReport:
         'brevity: no (2 of 3 votes): "It repeats the question and adds advice nobody asked for."',
         score=score,
     )
+    judge = "gemini-2.5-flash"
     by_model = metric(
-        "rubric_based_final_response_quality_v1", score, threshold=0.8, evidence={0: [evidence]} if failed else None
+        "rubric_based_final_response_quality_v1",
+        score,
+        threshold=0.8,
+        evidence={0: [evidence]} if failed else None,
+        details={"judge": judge} if failed else None,
     )
-    by_model.judge = "gemini-2.5-flash"
-    if failed:
-        by_model.runs[0].details["judge"] = "gemini-2.5-flash"
+    by_model.judge = judge
     return case(eval_id, "failed" if failed else "passed", by_model, line=line)
 
 
@@ -216,11 +223,9 @@ def but(*others: CaseReport) -> list[CaseReport]:
 
 
 def first_run() -> Situation:
-    none_yet = BaselineReport(
+    none_yet = baseline(
+        "No run of .github/workflows/evals.yml on main has recorded results yet: the next push to main does.",
         status="none-yet",
-        branch="main",
-        wanted_commit=BASE,
-        message="No run of .github/workflows/evals.yml on main has recorded results yet: the next push to main does.",
     )
     return Situation(report=pull_request("passed", fine_cases(), baseline=none_yet))
 
@@ -273,18 +278,15 @@ SHOP = "evals/price.test.json"
 
 def price(good_: str, number: int, *, broken: bool = False) -> CaseReport:
     """A case of a shop's agent whose tool may be broken."""
-    turn = turn_of(
-        f"What does the {good_} cost?",
-        f"The {good_} costs {12 + number} euros today.",
-        "Sorry, I could not find out.",
-        "0 of 6 expected words found (recall 0.00)",
-        f"missing words: the, {good_}, costs, euros, today",
-    )
+    answer = f"The {good_} costs {12 + number} euros today."
+    why = ("0 of 6 expected words found (recall 0.00)", f"missing words: the, {good_}, costs, euros, today")
+    turn = turn_of(f"What does the {good_} cost?", answer, "Sorry, I could not find out.", *why)
+    low = metric(RESPONSE, 0.0, threshold=0.8, evidence={0: [turn]})
     return case(
         f"price_{good_}",
         "failed" if broken else "passed",
         metric(TRAJECTORY, 1.0, threshold=1.0),
-        metric(RESPONSE, 0.0 if broken else 1.0, threshold=0.8, evidence={0: [turn]} if broken else None),
+        low if broken else metric(RESPONSE, 1.0, threshold=0.8),
         file=SHOP,
         line=4 + 20 * number,
     )
@@ -463,15 +465,8 @@ def unchanged() -> Situation:
     """Nothing got worse, and the notes of old files are nothing for a comment."""
     suite = SuiteTestReport(metric="pass", cases=8, drop=0.0, p_value=1.0, minimum_detectable_drop=0.2)
     old = ProblemReport(severity="notice", code="legacy-eval-set", message="an old form", file=SINGLE, line=1)
-    run_report = pull_request(
-        "passed",
-        fine_cases(),
-        fine_cases(),
-        decision=decided("passed", suite=suite),
-        gate="regressions",
-        cost=COST,
-        problems=[old],
-    )
+    facts: dict[str, Any] = {"gate": "regressions", "cost": COST, "problems": [old]}
+    run_report = pull_request("passed", fine_cases(), fine_cases(), decision=decided("passed", suite=suite), **facts)
     assert run_report.comparison is not None
     run_report.comparison.base_records = 10
     return Situation(report=run_report)
@@ -550,87 +545,59 @@ def mixed() -> Situation:
         item for item in but(wrong_room(), crash(), judged("front_door"), changed, slow) if item.eval_id != "lamp_on"
     ]
     base = but(judged("front_door", score=0.5), case_that_failed("good_morning"))
-    moved = FOUND.model_copy(
-        update={
-            "distance": 3,
-            "wanted_commit": "c" * 40,
-            "message": "The base branch's results come from main at b45e0ff, 3 commits "
-            "before the tested base ccccccc, which has no results.",
-        }
+    message = (
+        "The base branch's results come from main at b45e0ff, 3 commits before the tested base ccccccc, which has no "
+        "results."
     )
+    moved = FOUND.model_copy(update={"distance": 3, "wanted_commit": "c" * 40, "message": message})
+    loose = ProblemReport(
+        severity="warning",
+        code="turn-without-reference",
+        message="turn 2 has no final_response: response_match_score compares with an empty text",
+        hint="Add a final_response, or remove the turn.",
+        file=HOME,
+        line=66,
+    )
+    head = [renamed, *head, case_that_failed("fan_off")]
     return Situation(
-        report=pull_request(
-            "failed",
-            [renamed, *head, case_that_failed("fan_off")],
-            [*base, good("old_case")],
-            baseline=moved,
-            cost=COST,
-            problems=[
-                ProblemReport(
-                    severity="warning",
-                    code="turn-without-reference",
-                    message="turn 2 has no final_response: response_match_score compares with an empty text",
-                    hint="Add a final_response, or remove the turn.",
-                    file=HOME,
-                    line=66,
-                )
-            ],
-        ),
+        report=pull_request("failed", head, [*base, good("old_case")], baseline=moved, cost=COST, problems=[loose]),
         warnings=["This pull request changes agent-eval.toml. It was judged by the rules of the base branch."],
     )
 
 
 def case_that_failed(eval_id: str) -> CaseReport:
-    turn = turn_of(
-        "Good morning!",
-        "Good morning. The blinds are up and the coffee is on.",
-        "Hello.",
-        "1 of 10 expected words found (recall 0.10)",
-        "missing words: blinds, up, coffee, on",
-        score=0.25,
+    expected = "Good morning. The blinds are up and the coffee is on."
+    why = ("1 of 10 expected words found (recall 0.10)", "missing words: blinds, up, coffee, on")
+    low = metric(
+        RESPONSE, 0.25, threshold=0.8, evidence={0: [turn_of("Good morning!", expected, "Hello.", *why, score=0.25)]}
     )
-    return case(
-        eval_id,
-        "failed",
-        metric(TRAJECTORY, 1.0, threshold=1.0),
-        metric(RESPONSE, 0.25, threshold=0.8, evidence={0: [turn]}),
-        *efficiency(),
-        line=77,
-    )
+    return case(eval_id, "failed", metric(TRAJECTORY, 1.0, threshold=1.0), low, *efficiency(), line=77)
 
 
 def errors() -> Situation:
-    later = [
-        case(
-            f"later_{n}", "not_run", line=160 + n, reason=Reason(code="deadline", message="the run's deadline was over")
-        )
-        for n in range(3)
-    ]
+    over = Reason(code="deadline", message="the run's deadline was over")
+    later = [case(f"later_{n}", "not_run", line=160 + n, reason=over) for n in range(3)]
     return Situation(report=pull_request("inconclusive", [*but(outage()), *later], [*fine_cases(), good("later_0")]))
 
 
 def no_baseline() -> Situation:
-    failed = BaselineReport(
+    denied = "GitHub did not let us read artifacts (403)."
+    steps = [
+        ("artifact", "fetch-failed", denied),
+        ("file", "none-yet", "evals/baseline.json is not there on the base."),
+    ]
+    failed = baseline(
+        f"{denied} Give the job the permission `actions: read`.",
         status="fetch-failed",
-        branch="main",
-        wanted_commit=BASE,
-        message="GitHub did not let us read artifacts (403). Give the job the permission `actions: read`.",
-        steps=[
-            BaselineStep(
-                source="artifact", status="fetch-failed", message="GitHub did not let us read artifacts (403)."
-            ),
-            BaselineStep(source="file", status="none-yet", message="evals/baseline.json is not there on the base."),
-        ],
+        steps=[{"source": source, "status": status, "message": message} for source, status, message in steps],
     )
     return Situation(report=pull_request("failed", but(wrong_room()), baseline=failed))
 
 
 def incompatible() -> Situation:
-    other = BaselineReport(
+    other = baseline(
+        "They were written by a newer agent-eval (results schema 2). Use the same version on both branches.",
         status="incompatible",
-        branch="main",
-        wanted_commit=BASE,
-        message="They were written by a newer agent-eval (results schema 2). Use the same version on both branches.",
     )
     return Situation(report=pull_request("failed", but(wrong_room(), crash()), baseline=other))
 

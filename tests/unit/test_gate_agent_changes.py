@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from test_gate_agent_sources import FILES
 from agent_eval.gate.agent_changes import agent_changes
 from agent_eval.gate.agent_sources import Sources
 from agent_eval.gate.changed_here import HeadCode, note_changed_here
-from agent_eval.gate.changed_lines import changed_code, changed_lines
+from agent_eval.gate.changed_lines import changed_code
 from agent_eval.results import (
     AgentFacts,
     AgentTree,
@@ -160,9 +161,9 @@ def changed(file: str, *replacements: tuple[str, str]) -> dict[str, str]:
     return {**FILES, file: text}
 
 
-def here(found: CauseReport, head: dict[str, str], before: set[str] | None = None) -> list[str]:
+def here(found: CauseReport, head: dict[str, str], before: Collection[str] = (), home: AgentTree = HOME) -> list[str]:
     """The symbols of the places, and their first lines."""
-    note_changed_here([found], lambda _: [HOME], code_of(head), lambda _: before or set())
+    note_changed_here([found], lambda _: [home], code_of(head), lambda _: before)
     lines = {file: text.splitlines() for file, text in head.items()}
     return [
         f"{place.symbol}: {lines[place.file][place.first - 1].strip() if place.first else place.file}"
@@ -232,36 +233,15 @@ def test_note_changed_here__rules(found: CauseReport, head: dict[str, str], expe
 @pytest.mark.parametrize(
     ("place", "expected"),
     [
-        (Place(file="home/server.py"), ["server.py:8 add"]),  # a server that is started with it
-        (Place(file="home/server.py", first=11, symbol="Shelf"), ["server.py:8 add"]),
-        (Place(file="home/agent.py", first=9, symbol="check"), []),
+        (Place(file="home/server.py"), ["add: return one - other"]),  # a server that is started with it
+        (at("class Shelf:", "home/server.py", symbol="Shelf"), ["add: return one - other"]),
+        (at("def check(tool, args, tool_context):", "home/agent.py", symbol="check"), []),
     ],
 )
 def test_note_changed_here__a_tool_of_a_toolset(place: Place, expected: list[str]) -> None:
-    server = """from mcp import FastMCP
-
-mcp = FastMCP()
-
-
-@mcp.tool()
-def add(one, other):
-    return one + other
-
-
-class Shelf:
-    async def get_tools(self):
-        return [add]
-"""
-    before = {**FILES, "home/server.py": server}
-    head = {**FILES, "home/server.py": server.replace("one + other", "one - other")}
-    code = HeadCode(
-        sources=lambda path: Sources(head.get, folder=path),
-        changed=lambda file: changed_lines(before[file], head[file]),
-        changed_files=["home/server.py"],
-    )
-    found = cause("tool-response", tool="add")
-    note_changed_here([found], lambda _: [tree(agent(tools=[tool("McpToolset", place=place)]))], code)
-    assert [f"{each.file.removeprefix('home/')}:{each.first} {each.symbol}" for each in found.changed_here] == expected
+    head = changed("home/server.py", ("one + other", "one - other"))
+    toolset = tree(agent(tools=[tool("McpToolset", place=place)]))
+    assert here(cause("tool-response", tool="add"), head, home=toolset) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
-from agent_eval.gate.changed_lines import changed_code, changed_lines
+from agent_eval.gate.changed_lines import changed_code, changed_lines, within
+from agent_eval.results import Place
 
 TOOLS = '''import json
 from pathlib import Path
@@ -83,6 +84,15 @@ def deeper(room):
     "home/more.py": "def counted(function):\n    return function\n",
     "home/helpers.py": "def helper():\n    return 1\n",
     "home/late.py": "LATE = 1\n",
+    "home/server.py": """from mcp import FastMCP
+mcp = FastMCP()
+@mcp.tool()
+def add(one, other):
+    return one + other
+class Shelf:
+    async def get_tools(self):
+        return [add]
+""",
     "home/agent.py": """from google.adk.agents import Agent
 from .tools import find
 TEXT = "Be kind."
@@ -240,6 +250,14 @@ def test_changed_lines__the_others_are_as_before(base: str, head: str) -> None:
     before = iter(base.splitlines())
     assert all(line in before for line in rest)  # in this order
     assert changed or base == head or not head
+
+
+def test_within__only_changed_lines_and_those_close_together_as_one() -> None:
+    changed = {"a.py": [(3, 4), (9, 12)]}
+    places = [Place(file="a.py", first=first, last=last) for first, last in ((1, 10), (11, 19), (13, 20))]
+    whole = Place(file="a.py")
+    found = within([*places, whole], changed.get)
+    assert [(place.first, place.last) for place in found] == [(3, 10), (11, 12), (None, None)]
 
 
 CODE = """\"\"\"Rooms.\"\"\"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -64,31 +65,28 @@ def test_bets__error_rate_with_the_least_patient_rule() -> None:
     assert rejected / count <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
 
 
-def columns(head: list[list[float]], base: list[list[float]], records: str = "abcdefghijklmnopqrst") -> list[Columns]:
-    return [
-        Columns(head=tuple(one), base=tuple(two), records=tuple(records[: len(two)]))
-        for one, two in zip(head, base, strict=True)
-    ]
+def columns(head: float, base: Sequence[float], cases: int) -> list[Columns]:
+    """Of cases that are all alike."""
+    return [Columns(head=(head,), base=tuple(base), records=tuple("abcdefghij"[: len(base)]))] * cases
 
 
 def test_columns__a_whole_run_that_fails_is_one_observation() -> None:
     """Ten cases fail together in the head's run, and in one of nine stored runs: that is 2 of 10 columns."""
-    base = [[0.0, *[1.0] * 8]] * 10
+    base = [0.0, *[1.0] * 8]
     rng = np.random.default_rng(0)
-    assert run_level_p(columns([[0.0]] * 10, base), rng, binary=True) == pytest.approx(2 / 10)
-    assert run_level_p(columns([[1.0]] * 10, base), rng, binary=True) == 1.0
-    scores = [[value * 0.5 + 0.4 for value in row] for row in base]
-    assert run_level_p(columns([[0.4]] * 10, scores), rng, binary=False) == pytest.approx(2 / 10)
+    assert run_level_p(columns(0.0, base, 10), rng, binary=True) == pytest.approx(2 / 10)
+    assert run_level_p(columns(1.0, base, 10), rng, binary=True) == 1.0
+    scores = [value * 0.5 + 0.4 for value in base]
+    assert run_level_p(columns(0.4, scores, 10), rng, binary=False) == pytest.approx(2 / 10)
 
 
 def test_columns__too_few_stored_columns_or_whole_cases_tell_nothing() -> None:
     rng = np.random.default_rng(0)
-    assert run_level_p(columns([[0.0]] * 4, [[1.0] * 3] * 4), rng, binary=True) == 0.0
-    assert run_level_p([], rng, binary=True) == 0.0
-    unknown = [Columns(head=(0.0,), base=(1.0,) * 9, records=()) for _ in range(4)]
-    assert run_level_p(unknown, rng, binary=True) == 0.0
+    unknown = [Columns(head=(0.0,), base=(1.0,) * 9, records=())] * 4
+    for few in (columns(0.0, [1.0] * 3, 4), [], unknown):
+        assert run_level_p(few, rng, binary=True) == 0.0
     # A record of a single case does not leave out all of the others.
-    odd = [*columns([[0.0]] * 9, [[1.0] * 9] * 9), Columns(head=(0.0,), base=(1.0,) * 10, records=(*"abcdefghi", "z"))]
+    odd = [*columns(0.0, [1.0] * 9, 9), Columns(head=(0.0,), base=(1.0,) * 10, records=(*"abcdefghi", "z"))]
     assert run_level_p(odd, rng, binary=True) == pytest.approx(1 / 10)
 
 
@@ -100,8 +98,10 @@ def test_columns__keep_the_level_whatever_the_cases_of_a_run_share(seed: int) ->
     table = (rng.random((6, 5)) < 0.7) & (rng.random(5) < 0.8)
     p_values = []
     for chosen in range(5):
-        head = [[float(row[chosen])] for row in table]
-        base = [[float(value) for at, value in enumerate(row) if at != chosen] for row in table]
-        p_values.append(run_level_p(columns(head, base), rng, binary=True))
+        cases = [
+            Columns(head=(float(row[chosen]),), base=tuple(map(float, np.delete(row, chosen))), records=tuple("abcd"))
+            for row in table
+        ]
+        p_values.append(run_level_p(cases, rng, binary=True))
     for level in sorted(set(p_values)):
         assert sum(value <= level + 1e-9 for value in p_values) / 5 <= max(level, 0.2) + 1e-9

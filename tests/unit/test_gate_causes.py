@@ -243,12 +243,13 @@ def device(name: str, answer: str) -> Turn:
     return turn(call("find", {"device": name}), call("set", device=name), answer=answer)
 
 
-def varying(n: int, answer: str) -> Turn:
-    return turn(call("find", {"devices": [f"lamp{n}"], "took": random.random()}), answer=answer)
+def asked(n: int, at: int = 0, answer: str = "") -> Turn:
+    return turn(call("find", {"devices": [f"lamp{n}"]}, at=at), answer=answer or f"Lamp {n} is on now.")
 
 
 def at_random(n: int) -> Turn:
-    return turn(call("find", {"id": f"{random.getrandbits(64):016x}", "at": f"2026-01-0{n + 1}T10:00:00Z"}))
+    number, second = random.getrandbits(64), random.randint(10, 59)
+    return turn(call("find", id=f"{number:016x}", at=f"2026-01-0{n + 1}T10:00:{second}Z"))
 
 
 CLAIMS: dict[str, tuple[Sequence[Case], dict[str, Any] | None]] = {
@@ -298,8 +299,8 @@ CLAIMS: dict[str, tuple[Sequence[Case], dict[str, Any] | None]] = {
     ),
     "what differs between runs of the base is noise": (
         [
-            replace(each, base=[varying(each.number, f"Lamp {each.number} is on now.") for _ in range(3)])
-            for each in broken(4, lambda n: varying(n, "It is on."), lambda n: varying(n, "I must not say."))
+            replace(each, base=[asked(each.number, at) for at in (0, 1, 2)])
+            for each in broken(4, asked, lambda n: asked(n, 9, "I must not say."))
         ],
         {"code": "answer"},
     ),
@@ -323,7 +324,7 @@ CLAIMS: dict[str, tuple[Sequence[Case], dict[str, Any] | None]] = {
         ],
         {"code": "tool-response", "names": ["price"], "expected": "10"},
     ),
-    "ids and times are no difference": (broken(4, at_random, at_random), None),
+    "ids and times are no difference": (broken(4, at_random, at_random, passing=0), None),
     "an answer needs two expected ones": (
         broken(6, lambda n: turn(answer="Lamps, fans and heating."), lambda n: turn(answer="No.")),
         None,

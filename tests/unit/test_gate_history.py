@@ -167,6 +167,7 @@ def test_history__join_takes_each_run_once_in_any_order() -> None:
     parts = [history_of(*reports[:3]), history_of(*reports[2:4]), history_of(*reports[3:])]
 
     assert columns(join(join(parts[0], parts[1]), parts[2])) == columns(whole)
+    assert [row.run_id for row in join(parts[2], parts[0]).trend] == [1000, 1001, 1002, 1003, 1004]
     assert set(columns(join(history_of(report(case("z", "1"))), parts[2]))) == {"a", "b", "z"}
 
 

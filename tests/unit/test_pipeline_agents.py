@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import report_samples
 
 from agent_eval.pipeline._agents import add_changes
 from agent_eval.pipeline.ci_context import LOCAL
-from agent_eval.results import AgentFacts, AgentTree, RunReport
+from agent_eval.results import AgentFacts, AgentTree
 from agent_eval.results.comparison import BaselineReport
 
 
@@ -20,15 +21,8 @@ def tree(model: str) -> AgentTree:
 def test_add_changes__without_git_an_older_base_proves_nothing(
     tmp_path: Path, commit: str, wanted: str | None, codes: list[str]
 ) -> None:
-    report = RunReport(
-        tool_version="1",
-        verdict="passed",
-        started_at=0.0,
-        duration=1.0,
-        num_runs=1,
-        min_pass_rate=1.0,
-        agents=[tree("a-small")],
-        baseline=BaselineReport(status="found", source="artifact", commit=commit, wanted_commit=wanted, message=""),
-    )
+    report = report_samples.report("passed", [])
+    report.agents = [tree("a-small")]
+    report.baseline = BaselineReport(status="found", source="artifact", commit=commit, wanted_commit=wanted, message="")
     add_changes(report, [tree("a-large")], LOCAL, tmp_path, lambda _: None)
     assert [change.code for change in report.agent_changes] == codes

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from baseline_samples import case, results
 from history_samples import compare
+from recording_samples import facts
 
 from agent_eval.baseline import Found, to_report
 from agent_eval.baseline.lookup import BaselineOutcome, Provenance, Step
@@ -20,15 +21,7 @@ FILE = "evals/a.test.json"
 
 
 def recordings(*names: str) -> StoredRecordings:
-    lines = [
-        json.dumps(
-            {
-                "run_id": f"{FILE}:{name}#1", "case_id": f"{FILE}:{name}", "file": FILE, "eval_set_id": "a",
-                "eval_id": name, "run": 0, "fingerprint": "f", "started_at": 0, "duration": 1,
-            }
-        )
-        for name in names
-    ]  # fmt: skip
+    lines = [json.dumps(facts(name, file=FILE)) for name in names]
     return StoredRecordings(data=gzip.compress("\n".join(lines).encode()))
 
 

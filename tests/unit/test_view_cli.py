@@ -21,7 +21,7 @@ from agent_eval.commands.view import _links
 from agent_eval.evalset.json import write_text
 from agent_eval.report.html import unpacked
 from agent_eval.report.renderers import results_pieces
-from agent_eval.results import BASE_RECORDINGS, Origin, Recording, RunReport
+from agent_eval.results import BASE_RECORDINGS, Origin, RunReport
 from agent_eval.runner.journal import write_lines
 
 FILE = "tests/a.test.json"
@@ -34,11 +34,20 @@ def lamp(status: Any = "passed", score: float = 1.0) -> RunReport:
     return report("passed" if status == "passed" else "failed", [shown])
 
 
-def write(folder: Path, run: RunReport, *recordings: Recording, name: str = "recordings.jsonl.gz") -> Path:
+def write(folder: Path, run: RunReport, *answers: str, name: str = "recordings.jsonl.gz") -> Path:
+    """Results, with a recording of each answer."""
     write_text(folder / "results.json", results_pieces(run))
     (folder / name).parent.mkdir(exist_ok=True)
+    recordings = [recording(actual("Lamp off.", answer)) for answer in answers]
     write_lines(folder / name, [line.model_dump_json(exclude_none=True).encode() + b"\n" for line in recordings])
     return folder
+
+
+def zipped(archive: Path, folder: Path, *names: str) -> Path:
+    with zipfile.ZipFile(archive, "w") as made:
+        for name in names:
+            made.write(folder / name, f"out/{name}")
+    return archive
 
 
 def view(*arguments: object) -> int:
@@ -61,7 +70,7 @@ def answers(shown: dict[str, Any]) -> dict[str, str]:
 def test_view__a_directory_its_results_and_its_zip_give_the_same_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = write(tmp_path / "agent-eval-results", lamp(), recording(actual("Lamp off.", "It is off.")))
+    folder = write(tmp_path / "agent-eval-results", lamp(), "It is off.")
     (folder / "report.html").write_text("of the run", "utf-8")
     monkeypatch.chdir(tmp_path)
     assert view() == 0
@@ -70,12 +79,10 @@ def test_view__a_directory_its_results_and_its_zip_give_the_same_page(
     assert answers(data(first)[1]) == {"head:0": "It is off."}
     assert (folder / "report.html").read_text("utf-8") == "of the run", "the files of the run stay as they are"
 
-    with zipfile.ZipFile(tmp_path / "results.zip", "w") as archive:
-        for name in ("results.json", "recordings.jsonl.gz"):
-            archive.write(folder / name, f"out/{name}")
+    archive = zipped(tmp_path / "results.zip", folder, "results.json", "recordings.jsonl.gz")
     output = tmp_path / "site" / "index.html"
-    (tmp_path / "download").write_bytes((tmp_path / "results.zip").read_bytes())
-    for results in (folder / "results.json", tmp_path / "results.zip", tmp_path / "download"):
+    (tmp_path / "download").write_bytes(archive.read_bytes())
+    for results in (folder / "results.json", archive, tmp_path / "download"):
         assert view(results, "--output", output) == 0
         assert capsys.readouterr().out.strip() == str(output)
         assert output.read_bytes() == first.read_bytes()
@@ -84,10 +91,9 @@ def test_view__a_directory_its_results_and_its_zip_give_the_same_page(
 
 
 def test_view__another_run_as_the_base(tmp_path: Path) -> None:
-    head = write(tmp_path / "head", lamp("failed", 0.0), recording(actual("Lamp off.", "No lamp.")))
-    write(head, lamp("failed", 0.0), recording(actual("Lamp off.", "That run's own base.")), name=BASE_RECORDINGS)
-    write_lines(head / "recordings.jsonl.gz", [recording(actual("Lamp off.", "No lamp.")).model_dump_json().encode()])
-    base = write(tmp_path / "base", lamp(), recording(actual("Lamp off.", "It is off.")))
+    head = write(tmp_path / "head", lamp("failed", 0.0), "That run's own base.", name=BASE_RECORDINGS)
+    write(head, lamp("failed", 0.0), "No lamp.")
+    base = write(tmp_path / "base", lamp(), "It is off.")
     page = tmp_path / "page.html"
 
     assert view(head, "--base", base, "--output", page) == 0
@@ -140,11 +146,9 @@ def test_view__what_can_not_be_read_is_one_sentence(
     (folder / "results.json").write_text(json.dumps(newer), "utf-8")
     (tmp_path / "text.zip").write_text("no zip", "utf-8")
     (tmp_path / "folder.zip").mkdir()
-    for archive, files in (("nothing.zip", ["logs/a.log"]), ("bomb.zip", ["results.json", "recordings.jsonl.gz"])):
-        write_lines(tmp_path / "bomb", [b" " * 1_000_000] * 10)
-        with zipfile.ZipFile(tmp_path / archive, "w") as made:
-            for file in files:
-                made.writestr(file, (tmp_path / "bomb").read_bytes() if file.endswith("gz") else b"{}")
+    zipped(tmp_path / "nothing.zip", folder)
+    write_lines(folder / "recordings.jsonl.gz", [b" " * 1_000_000] * 10)
+    zipped(tmp_path / "bomb.zip", folder, "results.json", "recordings.jsonl.gz")
     good = write(tmp_path / "good", lamp())
 
     for arguments in ([tmp_path / name], [good, "--base", tmp_path / name]):
@@ -154,41 +158,42 @@ def test_view__what_can_not_be_read_is_one_sentence(
     assert not (tmp_path / "page.html").exists()
 
 
-def test_view__a_page_that_can_not_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write(tmp_path / "results", lamp())
-    (tmp_path / "taken").mkdir()
-    assert view(folder, "--output", tmp_path / "taken") == 2
-    assert "taken can't be written: It is a directory, not a regular file." in capsys.readouterr().err
-    assert view(folder, "--output", tmp_path / "results" / "results.json" / "page.html") == 2
+def test_view__wrong_options(tmp_path: Path) -> None:
     for wrong in (["--report", "off"], ["--size", "0.5"]):
         with pytest.raises(SystemExit, match="2"):
-            view(folder, *wrong)
+            view(write(tmp_path / "results", lamp()), *wrong)
 
 
 def test_view__what_is_there_is_kept_if_the_page_can_not_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = write(tmp_path / "results", lamp(), recording(actual("Lamp off.", "It is off.")))
+    folder = write(tmp_path / "results", lamp(), "It is off.")
     (tmp_path / "page.html").write_text("of yesterday", "utf-8")
     pipe, archive = tmp_path / "pipe", tmp_path / "results.zip"
     os.mkfifo(pipe)
-    with zipfile.ZipFile(archive, "w") as file:
-        file.write(folder / "results.json", "results.json")
+    (tmp_path / "taken").mkdir()
+    zipped(archive, folder, "results.json")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    assert view(folder, "--output", pipe) == 2
-    assert "pipe can't be written: It is a named pipe, not a regular file." in capsys.readouterr().err
-    for results, flag, output in (
-        (folder, "--output", folder / "results.json"),
-        (folder / "results.json", "--output", folder / "recordings.jsonl.gz"),
-        (archive, "--output", archive),
+    for results, output, message in (
+        (folder, pipe, "pipe can't be written: It is a named pipe, not a regular file."),
+        (folder, tmp_path / "taken", "taken can't be written: It is a directory, not a regular file."),
+        (folder, folder / "results.json" / "page.html", "results.json can't be written: "),
+        *(
+            (results, output, f"{output.name} belongs to the results, which stay as they are.")
+            for results, output in (
+                (folder, folder / "results.json"),
+                (folder / "results.json", folder / "recordings.jsonl.gz"),
+                (archive, archive),
+            )
+        ),
     ):
-        assert view(results, "--output", tmp_path / "page.html", flag, output) == 2
-        assert f"{output.name} belongs to the results, which stay as they are." in capsys.readouterr().err
+        assert view(results, "--output", output) == 2
+        assert message in capsys.readouterr().err
     assert pipe.is_fifo() and zipfile.is_zipfile(archive)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert (tmp_path / "page.html").read_text("utf-8") == "of yesterday"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "pipe", "results", "results.zip"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "pipe", "results", "results.zip", "taken"]
 
 
 def test_view__a_browser_opens_on_a_terminal_only(tmp_path: Path) -> None:
@@ -196,15 +201,16 @@ def test_view__a_browser_opens_on_a_terminal_only(tmp_path: Path) -> None:
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/opened\n', "utf-8")
     browser.chmod(0o755)
-    code = (
-        "import argparse; from pathlib import Path; from agent_eval.commands import view; "
-        "from agent_eval.commands import CliIO\n"
-        "for width, environ, wish in ((80, {}, True), (None, {}, True), (80, {'CI': 'true'}, True), (80, {}, False)):\n"
-        f"    arguments = argparse.Namespace(results=[Path({str(folder)!r})], base=None, report='full', "
-        f"size=15.0, open=wish, output=Path({str(tmp_path / 'page.html')!r}))\n"
-        "    io = CliIO(environ=environ, log=print, print_result=print, terminal_width=width)\n"
-        "    assert view.execute(arguments, io) == 0\n"
-    )
+    code = f"""
+import argparse
+from pathlib import Path
+from agent_eval.commands import CliIO, view
+for width, environ, wish in ((80, {{}}, True), (None, {{}}, True), (80, {{"CI": "true"}}, True), (80, {{}}, False)):
+    arguments = argparse.Namespace(results=[Path({str(folder)!r})], base=None, report="full", size=15.0, open=wish,
+                                   output=Path({str(tmp_path / "page.html")!r}))
+    io = CliIO(environ=environ, log=print, print_result=print, terminal_width=width)
+    assert view.execute(arguments, io) == 0
+"""
     environment = {**os.environ, "BROWSER": f"{browser} %s"}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment, capture_output=True)
     assert (tmp_path / "opened").read_text("utf-8") == f"{(tmp_path / 'page.html').as_uri()}\n"
