@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from fake_gemini import Answer, BadRequest, FakeGemini, Fault, GenerateRequest, check_body
+from fake_gemini import Answer, BadRequest, FakeGemini, GenerateRequest, check_body
 
 KEY = {"x-goog-api-key": "any"}
 
@@ -98,20 +98,6 @@ def test_fake_gemini__what_the_protocol_refuses() -> None:
             connection.request(method, path)
             assert json.loads(connection.getresponse().read() or "{}").get("requests", 0) == requests
             connection.close()
-
-
-def test_fake_gemini__faults_come_first_then_answers() -> None:
-    faults = [Fault(kind=429, retry_after=7), Fault(kind=503), Fault(kind="garbage"), Fault(kind="reset")]
-    body = {"contents": [user("hi")]}
-    with FakeGemini(echo, faults=faults) as server:
-        status, text = post(server, body)
-        assert (status, json.loads(text)["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
-        assert post(server, body)[0] == 503
-        assert post(server, body)[1].startswith("<html>")
-        with pytest.raises((ConnectionResetError, http.client.RemoteDisconnected)):
-            post(server, body)
-        assert post(server, body)[0] == 200
-        assert server.stats.statuses == {429: 1, 503: 1, 200: 1}
 
 
 def test_fake_gemini__a_port_that_is_taken_is_an_error_in_the_callers_thread() -> None:

@@ -192,35 +192,14 @@ def test_match__explains_what_failed() -> None:
 # --- rubrics ----------------------------------------------------------------------------------------------------------
 
 
-def property_texts(request: ModelRequest) -> list[str]:
-    listing = request.prompt.split("The properties to check:\n")[1].split("\nGive a verdict")[0]
-    return [entry["property"] for entry in json.loads(listing)]
-
-
-@pytest.mark.parametrize(
-    ("metric", "type_"),
-    [(ANSWER, "FINAL_RESPONSE_QUALITY"), (TOOLS, "TOOL_USE_QUALITY"), (TRAJECTORY, "TRAJECTORY_QUALITY")],
-)
-def test_rubrics__of_criterion_case_and_turn_by_type(metric: str, type_: str) -> None:
-    model = ScriptedModel(script=lambda r: verdicts(*["yes"] * len(property_texts(r))))
-    own = [rubric("own", "ANY")]
-    case = [rubric("untyped"), rubric("case", type_), rubric("other", "OTHER")]
-    turns = [turn(rubrics=[rubric("first", type_)]), turn(rubrics=[rubric("second", type_), rubric("no", "x")])]
-
-    scored(judged(metric, model, samples=1, rubrics=own), conversation([turn(), turn()], turns, rubrics=case))
-
-    shown = [property_texts(request) for request in model.requests]
-    by_turn = [["it is own", "it is case", f"it is {which}"] for which in ("first", "second")]
-    assert shown == (by_turn[1:] if metric == TRAJECTORY else by_turn)
-
-
-def test_rubrics__are_averaged_over_all_verdicts_not_over_turns() -> None:
+def test_rubrics__of_their_type_are_averaged_over_all_verdicts_not_over_turns() -> None:
     type_ = "FINAL_RESPONSE_QUALITY"
-    model = ScriptedModel(script=lambda r: verdicts(*["yes", "no"][: len(property_texts(r))]))
+    model = ScriptedModel(script=lambda r: verdicts(*["yes", "no"][: r.prompt.count('"number": ')]))
     turns = [turn(), turn(rubrics=[rubric("b", type_)])]
 
     result = scored(
-        judged(ANSWER, model, samples=1, rubrics=[rubric("a")], threshold=0.9), conversation([turn(), turn()], turns)
+        judged(ANSWER, model, samples=1, rubrics=[rubric("a")], threshold=0.9),
+        conversation([turn(), turn()], turns, rubrics=[rubric("untyped"), rubric("other", "OTHER")]),
     )
 
     assert result.score == 2 / 3

@@ -47,17 +47,6 @@ def test_key_of__ignores_case_and_purpose() -> None:
     assert key_of(dataclasses.replace(REQUEST, schema=dict(REQUEST.schema or {}))) == key_of(REQUEST)
 
 
-def test_cache__round_trip(tmp_path: Path) -> None:
-    cache = ReplyCache(tmp_path / "new" / "dir", max_bytes=10_000)
-    key = key_of(REQUEST)
-    assert cache.get(key) is None
-    cache.put(key, REPLY)
-    assert cache.get(key) == cache.get(key, "gemini") == REPLY
-    assert cache.get(key, "gemini http://other") is None
-    again = ReplyCache(tmp_path / "new" / "dir", max_bytes=10_000)
-    assert again.get(key) == REPLY
-
-
 @pytest.mark.parametrize(
     "damage", [b"", b"{", b"null", b'{"version": 1}', b"\xff\xfe", b'{"version": 99, "identity": "gemini"}']
 )

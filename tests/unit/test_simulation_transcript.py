@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from agent_eval.core.invocation import Invocation
@@ -88,20 +89,6 @@ def test_data__each_line_has_a_fence_and_an_honest_label() -> None:
         "The tool unnamed returned",
     ]
     assert [piece.text for piece in pieces] == ["Hi", evil, '{"on": true, "who": "Zoë"}', "null"]
-    outside = _outside(fenced(pieces))
+    outside = re.sub(r"<data-([0-9a-f]{32})>\n.*?\n</data-\1>", "", fenced(pieces), flags=re.DOTALL)
     assert outside.count("You (the user) wrote") == 1
     assert "happy" not in outside
-
-
-def _outside(prompt: str) -> str:
-    """The text outside of the fences."""
-    outside, closing = [], None
-    for line in prompt.splitlines():
-        if closing is not None:
-            closing = None if line == closing else closing
-        elif line.startswith("<data-"):
-            closing = line.replace("<", "</", 1)
-        else:
-            outside.append(line)
-    assert closing is None
-    return "\n".join(outside)

@@ -196,9 +196,6 @@ async def test_custom_instructions__what_the_agent_says_is_no_template() -> None
     "template",
     [
         "{{ 1 / 0 }}",
-        "{{ persona.id.x.y }}",
-        "{% include 'other' %}",
-        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
         "{% if %}",
     ],
 )
