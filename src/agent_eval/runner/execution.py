@@ -239,11 +239,10 @@ class Execution:
             error: Why the agent is not called.
         """
         started_at, begun = time.time(), time.perf_counter()
-        transcript = _Transcript()
-        stop: Stop | None = None
         attempts = 0
+        tools: CaseTools | None = None
 
-        def made() -> Recording:
+        def begin() -> Recording:
             return Recording(
                 schema_version="1",
                 run_id=planned.run_id(run),
@@ -253,30 +252,33 @@ class Execution:
                 eval_id=planned.case.eval_id,
                 run=run,
                 fingerprint=planned.fingerprint,
-                invocations=transcript.turns,
-                error=error,
-                unfinished=transcript.unfinished,
+                invocations=[],
                 started_at=started_at,
-                duration=round(time.perf_counter() - begun, 6),
-                usage=usage_of(transcript.turns),
-                attempts=max(attempts, 1),
-                tools=transcript.tools.use if transcript.tools is not None else None,
-                calls_visible=transcript.calls_visible,
-                stop_reason=stop.reason
-                if stop is not None and planned.case.conversation_scenario is not None
-                else None,
+                duration=0.0,
+                calls_visible=True,
             )
 
+        def end() -> Recording:
+            recording.error = error
+            recording.duration = round(time.perf_counter() - begun, 6)
+            recording.usage = usage_of(recording.invocations)
+            recording.attempts = max(attempts, 1)
+            return recording
+
+        recording = begin()
         failure = self._failures.get(planned.agent)
         if failure is not None:
             error = run_error(failure, None)
         while error is None or (failure is not None and failure.collateral):
             attempts += 1
+            recording, tools = begin(), None
             try:
-                transcript = _Transcript()
                 if place is not None:
                     await place.take_back()
-                stop = await self._converse(planned, run, transcript, place, isolated=attempts > 1)
+                if self.tools is not None:
+                    tools = self.tools.session(planned, run, recording.invocations)
+                    recording.tools = tools.use
+                await self._converse(planned, recording, tools, place, isolated=attempts > 1)
                 error = None
                 break
             except SimulatorFailure as caught:
@@ -286,12 +288,12 @@ class Execution:
                     owner="agent" if caught.by_file else "provider",
                     message=caught.message,
                     hint=caught.hint,
-                    turn=len(transcript.turns),
+                    turn=len(recording.invocations),
                 )
                 break
             except AgentFailure as caught:
-                failure, error = caught, run_error(caught, len(transcript.turns))
-                transcript.unfinished = caught.unfinished
+                failure, error = caught, run_error(caught, len(recording.invocations))
+                recording.unfinished = caught.unfinished
                 if failure.kind is FailureKind.SERVER and failure.collateral:
                     # An overloaded server. The run is repeated when there is a place among fewer runs.
                     self.limiter.asked().refused()
@@ -300,27 +302,31 @@ class Execution:
             if attempts == 2:
                 break
             if failure.collateral:
-                self.bill(made())  # What is repeated has cost something, too.
-        if transcript.tools is not None:
-            transcript.tools.ended(error)
-        return made()
+                self.bill(end())  # What is repeated has cost something, too.
+        if tools is not None:
+            tools.ended(error)
+        return end()
 
     async def _converse(
-        self, planned: PlannedCase, run: int, transcript: _Transcript, place: Place | None, *, isolated: bool
-    ) -> Stop:
-        turns = transcript.turns
+        self,
+        planned: PlannedCase,
+        recording: Recording,
+        tools: CaseTools | None,
+        place: Place | None,
+        *,
+        isolated: bool,
+    ) -> None:
+        turns = recording.invocations
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
         session_input = planned.case.session_input
-        if self.tools is not None:
-            transcript.tools = self.tools.session(planned, run, turns)
-        user = user_of(planned.case, planned.user_config, self.model, case_id=planned.case_id, run=run)
+        user = user_of(planned.case, planned.user_config, self.model, case_id=planned.case_id, run=recording.run)
         session = await self.agents[planned.agent].open(
             SessionRequest(
                 case_id=planned.case_id,
                 eval_set_id=planned.eval_set_id,
                 eval_id=planned.case.eval_id,
-                run=run,
+                run=recording.run,
                 app_name=session_input.app_name if session_input else DEFAULT_APP_NAME,
                 user_id=session_input.user_id if session_input else DEFAULT_USER_ID,
                 session_id=session_input.session_id if session_input else None,
@@ -328,7 +334,7 @@ class Execution:
                 place=place,
                 turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,
-                tools=transcript.tools,
+                tools=tools,
             )
         )
         waited = 0.0  # seconds for the simulated user
@@ -342,7 +348,9 @@ class Execution:
                     raise self._case_too_late(planned, turns, waited + now() - asked) from None
                 waited += now() - asked
                 if isinstance(message, Stop):
-                    return message
+                    if planned.case.conversation_scenario is not None:
+                        recording.stop_reason = message.reason
+                    return
                 remaining = case_end - now()
                 if remaining <= 0:
                     raise self._case_too_late(planned, turns, waited)
@@ -354,7 +362,7 @@ class Execution:
                         raise
                     raise self._case_too_late(planned, turns, waited, failure) from failure
         finally:
-            transcript.calls_visible = session.shows_tool_calls
+            recording.calls_visible = session.shows_tool_calls
             await session.close()
 
     def _case_too_late(
@@ -424,16 +432,6 @@ class Execution:
                 self._pad(case, self._parts.pop(case.case_id, [])), min_pass_rate=self.limits.min_pass_rate
             )
         ]
-
-
-@dataclass(kw_only=True)
-class _Transcript:
-    """What a run's recording will hold."""
-
-    turns: list[Invocation] = field(default_factory=list)
-    unfinished: Invocation | None = None
-    calls_visible: bool = True
-    tools: CaseTools | None = None
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:
