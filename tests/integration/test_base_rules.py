@@ -77,7 +77,7 @@ def held_for_head(repo: Repo, github: FakeGitHub, base: str, **flags: str) -> He
 
 
 def criteria_of(rules: HeldRules, eval_id: str = "price") -> dict[str, float]:
-    [file] = [file for file in rules.files if any(case.case.eval_id == eval_id for case in file.cases)]
+    [file] = [file for file in rules.files if any(case.eval_id == eval_id for case in file.cases)]
     return {case.name: case.threshold for case in file.config.criteria}
 
 
@@ -114,7 +114,7 @@ def test_a_lower_threshold__is_replaced_for_known_cases_and_holds_for_new_ones(r
 
     assert kinds(rules) == [("threshold", RESPONSE, 3)]
     assert [criteria_of(rules, name)[RESPONSE] for name in ("price", "new", "stock")] == [0.8, 0.1, 0.8]
-    ids = [case.case.eval_id for file in rules.files for case in file.cases]
+    ids = [case.eval_id for file in rules.files for case in file.cases]
     assert ids == ["price", "new", "stock", "hours"], "in the order of the files"
 
 

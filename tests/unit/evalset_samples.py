@@ -22,7 +22,6 @@ from agent_eval.evalset.models.schema import (
     EvalConfig,
     EvalSet,
     LoadedFile,
-    SelectedCase,
     Suite,
 )
 
@@ -67,7 +66,8 @@ def loaded(path: str, *cases: EvalCase, criteria: Sequence[CriterionConfig] = ()
         path=path,
         eval_set=EvalSet(eval_set_id=path, eval_cases=list(cases)),
         config=EvalConfig(source="test_config.json", criteria=tuple(criteria), **config),
-        cases=tuple(SelectedCase(case=case, line=3 + number) for number, case in enumerate(cases)),
+        cases=cases,
+        lines={case.eval_id: 3 + number for number, case in enumerate(cases)},
     )
 
 

@@ -336,7 +336,7 @@ def test_agent_as_path__notice(tmp_path: Path) -> None:
 def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, agent: str) -> None:
     files = [of_apps("a.test.json", "app"), of_apps("b.test.json", "app")]
     session = SessionInput(app_name="a", user_id="u", state={"room": "kitchen"})
-    files[1].cases[0].case.session_input = session
+    files[1].cases[0].session_input = session
 
     choose = partial(choose_agents, tmp_path, files, explicit=agent, stateless={"server:dice"})
 

@@ -32,10 +32,10 @@ def test_convert__list_of_turns(tmp_path: Path) -> None:
     assert file.legacy
     assert [(problem.code, problem.severity) for problem in suite.problems] == [("legacy-format", Severity.NOTICE)]
     (selected,) = file.cases
-    assert selected.case.eval_id == "evals/old.test.json"
-    assert selected.case.session_input is None
-    assert selected.line == 1
-    first, second = selected.case.conversation or []
+    assert selected.eval_id == "evals/old.test.json"
+    assert selected.session_input is None
+    assert file.lines == {selected.eval_id: 1}
+    first, second = selected.conversation or []
     assert (text_of(first.user_content), first.user_content.role) == ("Turn on the lamp", "user")
     assert (text_of(first.final_response), text_of(second.final_response)) == ("Done.", "You are welcome.")
     assert [(call.name, call.args) for call in tool_calls(first.intermediate_data)] == [("set", {"on": True})]
@@ -44,7 +44,7 @@ def test_convert__list_of_turns(tmp_path: Path) -> None:
         ("helper", "one moment")
     ]
     assert tool_calls(second.intermediate_data) == []
-    other = only_file(load_suite(tmp_path, ["other"])).cases[0].case.conversation or []
+    other = only_file(load_suite(tmp_path, ["other"])).cases[0].conversation or []
     assert [turn.invocation_id for turn in other] == [first.invocation_id, second.invocation_id], "of the content only"
     assert first.invocation_id != second.invocation_id
 
@@ -54,8 +54,7 @@ def test_convert__list_of_evals(tmp_path: Path) -> None:
     file = only_file(load_suite(tmp_path))
     assert file.eval_set.eval_set_id == "old.evalset.json"
     sessions = {
-        selected.case.eval_id: selected.case.session_input and selected.case.session_input.model_dump()
-        for selected in file.cases
+        selected.eval_id: selected.session_input and selected.session_input.model_dump() for selected in file.cases
     }
     assert sessions == {
         "lamp": {"app_name": "home", "user_id": "u", "session_id": None, "state": {"a": 1}},
@@ -65,7 +64,7 @@ def test_convert__list_of_evals(tmp_path: Path) -> None:
     }
     text = (tmp_path / "old.evalset.json").read_text()
     lines = [number for number, line in enumerate(text.splitlines(), start=1) if line == "  {"]
-    assert [selected.line for selected in file.cases] == lines
+    assert [file.lines[case.eval_id] for case in file.cases] == lines
 
 
 def test_convert__initial_session(tmp_path: Path) -> None:
@@ -73,8 +72,8 @@ def test_convert__initial_session(tmp_path: Path) -> None:
     load(tmp_path, old=LEGACY_TURNS)
     (selected,) = only_file(load_suite(tmp_path, initial_session=Path("session.json"))).cases
     made = {"app_name": "home", "user_id": "", "session_id": None, "state": {"a": 1}}
-    assert selected.case.session_input is not None
-    assert selected.case.session_input.model_dump() == made
+    assert selected.session_input is not None
+    assert selected.session_input.model_dump() == made
     load(tmp_path, old=LEGACY_EVALS)
     assert codes(load_suite(tmp_path, initial_session=session).problems) == ["legacy-format", "initial-session-unused"]
     write(session, {"state": []})
@@ -119,8 +118,8 @@ def test_migrate__list_of_turns(tmp_path: Path) -> None:
     migrated = EvalSet.model_validate(json.loads(text))
     assert migrated.eval_set_id == "lamp"
     assert [case.eval_id for case in migrated.eval_cases] == ["old"]
-    before = only_file(load_suite(tmp_path, ["old.test.json"], initial_session=session)).cases[0].case
-    after = only_file(load_suite(tmp_path, ["new"])).cases[0].case
+    before = only_file(load_suite(tmp_path, ["old.test.json"], initial_session=session)).cases[0]
+    after = only_file(load_suite(tmp_path, ["new"])).cases[0]
     assert after.conversation == before.conversation
     assert after.session_input == before.session_input
 
@@ -143,12 +142,12 @@ def test_migrate__set_id_that_another_file_has(tmp_path: Path) -> None:
 
 def test_migrate__list_of_evals_in_place(tmp_path: Path) -> None:
     file = write(tmp_path / "old.evalset.json", LEGACY_EVALS)
-    before = [selected.case for selected in only_file(load_suite(tmp_path)).cases]
+    before = only_file(load_suite(tmp_path)).cases
     file.chmod(0o640)
     assert migrate(file, file) == []
     after = only_file(load_suite(tmp_path))
     assert not after.legacy
-    assert [selected.case for selected in after.cases] == before
+    assert after.cases == before
     assert file.stat().st_mode & 0o777 == 0o640
     assert [path.name for path in tmp_path.iterdir()] == ["old.evalset.json"]
 

@@ -30,7 +30,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def chosen(suite: Suite) -> dict[str, list[str]]:
-    return {file.path: [selected.case.eval_id for selected in file.cases] for file in suite.files}
+    return {file.path: [case.eval_id for case in file.cases] for file in suite.files}
 
 
 @pytest.mark.parametrize(

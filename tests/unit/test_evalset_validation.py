@@ -86,7 +86,7 @@ def test_validation__all_files_are_reported_in_one_pass_and_good_ones_load(tmp_p
     ]
     assert [file.path for file in suite.files] == ["b.test.json", "e.test.json"]
     assert suite.file_count == 5
-    assert [(selected.case.eval_id, selected.line) for selected in suite.files[0].cases] == [("a", 2), ("b", 4)]
+    assert suite.files[0].lines == {"a": 2, "b": 4}
 
 
 TOOL_USE, TRAJECTORY = "rubric_based_tool_use_quality_v1", "rubric_based_multi_turn_trajectory_quality_v1"

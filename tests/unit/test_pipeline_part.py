@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from report_samples import case, report
 
-from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile, SelectedCase
+from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.evalset.parse.criteria import criterion
@@ -35,7 +35,7 @@ def test_share__all_parts_together_never_exceed_the_whole(tmp_path: Path) -> Non
             criteria=(judged("final_response_match_v2"),),
             user_simulator_config={"max_allowed_invocations": -1},
         ),
-        cases=tuple(SelectedCase(case=case, line=1) for case in [*fixed, unlimited]),
+        cases=(*fixed, unlimited),
     )
     settings, _ = read_settings(tmp_path)
 

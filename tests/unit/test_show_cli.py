@@ -238,7 +238,7 @@ def test_show__complete_expectations_from_the_cases_of_the_run_or_the_eval_file(
     file.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [{"eval_id": "lamp", "conversation": [turn]}]}))
     [loaded] = load_suite(tmp_path, [FILE]).files
     run = results()
-    run.cases[0].fingerprint = case_fingerprint(loaded.cases[0].case, None)
+    run.cases[0].fingerprint = case_fingerprint(loaded.cases[0], None)
     write(tmp_path / "agent-eval-results", run)
     assert joined(reference) in joined(show()[1])
 
@@ -248,7 +248,7 @@ def test_show__complete_expectations_from_the_cases_of_the_run_or_the_eval_file(
     assert "expected The lamp is off." in out
 
     folder = tmp_path / "agent-eval-results"
-    fields = {"case_id": f"{FILE}:lamp", "file": FILE, "eval_set_id": "a", "case": loaded.cases[0].case}
+    fields = {"case_id": f"{FILE}:lamp", "file": FILE, "eval_set_id": "a", "case": loaded.cases[0]}
     other = StoredCase(**fields, fingerprint="of another run")
     as_run = StoredCase(**fields, fingerprint=run.cases[0].fingerprint)
     for line, is_complete in ((other, False), (as_run, True)):

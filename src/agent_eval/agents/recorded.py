@@ -220,9 +220,9 @@ def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -
         return []  # An eval set answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
     for file in files:
-        for selected in file.cases:
-            key = (file.eval_set.eval_set_id, selected.case.eval_id)
-            requested.setdefault(key, {})[f"{file.path}:{selected.case.eval_id}"] = file
+        for case in file.cases:
+            key = (file.eval_set.eval_set_id, case.eval_id)
+            requested.setdefault(key, {})[f"{file.path}:{case.eval_id}"] = file
     problems = []
     for key, cases in requested.items():
         recorded_ids = recorded.get(key)

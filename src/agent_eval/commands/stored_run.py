@@ -130,11 +130,10 @@ def unchanged_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, Eva
         return {}
     fingerprints = {case.case_id: case.fingerprint for case in cases}
     return {
-        f"{file.path}:{selected.case.eval_id}": selected.case
+        f"{file.path}:{case.eval_id}": case
         for file in load_suite(root, files).files
-        for selected in file.cases
-        if case_fingerprint(selected.case, file.config.user_simulator_config)
-        == fingerprints.get(f"{file.path}:{selected.case.eval_id}")
+        for case in file.cases
+        if case_fingerprint(case, file.config.user_simulator_config) == fingerprints.get(f"{file.path}:{case.eval_id}")
     }
 
 

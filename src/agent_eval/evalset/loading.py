@@ -12,7 +12,7 @@ from agent_eval.core.text import listed, short_name
 from agent_eval.evalset.checks import check_against_config, check_cases, idle_weights
 from agent_eval.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval.evalset.json import read_document
-from agent_eval.evalset.models import LoadedFile, SelectedCase, Suite
+from agent_eval.evalset.models import LoadedFile, Suite
 from agent_eval.evalset.parse import ConfigFinder, EvalFile, LegacySession, read_eval_file, read_session
 from agent_eval.evalset.paths import absolute, name_of
 
@@ -121,7 +121,8 @@ def _load(
             path=found_file.name,
             eval_set=file.eval_set,
             config=config,
-            cases=tuple(SelectedCase(case=file.cases[index], line=lines.get(index)) for index in indices),
+            cases=tuple(file.cases[index] for index in indices),
+            lines={file.cases[index].eval_id: lines[index] for index in indices if index in lines},
             legacy=file.converted is not None,
         ),
         problems,

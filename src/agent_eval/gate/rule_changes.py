@@ -109,7 +109,7 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     files: list[LoadedFile] = []
     cases: dict[Changed, list[str]] = {}
     for file in head.files:
-        origins = [base_file_of.get(_id(file, loaded.case.eval_id)) for loaded in file.cases]
+        origins = [base_file_of.get(_id(file, case.eval_id)) for case in file.cases]
         for origin, group in groupby(zip(file.cases, origins, strict=True), key=lambda pair: pair[1]):
             selected = tuple(case for case, _ in group)
             config, changes = (
@@ -117,12 +117,12 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
             )
             files.append(dataclasses.replace(file, config=config, cases=selected))
             for change in changes:
-                cases.setdefault(change, []).extend(_id(file, loaded.case.eval_id) for loaded in selected)
+                cases.setdefault(change, []).extend(_id(file, case.eval_id) for case in selected)
     replaced = {case.file for case in gone}
     loosened = bool(cases) or any(
         merger.merged(file.path, file.config, path, configs[path])[1]
         for file in head.files
-        if any(_id(file, loaded.case.eval_id) not in base_file_of for loaded in file.cases)
+        if any(_id(file, case.eval_id) not in base_file_of for case in file.cases)
         for path in ({file.path} if file.path in configs else replaced) & replaced
     )
     return RuleChanges(
@@ -146,8 +146,7 @@ class _Prompts:
     @classmethod
     def of(cls, head: Iterable[LoadedFile], base: Iterable[LoadedFile]) -> _Prompts:
         here, there = (
-            {_id(file, loaded.case.eval_id): _words(loaded.case) for file in files for loaded in file.cases}
-            for files in (head, base)
+            {_id(file, case.eval_id): _words(case) for file in files for case in file.cases} for files in (head, base)
         )
         return cls(head=here, base=there)
 
@@ -191,15 +190,15 @@ def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
     """Cases in the form that `pair_up` matches: reports without results."""
     return [
         CaseReport(
-            case_id=_id(file, loaded.case.eval_id),
+            case_id=_id(file, case.eval_id),
             file=file.path,
             eval_set_id=file.eval_set.eval_set_id,
-            eval_id=loaded.case.eval_id,
+            eval_id=case.eval_id,
             status="not_run",
-            fingerprint=case_fingerprint(loaded.case, file.config.user_simulator_config),
+            fingerprint=case_fingerprint(case, file.config.user_simulator_config),
         )
         for file in files
-        for loaded in file.cases
+        for case in file.cases
     ]
 
 

@@ -190,8 +190,7 @@ def known_agents(
     agents = {}
     for name, own in files.items():
         same = all(
-            answered.get(file.path) == name
-            and all(f"{file.path}:{selected.case.eval_id}" in cases for selected in file.cases)
+            answered.get(file.path) == name and all(f"{file.path}:{case.eval_id}" in cases for case in file.cases)
             for file in own
         )
         directory = choices.by_file[own[0].path].directory(settings.root)

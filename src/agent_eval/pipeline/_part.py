@@ -165,16 +165,16 @@ def _shares(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Se
     model = default_model(settings)
     judged, paid = _Share(), _Share()
     for file in files:
-        for selected in file.cases:
+        for case in file.cases:
             # Each case by itself: the shares must not depend on the other cases of a part, or their sum exceeds 1.
-            alone = dataclasses.replace(file, cases=(selected,))
+            alone = dataclasses.replace(file, cases=(case,))
             ranges = [
                 criterion.calls
                 for criterion in estimate([alone], num_runs=settings.num_runs, default_model=model).with_model()
             ]
             calls = sum(max(each.least, 1) if each.most is None else each.most for each in ranges)
-            turns = max(len(selected.case.conversation or ()), 1) * settings.num_runs
-            is_here = f"{file.path}:{selected.case.eval_id}" in case_ids
+            turns = max(len(case.conversation or ()), 1) * settings.num_runs
+            is_here = f"{file.path}:{case.eval_id}" in case_ids
             judged.add(calls, is_here=is_here)
             paid.add(calls + turns, is_here=is_here)
     return judged, paid

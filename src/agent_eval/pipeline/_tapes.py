@@ -158,7 +158,7 @@ def unanswered(settings: Settings, suite: Suite) -> list[str]:
     if settings.tools != "replay":
         return []
     tapes = {stored.case_id: stored for stored in stored_tapes(settings, suite)}
-    cases = [f"{file.path}:{selected.case.eval_id}" for file in suite.files for selected in file.cases]
+    cases = [f"{file.path}:{case.eval_id}" for file in suite.files for case in file.cases]
     missing = [case for case in cases if case not in tapes]
     stale_tools = stale_tools_by(settings)
     stale = [

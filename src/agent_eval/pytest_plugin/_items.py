@@ -11,7 +11,7 @@ import pytest
 
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import first_line, harmless
-from agent_eval.evalset.models import LoadedFile, SelectedCase, Suite
+from agent_eval.evalset.models import EvalCase, LoadedFile, Suite
 
 if TYPE_CHECKING:
     from agent_eval.pytest_plugin._outcomes import CaseOutcome
@@ -184,20 +184,20 @@ class EvalFile(pytest.File):
             return
         ids = self.evals.selected_ids(self.path)
         for file in suite.files:
-            for selected in file.cases:
-                if ids is None or selected.case.eval_id in ids(file):
-                    yield self._item(file.path, selected)
+            for case in file.cases:
+                if ids is None or case.eval_id in ids(file):
+                    yield self._item(file.path, case, file.lines.get(case.eval_id))
 
-    def _item(self, file: str, selected: SelectedCase) -> CaseItem:
-        eval_id = selected.case.eval_id
+    def _item(self, file: str, case: EvalCase, line: int | None) -> CaseItem:
+        eval_id = case.eval_id
         name = " ".join(harmless(eval_id.replace("::", ":")).split())  # pytest splits an argument at `::`.
         # As a text: what pytest reads back (`--lf`) is parsed, and pytest 9 takes a bracket for parameters.
         node_id = f"{self.nodeid}::{name}"
         item: CaseItem = CaseItem.from_parent(
             self, name=name, nodeid=node_id, evals=self.evals, eval_id=eval_id, file=file
         )
-        item.line = selected.line
-        tags = (selected.case.model_extra or {}).get("tags")
+        item.line = line
+        tags = (case.model_extra or {}).get("tags")
         item.extra_keyword_matches.update(tag for tag in tags or () if isinstance(tag, str))
         return item
 

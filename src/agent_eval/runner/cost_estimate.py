@@ -134,7 +134,7 @@ def estimate(
 
 def _file(file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, Price] | None) -> FileEstimate:
     user = simulator_options(file.config.user_simulator_config)
-    cases = [selected.case for selected in file.cases]
+    cases = file.cases
     turns = [_turns(case, user.max_turns) for case in cases]
     rows = []
     for config in file.config.criteria:

@@ -32,7 +32,6 @@ from agent_eval.evalset.models import (
     EvalCase,
     EvalConfig,
     LoadedFile,
-    SelectedCase,
 )
 from agent_eval.results import RunError
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
@@ -180,24 +179,22 @@ def make_plan(
             config.name: metric_identity(config, default, source=_source(functions, config.name, agent, sources))
             for config in file.config.criteria
         }
-        for selected in file.cases:
-            gating = [
-                criteria[config.name] for config in file.config.criteria if not lacks_rubrics(config, selected.case)
-            ]
+        for case in file.cases:
+            gating = [criteria[config.name] for config in file.config.criteria if not lacks_rubrics(config, case)]
             cases.append(
                 PlannedCase(
-                    case_id=f"{file.path}:{selected.case.eval_id}",
+                    case_id=f"{file.path}:{case.eval_id}",
                     file=file.path,
-                    line=selected.line,
+                    line=file.lines.get(case.eval_id),
                     eval_set_id=file.eval_set.eval_set_id,
-                    case=selected.case,
+                    case=case,
                     user_config=file.config.user_simulator_config,
                     criteria=(*gating, *INFORMATIONAL),
                     agent=agent,
-                    fingerprint=_fingerprint(selected, file.config, agent, fingerprints.get(agent, "")),
-                    content=case_fingerprint(selected.case, file.config.user_simulator_config),
+                    fingerprint=_fingerprint(case, file.config, agent, fingerprints.get(agent, "")),
+                    content=case_fingerprint(case, file.config.user_simulator_config),
                     identities=identities,
-                    skip_reason=_skip_reason(selected, file.config, gating, missing),
+                    skip_reason=_skip_reason(case, file.config, gating, missing),
                 )
             )
     plan = Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)))
@@ -229,12 +226,12 @@ def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Call
 
 
 def _skip_reason(
-    selected: SelectedCase, config: EvalConfig, gating: Sequence[Criterion], missing: MissingModels | None
+    case: EvalCase, config: EvalConfig, gating: Sequence[Criterion], missing: MissingModels | None
 ) -> RunError | None:
     if missing is None:
         return None
     user = simulator_options(config.user_simulator_config).model
-    if selected.case.conversation_scenario is not None and user in missing.models:
+    if case.conversation_scenario is not None and user in missing.models:
         message = f"There is no key for the model of its simulated user, {user}"
     elif gating and all(isinstance(unlabelled(criterion), Withheld) for criterion in gating):
         message = "There is no key for any judge of its criteria"
@@ -270,13 +267,13 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
     problems += [
         Problem(
             code="scenario-unsupported",
-            message=f"The case `{selected.case.eval_id}` needs a simulated user that speaks (`llm_audio`).",
+            message=f"The case `{case.eval_id}` needs a simulated user that speaks (`llm_audio`).",
             hint="Only text is supported: remove `type` from `user_simulator_config`, or select other cases.",
             file=file.path,
-            line=selected.line,
+            line=file.lines.get(case.eval_id),
         )
-        for selected in file.cases
-        if is_audio and selected.case.conversation_scenario is not None
+        for case in file.cases
+        if is_audio and case.conversation_scenario is not None
     ]
     return problems
 
@@ -306,8 +303,7 @@ def _package_problem(criterion: CriterionConfig, config: str) -> list[Problem]:
     return []
 
 
-def _fingerprint(selected: SelectedCase, config: EvalConfig, agent: str, source: str) -> str:
-    case = selected.case
+def _fingerprint(case: EvalCase, config: EvalConfig, agent: str, source: str) -> str:
     digest = hashlib.sha256(f"{agent}\0{source}\0".encode())
     if case.session_input is not None:
         digest.update(case.session_input.model_dump_json().encode())

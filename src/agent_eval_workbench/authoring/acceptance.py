@@ -13,7 +13,7 @@ from agent_eval.core.text import listed, plural
 from agent_eval.evalset.discovery import discover
 from agent_eval.evalset.json import read_document
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models import EvalCase, SelectedCase
+from agent_eval.evalset.models import EvalCase
 from agent_eval.results import CaseReport, Recording, RunReport
 from agent_eval.runner import case_fingerprint
 from agent_eval_workbench.authoring.expectation import Field
@@ -124,10 +124,10 @@ def _is_accepted(
     options: Options,
 ) -> bool:
     """Whether the case in the file equals the result of accepting the run."""
-    present = next(item.case for item in file.loaded.cases if item.case.eval_id == case.eval_id)
+    present = next(item for item in file.loaded.cases if item.eval_id == case.eval_id)
     simulated = file.loaded.config.user_simulator_config
     raw = before.model_dump(mode="json", exclude_unset=True)
-    loaded = replace(file.loaded, cases=(SelectedCase(case=before, line=None),))
+    loaded = replace(file.loaded, cases=(before,))
     as_run = OpenFile(loaded=loaded, text="", value={"eval_cases": [raw]})
     try:
         item = prospect(case, report, as_run, recordings, only=options.only)

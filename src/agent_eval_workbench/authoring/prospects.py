@@ -169,22 +169,22 @@ def prospect(
 
 
 def _in_file(case: CaseReport, file: OpenFile | None) -> tuple[OpenFile, int, EvalCase]:
-    selected = next((item for item in file.loaded.cases if item.case.eval_id == case.eval_id), None) if file else None
+    selected = next((item for item in file.loaded.cases if item.eval_id == case.eval_id), None) if file else None
     if file is None or selected is None:
         hint = "Start the command where the eval files are, in the commit that was tested, or select other cases."
         raise refuse("accept-gone", case, "is not in an eval file that discovery finds here.", hint)
     if file.loaded.legacy:
         hint = f"Convert it first: `agent-eval migrate {case.file} NEW`, then run it again."
         raise refuse("accept-legacy", case, "is in an older file format.", hint)
-    if selected.case.conversation is None:
+    if selected.conversation is None:
         hint = "Judge it by rubrics, or write a case of fixed messages."
         raise refuse("accept-scenario", case, "is a simulated conversation, which has no expectation.", hint)
-    if case_fingerprint(selected.case, file.loaded.config.user_simulator_config) != case.fingerprint:
+    if case_fingerprint(selected, file.loaded.config.user_simulator_config) != case.fingerprint:
         message = "asks or expects something else now than what was run."
         raise refuse("accept-changed", case, message, f"Run it again: `agent-eval run '{case.case_id}'`.")
     index = file.index_of(case.eval_id)
     assert index is not None
-    return file, index, selected.case
+    return file, index, selected
 
 
 def _metrics(case: CaseReport, file: LoadedFile) -> tuple[Metric, ...]:

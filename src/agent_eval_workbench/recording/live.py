@@ -17,7 +17,7 @@ from agent_eval.core.content import Content, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import AUTO_START
 from agent_eval.core.problem import has_error
-from agent_eval.evalset.models import EvalCase, EvalConfig, EvalSet, LoadedFile, SelectedCase, SessionInput
+from agent_eval.evalset.models import EvalCase, EvalConfig, EvalSet, LoadedFile, SessionInput
 from agent_eval.simulation import with_call_ids
 from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error
 
@@ -83,7 +83,7 @@ def _choices(
         path=target.name,
         eval_set=EvalSet(eval_set_id=target.set_id, eval_cases=cases),
         config=EvalConfig(source=None, criteria=()),
-        cases=tuple(SelectedCase(case=case, line=None) for case in cases),
+        cases=tuple(cases),
     )
     return choose_agents(
         settings.root,

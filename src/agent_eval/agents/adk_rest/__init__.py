@@ -40,7 +40,7 @@ def shared_state(source: str, root: Path, files: Sequence[LoadedFile]) -> list[P
     """Notices about cases whose state all sessions of the server share; see `Driver.check`."""
     problems = []
     for file in files:
-        sessions = (selected.case.session_input for selected in file.cases)
+        sessions = (case.session_input for case in file.cases)
         keys = {key for session in sessions if session is not None for key in session.state if key.startswith("app:")}
         if keys:
             problems.append(

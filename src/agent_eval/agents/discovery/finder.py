@@ -255,7 +255,7 @@ class Finder:
         return by_name if by_name is not None else self._nearest(directory)
 
     def _by_app_name(self, file: LoadedFile, directory: Path) -> AgentChoice | NoChoice | None:
-        names = {case.case.session_input.app_name for case in file.cases if case.case.session_input is not None}
+        names = {case.session_input.app_name for case in file.cases if case.session_input is not None}
         matches: dict[Path, str] = {}
         for name in sorted(names):
             if name in {"", ".", ".."} or "/" in name or "\\" in name or "\0" in name:

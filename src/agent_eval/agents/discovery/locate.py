@@ -254,7 +254,7 @@ def _without_state(
         choice = choices.by_file.get(file.path)
         if choice is None or (choice.driver.takes_state and choice.path not in stateless):
             continue
-        sessions = ((selected.case.eval_id, selected.case.session_input) for selected in file.cases)
+        sessions = ((case.eval_id, case.session_input) for case in file.cases)
         cases = [eval_id for eval_id, session in sessions if session is not None and session.state]
         if cases:
             message = f"A2A can't pass the state of `session_input`, with which {_listed(cases)} "

@@ -31,7 +31,6 @@ from agent_eval.evalset.models.schema import (
     EvalSet,
     LoadedFile,
     MatchType,
-    SelectedCase,
     SessionInput,
     Suite,
     UserPersona,

@@ -153,15 +153,6 @@ class EvalConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectedCase:
-    """A case that will run."""
-
-    case: EvalCase
-    line: int | None
-    """The first line of the case in its file, from 1. Every case of a well-formed file has one."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class LoadedFile:
     """A validated eval file with its selected cases."""
 
@@ -169,7 +160,9 @@ class LoadedFile:
     """Relative to the root, with forward slashes."""
     eval_set: EvalSet
     config: EvalConfig
-    cases: tuple[SelectedCase, ...]
+    cases: tuple[EvalCase, ...]
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The first line of each case, from 1, by its eval id. Every case of a well-formed file has one."""
     legacy: bool = False
     """Whether it was converted in memory from one of ADK's legacy formats."""
 
