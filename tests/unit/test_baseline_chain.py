@@ -16,8 +16,6 @@ from agent_eval.baseline.lookup import (
     Incompatible,
     NoneYet,
     Provenance,
-    Step,
-    outcome_of,
     resolve,
     to_report,
 )
@@ -97,7 +95,7 @@ async def test_chain__the_first_in_the_callers_order_wins_and_the_rest_is_not_as
 
     outcome = await resolve(sources, WANTED)
 
-    assert outcome.report is FOUND.report
+    assert isinstance(outcome, Found) and outcome.report is FOUND.report
     assert [step.source for step in outcome.steps] == ["rerun", "file"]
     assert [source.asked for source in sources] == [[WANTED], [WANTED], []]
 
@@ -126,9 +124,9 @@ async def test_chain__the_weightiest_reason_is_the_reason_and_all_are_reported(
     assert len(report.steps) == len(answers)
 
 
-def test_chain__a_baseline_is_reported_with_its_provenance() -> None:
+async def test_chain__a_baseline_is_reported_with_its_provenance() -> None:
     before = NoneYet(message="There is no file.", hint="Commit one.")
-    outcome = outcome_of([Step(source="file", baseline=before), Step(source="artifact", baseline=FOUND)])
+    outcome = await resolve([Source("file", before), Source("artifact", FOUND)], WANTED)
 
     assert to_report(outcome, WANTED) == BaselineReport(
         status="found",

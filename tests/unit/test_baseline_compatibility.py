@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from baseline_samples import case, measured, results
 from history_samples import compare, said
 
 from agent_eval.baseline.compatibility import checked, incomparable
-from agent_eval.baseline.lookup import BaselineOutcome, Found, Incompatible, NoneYet, Provenance, Step, outcome_of
+from agent_eval.baseline.lookup import Baseline, Found, Incompatible, NoneYet, Provenance, step_of
 from agent_eval.gate.pairing import pair_up
 from agent_eval.pipeline._regression import pair_with_base
 from agent_eval.results.recording import RunError
@@ -20,9 +22,14 @@ def why_not(head: RunReport, base: RunReport) -> Incompatible | None:
     return incomparable(head, base, pair_up(head.cases, base.cases))
 
 
-def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
-    base = pair_with_base(head, outcome, 20)
-    return outcome if base is None else checked(outcome, head, base.report, base.pairing)
+def found(report: RunReport, *before: Baseline) -> Found:
+    answer = Found(report=report, provenance=Provenance(commit="a" * 40), message="Found.")
+    return replace(answer, steps=(*(step_of("artifact", other) for other in before), step_of("file", answer)))
+
+
+def with_head(baseline: Found, head: RunReport) -> Baseline:
+    base = pair_with_base(head, baseline, 20)
+    return baseline if base is None else checked(baseline, head, base.report, base.pairing)
 
 
 @pytest.mark.parametrize(
@@ -99,20 +106,20 @@ def test_compatibility__why_nothing_can_be_compared(head: RunReport, base: RunRe
     assert why_not(head, base) == Incompatible(message=message)
 
 
-def found(report: RunReport) -> Found:
-    return Found(report=report, provenance=Provenance(commit="a" * 40), message="Found.")
-
-
 def test_compatibility__what_was_found_becomes_incompatible_once_the_head_is_known_or_stays() -> None:
-    before = Step(source="artifact", baseline=NoneYet(message="No artifact."))
-    compatible = with_head(outcome_of([before, Step(source="file", baseline=found(results(case("other"))))]), HEAD)
-    assert isinstance(compatible.baseline, Incompatible)
-    assert compatible.report is None
-    assert [step.baseline for step in compatible.steps] == [before.baseline, compatible.baseline]
+    before = NoneYet(message="No artifact.")
+    compatible = with_head(found(results(case("other")), before), HEAD)
+    assert isinstance(compatible, Incompatible)
+    assert compatible.steps == (step_of("artifact", before), step_of("file", compatible))
+    baseline = found(results())
+    assert with_head(baseline, HEAD) is baseline
 
-    for steps in ([before, Step(source="file", baseline=found(results()))], [before]):
-        outcome = outcome_of(steps)
-        assert with_head(outcome, HEAD) is outcome
+
+def test_compatibility__what_an_earlier_source_said_is_the_reason_if_it_is_of_the_same_weight() -> None:
+    before = Incompatible(message="Another version.", hint="Wait.")
+    compatible = with_head(found(results(case("other")), before), HEAD)
+    assert (compatible.status, compatible.message) == ("incompatible", "Another version. Wait.")
+    assert [step.status for step in compatible.steps] == ["incompatible", "incompatible"]
 
 
 def dead(eval_id: str) -> CaseReport:
@@ -134,10 +141,10 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
         return results(*named, files=files)
 
     base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
-    outcome = outcome_of([Step(source="artifact", baseline=found(base))])
-    paired = pair_with_base(two(*base.cases), outcome, 20)
+    baseline = found(base)
+    paired = pair_with_base(two(*base.cases), baseline, 20)
 
-    assert with_head(outcome, two(*base.cases)) is outcome
+    assert with_head(baseline, two(*base.cases)) is baseline
     assert paired is not None
     assert {item.eval_id: item.status for item in paired.report.cases} == {
         "bot1": "errored",

@@ -11,10 +11,11 @@ from history_samples import compare
 from recording_samples import facts
 
 from agent_eval.baseline import Found, to_report
-from agent_eval.baseline.lookup import BaselineOutcome, Provenance, Step
+from agent_eval.baseline.lookup import Provenance
 from agent_eval.baseline.recordings import StoredRecordings
 from agent_eval.pipeline._regression import Base, notable_cases, pair_with_base, store_baseline_recordings
 from agent_eval.results import BASELINE_RECORDINGS, Recording, RunReport
+from agent_eval.results.comparison import BaselineStep
 from agent_eval.runner import StoredLines
 
 FILE = "evals/a.test.json"
@@ -26,10 +27,12 @@ def recordings(*names: str) -> StoredRecordings:
 
 
 def compared(head: RunReport, base: RunReport, stored: StoredRecordings | None) -> tuple[RunReport, Base | None]:
-    found = Found(report=base, provenance=Provenance(commit="a" * 40), message="Found.", recordings=stored)
-    outcome = BaselineOutcome(baseline=found, steps=(Step(source="artifact", baseline=found),))
-    head.comparison, head.baseline = compare(head, base), to_report(outcome, None)
-    return head, pair_with_base(head, outcome, 20)
+    step = BaselineStep(source="artifact", status="found", message="Found.")
+    found = Found(
+        report=base, provenance=Provenance(commit="a" * 40), message="Found.", recordings=stored, steps=(step,)
+    )
+    head.comparison, head.baseline = compare(head, base), to_report(found, None)
+    return head, pair_with_base(head, found, 20)
 
 
 def test_store_baseline_recordings__cases_that_failed_or_differ_by_their_ids_on_the_base_branch(tmp_path: Path) -> None:

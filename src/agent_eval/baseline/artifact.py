@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results
 from agent_eval.baseline.git import Git, GitError, short
-from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, Missing, NoneYet, Provenance
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.baseline.recordings import StoredRecordings, recordings_in
 from agent_eval.core.text import harmless, plural
@@ -36,7 +36,7 @@ _NO_TOKEN = "Let this step have the token (`github-token`), with the permission 
 class _Refused(Exception):
     """Ends the search: an older run would hide a problem."""
 
-    def __init__(self, baseline: Missing) -> None:
+    def __init__(self, baseline: Baseline) -> None:
         super().__init__(baseline.message)
         self.baseline = baseline
 
@@ -206,7 +206,7 @@ class ArtifactSource:
             raise _Refused(FetchFailed(message=message))
         return data
 
-    def _nothing(self, request: BaselineRequest, notes: _Notes) -> Missing:
+    def _nothing(self, request: BaselineRequest, notes: _Notes) -> Baseline:
         before = f" or the {plural(self.depth, 'commit')} before it" if self.depth else ""
         message = (
             f"No run of {harmless(request.workflow)} on {harmless(request.base_ref)} has results for "

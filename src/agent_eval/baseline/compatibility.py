@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.lookup import BaselineOutcome, Incompatible, Step, outcome_of
+from agent_eval.baseline.lookup import Baseline, Found, Incompatible, describe, step_of
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.results import CaseReport, MetricReport, RunReport
 
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from agent_eval.gate.pairing import Pairing
 
 
-def checked(outcome: BaselineOutcome, head: RunReport, base: RunReport, pairing: Pairing) -> BaselineOutcome:
+def checked(baseline: Found, head: RunReport, base: RunReport, pairing: Pairing) -> Baseline:
     """A found baseline as `Incompatible` if none of its cases can be compared with the head's; see `incomparable`."""
     reason = incomparable(head, base, pairing)
     if reason is None:
-        return outcome
-    return outcome_of([*outcome.steps[:-1], Step(source=outcome.steps[-1].source, baseline=reason)])
+        return baseline
+    *before, last = baseline.steps
+    message = next((step.message for step in before if step.status == "incompatible"), describe(reason))
+    return Incompatible(message=message, steps=(*before, step_of(last.source, reason)))
 
 
 def incomparable(head: RunReport, base: RunReport, pairing: Pairing) -> Incompatible | None:

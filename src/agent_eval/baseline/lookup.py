@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from agent_eval.baseline.recordings import StoredRecordings
-    from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, Reason, RunReport
+    from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, BaselineStep, Reason, RunReport
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,143 +29,84 @@ class Provenance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Baseline:
+    """The base branch's results, or why there are none: the answer of a source, then that of the whole lookup."""
+
+    message: str
+    hint: str | None = None
+    steps: tuple[BaselineStep, ...] = ()
+    """Of a lookup: the answers of its sources, in order. Sources after the first success are not tried."""
+    status: ClassVar[BaselineStatus]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Baseline):
     """A baseline was found."""
 
     report: RunReport
     provenance: Provenance
-    message: str
     recordings: StoredRecordings | None = None
     """The conversations of `report`; None if this run makes them itself."""
+    status: ClassVar[BaselineStatus] = "found"
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoneYet:
+class NoneYet(Baseline):
     """No baseline has been recorded yet, which is no error."""
 
-    message: str
-    hint: str | None = None
+    status: ClassVar[BaselineStatus] = "none-yet"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FetchFailed:
+class FetchFailed(Baseline):
     """A baseline may exist, but it could not be fetched or is not trusted."""
 
-    message: str
-    hint: str | None = None
     by_name: bool = False
     """`base-ref` names something that can't be compared with; a retry doesn't help."""
     outage: Reason | None = None
     """What a service said that failed in the base branch's runs of today; None if that is not the reason."""
+    status: ClassVar[BaselineStatus] = "fetch-failed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Incompatible:
+class Incompatible(Baseline):
     """A baseline was found, but nothing in it is comparable."""
 
-    message: str
-    hint: str | None = None
+    status: ClassVar[BaselineStatus] = "incompatible"
 
 
-Missing = NoneYet | FetchFailed | Incompatible
-Baseline = Found | Missing
-
-STATUSES: dict[type[Baseline], BaselineStatus] = {
-    Found: "found",
-    NoneYet: "none-yet",
-    FetchFailed: "fetch-failed",
-    Incompatible: "incompatible",
-}
-_WEIGHT = (Incompatible, FetchFailed, NoneYet)
+_WEIGHT: Sequence[BaselineStatus] = ("incompatible", "fetch-failed", "none-yet")
 """Order in which several reasons are reported: actionable ones first."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """The answer of one source."""
-
-    source: BaselineSource
-    baseline: Baseline
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaselineOutcome:
-    """The result of all sources."""
-
-    baseline: Baseline
-    """The baseline of the last step, or the most important reason why there is none."""
-    steps: tuple[Step, ...]
-    """The steps in order; sources after the first success are not tried."""
-
-    @property
-    def report(self) -> RunReport | None:
-        """The base branch's results, if found."""
-        return self.baseline.report if isinstance(self.baseline, Found) else None
-
-    @property
-    def outage(self) -> Reason | None:
-        """Of `FetchFailed`."""
-        return self.baseline.outage if isinstance(self.baseline, FetchFailed) else None
-
-
-def outcome_of(steps: Sequence[Step]) -> BaselineOutcome:
-    """Combines the steps of a lookup.
+def to_report(baseline: Baseline, request: BaselineRequest | None) -> BaselineReport:
+    """Converts the answer of a lookup for the report.
 
     Args:
-        steps: The steps in order; empty if no baseline was requested.
-    """
-    if not steps:
-        return BaselineOutcome(baseline=NoneYet(message="No baseline was requested (`baseline: none`)."), steps=())
-    last = steps[-1].baseline
-    if isinstance(last, Found):
-        return BaselineOutcome(baseline=last, steps=tuple(steps))
-    weightiest = min((step.baseline for step in steps), key=lambda missing: _WEIGHT.index(type(missing)))
-    return BaselineOutcome(baseline=weightiest, steps=tuple(steps))
-
-
-def to_report(outcome: BaselineOutcome, request: BaselineRequest | None) -> BaselineReport:
-    """Converts the outcome for the report.
-
-    Args:
-        outcome: The outcome of the lookup.
+        baseline: The answer.
         request: The request; None if it could not be determined.
     """
-    from agent_eval.results import BaselineReport, BaselineStep
+    from agent_eval.results import BaselineReport
 
-    baseline = outcome.baseline
-    steps = [
-        BaselineStep(source=step.source, status=STATUSES[type(step.baseline)], message=describe(step.baseline))
-        for step in outcome.steps
-    ]
     commit, branch = (None, "") if request is None else (request.commit, request.base_ref)
-    if not isinstance(baseline, Found):
-        return BaselineReport(
-            status=STATUSES[type(baseline)],
-            branch=branch,
-            wanted_commit=commit,
-            message=describe(baseline),
-            steps=steps,
-        )
-    provenance = baseline.provenance
-    return BaselineReport(
-        status="found",
+    report = BaselineReport(
+        status=baseline.status,
         branch=branch,
-        source=outcome.steps[-1].source,
-        commit=provenance.commit,
         wanted_commit=commit,
-        distance=provenance.distance,
-        run_url=provenance.run_url,
-        recorded_at=provenance.recorded_at,
-        message=baseline.message,
-        steps=steps,
+        message=describe(baseline),
+        steps=list(baseline.steps),
     )
+    if isinstance(baseline, Found):
+        report.source = baseline.steps[-1].source
+        provenance = baseline.provenance
+        report.commit, report.distance = provenance.commit, provenance.distance
+        report.run_url, report.recorded_at = provenance.run_url, provenance.recorded_at
+    return report
 
 
 def describe(baseline: Baseline) -> str:
     """Returns the message followed by the hint."""
-    if isinstance(baseline, Found) or baseline.hint is None:
-        return baseline.message
-    return f"{baseline.message} {baseline.hint}"
+    return baseline.message if baseline.hint is None else f"{baseline.message} {baseline.hint}"
 
 
 class Resolver(Protocol):
@@ -181,16 +122,26 @@ class Resolver(Protocol):
         ...
 
 
-async def resolve(resolvers: Sequence[Resolver], request: BaselineRequest) -> BaselineOutcome:
-    """Tries the sources in order until one returns a baseline."""
-    steps: list[Step] = []
+async def resolve(resolvers: Sequence[Resolver], request: BaselineRequest) -> Baseline:
+    """Tries the sources in order until one returns a baseline. Without one, the most important reason is the answer."""
+    answers: list[Baseline] = []
+    steps: list[BaselineStep] = []
     for resolver in resolvers:
-        answer = await resolver.find(request)
-        steps.append(Step(source=resolver.source, baseline=answer))
-        _LOG.debug("%s: %s", resolver.source, describe(answer))
-        if isinstance(answer, Found):
-            break
-    return outcome_of(steps)
+        answers.append(await resolver.find(request))
+        steps.append(step_of(resolver.source, answers[-1]))
+        _LOG.debug("%s: %s", resolver.source, describe(answers[-1]))
+        if isinstance(answers[-1], Found):
+            return replace(answers[-1], steps=tuple(steps))
+    if not answers:
+        return NoneYet(message="No baseline was requested (`baseline: none`).")
+    return replace(min(answers, key=lambda missing: _WEIGHT.index(missing.status)), steps=tuple(steps))
+
+
+def step_of(source: BaselineSource, answer: Baseline) -> BaselineStep:
+    """The answer of one source as the report has it."""
+    from agent_eval.results import BaselineStep
+
+    return BaselineStep(source=source, status=answer.status, message=describe(answer))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from agent_eval.agents.protocol import AgentFailure
-from agent_eval.baseline import BaselineOutcome, Found, Git
+from agent_eval.baseline import Baseline, Found, Git
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.text import harmless
 from agent_eval.evalset.models import LoadedFile, Suite
@@ -59,7 +59,7 @@ class Affected:
     """No agent is affected."""
     notices: tuple[Reason, ...] = ()
     """For the report."""
-    base: BaselineOutcome | None = None
+    base: Baseline | None = None
     """The base branch's results, if they were looked for."""
 
 
@@ -121,9 +121,9 @@ async def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, cho
     base = await find_base(settings, ci, None)
     everything = dataclasses.replace(everything, base=base)
     git = ci.git
-    if base is None or not isinstance(base.baseline, Found) or not isinstance(git, Git):
+    if not isinstance(base, Found) or not isinstance(git, Git):
         return _all_of_them(everything, "affected-without-base")
-    report, commit = base.baseline.report, base.baseline.provenance.commit
+    report, commit = base.report, base.provenance.commit
     changes = None if commit is None else ci.changes(commit)
     if changes is None:
         return _all_of_them(everything, "changes-unknown")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import BaselineOutcome, Found, GitError
+from agent_eval.baseline import Baseline, Found, GitError
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase
 from agent_eval.core.text import plural
 
@@ -45,8 +45,8 @@ _LOG = logging.getLogger(__name__)
 
 
 async def find_base(
-    settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None, before: BaselineOutcome | None = None
-) -> BaselineOutcome | None:
+    settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None, before: Baseline | None = None
+) -> Baseline | None:
     """Looks for the base branch's results in the sources that the settings name.
 
     Args:
@@ -64,7 +64,7 @@ async def find_base(
     from agent_eval.settings import parse_order
 
     order = parse_order(settings.baseline)
-    if before is not None and isinstance(before.baseline, Found) and all(choice.source != "rerun" for choice in order):
+    if before is not None and isinstance(before, Found) and all(choice.source != "rerun" for choice in order):
         return before
     resolvers: list[Resolver] = []
     for choice in order:
@@ -93,13 +93,13 @@ async def find_base(
     return await resolve(resolvers, ci.baseline_request)
 
 
-def baseline_report(ci: CIContext, outcome: BaselineOutcome | None) -> BaselineReport | None:
+def baseline_report(ci: CIContext, baseline: Baseline | None) -> BaselineReport | None:
     """Where the base's results come from, or why there are none; None where none are expected."""
     from agent_eval.baseline import to_report
     from agent_eval.results import BaselineReport
 
-    if outcome is not None and outcome.steps:
-        return to_report(outcome, ci.baseline_request)
+    if baseline is not None and baseline.steps:
+        return to_report(baseline, ci.baseline_request)
     return BaselineReport(status="fetch-failed", message=ci.no_baseline_reason) if ci.no_baseline_reason else None
 
 
@@ -114,23 +114,23 @@ class Base:
     pairing: Pairing
 
 
-def pair_with_base(report: RunReport, outcome: BaselineOutcome | None, keep: int) -> Base | None:
+def pair_with_base(report: RunReport, baseline: Baseline | None, keep: int) -> Base | None:
     """Pairs the cases of a run with those of the base; None without a baseline.
 
     Args:
         report: The head's, with its cases.
-        outcome: Result of `find_base`.
+        baseline: Result of `find_base`.
         keep: Maximum number of stored runs.
     """
     from agent_eval.gate.history import extend, without_silent
     from agent_eval.gate.pairing import pair_up
 
-    if outcome is None or not isinstance(outcome.baseline, Found):
+    if not isinstance(baseline, Found):
         return None
-    base = without_silent(outcome.baseline.report)
+    base = without_silent(baseline.report)
     history = base.history or extend(None, base, keep)
     pairing = pair_up(report.cases, base.cases, report.selection, base.selection, history.cases)
-    return Base(report=base, recordings=outcome.baseline.recordings, history=history, pairing=pairing)
+    return Base(report=base, recordings=baseline.recordings, history=history, pairing=pairing)
 
 
 @dataclass(kw_only=True)
@@ -363,7 +363,7 @@ def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
 
 async def compare_with_base(
     report: RunReport,
-    outcome: BaselineOutcome | None,
+    baseline: Baseline | None,
     base: Base | None,
     checkout: Checkout,
     plan: Plan,
@@ -376,7 +376,7 @@ async def compare_with_base(
     Args:
         report: The head's, with its cases. Receives baseline, comparison, decision and extra runs; a recording run
             receives its history.
-        outcome: Result of `find_base`.
+        baseline: Result of `find_base`.
         base: Result of `pair_with_base`.
         checkout: The head's.
         plan: The head's.
@@ -398,10 +398,10 @@ async def compare_with_base(
         report.history = extend(base.history if base is not None else None, report, settings.history)
         report.notices += drift_notices(drift(report.history))
         return None
-    if outcome is not None and base is not None:
-        outcome = checked(outcome, report, base.report, base.pairing)
-    report.baseline = baseline_report(ci, outcome)
-    if base is None or outcome is None or outcome.report is None:
+    if isinstance(baseline, Found) and base is not None:
+        baseline = checked(baseline, report, base.report, base.pairing)
+    report.baseline = baseline_report(ci, baseline)
+    if base is None or not isinstance(baseline, Found):
         return None
     report.comparison = compare(report, base.report, base.pairing, base.history)
     history = within(base.history, report.selection)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.agents.protocol import AgentRefused
 from agent_eval.agents.sandbox import AgentNotEnded
-from agent_eval.baseline import BaselineOutcome
+from agent_eval.baseline import Baseline, FetchFailed
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.core.process import FULL, Begun
@@ -76,7 +76,7 @@ class _Planned:
     bill: Bill
     tapes: Tapes | None
     rules: HeldRules
-    base: BaselineOutcome | None
+    base: Baseline | None
     """The base branch's results, if they were needed earlier."""
     begun: Begun
 
@@ -348,13 +348,13 @@ async def _judged(
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         earlier = planned.parts.results if planned.parts is not None else ()
         report.agents = agent_trees(checkout, [result.report for result in earlier])
-        compared, outcome, base = None, None, None
+        compared, baseline, base = None, None, None
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.
-            outcome = await finding
-            base = pair_with_base(report, outcome, settings.history)
+            baseline = await finding
+            base = pair_with_base(report, baseline, settings.history)
             compared = await compare_with_base(
-                report, outcome, base, checkout, plan, base_checkout, repeatable=repeatable
+                report, baseline, base, checkout, plan, base_checkout, repeatable=repeatable
             )
             await asyncio.to_thread(store_baseline_recordings, report, base, settings.output)
         if settings.fail_fast and not fail_fast:
@@ -365,7 +365,7 @@ async def _judged(
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
     changed_rules = rules.reasons(settings, report.cases)
-    base_outage = outcome.outage if outcome is not None else None
+    base_outage = baseline.outage if isinstance(baseline, FetchFailed) else None
     verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
     if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
         verdict = without_comparison(verdict, records=ci.activity.kind == "record")
