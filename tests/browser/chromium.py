@@ -78,7 +78,7 @@ def visit(browser: Browser) -> Iterator[Visit]:
     assert not incidents, "\n".join(incidents)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def functions(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Makes a blank page with the functions of some of the report's files, e.g. `functions("diff.js")`."""
     context = browser.new_context()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from case_samples import agents_case, errored_case, index_of, lamp_case, trend_of
+from case_samples import agents_case, cause, errored_case, index_of, lamp_case, trend_of
 from chromium import until
 from report_pages import samples
 from report_pages_of_data import Visit, page_of_data, page_of_report
@@ -48,9 +48,9 @@ AT_FOCUS = """() => {
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = [lamp_case(), agents_case(), errored_case()]
-    return page_of_data(
-        tmp_path_factory.mktemp("page") / "report.html", index_of(cases, trend_of(9)), [{"cases": cases}]
-    )
+    index = index_of(cases, trend_of(9))
+    index["causes"], index["header"]["warnings"] = [cause(1, cases[0]["id"])], ["The base branch's runs are old."]
+    return page_of_data(tmp_path_factory.mktemp("page") / "report.html", index, [{"cases": cases}])
 
 
 def violations(page: Page) -> list[str]:
@@ -62,13 +62,7 @@ def test_page__no_violation(visit: Visit, path: Path, tmp_path: Path, axe: str, 
     page = visit(path, script=axe, **mode)
     case = f"case={quote(lamp_case()['id'], safe='')}"
     violated = violations(page)
-    for view, fragment in (
-        ("case", case),
-        ("trend", "trend"),
-        ("about", "about"),
-        ("print", "print"),
-        ("list", "q=zz"),
-    ):
+    for view, fragment in (("case", case), *((name, name) for name in ("trend", "about", "print")), ("list", "q=zz")):
         page.evaluate("fragment => { location.hash = fragment; }", fragment)
         page.locator(f"body[data-view={view}]").wait_for()
         violated += violations(page)

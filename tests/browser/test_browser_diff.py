@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-import agent_eval.report.html
-
-SCRIPT = Path(agent_eval.report.html.__file__).parent / "diff.js"
 PAIRS = 15
 """Pairs of texts of one example: a call of the browser costs more than a comparison."""
+WRITTEN = st.text(st.characters(codec="utf-8"), max_size=30)
+"""Python makes lone surrogates visible before they reach the page."""
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-9, 9)
-    | st.text(max_size=3).map(lambda text: text.encode("utf-8", "replace").decode()),
+    st.none() | st.booleans() | st.integers(-9, 9) | WRITTEN,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
     max_leaves=8,
 )
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
-def functions(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page()
-    page.add_script_tag(content=SCRIPT.read_text("utf-8"))
-    yield page
-    page.close()
+def diff(functions: Callable[..., Page]) -> Page:
+    return functions("diff.js")
 
 
 def words() -> st.SearchStrategy[str]:
@@ -42,13 +32,12 @@ def words() -> st.SearchStrategy[str]:
     pieces = st.sampled_from(
         ["the", "lamp", " ", " ", "\n", "is", "on", ".", "照明", "を", "สวัสดี", "e\u0301", "مصباح", "🙂", "1.5", "x_y"]
     )
-    return st.lists(pieces, max_size=25).map("".join) | st.text(max_size=30)
+    return st.lists(pieces, max_size=25).map("".join) | WRITTEN
 
 
 @given(pairs=st.lists(st.tuples(words(), words()), min_size=PAIRS, max_size=PAIRS))
-def test_diff_words__both_texts_can_be_rebuilt(functions: Page, pairs: list[tuple[str, str]]) -> None:
-    pairs = [(_without_surrogates(before), _without_surrogates(after)) for before, after in pairs]
-    differences = functions.evaluate("pairs => pairs.map(([a, b]) => diffWords(a, b, 10000))", pairs)
+def test_diff_words__both_texts_can_be_rebuilt(diff: Page, pairs: list[tuple[str, str]]) -> None:
+    differences = diff.evaluate("pairs => pairs.map(([a, b]) => diffWords(a, b, 10000))", pairs)
     for (before, after), runs in zip(pairs, differences, strict=True):
         assert "".join(run["text"] for run in runs if run["op"] != "insert") == before
         assert "".join(run["text"] for run in runs if run["op"] != "delete") == after
@@ -57,14 +46,9 @@ def test_diff_words__both_texts_can_be_rebuilt(functions: Page, pairs: list[tupl
         assert before != after or all(run["op"] == "equal" for run in runs)
 
 
-def _without_surrogates(text: str) -> str:
-    """Python makes lone surrogates visible before they reach the page."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def test_diff_words__is_short_where_little_changed(functions: Page) -> None:
+def test_diff_words__is_short_where_little_changed(diff: Page) -> None:
     def changed(before: str, after: str) -> list[tuple[str, str]]:
-        runs = functions.evaluate("([a, b]) => diffWords(a, b)", [before, after])
+        runs = diff.evaluate("([a, b]) => diffWords(a, b)", [before, after])
         return [(run["op"], run["text"]) for run in runs if run["op"] != "equal"]
 
     assert changed("The lamp is on.", "The lamp is off.") == [("delete", "on"), ("insert", "off")]
@@ -74,7 +58,7 @@ def test_diff_words__is_short_where_little_changed(functions: Page) -> None:
     assert changed("same", "same") == []
 
 
-def test_diff_words__gives_up_on_long_texts_in_time(functions: Page) -> None:
+def test_diff_words__gives_up_on_long_texts_in_time(diff: Page) -> None:
     script = """() => {
       const words = (count, seed) => Array.from({ length: count }, (_, i) => `w${(i * seed) % 9973}`).join(" ");
       const timed = (a, b, ...milliseconds) => {
@@ -90,7 +74,7 @@ def test_diff_words__gives_up_on_long_texts_in_time(functions: Page) -> None:
         huge: timed(long, long),
       };
     }"""
-    results: dict[str, Any] = functions.evaluate(script)
+    results: dict[str, Any] = diff.evaluate(script)
     assert {name: gave_up for name, (gave_up, _) in results.items()} == {
         "tooMany": True,
         "tooDifferent": True,
@@ -102,12 +86,10 @@ def test_diff_words__gives_up_on_long_texts_in_time(functions: Page) -> None:
 
 
 @given(value=VALUES)
-def test_diff_values__empty_only_for_equal_values(functions: Page, value: object) -> None:
+def test_diff_values__empty_only_for_equal_values(diff: Page, value: object) -> None:
     changed = {"a": value, "b": 1}
     evaluate = "([a, b]) => diffValues(a, b).map(({ path }) => path)"
-    assert functions.evaluate(evaluate, [changed, {"b": 1, "a": value}]) == []
-    assert functions.evaluate(evaluate, [changed, {"a": value, "b": 2}]) == ["b"]
-    assert functions.evaluate(evaluate, [{"list": [value, {"key": 1}]}, {"list": [value, {"key": "1"}]}]) == [
-        "list[1].key"
-    ]
-    assert functions.evaluate(evaluate, [{"a": 1}, {}]) == ["a"]
+    assert diff.evaluate(evaluate, [changed, {"b": 1, "a": value}]) == []
+    assert diff.evaluate(evaluate, [changed, {"a": value, "b": 2}]) == ["b"]
+    assert diff.evaluate(evaluate, [{"list": [value, {"key": 1}]}, {"list": [value, {"key": "1"}]}]) == ["list[1].key"]
+    assert diff.evaluate(evaluate, [{"a": 1}, {}]) == ["a"]

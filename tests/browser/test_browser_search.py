@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from list_samples import AGENTS, CHANGES, METRICS, STATUSES, TEXTS, TOOLS, WORDS, index_of_rows, row
 from report_pages_of_data import real_index
@@ -105,17 +105,16 @@ def sorted_rows(rows: list[Row], sort: str | None, ranks: list[int]) -> list[int
     return present + [i for i in order if value(i) is None]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def search_page(functions: Callable[..., Page]) -> Page:
     return functions(*FILES_OF_SEARCH)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def search(search_page: Page) -> Callable[[Any, str, str | None], Any]:
     return lambda index, query, sort: search_page.evaluate(SCRIPT, [index, query, sort])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
     query=st.lists(terms(), max_size=3),
@@ -167,7 +166,6 @@ def test_search__any_text_is_a_query(search: Callable[[Any, str, str | None], An
         assert isinstance(search(real_index(), query, "metric:")["order"], list)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(score=st.floats(0, 1.5), threshold=st.sampled_from((None, 0.5, 0.8, 1.0)))
 @example(score=0.7996, threshold=0.8)
 @example(score=0.125, threshold=None)  # half way: shown as 0.13

@@ -7,7 +7,9 @@ from html.parser import HTMLParser
 
 import cmarkgfm
 from cmarkgfm.cmark import Options
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from report_samples import EVIL
 
 OURS = {
     "h2", "h3", "h4", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary",
@@ -15,6 +17,10 @@ OURS = {
 }  # fmt: skip
 EMPTY = {"br"}
 CODE = {"code", "pre"}
+ANY_TEXT = st.one_of(
+    st.text(max_size=60), st.sampled_from([EVIL, "```", "|", "x\n\ny", "@a", "</details>", "{{ 7 * 7 }}"])
+)
+"""Texts of strangers."""
 
 
 class Page(HTMLParser):

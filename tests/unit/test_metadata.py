@@ -5,7 +5,6 @@ UPDATE_GOLDEN=1 writes the inputs into gate/action.yml, action.yml and README.md
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_files import check_part
 from ruamel.yaml import YAML
 
 from agent_eval.report.renderers.outputs import OUTPUTS
@@ -50,13 +50,9 @@ def test_action__has_every_setting_as_an_input() -> None:
     text = (ROOT / "gate/action.yml").read_text("utf-8")
     match = re.search(r"^inputs:.*?\n(?=\S)", text, re.MULTILINE | re.DOTALL)
     assert match is not None
-    if os.environ.get("UPDATE_GOLDEN"):
-        (ROOT / "gate/action.yml").write_text(text.replace(match[0], inputs_block()), "utf-8")
-        return
-    assert match[0] == inputs_block(), "gate/action.yml differs from SETTINGS; it should say:\n" + inputs_block()
+    check_part(ROOT / "gate/action.yml", match[0], inputs_block())
 
 
-ROOT_ACTION = ROOT / "action.yml"
 OWN_DEFAULTS = {
     "output-dir": "agent-eval-results",
     # Outside the checkout, so that a pull request can't commit replies.
@@ -90,25 +86,20 @@ LINKING = {"mode": "link"}
 
 @pytest.mark.parametrize("place", root_blocks())
 def test_root_action__passes_everything_on(place: str) -> None:
-    text, block = ROOT_ACTION.read_text("utf-8"), root_blocks()[place]
+    text, block = (ROOT / "action.yml").read_text("utf-8"), root_blocks()[place]
     first = block.partition("\n")[0]
     after = text.partition(f"{place}\n")[2] if place.startswith(" ") else text
     indent = " " * (len(first) - len(first.lstrip()))
     match = re.search(rf"^{first}\n(?:{indent}  .*\n)*", after, re.MULTILINE)
     assert match is not None
-    if os.environ.get("UPDATE_GOLDEN"):
-        head = text[: len(text) - len(after)]
-        ROOT_ACTION.write_text(head + after.replace(match[0], block, 1), "utf-8")
-        return
-    assert match[0] == block, "UPDATE_GOLDEN=1 writes it"
+    head = f"{place}\n" if place.startswith(" ") else ""
+    before = after[: match.start()]
+    check_part(ROOT / "action.yml", head + before + match[0], head + before + block)
 
 
-def test_action__claims_no_required_input() -> None:
+def test_action__has_every_output_and_claims_no_required_input() -> None:
     # GitHub does not enforce `required`; missing inputs are reported at run time.
     assert not [name for name, spec in ACTION["inputs"].items() if "required" in spec]
-
-
-def test_action__has_every_output() -> None:
     assert {name: spec["description"] for name, spec in ACTION["outputs"].items()} == OUTPUTS
 
 
@@ -123,11 +114,8 @@ def test_readme__inputs_are_described_as_in_the_code() -> None:
     settings = [setting for setting in SETTINGS if setting.basic]
     default = {setting.input: f" `{setting.default}`" if setting.default else "" for setting in settings}
     rows = "".join(f"| `{setting.input}` | {setting.help} |{default[setting.input]} |\n" for setting in settings)
-    if os.environ.get("UPDATE_GOLDEN"):
-        (ROOT / "README.md").write_text(README.replace(start + table, start + rows), "utf-8")
-        return
     assert len(settings) <= 12 and max(len(setting.help.split()) for setting in settings) <= 20
-    assert table == rows, "UPDATE_GOLDEN=1 writes it"
+    check_part(ROOT / "README.md", start + table, start + rows)
 
 
 def yaml_of(path: Path) -> list[Any]:
