@@ -8,20 +8,13 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.results.report import (
-    CaseReport,
-    CaseStatus,
-    MetricReport,
-    MetricStatus,
-    Origin,
-    RunReport,
-    RunResult,
-    RunScore,
-)
+import report_samples
+from report_samples import RESPONSE, metric, report
+
+from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, RunReport
 
 REPOSITORY = "octo/bots"
 WORKFLOW = ".github/workflows/evals.yml"
-RESPONSE = "response_match_score"
 
 
 def sha(number: int) -> str:
@@ -31,49 +24,29 @@ def sha(number: int) -> str:
 def measured(
     score: float | None, *, name: str = RESPONSE, judge: str | None = None, fingerprint: str = "f"
 ) -> MetricReport:
-    status: MetricStatus = "not_evaluated" if score is None else "passed" if score >= 0.8 else "failed"
-    return MetricReport(
-        name=name,
-        score=score,
-        threshold=0.8,
-        status=status,
-        judge=judge,
-        fingerprint=fingerprint,
-        runs=[RunScore(run=0, score=score, status=status)],
-    )
+    made = metric(name, score, threshold=0.8)
+    made.judge, made.fingerprint = judge, fingerprint
+    return made
 
 
 def case(eval_id: str, status: CaseStatus = "passed", *metrics: MetricReport, fingerprint: str = "c") -> CaseReport:
     scores: dict[CaseStatus, float] = {"passed": 1.0, "failed": 0.25, "quarantined": 0.25}
-    return CaseReport(
-        case_id=f"evals/a.test.json:{eval_id}",
-        file="evals/a.test.json",
-        eval_set_id="a",
-        eval_id=eval_id,
-        status=status,
-        fingerprint=f"{fingerprint}-{eval_id}" if fingerprint else "",
-        metrics=list(metrics) or [measured(scores.get(status))],
-        runs=[RunResult(run_id=f"{eval_id}#1", run=0, status=status, duration=0.5)],
-    )
+    judged = metrics or (measured(scores.get(status)),)
+    made = report_samples.case(eval_id, status, *judged, file="evals/a.test.json", line=None, duration=0.5)
+    made.fingerprint = f"{fingerprint}-{eval_id}" if fingerprint else ""
+    for run in made.runs:
+        run.turns = 0
+    return made
 
 
-def results(*cases: CaseReport, origin: Origin | None = None, **changes: Any) -> RunReport:
+def results(*cases: CaseReport, **changes: Any) -> RunReport:
     listed = list(cases) or [case("one"), case("two")]
-    facts: dict[str, Any] = {
-        "tool_version": "1.0.0",
-        "verdict": "failed" if any(item.status == "failed" for item in listed) else "passed",
-        "started_at": 1_790_000_000.0,
-        "duration": 3.0,
-        "num_runs": 1,
-        "min_pass_rate": 1.0,
-        "origin": origin,
-        "cases": listed,
-    }
-    return RunReport(**facts | changes)
+    made = report("failed" if any(item.status == "failed" for item in listed) else "passed", listed)
+    return RunReport.model_validate({**dict(made), "provenance": {}, "files": [], **changes})
 
 
-def wire(report: RunReport) -> bytes:
-    return report.model_dump_json().encode()
+def wire(run: RunReport) -> bytes:
+    return run.model_dump_json().encode()
 
 
 def zipped(*files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -86,6 +59,6 @@ def zipped(*files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> b
     return data.getvalue()
 
 
-def artifact(report: RunReport) -> bytes:
+def artifact(run: RunReport) -> bytes:
     """As actions/upload-artifact makes it of the output directory."""
-    return zipped({"results.json": wire(report), "junit.xml": b"<testsuites/>", "logs/bot/worker-1.log": b"started\n"})
+    return zipped({"results.json": wire(run), "junit.xml": b"<testsuites/>", "logs/bot/worker-1.log": b"started\n"})

@@ -19,7 +19,7 @@ from agent_eval.baseline.lookup import (
     resolve,
     to_report,
 )
-from agent_eval.results.comparison import BaselineReport, BaselineSource, BaselineStep
+from agent_eval.results.comparison import BaselineSource
 from agent_eval.results.report import Origin
 from agent_eval.settings.parsers import AUTO, Choice, parse_order
 
@@ -128,21 +128,14 @@ async def test_chain__a_baseline_is_reported_with_its_provenance() -> None:
     before = NoneYet(message="There is no file.", hint="Commit one.")
     outcome = await resolve([Source("file", before), Source("artifact", FOUND)], WANTED)
 
-    assert to_report(outcome, WANTED) == BaselineReport(
-        status="found",
-        branch="main",
-        source="artifact",
-        commit=sha(7),
-        wanted_commit=sha(9),
-        distance=2,
-        run_url="https://github.com/octo/bots/actions/runs/5",
-        recorded_at=1.79e9,
-        message="The base branch's results come from main.",
-        steps=[
-            BaselineStep(source="file", status="none-yet", message="There is no file. Commit one."),
-            BaselineStep(source="artifact", status="found", message="The base branch's results come from main."),
-        ],
-    )
+    report, found = to_report(outcome, WANTED), FOUND.provenance
+    assert (report.status, report.branch, report.source, report.message) == ("found", "main", "artifact", FOUND.message)
+    assert (report.commit, report.distance, report.wanted_commit) == (found.commit, found.distance, sha(9))
+    assert (report.run_url, report.recorded_at) == (found.run_url, found.recorded_at)
+    assert [(step.source, step.status, step.message) for step in report.steps] == [
+        ("file", "none-yet", "There is no file. Commit one."),
+        ("artifact", "found", FOUND.message),
+    ]
 
 
 def _origin(**changes: object) -> Origin:

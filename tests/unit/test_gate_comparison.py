@@ -309,19 +309,11 @@ def test_compare__every_case_is_in_one_place(left: RunReport, right: RunReport) 
 
 
 def test_comparison__remarks_of_older_files_have_only_their_text() -> None:
-    stored = compare(run_of(scored("a", 0.9), num_runs=3), run_of(scored("a", 0.9))).model_dump(mode="json")
-    assert stored["notes"] == [
-        {
-            "code": "num-runs-differ",
-            "message": "Each case ran 3 times now and once on the base.",
-            "data": {"here": 3.0, "there": 1.0},
-        }
-    ]
+    stored = compare(run_of(scored("a", 0.9)), run_of(scored("a", 0.9))).model_dump(mode="json")
+    stored["metrics"][0]["note"] = "Each case ran twice."
     stored["notes"] = ["Each case ran twice."]
-    stored["metrics"][0]["note"] = "its judge is another one"
     older = ComparisonReport.model_validate(stored)
-    assert said(older.notes[0]) == "Each case ran twice."
-    assert said(older.metrics[0].note) == "its judge is another one"
+    assert [said(older.notes[0]), said(older.metrics[0].note)] == ["Each case ran twice."] * 2
 
 
 # -- the base's numbers are means over its stored runs, not those of one run

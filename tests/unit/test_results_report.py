@@ -10,7 +10,6 @@ import pytest
 from report_samples import SAMPLES
 
 from agent_eval import results
-from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.report import RunReport
 
@@ -34,17 +33,6 @@ def test_report__what_was_written_is_read_again(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"hostile"}))  # whose lone surrogates pydantic can't write
 def test_report__it_is_written_as_pydantic_would_write_it(name: str) -> None:
     assert results_json(SAMPLES[name]()) == SAMPLES[name]().model_dump_json(indent=1) + "\n"
-
-
-def test_report__explanations_of_older_files_have_only_their_text() -> None:
-    """Older files have strings where the lines of an explanation have a code, a message and data now."""
-    facts = json.loads(results_json(SAMPLES["failed"]()))
-    scores = [run for case in facts["cases"] for metric in case["metrics"] for run in metric["runs"]]
-    evidence = [turn for score in scores for turn in score["evidence"] if turn["why"]]
-    for turn in evidence:
-        turn["why"] = [line["message"] for line in turn["why"]]
-    assert evidence
-    assert console(RunReport.model_validate(facts)) == console(SAMPLES["failed"]())
 
 
 def test_report__counts_are_always_computed_again() -> None:
