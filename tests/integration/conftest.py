@@ -7,6 +7,7 @@ import pytest
 from fake_github import FakeGitHub
 from gate_runs import Repository, repository_in
 from pull_requests import Lab
+from recorded_evals import WITHOUT_PLUGINS
 
 
 @pytest.fixture
@@ -14,6 +15,16 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
     """An empty one, in a directory without anything else."""
     with repository_in(tmp_path / "repo") as made:
         yield made
+
+
+@pytest.fixture
+def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project for sessions of pytest that a test starts."""
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "PYTEST_XDIST_WORKER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
+    pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
+    return pytester.path
 
 
 @pytest.fixture

@@ -128,17 +128,19 @@ def healthy_run(repository: Repository, *, judged: bool) -> Done:
         return repository.gate("run", "--judge-base-url", server.url, environment=key)
 
 
-_NOTHING_RUN = "1 error in the eval files or the configuration; nothing was run"
+_INVALID: Mapping[str, Mapping[str, Any]] = {
+    "syntax error": {"files": {"bot/agent.py": "def broken(:\n"}},
+    "unreadable directory": {"closed": True},
+    "wrong interpreter": {"arguments": ("--agent-python", "nowhere/bin/python"), "python": False},
+    "all filtered": {"arguments": ("--exclude", "evals/")},
+    "no files": {"files": {EVALS: None}},
+    "recording missing": {"arguments": ("--agent", "recorded:nowhere.json"), "python": False},
+}
 _GEMINI = {"bot/agent.py": GEMINI}
 TROUBLES = (
-    Trouble(name="syntax error", code=2, says=_NOTHING_RUN, files={"bot/agent.py": "def broken(:\n"}),
-    Trouble(name="unreadable directory", code=2, says=_NOTHING_RUN, closed=True),
-    Trouble(
-        name="wrong interpreter",
-        code=2,
-        says=_NOTHING_RUN,
-        arguments=("--agent-python", "nowhere/bin/python"),
-        python=False,
+    *(
+        Trouble(name=name, code=2, says="1 error in the eval files or the configuration; nothing was run", **invalid)
+        for name, invalid in _INVALID.items()
     ),
     Trouble(
         name="no key",
@@ -172,21 +174,12 @@ TROUBLES = (
         says="no threshold is above the lowest score",
         files={CONFIG: {"criteria": {"response_match_score": 0}}},
     ),
-    Trouble(name="all filtered", code=2, says=_NOTHING_RUN, arguments=("--exclude", "evals/")),
-    Trouble(name="no files", code=2, says=_NOTHING_RUN, files={EVALS: None}),
     Trouble(
         name="criteria withheld",
         code=3,
         says="2 of 2 cases did not run",
         files={CONFIG: JUDGED},
         arguments=("--without-keys", "deterministic-only"),
-    ),
-    Trouble(
-        name="recording missing",
-        code=2,
-        says=_NOTHING_RUN,
-        arguments=("--agent", "recorded:nowhere.json"),
-        python=False,
     ),
     Trouble(
         name="recording without these cases",

@@ -14,7 +14,7 @@ import uuid
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,21 +162,20 @@ class Repository:
                 if stream is not None:
                     stream.close()
 
-    def finish(self, process: subprocess.Popen[str], *, begun: float, timeout: float, output: Path | None) -> Done:
-        """Waits for its end."""
+    def finish(self, process: subprocess.Popen[str], *, timeout: float) -> Done:
+        """Waits for the end of a gate that was started; the results are in the default place."""
+        begun = time.monotonic()
         try:
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(timeout=timeout * patience())
         finally:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
-        return Done(
-            code=process.returncode,
-            out=out,
-            err=err,
-            output=output or self.root / "agent-eval-results",
-            seconds=time.monotonic() - begun,
-        )
+        return self._done(process.returncode, out, err, begun)
+
+    def _done(self, code: int, out: str, err: str, begun: float, output: Path | None = None) -> Done:
+        output = output or self.root / "agent-eval-results"
+        return Done(code=code, out=out, err=err, output=output, seconds=time.monotonic() - begun)
 
     def gate(
         self,
@@ -194,27 +193,21 @@ class Repository:
         Popen. The same holds for its hosts; with `new_hosts` they never are forks.
         """
         begun = time.monotonic()
-        timeout *= patience()
         if output is not None:
             arguments = (*arguments, "--output-dir", str(output))
         read_at_start = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment or {})
         if new_interpreter or read_at_start or options:
             process = self.start(*arguments, python=python, environment=environment, **options)
-            return self.finish(process, begun=begun, timeout=timeout, output=output)
+            done = self.finish(process, timeout=timeout)
+            return replace(done, output=output or done.output)
         interpreter = [str(adk_python())] if self.new_hosts else host_forks.command(adk_python())
-        done = gate_server.run(
+        ended = gate_server.run(
             self._with_interpreter(arguments, interpreter) if python else arguments,
             cwd=self.root,
             environment=self.environment(environment),
-            timeout=timeout,
+            timeout=timeout * patience(),
         )
-        return Done(
-            code=done.returncode,
-            out=done.stdout,
-            err=done.stderr,
-            output=output or self.root / "agent-eval-results",
-            seconds=time.monotonic() - begun,
-        )
+        return self._done(ended.returncode, ended.stdout, ended.stderr, begun, output)
 
     def wait_for_runs(self, number: int, *, seconds: float = 30) -> None:
         """Waits until the journal of a gate under way has so many runs."""

@@ -159,6 +159,11 @@ class Lab:
         own = self.github.state.run(self.repo.head, path=".github/workflows/comment.yml", event="workflow_run")
         return self._gate("workflow_run", payload, self.repo.head, "refs/heads/main", own, *arguments, **options)
 
+    def comment(self, number: int = 7) -> str:
+        """Our only comment on a pull request, as people read it."""
+        [body] = [item.body for item in self.github.state.comments_of(number) if "agent-eval key=" in item.body]
+        return body.replace("\\", "").replace("&#8203;", "")
+
     def link(self, url: str, *arguments: str, run: Run | None = None) -> Done:
         """The gate once more in the job of a run, the last one if none is named: `mode: link`."""
         environment = {**self.environments[(run or self.runs[-1]).id], REPORT_URL: url}

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from dead_or_alive import TROUBLES, Trouble, healthy_run, suite
-from fake_github import FakeGitHub
 from pull_requests import BOT, Lab
 
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
@@ -38,6 +37,8 @@ from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings
 
 pytestmark = pytest.mark.slow
+
+CASES = ("lamp_on", "lamp_off")
 
 GATES: Mapping[str, Mapping[str, str]] = {
     **{gate: {"gate": gate} for gate in ("auto", "thresholds", "regressions", "both", "advisory")},
@@ -116,18 +117,15 @@ async def test_dead_or_alive(trouble: Trouble, tmp_path: Path, healthy: Callable
                 assert code == done.code and f"{line} (" in shown, done.out + done.err
 
 
-def test_dead_or_alive__a_base_branch_that_was_dead_once_excuses_no_pull_request(tmp_path: Path) -> None:
+def test_dead_or_alive__a_base_branch_that_was_dead_once_excuses_no_pull_request(lab: Lab) -> None:
     needs_token = {"bot__agent.py": "import os\n\nos.environ['WEATHER_TOKEN']\n" + BOT}
-    with FakeGitHub() as github:
-        lab = Lab.make(tmp_path / "shop", github, "lamp_on", "lamp_off")
-        alive = lab.base_run().code
-        lab.commit(None, **needs_token)
-        dead = lab.base_run()
-        history = dead.report.history
-        readme = lab.pull_request(7, files={**needs_token, "README.md": "# Shop\n"})
-        unchanged = readme.report
-        repaired = lab.pull_request(8)
-        lab.repository.end()
+    alive = lab.base_run().code
+    lab.commit(None, **needs_token)
+    dead = lab.base_run()
+    history = dead.report.history
+    readme = lab.pull_request(7, files={**needs_token, "README.md": "# Shop\n"})
+    unchanged = readme.report
+    repaired = lab.pull_request(8)
 
     assert (alive, dead.code) == (0, 1), dead.out
     assert history is not None

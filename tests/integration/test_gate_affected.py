@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 import pytest
 from fake_github import FakeGitHub
 from gate_runs import Done
 from pull_requests import BOT, Lab
 
-ONLY = ("--only-affected",)
+CASES, ONLY = ("door",), ("--only-affected",)
 AGENT = '''
 """Repeats the message if what `read` returns is good."""
 
@@ -167,31 +166,19 @@ def score(metric, actual, expected, scenario=None):
 """
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+@pytest.fixture(name="lab")
+def listed(lab: Lab) -> Lab:
     """A repository with the agents LISTED; the plain one has two cases and a custom metric."""
-    with FakeGitHub() as github:
-        made = Lab.make(tmp_path / "listed", github, "door")
-        made.repo.git("rm", "-rq", "evals")
-        write_evals(made, [name for name in LISTED if name != "plain"])
-        made.repository.evals("agents/plain/evals/p.evalset.json", {"one": "Say one.", "two": "Say two."})
-        criteria = {"criteria": {"response_match_score": 1.0, "limited": 0.5}}
-        custom = {"custom_metrics": {"limited": {"code_config": {"name": "metrics.score"}}}}
-        (made.repo.root / ".git/info/exclude").write_text("*.made\nparts/\n")
-        (made.repo.root / "agents/made/index.made").write_text("good")
-        made.commit(
-            {},
-            **agents_of(LISTED),
-            **{
-                "agents/plain/evals/test_config.json": json.dumps({**criteria, **custom}),
-                "metrics.py": METRIC,
-                "limit.txt": "1.0",
-                "shared/one.txt": "good",
-                "shared/two.txt": "good",
-            },
-        )
-        yield made
-        made.repository.end()
+    lab.repo.git("rm", "-rq", "evals")
+    write_evals(lab, [name for name in LISTED if name != "plain"])
+    lab.repository.evals("agents/plain/evals/p.evalset.json", {"one": "Say one.", "two": "Say two."})
+    criteria = {"criteria": {"response_match_score": 1.0, "limited": 0.5}}
+    custom = {"custom_metrics": {"limited": {"code_config": {"name": "metrics.score"}}}}
+    lab.repository.write({".git/info/exclude": "*.made\nparts/\n", "agents/made/index.made": "good"})
+    files = {"metrics.py": METRIC, "limit.txt": "1.0", "shared/one.txt": "good", "shared/two.txt": "good"}
+    config = {"agents/plain/evals/test_config.json": json.dumps({**criteria, **custom})}
+    lab.commit({}, **agents_of(LISTED), **files, **config)
+    return lab
 
 
 PATHS = {"agents/plain/agent.py", "metrics.py", "limit.txt", "shared/one.txt", "shared/two.txt"}

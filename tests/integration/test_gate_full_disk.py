@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,10 +76,9 @@ def test_a_full_disk_and_a_signal__end_in_time(repository: Repository) -> None:
     process = repository.start("run", "--concurrency", "2")
     output = repository.root / "agent-eval-results"
     wait_until(lambda: os.statvfs(output).f_bavail == 0 or process.poll() is not None, seconds=60)
-    begun = time.monotonic()
     if process.poll() is None:
         os.kill(process.pid, signal.SIGTERM)
-    done = repository.finish(process, begun=begun, timeout=60, output=None)
+    done = repository.finish(process, timeout=60)
     # The full disk ends the run, too. A signal that comes after its end, while the verdict is printed, kills the gate.
     killed = done.code == 128 + signal.SIGTERM and "there is no verdict" in done.err
     assert done.code == 2 or killed, done.out + done.err

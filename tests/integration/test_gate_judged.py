@@ -99,19 +99,6 @@ def test_judge__all_metrics_of_fixed_turns_can_fail(repository: Repository, judg
     done.check_files()
 
 
-def test_judge_cache__each_run_of_a_case_has_its_own_votes(repository: Repository, judge: FakeGemini) -> None:
-    criteria(repository, METRIC)
-    answers(repository, {"good": "Paris."})
-
-    done = judged_run(repository, judge, "--num-runs", "2", "--judge-cache", "cache")
-    assert (done.code, judge.stats.requests) == (0, 6)
-    assert len(done.report.cases[0].runs) == 2
-
-    again = judged_run(repository, judge, "--num-runs", "2", "--judge-cache", "cache")
-    assert (again.code, judge.stats.requests) == (0, 6), "nothing is paid for twice"
-    assert again.report.model_usage[0].cached_replies == 6
-
-
 def test_judge_replay__without_a_key_and_with_a_miss(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"torn": TORN, "good": "Paris."})
@@ -193,24 +180,6 @@ def test_judge_model__unknown_to_the_provider(repository: Repository) -> None:
         assert text.replace("&#8203;", "").count(expected) == text.count("is not found") == 1, text
         assert "`judge-model`" in text
     assert KEY.encode() not in everything_written(done), "masked where the provider quotes it"
-
-
-def test_max_judge_calls__stops_exactly_and_is_reported_once(repository: Repository, judge: FakeGemini) -> None:
-    criteria(repository, METRIC)
-    answers(repository, {f"c{number:02}": "Paris." for number in range(34)})
-
-    done = judged_run(repository, judge, "--max-judge-calls", "20")
-
-    # A call that is cancelled before it was sent counts, too.
-    assert (done.code, judge.stats.requests in range(15, 21)) == (3, True), judge.stats
-    assert [reason.code for reason in done.report.reasons] == ["budget"]
-    statuses = list(done.statuses.values())
-    assert set(statuses) <= {"passed", "errored"}
-    assert statuses.count("passed") <= 6
-    texts = (done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())
-    assert [text.count("The budget of 20 judge calls is used up") for text in texts] == [1, 1]
-    assert done.report.model_usage[0].calls == 20
-    done.check_files()
 
 
 def test_judge__unavailable_is_inconclusive_and_reported_once(repository: Repository) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from base_repos import new_repo
 from fake_gemini import FakeGemini
-from fake_github import FakeGitHub
 from gate_runs import Done, Repository, repository_in, wait_until
 from judged_gate import BAD, KEY, Judge, answers, criteria
 from pull_requests import Lab
@@ -144,35 +143,29 @@ def test_parts__ask_judges_as_often_as_one_run_and_share_the_budget(tmp_path: Pa
         assert sum(limited) <= usage(over)["calls"] <= limit
 
 
-def test_parts__on_a_pull_request_only_the_merge_comments_and_a_second_attempt_completes_it(tmp_path: Path) -> None:
-    with FakeGitHub() as github:
-        lab = Lab.make(tmp_path / "shop", github, "lamp", "heater", "door")
-        try:
-            assert lab.base_run().code == 0
-            first = lab.pull_request(7, {"heater": 0.0}, "--shard", "1/2", "--output-dir", "shards/1")
-            environment = lab.environments[lab.runs[-1].id]
-            job = Path(environment["GITHUB_STEP_SUMMARY"])
+def test_parts__on_a_pull_request_only_the_merge_comments_and_a_second_attempt_completes_it(lab: Lab) -> None:
+    assert lab.base_run().code == 0
+    first = lab.pull_request(7, {"tea": 0.0}, "--shard", "1/2", "--output-dir", "shards/1")
+    environment = lab.environments[lab.runs[-1].id]
 
-            assert first.code == 0, first.err
-            assert github.state.comments_of(7) == []
-            assert "::error" not in first.out
-            assert job.read_text("utf-8").startswith("Part 1 of 2;")
+    assert first.code == 0, first.err
+    assert lab.github.state.comments_of(7) == []
+    assert "::error" not in first.out
+    assert Path(environment["GITHUB_STEP_SUMMARY"]).read_text("utf-8").startswith("Part 1 of 2;")
 
-            incomplete = lab.repository.gate("merge", environment=environment)
-            [comment] = github.state.comments_of(7)
+    incomplete = lab.repository.gate("merge", environment=environment)
+    [comment] = lab.github.state.comments_of(7)
 
-            assert incomplete.code == 3, incomplete.err
-            assert "part 2 of 2 left no results" in comment.body
+    assert incomplete.code == 3, incomplete.err
+    assert "part 2 of 2 left no results" in comment.body
 
-            again = {**environment, "GITHUB_RUN_ATTEMPT": "2"}
-            second = lab.repository.gate("run", "--shard", "2/2", "--output-dir", "shards/2", environment=again)
-            merged = lab.repository.gate("merge", environment=again)
-            [comment] = github.state.comments_of(7)
+    again = {**environment, "GITHUB_RUN_ATTEMPT": "2"}
+    second = lab.repository.gate("run", "--shard", "2/2", "--output-dir", "shards/2", environment=again)
+    merged = lab.repository.gate("merge", environment=again)
+    [comment] = lab.github.state.comments_of(7)
 
-            assert second.code == 0, second.err
-            assert (merged.code, merged.report.verdict, merged.report.gate) == (1, "failed", "regressions"), merged.err
-            assert "heater" in comment.body.splitlines()[1]
-            assert merged.report.merged_from is not None
-            assert [part.attempt for part in merged.report.merged_from.parts] == [1, 2]
-        finally:
-            lab.repository.end()
+    assert second.code == 0, second.err
+    assert (merged.code, merged.report.verdict, merged.report.gate) == (1, "failed", "regressions"), merged.err
+    assert "tea" in comment.body.splitlines()[1]
+    assert merged.report.merged_from is not None
+    assert [part.attempt for part in merged.report.merged_from.parts] == [1, 2]

@@ -106,7 +106,7 @@ def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
         assert done.report.blocking == [f"{path}:{new}"]
         assert done.report.rule_changes is not None
         assert done.report.rule_changes.renamed == {f"{path}:{new}": f"{path}:lamp_on"}
-        [comment] = [item.body for item in lab.github.state.comments_of(number)]
+        comment = lab.comment(number)
         assert "the stricter policy of both ids decides" in comment and ACCEPT_RULES in comment
         assert "The rules of this pull request decide" not in comment
 
@@ -114,7 +114,7 @@ def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
 
     assert accepted.code == 0, accepted.out + accepted.err
     assert accepted.statuses["flaky_lamp"] == "quarantined"
-    [comment] = [item.body for item in lab.github.state.comments_of(7)]
+    comment = lab.comment()
     assert "The rules of this pull request decide: maintainer set the label" in comment
 
     # Two cases that have each other's ids do not have each other's policy.
@@ -133,7 +133,7 @@ def test_a_quarantined_case_that_is_broken_now__is_at_the_top_of_every_report(la
     done = lab.pull_request(7, {"door": 0.0})
 
     assert done.code == 0, done.out + done.err
-    [comment] = [item.body for item in lab.github.state.comments_of(7)]
+    comment = lab.comment()
     summary = (done.output / "summary.md").read_text("utf-8")
     for text in (comment.split("\n", 1)[1], summary):
         lines = [line for line in text.splitlines() if line]

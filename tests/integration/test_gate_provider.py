@@ -5,12 +5,14 @@ tests/crossings/test_outages_crossing.py has the other outages, and when they ha
 
 from __future__ import annotations
 
+import pytest
 from fake_gemini import FakeGemini, Fault
 from gate_runs import Repository, patience
 
 CASES = {f"case {number}": "hello" for number in range(20)}
 
 
+@pytest.mark.slow
 def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository) -> None:
     repository.agent("gemini")
     repository.evals("evals/hello.test.json", CASES)

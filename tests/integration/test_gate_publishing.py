@@ -12,12 +12,6 @@ CASES = ("door", "window")
 TOML = "agent-eval.toml"
 
 
-def comment_texts(lab: Lab, number: int = 7) -> str:
-    """The only comment, as people read it."""
-    [item] = lab.github.state.comments_of(number)
-    return item.body.replace("\\", "").replace("&#8203;", "")
-
-
 @pytest.mark.parametrize(
     ("files", "arguments", "words"),
     [
@@ -37,8 +31,8 @@ def test_publishing__what_is_invalid_is_reported_in_the_comment(
     done = lab.pull_request(7, {}, *arguments, files=files)
 
     assert (done.code, done.report.verdict) == (2, "invalid"), done.out + done.err
-    assert words in comment_texts(lab)
-    assert ("This pull request changes agent-eval.toml" in comment_texts(lab)) == (TOML in files)
+    assert words in lab.comment()
+    assert ("This pull request changes agent-eval.toml" in lab.comment()) == (TOML in files)
     assert done.report.origin is not None and done.report.origin.pull_request == 7
 
 
@@ -55,7 +49,7 @@ def test_publishing__a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_pat
     done = lab.pull_request(7, {})
 
     assert done.code == 2, done.out + done.err
-    assert "is a symbolic link" in comment_texts(lab) and place in comment_texts(lab)
+    assert "is a symbolic link" in lab.comment() and place in lab.comment()
     assert {path.name: path.read_text("utf-8") for path in victim.iterdir()} == {"kept.txt": "as it was"}
     outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
     assert "results-file" in outputs and "invalid" in outputs
@@ -69,7 +63,7 @@ def test_publishing__a_file_in_the_place_of_results_is_reported(lab: Lab, place:
 
     assert done.code == 2, done.out + done.err
     assert f"{place.split('/')[0]} is a file: no results can be written there." in " ".join(done.out.split())
-    assert "is a file: no results can be written there" in comment_texts(lab)
+    assert "is a file: no results can be written there" in lab.comment()
     outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
     assert "results-file" in outputs and "invalid" in outputs
 
@@ -123,7 +117,7 @@ def test_publishing__a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> 
         done = lab.pull_request(7, {"door": 0.0}, "--baseline", "none", stdout=full)
 
     assert done.code == 1, done.err
-    assert "door" in comment_texts(lab)
+    assert "door" in lab.comment()
 
 
 def test_publishing__answers_of_any_shape_change_no_exit_code(lab: Lab) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def interrupted(repository: Repository, runs: Path, number: signal.Signals) -> N
     repository.wait_for_runs(len(CASES))
     wait_until(lambda: len(paid(runs)) == len(CASES) + 1)  # It may be in a second process, which has to load the agent.
     os.kill(process.pid, number)
-    repository.finish(process, begun=time.monotonic(), timeout=30, output=None)
+    repository.finish(process, timeout=30)
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])

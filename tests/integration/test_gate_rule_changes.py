@@ -21,11 +21,6 @@ def config(**criteria: Any) -> str:
     return json.dumps({"criteria": criteria})
 
 
-def comment_of(lab: Lab, number: int = 7) -> str:
-    [result] = [item.body for item in lab.github.state.comments_of(number) if "agent-eval key=" in item.body]
-    return result.replace("&#8203;", "")
-
-
 def rules_of(done: Done) -> RuleChangesReport:
     result = done.report.rule_changes
     assert result is not None, done.out + done.err
@@ -46,7 +41,7 @@ def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_comm
     assert (change.kind, change.metric) == ("threshold", "response_match_score")
     assert (change.base, change.head) == ("1.00", "0.00")
     assert (change.cases, change.fails, result.decides, result.base_ref) == (3, 2, "base", "main")
-    comment = comment_of(lab)
+    comment = lab.comment()
     assert "What this pull request changes about the gate | On main | Here" in comment
     assert "**2 cases fail**" in comment and ACCEPT_RULES in comment
     assert "2 by rules of main that this pull request loosens" in comment.splitlines()[1]
@@ -55,14 +50,14 @@ def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_comm
 
     assert accepted.code == 0, accepted.out + accepted.err
     assert rules_of(accepted).accepted == f"maintainer set the label `{ACCEPT_RULES}`"
-    first = comment_of(lab).splitlines()[1]
+    first = lab.comment().splitlines()[1]
     assert "Does not block, since its looser rules are accepted: 2 of 3 cases pass only by them" in first
     assert "Passed" not in first
 
     pushed = lab.pull_request(7, BROKEN, files={**loose, "README.md": "more"})
 
     assert pushed.code == 1, pushed.out + pushed.err
-    assert "before this commit was pushed" in comment_of(lab)
+    assert "before this commit was pushed" in lab.comment()
 
 
 METRIC = """
@@ -88,7 +83,7 @@ def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab) ->
     assert done.code == 1, done.out + done.err
     assert set(done.statuses.values()) == {"passed"}
     assert [reason.code for reason in done.report.reasons] == ["rule-changed"]
-    comment = comment_of(lab)
+    comment = lab.comment()
     assert "code of the custom metric content" in comment and "Passed" not in comment.splitlines()[1]
 
 
@@ -108,7 +103,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     done = lab.pull_request(7, {}, files=smaller)
 
     assert done.code == 0, done.out + done.err
-    assert "2 of main's 3 cases are gone" in comment_of(lab).splitlines()[1]
+    assert "2 of main's 3 cases are gone" in lab.comment().splitlines()[1]
     assert "2 of main's 3 cases are gone" in done.out
     assert [(item.base, item.removed) for item in rules_of(done).removed] == [(3, 2)]
 
@@ -117,7 +112,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
 
     assert blocked.code == 1, blocked.out + blocked.err
     assert [reason.code for reason in blocked.report.reasons] == ["cases-removed"]
-    comment = comment_of(lab, 8)
+    comment = lab.comment(8)
     assert comment.splitlines()[1] == "## ❌ Blocks the merge: 2 of main's 3 cases are gone"
     assert "of main removed" not in comment
     assert ACCEPT_RULES in comment and "Blocks the merge: 2 of main's 3 cases are gone" in blocked.out
@@ -125,7 +120,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     accepted = lab.pull_request(8, {}, *block, files=smaller, label=ACCEPT_RULES)
 
     assert accepted.code == 0, accepted.out + accepted.err
-    assert "The removal of cases of main is accepted: maintainer set the label" in comment_of(lab, 8)
+    assert "The removal of cases of main is accepted: maintainer set the label" in lab.comment(8)
 
     # Beside rules that are loosened, most cases gone have to be accepted in any case.
     both = {**smaller, CONFIG: config(response_match_score=0.0)}
@@ -133,7 +128,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
 
     assert loosened.code == 1, loosened.out + loosened.err
     assert [reason.code for reason in loosened.report.reasons] == ["cases-removed"]
-    assert "Most cases of main are gone and rules are changed" in comment_of(lab, 9)
+    assert "Most cases of main are gone and rules are changed" in lab.comment(9)
     accepted = lab.pull_request(9, {}, *block, files=both, label=ACCEPT_RULES)
     assert accepted.code == 0, accepted.out + accepted.err
 
@@ -153,7 +148,7 @@ def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_b
     assert done.code == 1, done.out + done.err
     assert [(change.kind, change.cases, change.fails) for change in rules_of(done).changes] == [("threshold", 3, 2)]
     assert rules_of(done).removed == []
-    assert "2 by rules of main that this pull request loosens" in comment_of(lab).splitlines()[1]
+    assert "2 by rules of main that this pull request loosens" in lab.comment().splitlines()[1]
 
 
 @pytest.mark.slow
@@ -164,19 +159,19 @@ def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accept
 
     assert done.code == 1, done.out + done.err
     assert [reason.code for reason in done.report.reasons] == ["cases-removed"]
-    comment = comment_of(lab)
+    comment = lab.comment()
     assert comment.splitlines()[1] == "## ❌ Blocks the merge: all of main's 3 cases are gone"
     assert "No case of main is left to hold this pull request to" in comment and ACCEPT_RULES in comment
 
     accepted = lab.pull_request(7, {}, files=files, label=ACCEPT_RULES)
 
     assert accepted.code == 0, accepted.out + accepted.err
-    assert "is accepted: maintainer set the label" in comment_of(lab)
+    assert "is accepted: maintainer set the label" in lab.comment()
 
     reported = lab.pull_request(8, {}, "--rule-changes", "report", files=files)
 
     assert reported.code == 0, reported.out + reported.err
-    assert "is accepted: `rule-changes` is `report` (--rule-changes)" in comment_of(lab, 8).replace("&#45;", "-")
+    assert "is accepted: `rule-changes` is `report` (--rule-changes)" in lab.comment(8).replace("&#45;", "-")
 
 
 def test_replaced_contents_under_the_same_ids__have_to_be_accepted(lab: Lab) -> None:
@@ -188,14 +183,14 @@ def test_replaced_contents_under_the_same_ids__have_to_be_accepted(lab: Lab) -> 
     assert done.code == 1, done.out + done.err
     [reason] = done.report.reasons
     assert reason.code == "cases-replaced" and EVALS in reason.message
-    assert "Most cases of main have another content here" in comment_of(lab) and ACCEPT_RULES in comment_of(lab)
+    assert "Most cases of main have another content here" in lab.comment() and ACCEPT_RULES in lab.comment()
 
     accepted = lab.pull_request(7, {}, files={EVALS: others}, label=ACCEPT_RULES)
 
     assert accepted.code == 0, accepted.out + accepted.err
-    assert comment_of(lab).splitlines()[1].startswith("## ⚠️")
+    assert lab.comment().splitlines()[1].startswith("## ⚠️")
 
     few = lab.pull_request(8, {}, files={EVALS: evals.replace("Say door.", "Tell door.")})
 
     assert few.code == 0, few.out + few.err
-    assert comment_of(lab, 8).splitlines()[1].startswith("## ✅")
+    assert lab.comment(8).splitlines()[1].startswith("## ✅")

@@ -32,9 +32,8 @@ def under_way(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
 
 
 def end(repository: Repository, process: subprocess.Popen[str], number: signal.Signals) -> Done:
-    begun = time.monotonic()
     os.kill(process.pid, number)
-    return repository.finish(process, begun=begun, timeout=30 * patience(), output=None)
+    return repository.finish(process, timeout=30)
 
 
 @pytest.mark.parametrize(
@@ -71,29 +70,6 @@ def test_signal__while_tools_are_recorded_advises_nothing_that_is_refused(reposi
     assert "continues from there with --resume" not in done.out + (done.output / "summary.md").read_text("utf-8")
 
 
-def ended_while(repository: Repository, words: str, *arguments: str, environment: Mapping[str, str]) -> Done:
-    """The end of a gate that gets SIGTERM when its log has said something."""
-    process = repository.start("run", *arguments, python=False, environment=environment)
-    assert process.stderr is not None
-    seen = ""
-    while words not in seen:
-        line = process.stderr.readline()
-        assert line, seen
-        seen += line
-    time.sleep(0.3)
-    return end(repository, process, signal.SIGTERM)
-
-
-@pytest.mark.slow
-def test_signal__during_agent_setup(repository: Repository) -> None:
-    done = ended_while(repository, "agent-setup", "--agent-setup", "sleep 600", environment={})
-    assert done.seconds < 7 * patience()
-    assert done.code == 3
-    assert set(done.statuses.values()) == {"not_run"}
-    done.check_files()
-    assert repository.left_behind() == []
-
-
 @pytest.fixture
 def silent_index(repository: Repository) -> Iterator[Mapping[str, str]]:
     """An index of packages that accepts and never answers; the environment that leads there."""
@@ -114,11 +90,23 @@ def test_sigkill__ends_the_installer(repository: Repository, tmp_path: Path, sil
 
 
 @pytest.mark.slow
-def test_signal__while_the_environment_is_made(
-    repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]
+@pytest.mark.parametrize("words", ["agent-setup", "environment"])
+def test_signal__before_the_agent_runs(
+    repository: Repository, tmp_path: Path, silent_index: Mapping[str, str], words: str
 ) -> None:
-    cache = ("--cache-dir", str(tmp_path / "cache"))
-    done = ended_while(repository, "environment", *cache, environment=silent_index)
+    """While its environment is made, or when that has been made by `agent-setup`."""
+    setup = ("--agent-setup", "sleep 600") if words == "agent-setup" else ("--cache-dir", str(tmp_path / "cache"))
+    process = repository.start("run", *setup, python=False, environment=silent_index)
+    assert process.stderr is not None
+    seen = ""
+    while words not in seen:
+        line = process.stderr.readline()
+        assert line, seen
+        seen += line
+    time.sleep(0.3)
+
+    done = end(repository, process, signal.SIGTERM)
+
     assert done.seconds < 7 * patience()
     assert done.code == 3, done.out + done.err
     assert set(done.statuses.values()) == {"not_run"}

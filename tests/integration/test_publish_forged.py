@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from markdown_pages import nothing_of_theirs, rendered
 
+CASES = ("door",)
 GOLDEN = Path(__file__).parents[1] / "data/golden_forged.md"
 PAYLOAD = (
     "@octocat @octo/team closes #1 GH-4 octo/shop#3 <script>alert(1)</script><img src=x onerror=alert(1)> "
@@ -317,14 +318,12 @@ def test_publish_forged__changed_rules_are_reported_as_github_has_them(
     assert warning in page.open and ("what is scored" in page.open) == bool(warning)
 
 
-def test_publish_forged__the_whole_command_refuses_with_a_notice(github: FakeGitHub, tmp_path: Path) -> None:
-    lab = Lab.make(tmp_path / "shop", github, "door")
+def test_publish_forged__the_whole_command_refuses_with_a_notice(github: FakeGitHub, lab: Lab) -> None:
     run = finished(github)
     github.state.artifact(run, packed(forged(origin={"pull_request": 8, "repository": PAYLOAD})))
 
     done = lab.publish(run)
 
-    lab.repository.end()
     assert done.code == 1, done.err
     [notice] = [line for line in done.out.splitlines() if line.startswith("::")]
     assert notice.startswith("::notice title=Nothing was published::") and "claim the repository" in notice

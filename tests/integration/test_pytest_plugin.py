@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from recorded_evals import AGENT, WITHOUT_PLUGINS, write_evals
+from recorded_evals import AGENT, write_evals
 
 from agent_eval.pytest_plugin import _outcomes, _session
 
@@ -17,15 +17,6 @@ pytest_plugins = ["pytester"]
 PRELOADED = (_outcomes, _session)
 """A session in this process removes the modules that it imports, and pydantic can't be imported twice."""
 EVALS = ("--adk-evals", f"--adk-evals-set=agent={AGENT}", "-p", "no:cacheprovider")
-
-
-@pytest.fixture
-def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "PYTEST_XDIST_WORKER"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
-    pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
-    return pytester.path
 
 
 def test_outcomes__each_status_of_a_case_has_its_own(pytester: pytest.Pytester, root: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from recorded_evals import AGENT, WITHOUT_PLUGINS, write_evals
+from recorded_evals import AGENT, write_evals
 
 import agent_eval
 
@@ -55,13 +55,6 @@ def test_asyncio_run():
 def answered(root: Path, *, right: bool) -> None:
     (root / "answers.json").unlink(missing_ok=True)
     write_evals(root, "data/home.test.json", {"lamp": ["lamp"] if right else ["heater"]})
-
-
-@pytest.fixture
-def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
-    pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
-    return pytester.path
 
 
 @pytest.mark.slow
