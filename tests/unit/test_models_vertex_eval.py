@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.criteria.registry import why_not
+from agent_eval.criteria.registry import judge_of, why_not
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models import ModelUse
@@ -107,3 +107,13 @@ def test_why_not__other_criteria() -> None:
     assert why_not(configs["safety_v1"]) is None
     with pytest.raises(ValueError, match="not a supported model"):
         parse_model("vertex_ai_evaluation/x")
+
+
+@pytest.mark.parametrize("metric", JUDGED_BY_SERVICE)
+def test_judge_of__one_sample_whatever_the_options_say(metric: str) -> None:
+    for form in ({"backend": "vertex"}, {"judge_model_options": {"judge_model": VERTEX_EVAL, "num_samples": 5}}):
+        model = CRITERION_MODELS[metric].model_validate({"threshold": METRICS[metric].low, **form})
+        options = judge_of(criterion(metric, model), "some-judge")
+
+        assert options is not None
+        assert (options.model, options.samples, options.config) == (VERTEX_EVAL, 1, {})
