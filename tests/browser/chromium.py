@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from report_pages_of_data import Visit
@@ -25,7 +25,11 @@ def executable() -> str:
     path = next((path for name in EXECUTABLES if (path := shutil.which(name))), None)
     if path is not None:
         return path
-    message = f"there is no browser: none of {', '.join(EXECUTABLES)} is installed"
+    missing(f"there is no browser: none of {', '.join(EXECUTABLES)} is installed")
+
+
+def missing(message: str) -> NoReturn:
+    """Skips the test; in CI it fails."""
     if os.environ.get("CI") == "true":
         pytest.fail(message)
     pytest.skip(message)
@@ -97,10 +101,7 @@ def functions(browser: Browser) -> Iterator[Callable[..., Page]]:
 def axe() -> str:
     """The script of axe-core: for `visit(..., script=axe)`."""
     if not AXE.exists():
-        message = "axe-core is not installed: `make test-browser` installs it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
+        missing("axe-core is not installed: `make test-browser` installs it")
     return AXE.read_text("utf-8")
 
 

@@ -14,9 +14,9 @@ def page(name: str) -> str:
 
 
 def section(text: str, heading: str) -> str:
-    """What is below a heading, up to the next one of its level."""
+    """What is below a heading, up to the next one of its level or above."""
     begun = text.split(f"\n{heading}\n", 1)[1]
-    return begun.split(f"\n{heading.split()[0]} ", 1)[0]
+    return re.split(rf"\n#{{2,{heading.index(' ')}}} ", begun, maxsplit=1)[0]
 
 
 def rows(text: str) -> list[list[str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import recording_samples
 from report_samples import TRAJECTORY, case, metric, report
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
@@ -75,18 +76,10 @@ def turn(user: str, answer: str | None, *events: InvocationEvent) -> Invocation:
 
 def recording(of: CaseReport, run: int, *turns: Invocation) -> Recording:
     result = next((item for item in of.runs if item.run == run), None)
-    return Recording(
-        run_id=result.run_id if result is not None else f"{of.case_id}#{run + 1}",
-        case_id=of.case_id,
-        file=of.file,
-        eval_set_id=of.eval_set_id,
-        eval_id=of.eval_id,
-        run=run,
-        fingerprint="f",
-        invocations=list(turns),
-        started_at=(result.started_at or 0.0) if result is not None else 0.0,
-        duration=1.0,
-    )
+    started_at = (result.started_at or 0.0) if result is not None else 0.0
+    facts = {"file": of.file, "case_id": of.case_id, "eval_set_id": of.eval_set_id}
+    run_id = result.run_id if result is not None else f"{of.case_id}#{run + 1}"
+    return recording_samples.recording(of.eval_id, *turns, run=run, run_id=run_id, started_at=started_at, **facts)
 
 
 def eval_case(of: CaseReport, *turns: Invocation) -> EvalCase:

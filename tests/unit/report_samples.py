@@ -222,43 +222,32 @@ def wrong_room() -> CaseReport:
 
 
 def crash() -> CaseReport:
-    return case(
-        "garage_door",
-        "failed",
-        line=97,
-        reason=Reason(code="agent-exception", message="the agent raised KeyError in turn 1"),
-        errors={
-            0: RunError(
-                kind="agent-exception",
-                owner="agent",
-                message="KeyError: 'garage'",
-                hint="The exception came from the agent's own code; its traceback is below.",
-                traceback='Traceback (most recent call last):\n  File "tools.py", line 31, in open_door\n'
-                "    door = DOORS[name]\nKeyError: 'garage'\n",
-                log_tail="INFO tools: opening door garage\n::error::not an annotation\n",
-                turn=0,
-            )
-        },
-        conversation=ConversationReport(run=0, turns=[TurnReport(turn=0, user="Open the garage.")]),
+    error = RunError(
+        kind="agent-exception",
+        owner="agent",
+        message="KeyError: 'garage'",
+        hint="The exception came from the agent's own code; its traceback is below.",
+        traceback='Traceback (most recent call last):\n  File "tools.py", line 31, in open_door\n'
+        "    door = DOORS[name]\nKeyError: 'garage'\n",
+        log_tail="INFO tools: opening door garage\n::error::not an annotation\n",
+        turn=0,
     )
+    reason = Reason(code=error.kind, message="the agent raised KeyError in turn 1")
+    crashed = case("garage_door", "failed", line=97, reason=reason, errors={0: error})
+    crashed.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Open the garage.")])
+    return crashed
 
 
 def outage() -> CaseReport:
-    return case(
-        "weather_question",
-        "errored",
-        line=120,
-        reason=Reason(code="provider-unavailable", message="the model provider answered 503 after 5 attempts"),
-        errors={
-            0: RunError(
-                kind="provider-unavailable",
-                owner="provider",
-                message="503 UNAVAILABLE: The model is overloaded.",
-                hint="Run the job again; nothing in the pull request caused this.",
-                turn=1,
-            )
-        },
+    error = RunError(
+        kind="provider-unavailable",
+        owner="provider",
+        message="503 UNAVAILABLE: The model is overloaded.",
+        hint="Run the job again; nothing in the pull request caused this.",
+        turn=1,
     )
+    reason = Reason(code=error.kind, message="the model provider answered 503 after 5 attempts")
+    return case("weather_question", "errored", line=120, reason=reason, errors={0: error})
 
 
 def passed() -> RunReport:
@@ -291,55 +280,28 @@ def failed() -> RunReport:
         line=64,
         reason=Reason(code="pass-rate", message="2 of 3 runs passed, min-pass-rate 1.0 asks for 3"),
     )
-    return report(
-        "failed",
-        [
-            good("lamp_on", file=SINGLE, line=4),
-            good("thermostat_up"),
-            wrong_room(),
-            flaky,
-            crash(),
-            good("good_night", line=140),
-        ],
-        num_runs=3,
-        problems=[
-            ProblemReport(
-                severity="warning",
-                code="turn-without-reference",
-                message="turn 2 has no final_response: response_match_score compares with an empty text",
-                hint="Add a final_response, or remove the turn.",
-                file=HOME,
-                line=66,
-                column=9,
-                path="eval_cases[2].conversation[1]",
-            )
-        ],
-        notices=[f"{SINGLE} is in a legacy form and was converted in memory: `agent-eval migrate` writes the new one."],
+    without_reference = ProblemReport(
+        severity="warning",
+        code="turn-without-reference",
+        message="turn 2 has no final_response: response_match_score compares with an empty text",
+        hint="Add a final_response, or remove the turn.",
+        file=HOME,
+        line=66,
+        column=9,
+        path="eval_cases[2].conversation[1]",
     )
+    cases = [good("lamp_on", file=SINGLE, line=4), good("thermostat_up"), wrong_room(), flaky, crash()]
+    legacy = f"{SINGLE} is in a legacy form and was converted in memory: `agent-eval migrate` writes the new one."
+    failing = [*cases, good("good_night", line=140)]
+    return report("failed", failing, num_runs=3, problems=[without_reference], notices=[legacy])
 
 
 def inconclusive() -> RunReport:
-    unknown = case(
-        "judged",
-        "errored",
-        metric(
-            RESPONSE,
-            None,
-            threshold=0.8,
-            reason=Reason(code="needs-reference", message="no turn of the case has a reference"),
-        ),
-        line=150,
-        reason=Reason(code="not-evaluated", message="response_match_score could not be evaluated"),
-    )
-    skipped = [
-        case(
-            f"later_{n}",
-            "not_run",
-            line=160 + n,
-            reason=Reason(code="deadline", message="the run's deadline (3,600 s) was over"),
-        )
-        for n in range(3)
-    ]
+    missing = Reason(code="needs-reference", message="no turn of the case has a reference")
+    why = Reason(code="not-evaluated", message="response_match_score could not be evaluated")
+    unknown = case("judged", "errored", metric(RESPONSE, None, threshold=0.8, reason=missing), line=150, reason=why)
+    late = Reason(code="deadline", message="the run's deadline (3,600 s) was over")
+    skipped = [case(f"later_{n}", "not_run", line=160 + n, reason=late) for n in range(3)]
     return report("inconclusive", [good("lamp_on", file=SINGLE, line=4), outage(), unknown, *skipped])
 
 
@@ -449,17 +411,12 @@ def wide() -> RunReport:
 
 def many() -> RunReport:
     """150 cases of which every third failed."""
-    return report(
-        "failed",
-        [
-            wrong_room().model_copy(
-                update={"eval_id": f"case_{n:03}", "case_id": f"{HOME}:case_{n:03}", "line": n * 40 + 3}
-            )
-            if n % 3 == 0
-            else good(f"case_{n:03}", line=n * 40 + 3)
-            for n in range(150)
-        ],
-    )
+
+    def failing(name: str, line: int) -> CaseReport:
+        return wrong_room().model_copy(update={"eval_id": name, "case_id": f"{HOME}:{name}", "line": line})
+
+    made = (good(f"case_{n:03}", line=n * 40 + 3) if n % 3 else failing(f"case_{n:03}", n * 40 + 3) for n in range(150))
+    return report("failed", list(made))
 
 
 SAMPLES: Mapping[str, Callable[[], RunReport]] = {

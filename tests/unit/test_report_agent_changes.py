@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import report_samples
 
 from agent_eval.report.phrases import agent_change, agent_changes, agent_unchanged, put_into_words
 from agent_eval.results import AgentChange, AgentFacts, AgentTree, RunReport, ToolFacts
@@ -17,16 +18,9 @@ def change(code: Any, **values: Any) -> AgentChange:
 def report(*changes: AgentChange, tools: int = 5, sub_agents: int = 0) -> RunReport:
     agents = [AgentFacts(name="home_automation", tools=[ToolFacts(name=f"tool_{number}") for number in range(tools)])]
     agents += [AgentFacts(name=f"helper_{number}") for number in range(sub_agents)]
-    return RunReport(
-        tool_version="1.0.0",
-        verdict="failed",
-        started_at=0.0,
-        duration=1.0,
-        num_runs=1,
-        min_pass_rate=1.0,
-        agents=[AgentTree(agent="home", agents=agents)],
-        agent_changes=list(changes),
-    )
+    made = report_samples.report("failed", [])
+    made.agents, made.agent_changes = [AgentTree(agent="home", agents=agents)], list(changes)
+    return made
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,7 @@ from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport
 
 def test_backends__are_shown_for_the_metrics_that_have_two() -> None:
     def judged_by(name: str, **details: str) -> MetricReport:
-        judged = metric(name, 0.0, threshold=0.5)
-        judged.runs[0].details = {"judge": {"model": "m"}, **details}
-        return judged
+        return metric(name, 0.0, threshold=0.5, details={"judge": {"model": "m"}, **details})
 
     assert backend_notes([case("a", "failed", judged_by("final_response_match_v2"))]) == []
     cases = [
@@ -33,9 +31,7 @@ def test_backends__are_shown_for_the_metrics_that_have_two() -> None:
 
 def test_saved_votes__are_counted_by_model_and_reported() -> None:
     def judged(name: str, judge: object) -> MetricReport:
-        result = metric(name, 1.0, threshold=0.5)
-        result.runs[0].details = {"judge": judge}
-        return result
+        return metric(name, 1.0, threshold=0.5, details={"judge": judge})
 
     cases = [
         case("a", "passed", judged("safety_v1", {"model": "m", "saved": 2}), metric("match", 1.0, threshold=0.5)),
@@ -54,10 +50,7 @@ def test_saved_votes__are_counted_by_model_and_reported() -> None:
 
 def test_a_rubric_without_a_verdict__is_reported_beside_the_score() -> None:
     def judged(score: float | None, *verdicts: str | None) -> MetricReport:
-        result = metric("rubrics", 1.0, threshold=0.5)
-        result.runs[0].score = score
-        result.runs[0].details = {"judgements": [{"verdict": word} for word in verdicts]}
-        return result
+        return metric("rubrics", score, threshold=0.5, details={"judgements": [{"verdict": word} for word in verdicts]})
 
     assert missing_verdict_notes([case("a", "passed", judged(1.0, "yes", "no"))]) == []
     assert missing_verdict_notes([case("a", "errored", judged(None, "yes", None))]) == [], "its reason says so"
