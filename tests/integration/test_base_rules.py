@@ -19,10 +19,7 @@ from agent_eval.pipeline._base_rules import HeldRules, held_rules
 
 CONFIG = "evals/test_config.json"
 METRICS = "def euros(*args):\n    return None\n"
-BASE: dict[str, Any] = {
-    "tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"},
-    "response_match_score": 0.8,
-}
+BASE = {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"}, "response_match_score": 0.8}
 
 
 @pytest.fixture
@@ -86,45 +83,49 @@ def kinds(rules: HeldRules) -> list[tuple[str, str, int]]:
     return [(change.kind, change.metric, len(change.case_ids)) for change in rules.changes.changes]
 
 
-RESPONSE, TRAJECTORY = "response_match_score", "tool_trajectory_avg_score"
-HELD = {TRAJECTORY: 1.0, RESPONSE: 0.8}
+def test_nothing_changed__the_criteria_are_those_of_the_files(repo: Repo, github: FakeGitHub) -> None:
+    rules = held(repo, github, {"README.md": "hello"})
 
-
-@pytest.mark.parametrize(
-    ("criteria", "changes", "hold"),
-    [
-        (BASE, [], HELD),
-        ({**BASE, RESPONSE: 0.9, "safety_v1": 0.5}, [], {**HELD, RESPONSE: 0.9, "safety_v1": 0.5}),
-        ({TRAJECTORY: BASE[TRAJECTORY]}, [("removed", RESPONSE, 3)], HELD),
-    ],
-    ids=["nothing changed", "stricter and a new one", "a removed one is put back"],
-)
-def test_criteria__that_hold(
-    repo: Repo, github: FakeGitHub, criteria: Any, changes: list[tuple[str, str, int]], hold: dict[str, float]
-) -> None:
-    rules = held(repo, github, {CONFIG: config(criteria)})
-
-    assert kinds(rules) == changes and criteria_of(rules) == hold
+    assert kinds(rules) == [] and criteria_of(rules) == {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
     assert rules.changes is not None and (rules.changes.removed, rules.changes.base_cases) == ((), 3)
 
 
 def test_a_lower_threshold__is_replaced_for_known_cases_and_holds_for_new_ones(repo: Repo, github: FakeGitHub) -> None:
-    changed = {CONFIG: config({**BASE, RESPONSE: 0.1}), "evals/a.test.json": evals("price", "new", "stock")}
+    changed = {
+        CONFIG: config({**BASE, "response_match_score": 0.1}),
+        "evals/a.test.json": evals("price", "new", "stock"),
+    }
     rules = held(repo, github, changed)
 
-    assert kinds(rules) == [("threshold", RESPONSE, 3)]
-    assert [criteria_of(rules, name)[RESPONSE] for name in ("price", "new", "stock")] == [0.8, 0.1, 0.8]
+    assert kinds(rules) == [("threshold", "response_match_score", 3)]
+    assert [criteria_of(rules, name)["response_match_score"] for name in ("price", "new", "stock")] == [0.8, 0.1, 0.8]
     ids = [case.eval_id for file in rules.files for case in file.cases]
     assert ids == ["price", "new", "stock", "hours"], "in the order of the files"
+
+
+def test_a_higher_threshold_and_a_new_criterion__hold_and_are_no_change(repo: Repo, github: FakeGitHub) -> None:
+    rules = held(repo, github, {CONFIG: config({**BASE, "response_match_score": 0.9, "safety_v1": 0.5})})
+
+    assert kinds(rules) == []
+    assert criteria_of(rules) == {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.9, "safety_v1": 0.5}
+
+
+def test_a_removed_criterion__is_put_back(repo: Repo, github: FakeGitHub) -> None:
+    trajectory = BASE["tool_trajectory_avg_score"]
+
+    rules = held(repo, github, {CONFIG: config({"tool_trajectory_avg_score": trajectory})})
+
+    assert kinds(rules) == [("removed", "response_match_score", 3)]
+    assert criteria_of(rules) == {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 
 
 def test_a_nearer_config__does_not_hide_the_criteria_of_the_farther_one(repo: Repo, github: FakeGitHub) -> None:
     repo.commit({CONFIG: None, "test_config.json": config(BASE)})
 
-    rules = held(repo, github, {CONFIG: config({RESPONSE: 0.0})})
+    rules = held(repo, github, {CONFIG: config({"response_match_score": 0.0})})
 
-    assert kinds(rules) == [("removed", TRAJECTORY, 3), ("threshold", RESPONSE, 3)]
-    assert criteria_of(rules) == {RESPONSE: 0.8, TRAJECTORY: 1.0}
+    assert kinds(rules) == [("removed", "tool_trajectory_avg_score", 3), ("threshold", "response_match_score", 3)]
+    assert criteria_of(rules) == {"response_match_score": 0.8, "tool_trajectory_avg_score": 1.0}
 
 
 def test_a_symbolic_link_in_place_of_the_config__and_a_link_whose_target_changes(
@@ -134,51 +135,45 @@ def test_a_symbolic_link_in_place_of_the_config__and_a_link_whose_target_changes
     repo.branch("change")
     (repo.root / CONFIG).unlink()
     (repo.root / CONFIG).symlink_to("../loose.json")
-    repo.commit({"loose.json": config({RESPONSE: 0.0})})
+    repo.commit({"loose.json": config({"response_match_score": 0.0})})
 
     rules = held_for_head(repo, github, base)
 
-    assert kinds(rules) == [("removed", TRAJECTORY, 3), ("threshold", RESPONSE, 3)]
+    assert kinds(rules) == [("removed", "tool_trajectory_avg_score", 3), ("threshold", "response_match_score", 3)]
 
     repo.git("branch", "-f", "main", "change")
     repo.git("checkout", "-q", "main")
     repo.commit({"loose.json": config(BASE)})
-    assert kinds(held(repo, github, {"loose.json": config({**BASE, RESPONSE: 0.0})})) == [("threshold", RESPONSE, 3)]
+    assert kinds(held(repo, github, {"loose.json": config({**BASE, "response_match_score": 0.0})})) == [
+        ("threshold", "response_match_score", 3)
+    ]
 
 
 def test_other_options__are_scored_by_both_definitions(repo: Repo, github: FakeGitHub) -> None:
-    changed = {**BASE, TRAJECTORY: {"threshold": 1.0, "match_type": "ANY_ORDER"}}
+    changed = {**BASE, "tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "ANY_ORDER"}}
 
     rules = held(repo, github, {CONFIG: config(changed)})
 
-    assert kinds(rules) == [("options", TRAJECTORY, 3)]
+    assert kinds(rules) == [("options", "tool_trajectory_avg_score", 3)]
     assert rules.changes is not None
     [change] = rules.changes.changes
     assert (change.base, change.head) == ("match_type IN_ORDER", "match_type ANY_ORDER")
-    both = [item for item in rules.files[0].config.criteria if item.metric == TRAJECTORY]
+    both = [item for item in rules.files[0].config.criteria if item.metric == "tool_trajectory_avg_score"]
     assert [(item.name, item.options["match_type"]) for item in both] == [
-        (TRAJECTORY, MatchType.IN_ORDER),
+        ("tool_trajectory_avg_score", MatchType.IN_ORDER),
         ("tool_trajectory_avg_score (as changed here)", MatchType.ANY_ORDER),
     ]
 
 
-@pytest.mark.parametrize(
-    ("function", "path", "text"),
-    [
-        ("bot.metrics.euros", "bot/metrics.py", METRICS.replace("None", "1.0")),
-        ("bot.metrics.euros", "bot/metrics.py", None),
-        ("bot.checks.euros", "bot/metrics.py", METRICS.replace("None", "1.0")),
-    ],
-    ids=["rewritten", "removed", "where it is imported from"],
-)
+@pytest.mark.parametrize("text", [METRICS.replace("None", "1.0"), None], ids=["rewritten", "removed"])
+@pytest.mark.parametrize("function", ["bot.metrics.euros", "bot.checks.euros"], ids=["there", "where it is imported"])
 def test_the_code_of_a_custom_metric__has_to_be_accepted(
-    repo: Repo, github: FakeGitHub, function: str, path: str, text: str | None
+    repo: Repo, github: FakeGitHub, function: str, text: str | None
 ) -> None:
-    repo.commit(
-        {CONFIG: config({"euros": 0.5}, euros=function), "bot/checks/__init__.py": "from ..metrics import euros\n"}
-    )
+    imported = {"bot/checks/__init__.py": "from ..metrics import euros\n"}
+    repo.commit({CONFIG: config({"euros": 0.5}, euros=function), **imported})
 
-    rules = held(repo, github, {path: text})
+    rules = held(repo, github, {"bot/metrics.py": text})
 
     assert kinds(rules) == [("code", "euros", 3)]
     assert rules.changes is not None and rules.accepted == ""
@@ -195,18 +190,15 @@ def test_a_custom_metric_with_another_threshold__is_scored_by_both(repo: Repo, g
 
 
 def test_a_renamed_case__keeps_the_rules_that_it_had(repo: Repo, github: FakeGitHub) -> None:
-    rules = held(
-        repo, github, {"evals/b.test.json": None, "other/c.test.json": evals("hours"), "other/test_config.json":
-        config({RESPONSE: 0.0})}
-    )  # fmt: skip
+    loose = {"other/c.test.json": evals("hours"), "other/test_config.json": config({"response_match_score": 0.0})}
+    rules = held(repo, github, {"evals/b.test.json": None, **loose})
 
-    assert criteria_of(rules, "hours") == {RESPONSE: 0.8, TRAJECTORY: 1.0}
+    assert criteria_of(rules, "hours") == {"response_match_score": 0.8, "tool_trajectory_avg_score": 1.0}
     assert rules.changes is not None and rules.changes.removed == ()
 
 
 def test_removed_cases__are_counted_by_file_if_they_were_selected(repo: Repo, github: FakeGitHub) -> None:
-    removed = {"evals/a.test.json": evals("price"), "evals/b.test.json": None}
-    rules = held(repo, github, removed)
+    rules = held(repo, github, {"evals/a.test.json": evals("price"), "evals/b.test.json": None})
     assert rules.changes is not None
     assert [(item.file, item.base, item.removed) for item in rules.changes.removed] == [
         ("evals/a.test.json", 2, 1),
@@ -219,7 +211,7 @@ def test_removed_cases__are_counted_by_file_if_they_were_selected(repo: Repo, gi
 
 
 def test_a_base_commit_that_can_not_be_read__is_reported(repo: Repo, github: FakeGitHub) -> None:
-    loose = {CONFIG: config({RESPONSE: 0.0})}
+    loose = {CONFIG: config({"response_match_score": 0.0})}
 
     rules = held(repo, github, loose, config="evals/test_config.json")
     assert kinds(rules) != []
@@ -232,10 +224,10 @@ def test_a_base_commit_that_can_not_be_read__is_reported(repo: Repo, github: Fak
 
 
 def test_report__leaves_the_rules_to_the_pull_request(repo: Repo, github: FakeGitHub) -> None:
-    rules = held(repo, github, {CONFIG: config({**BASE, RESPONSE: 0.1})}, rule_changes="report")
+    rules = held(repo, github, {CONFIG: config({**BASE, "response_match_score": 0.1})}, rule_changes="report")
 
-    assert kinds(rules) == [("threshold", RESPONSE, 3)]
-    assert criteria_of(rules)[RESPONSE] == 0.1 and rules.accepted
+    assert kinds(rules) == [("threshold", "response_match_score", 3)]
+    assert criteria_of(rules)["response_match_score"] == 0.1 and rules.accepted
 
 
 def test_a_branch_that_is_behind__is_held_to_the_commit_that_it_branched_off(repo: Repo, github: FakeGitHub) -> None:
@@ -244,7 +236,7 @@ def test_a_branch_that_is_behind__is_held_to_the_commit_that_it_branched_off(rep
     repo.branch("change")
     head = repo.commit({"README.md": "hello"})
     repo.git("checkout", "-q", "main")
-    repo.commit({CONFIG: config({**BASE, RESPONSE: 0.95}), "evals/c.test.json": evals("late")})
+    repo.commit({CONFIG: config({**BASE, "response_match_score": 0.95}), "evals/c.test.json": evals("late")})
     tip = repo.head
     repo.git("checkout", "-q", "--detach", head)
     ci, settings = surveyed(repo, pull_request(repo, github, head=head, base=tip))
@@ -259,21 +251,21 @@ def test_a_forks_commit_that_a_reviewer_let_run__is_held_to_the_rules_too(repo: 
     """As in the recipe: `pull_request_target`, whose GITHUB_SHA is the base's, with the head checked out."""
     base = repo.head
     repo.branch("change")
-    head = repo.commit({CONFIG: config({**BASE, RESPONSE: 0.1})})
+    head = repo.commit({CONFIG: config({**BASE, "response_match_score": 0.1})})
     environ = pull_request(repo, github, head=head, base=base, GITHUB_EVENT_NAME="pull_request_target", GITHUB_SHA=base)
     ci, settings = surveyed(repo, environ, allow_pull_request_target="true")
 
     rules = asyncio.run(held_rules(settings, ci, *find(settings), find))
 
     assert ci.activity.kind == "compare" and not ci.activity.secrets_withheld
-    assert kinds(rules) == [("threshold", RESPONSE, 3)] and rules.base_ref == "main"
+    assert kinds(rules) == [("threshold", "response_match_score", 3)] and rules.base_ref == "main"
 
 
 def test_a_merge_group__shows_the_changes_and_blocks_nothing(repo: Repo, github: FakeGitHub) -> None:
     """Each of its pull requests has passed its own check before it could be queued."""
     base = repo.head
     repo.branch("queue")
-    repo.commit({CONFIG: config({**BASE, RESPONSE: 0.1})})
+    repo.commit({CONFIG: config({**BASE, "response_match_score": 0.1})})
     environ = pull_request(repo, github, head=repo.head, base=base, GITHUB_EVENT_NAME="merge_group")
     payload = {
         "repository": {"default_branch": "main", "full_name": github.state.repository},
@@ -284,5 +276,5 @@ def test_a_merge_group__shows_the_changes_and_blocks_nothing(repo: Repo, github:
 
     rules = asyncio.run(held_rules(settings, ci, *find(settings), find))
 
-    assert kinds(rules) == [("threshold", RESPONSE, 3)]
-    assert criteria_of(rules)[RESPONSE] == 0.1 and "merge group" in rules.accepted
+    assert kinds(rules) == [("threshold", "response_match_score", 3)]
+    assert criteria_of(rules)["response_match_score"] == 0.1 and "merge group" in rules.accepted

@@ -42,31 +42,22 @@ async def ask(
     return await source.find(request)
 
 
-async def test_file__a_pull_request_is_compared_with_the_bases_file_and_not_with_its_own(repo: Repo) -> None:
+async def test_file__a_pull_request_is_compared_with_the_bases_file_and_other_runs_with_their_own(repo: Repo) -> None:
     base = repo.commit({PATH: wire(GOOD)})
     repo.branch("feature")
     repo.commit({PATH: wire(WORSE)})
 
     baseline = await ask(repo, base)
+    own = await ask(repo, base, is_pull_request=False)
 
-    assert isinstance(baseline, Found)
-    assert baseline.report == GOOD
+    assert isinstance(baseline, Found) and isinstance(own, Found)
+    assert (baseline.report, own.report) == (GOOD, WORSE)
     assert baseline.message == (
         f"The base branch's results come from {PATH} on main at {base[:7]}, recorded for abababa."
     )
     assert (baseline.provenance.commit, baseline.provenance.distance) == ("ab" * 20, None)
     assert baseline.provenance.run_url == "https://github.com/octo/bots/actions/runs/5"
-
-
-async def test_file__outside_of_a_pull_request_the_file_in_the_checkout_counts(repo: Repo) -> None:
-    base = repo.commit({PATH: wire(GOOD)})
-    repo.write({PATH: wire(WORSE)})
-
-    baseline = await ask(repo, base, is_pull_request=False)
-
-    assert isinstance(baseline, Found)
-    assert baseline.report == WORSE
-    assert baseline.message == f"The base branch's results come from {PATH} in the checkout."
+    assert own.message == f"The base branch's results come from {PATH} in the checkout."
 
 
 async def test_file__paths_start_where_agent_eval_works(repo: Repo) -> None:

@@ -102,8 +102,11 @@ def test_pin__github_s_merge_has_the_tip_that_it_was_made_with_as_base_not_the_e
 
 def test_pin__the_base_of_the_head_itself_is_the_merge_base(story: Story) -> None:
     story.repo.git("checkout", "-q", "--detach", story.head)
+    made = pull_request(story.head, story.tip)
+    assert find(made, story.repo.opened()) == request(story.old, HEAD)
 
-    assert find(pull_request(story.head, story.tip), story.repo.opened()) == request(story.old, HEAD)
+    story.repo.commit({"generated": "1"})
+    assert isinstance(find(made, story.repo.opened()), FetchFailed), "a commit of the workflow's own is no merge"
 
 
 def test_pin__a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> None:
@@ -141,13 +144,6 @@ def test_pin__without_git_github_knows_what_was_merged(story: Story, fake: FakeG
     assert find(made, NO_GIT) == FetchFailed(
         message=f"The parents of {story.merged[:7]} are unknown: {NO_GIT.message}", hint=NO_GIT.hint
     )
-
-
-def test_pin__a_commit_of_the_workflow_s_own_on_top_of_the_head_is_no_merge(story: Story) -> None:
-    story.repo.git("checkout", "-q", "--detach", story.head)
-    story.repo.commit({"generated": "1"})
-
-    assert isinstance(find(pull_request(story.head, story.tip), story.repo.opened()), FetchFailed)
 
 
 @pytest.mark.parametrize("name", ["pull_request", "pull_request_target"])

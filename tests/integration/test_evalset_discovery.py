@@ -89,13 +89,11 @@ def test_discovery__started_in_a_directory_without_eval_files(tmp_path: Path) ->
     assert problem.hint.startswith(f"Start agent-eval in {tmp_path}, which has `evals/bot.evalset.json`.")
 
 
-def test_discovery__nothing_found_is_an_error(tmp_path: Path) -> None:
+def test_discovery__nothing_found_is_an_error_and_in_one_of_two_directories_a_warning(tmp_path: Path) -> None:
     result = discover(tmp_path, exclude=["x"])
     assert codes(result) == ["no-eval-files"]
     assert "exclude" in str(result.problems[0].hint)
 
-
-def test_discovery__a_directory_that_adds_nothing_is_a_warning(tmp_path: Path) -> None:
     make(tmp_path, ["a/x.test.json", "b/y.txt"])
     [problem] = discover(tmp_path, ["a", "b"]).problems
     assert (problem.code, problem.severity) == ("no-eval-files", Severity.WARNING)
@@ -294,14 +292,7 @@ def test_discover__submodule_that_is_not_checked_out(tmp_path: Path) -> None:
     assert names(discover(tmp_path / "shallow", exclude=["evals/"])) == ["a.test.json"]
 
 
-def test_discover__linked_worktree(tmp_path: Path) -> None:
-    other = upstream(tmp_path)
-    git(other, "worktree", "add", "--detach", str(tmp_path / "tree"))
-    result = discover(tmp_path / "tree")
-    assert (names(result), result.problems) == (["data/t.test.json", "s.test.json"], [])
-
-
-def test_discover__sparse_checkout(tmp_path: Path) -> None:
+def test_discover__sparse_checkout_and_linked_worktree(tmp_path: Path) -> None:
     other = upstream(tmp_path)
     git(other, "sparse-checkout", "set", "--no-cone", "/data/")
     result = discover(other)
@@ -309,6 +300,10 @@ def test_discover__sparse_checkout(tmp_path: Path) -> None:
     assert [(problem.severity, problem.message) for problem in result.problems] == [
         (Severity.NOTICE, "1 eval file not checked out: s.test.json.")
     ]
+    git(other, "worktree", "add", "--detach", str(tmp_path / "tree"))
+    git(tmp_path / "tree", "sparse-checkout", "disable")
+    linked = discover(tmp_path / "tree")
+    assert (names(linked), linked.problems) == (["data/t.test.json", "s.test.json"], [])
 
     git(other, "sparse-checkout", "disable")
     make(other, ["test_config.json"])

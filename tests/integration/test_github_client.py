@@ -47,15 +47,20 @@ def test_client__what_each_request_says_of_itself(fake: FakeGitHub) -> None:
     assert headers["authorization"] == f"Bearer {fake.token}"
 
 
-def test_client__ghes_has_its_api_below_a_path() -> None:
+def test_client__ghes_has_its_api_below_a_path_and_no_more_pages_are_read_than_are_wanted() -> None:
     with FakeGitHub(base_path="/api/v3") as fake:
         fake.state.pull(7)
-        for number in range(130):
+        for number in range(250):
             fake.state.comment(7, f"{number}")
         github = client(fake)
+        path = github.repo("issues", 7, "comments")
 
-        assert github.get(github.repo("pulls", 7))["number"] == 7
-        assert len(list(github.paginate(github.repo("issues", 7, "comments")))) == 130
+        assert [len(list(github.paginate(path, limit=limit))) for limit in (150, 5, None)] == [150, 5, 250]
+        assert [request.query for request in fake.requests[:3]] == [
+            "per_page=100",
+            "per_page=100&page=2",
+            "per_page=5",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -244,17 +249,6 @@ def test_client__a_page_that_is_no_list(fake: FakeGitHub, body: bytes) -> None:
         list(client(fake).paginate("/repos/octo/shop/pulls"))
 
 
-def test_client__no_more_pages_than_are_wanted(fake: FakeGitHub) -> None:
-    for number in range(250):
-        fake.state.comment(7, f"{number}")
-    github = client(fake)
-    path = github.repo("issues", 7, "comments")
-
-    assert len(list(github.paginate(path, limit=150))) == 150
-    assert len(list(github.paginate(path, limit=5))) == 5
-    assert [request.query for request in fake.requests] == ["per_page=100", "per_page=100&page=2", "per_page=5"]
-
-
 # Redirects
 
 
@@ -279,19 +273,15 @@ def test_client__a_redirect_elsewhere_to_nowhere_or_in_a_circle_is_not_followed(
     assert len(fake.requests) <= 4
 
 
-def test_client__of_errors_and_redirects_little_is_read(fake: FakeGitHub) -> None:
+def test_client__of_errors_and_redirects_little_is_read_and_waited_for(fake: FakeGitHub) -> None:
     there = {"Location": "/repos/octo/shop/pulls/7"}
     fake.faults.append(Fault(status=301, body=b" " * 30_000_000, headers=there))
     fake.faults.append(Fault(status=404, body=b" " * 30_000_000, path="/pulls/8"))
+    fake.faults.append(Fault(status=404, body=b" " * 400_000, drop="middle", path="/pulls/9"))
 
     assert client(fake).get("/repos/octo/shop/pulls/7")["number"] == 7
-    assert failure(client(fake), "/repos/octo/shop/pulls/8").kind == "not-found"
-
-
-def test_client__the_rest_of_an_error_is_not_waited_for(fake: FakeGitHub) -> None:
-    fake.faults.append(Fault(status=404, body=b" " * 400_000, drop="middle"))
-
-    assert failure(client(fake)).kind == "not-found"
+    for path in ("/repos/octo/shop/pulls/8", "/repos/octo/shop/pulls/9"):
+        assert failure(client(fake), path).kind == "not-found"
 
 
 def test_client__a_write_is_only_redirected_as_a_write(fake: FakeGitHub) -> None:
@@ -350,12 +340,10 @@ class TestToken:
         assert caught.value.kind == "unauthorized"
         assert "ghs_a" not in str(caught.value)
 
-    def test_may_end_in_a_line_break(self, fake: FakeGitHub) -> None:
+    def test_may_end_in_a_line_break_or_be_missing(self, fake: FakeGitHub) -> None:
         assert client(fake, token=fake.token + "\n").get("/repos/octo/shop/pulls/7")["number"] == 7
-
-    def test_may_be_missing(self, fake: FakeGitHub) -> None:
         assert client(fake, token="").get("/repos/octo/shop/pulls/7")["number"] == 7
-        assert "authorization" not in fake.requests[0].headers
+        assert "authorization" not in fake.requests[1].headers
 
     def test_of_netrc_is_not_used(self, fake: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         netrc = tmp_path / "netrc"
