@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from adk_reference import Reference, interpreter
 
 from agent_eval.agents.host import HostSpec
 from agent_eval.agents.host.metric_hosts import MetricHosts
@@ -83,9 +82,7 @@ def turn(draw: random.Random) -> dict[str, Any]:
     }
 
 
-async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(
-    tmp_path: Path, adk_interpreter: Path
-) -> None:
+async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(tmp_path: Path, reference: Reference) -> None:
     draw = random.Random(7)
     (tmp_path / "measured.py").write_text(FUNCTIONS, encoding="utf-8")
     inputs: list[dict[str, Any]] = []
@@ -94,20 +91,11 @@ async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(
         actual, expected = ([turn(draw) for _ in range(turns)] for _ in range(2))
         metric = draw.choices(["seen", "fewer", "raises"], [6, 3, 1])[0]
         inputs.append({"metric": metric, "actual": actual, "expected": expected})
-    python = str(adk_interpreter)
-    worker = subprocess.run(
-        [python, str(Path(__file__).with_name("custom_metric_worker.py")), str(tmp_path)],
-        input=json.dumps({"config": CONFIG, "inputs": inputs}),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    reference = json.loads(worker.stdout)
+    adks = reference.ask("custom_scores", path=str(tmp_path), config=CONFIG, inputs=inputs)
 
     async def spec() -> HostSpec:
         return HostSpec(
-            python=[python],
+            python=[str(interpreter())],
             agent_path=str(tmp_path / "agent"),
             root=tmp_path,
             sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}),
@@ -121,7 +109,7 @@ async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(
 
     hosts = MetricHosts(spec, name="metrics", timeout=60)
     try:
-        for item, theirs in zip(inputs, reference, strict=True):
+        for item, theirs in zip(inputs, adks, strict=True):
             given = CONFIG["criteria"][item["metric"]]
             form = given if isinstance(given, dict) else {"threshold": given}
             happened = [Invocation.model_validate(turn) for turn in item["actual"]]
@@ -144,4 +132,4 @@ async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(
             assert list(ours.turn_scores) == theirs["turns"]
     finally:
         await hosts.close()
-    assert {item.get("status", "raised") for item in reference} == {"PASSED", "FAILED", "raised"}
+    assert {item.get("status", "raised") for item in adks} == {"PASSED", "FAILED", "raised"}

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from adk_envs import adk_python
 
 pytestmark = pytest.mark.conformance

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
-
 import pytest
+from adk_reference import Reference
 
 from agent_eval.evalset.models.personas import PERSONAS
 
 pytestmark = pytest.mark.conformance
-_ADKS = """
-import json
-from google.adk.evaluation.simulation.pre_built_personas import get_default_persona_registry
-registry = get_default_persona_registry()
-print(json.dumps({p.id: [b.model_dump() for b in p.behaviors] for p in registry.get_registered_personas()}))
-"""
 _SIGNAL = "{{ stop_signal }}"
 
 
-def test_personas__use_the_stop_signal_where_adks_do(adk_interpreter: Path) -> None:
-    adks = json.loads(
-        subprocess.run([str(adk_interpreter), "-c", _ADKS], capture_output=True, check=True, text=True).stdout
-    )
+def test_personas__use_the_stop_signal_where_adks_do(reference: Reference) -> None:
+    adks = reference.ask("personas")
     assert set(adks) == set(PERSONAS)
     for persona, behaviors in adks.items():
         ours = sorted(_uses(vars(behavior)) for behavior in PERSONAS[persona].behaviors)
         assert ours == sorted(_uses(behavior) for behavior in behaviors), persona
 
 
-def _uses(behavior: dict[str, object]) -> tuple[bool, bool, bool]:
-    """Whether the stop signal occurs in the description, the instructions, the violations."""
-    return (
-        _SIGNAL in str(behavior["description"]),
-        _SIGNAL in str(behavior["behavior_instructions"]),
-        _SIGNAL in str(behavior["violation_rubrics"]),
-    )
+def _uses(behavior: dict[str, object]) -> list[bool]:
+    """Whether the stop signal occurs in each of the texts."""
+    return [_SIGNAL in str(behavior[name]) for name in ("description", "behavior_instructions", "violation_rubrics")]

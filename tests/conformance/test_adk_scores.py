@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
+from adk_reference import Reference
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -33,16 +33,6 @@ BOUNDED = settings(
 Turns = list[dict[str, Any]]
 Runs = tuple[Turns, Turns]
 """Actual and expected turns, as many of each."""
-
-
-class Reference(Protocol):
-    def score(
-        self,
-        metric: str,
-        actual: Sequence[Mapping[str, Any]],
-        expected: Sequence[Mapping[str, Any]] | None,
-        criterion: Mapping[str, Any] | None,
-    ) -> dict[str, Any]: ...
 
 
 # --- what goes in ------------------------------------------------------------------------------------------------
@@ -249,13 +239,11 @@ def _compare(reference: Reference, config: CriterionConfig, wire: dict[str, Any]
     ours = _score(build(config), *runs)
     assert not isinstance(ours, NotEvaluated)
     assert ours.score == theirs["score"]
-    assert list(ours.turn_scores) == [turn["score"] for turn in theirs["turns"]]
+    assert list(ours.turn_scores) == theirs["turns"]
     assert _status(ours.score, config.threshold) == theirs["status"]
-    assert [_status(score, config.threshold) for score in ours.turn_scores] == [
-        turn["status"] for turn in theirs["turns"]
-    ]
+    assert [_status(score, config.threshold) for score in ours.turn_scores] == theirs["turn_statuses"]
     # Each turn that ADK fails is explained, and no other.
-    failed = [index for index, turn in enumerate(theirs["turns"]) if turn["status"] == "FAILED"]
+    failed = [index for index, status in enumerate(theirs["turn_statuses"]) if status == "FAILED"]
     assert [finding.turn for finding in ours.findings] == failed
     for finding in ours.findings:
         assert finding.why
@@ -328,12 +316,12 @@ def test_scores__efficiency_is_adks(reference: Reference, criterion: Criterion) 
         ours = _score(criterion, turns, None)
         assert not isinstance(ours, NotEvaluated)
         assert ours.score == theirs["score"]
-        assert list(ours.turn_scores) == [turn["score"] for turn in theirs["turns"]]
+        assert list(ours.turn_scores) == theirs["turns"]
         assert ours.details == theirs["details"]
         if of_turn is not None:
             details = [of_turn(Invocation.model_validate_json(json.dumps(turn))) for turn in turns]
-            assert details == [turn["details"] for turn in theirs["turns"]]
-        assert {theirs["status"], *(turn["status"] for turn in theirs["turns"])} == {"INFORMATIONAL"}
+            assert details == theirs["turn_details"]
+        assert {theirs["status"], *theirs["turn_statuses"]} == {"INFORMATIONAL"}
         compared.append(turns)
 
     compare()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Reference
+from adk_reference import Reference
 from fake_gemini.evaluation import EvaluationRequest, FakeEvaluation
 
 from agent_eval.core.invocation import Invocation
@@ -144,7 +144,7 @@ def ours(metric: str, threshold: float, actual: Any, expected: Any, environ: Map
 
 @pytest.mark.parametrize("metric", JUDGED_BY_SERVICE)
 def test_vertex_requests__requests_and_scores_are_those_of_googles_sdk(
-    vertex_reference: Reference, service: FakeEvaluation, environ: dict[str, str], metric: str
+    reference: Reference, service: FakeEvaluation, environ: dict[str, str], metric: str
 ) -> None:
     low, high = METRICS[metric].low, METRICS[metric].high
     seen: set[str] = set()
@@ -157,9 +157,7 @@ def test_vertex_requests__requests_and_scores_are_those_of_googles_sdk(
         threshold = rng.choice([low, (low + high) / 2, high])
         service.received.clear()
 
-        theirs = vertex_reference.ask(
-            {"metric": metric, "threshold": threshold, "actual": actual, "expected": expected, "environ": environ}
-        )
+        theirs = reference.score(metric, actual, expected, {"threshold": threshold}, environ=environ)
         asked = [request.body for request in service.received]
         service.received.clear()
         result = ours(metric, threshold, actual, expected, environ)
@@ -177,27 +175,23 @@ def test_vertex_requests__requests_and_scores_are_those_of_googles_sdk(
         assert list(result.turn_scores) == theirs["turns"], seed
         assert result.score is not None
         assert ("PASSED" if result.score >= threshold else "FAILED") == theirs["status"], seed
-        matches = [(judgement.subject, judgement.score) for judgement in result.judgements if judgement.subject]
-        assert matches == [
-            (judgement["id"], judgement["score"]) for judgement in theirs["rubrics"] if judgement["score"] is not None
-        ], seed
+        matches = [[judgement.subject, judgement.score] for judgement in result.judgements if judgement.subject]
+        assert matches == [rubric for rubric in theirs["rubrics"] if rubric[1] is not None], seed
     assert service.refused == []
     assert seen == {"PASSED", "FAILED", "not evaluated"}
 
 
 @pytest.mark.parametrize("metric", ["safety_v1", "response_evaluation_score"])
 def test_an_answer_without_text__ends_the_metric_in_adk_and_is_a_missing_verdict_here(
-    vertex_reference: Reference, service: FakeEvaluation, environ: dict[str, str], metric: str
+    reference: Reference, service: FakeEvaluation, environ: dict[str, str], metric: str
 ) -> None:
     service.script = lambda request: {"score": METRICS[metric].high}
-    by_id = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "ho"}]}}
+    by_id: dict[str, Any] = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "ho"}]}}
     actual, expected = [by_id, {**by_id, "final_response": None}], [by_id, by_id]
 
-    theirs = vertex_reference.ask(
-        {"metric": metric, "threshold": 1.0, "actual": actual, "expected": expected, "environ": environ}
-    )
+    theirs = reference.score(metric, actual, expected, {"threshold": 1.0}, environ=environ)
     result = ours(metric, METRICS[metric].high, actual, expected, environ)
 
-    assert "Response is required" in theirs["raised"]
+    assert "Response is required" in theirs["message"]
     assert isinstance(result, NotEvaluated) and result.code == "no-verdict"
     assert "without text" in result.facts["message"]

@@ -15,7 +15,7 @@ from agent_eval.agents.host import HostSpec, ModelOutages
 from agent_eval.agents.protocol import AgentFailure, Session, SessionRequest
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import user_message
-from agent_eval.core.invocation import Invocation
+from agent_eval.core.invocation import Invocation, tool_responses
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
@@ -92,3 +92,22 @@ async def failure(agent: Conversable, text: str, **facts: Any) -> AgentFailure:
     except AgentFailure as error:
         return error
     raise AssertionError(f"no failure but {invocation}")
+
+
+async def start_failure(name: str, log_dir: Path, **options: Any) -> AgentFailure:
+    """The failure of an agent that can't be started."""
+    agent = make(name, log_dir, **options)
+    try:
+        await agent.start()
+    except AgentFailure as error:
+        return error
+    finally:
+        await agent.close()
+    raise AssertionError(f"{name} was started")
+
+
+async def pid(agent: Conversable, of: str = "pid") -> int:
+    """The process id that a tool of the agent `faults` answers: its host's, or that of a process that it starts."""
+    response = tool_responses((await say(agent, of)).intermediate_data)[0].response
+    assert response is not None
+    return int(response["pid"])

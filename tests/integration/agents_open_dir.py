@@ -1,8 +1,11 @@
 """Helpers for tests with another user: directories and an interpreter that it can get at."""
 
+import contextlib
 import os
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,17 @@ def python_for(account: Account | None) -> str:
         if Path(candidate).exists() and blocked_at(Path(candidate), account, need=os.R_OK | os.X_OK) is None:
             return candidate
     pytest.skip("no interpreter that another user can start")
+
+
+@contextlib.contextmanager
+def open_directory() -> Iterator[Path]:
+    """A directory that every user may enter; pytest's own are the user's."""
+    directory = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        remove(directory)
 
 
 def remove(directory: Path) -> None:

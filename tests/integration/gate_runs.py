@@ -284,3 +284,11 @@ def wait_until(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
             return value
         time.sleep(0.02)
     raise AssertionError("it did not happen in time")
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; where nothing reaps orphans it may stay as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True

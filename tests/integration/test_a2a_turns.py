@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from a2a_fake import CONTEXT, WORDS, Error, FakeA2a, Words, breaks, fake_a2a, hangs, status_code
+from a2a_fake import CONTEXT, WORDS, Error, FakeA2a, Step, Words, breaks, fake_a2a, hangs, status_code
 from a2a_support import a2a_agent
 from adk_harness import failure, request, say
+from loopback import loopback
 
 from agent_eval.agents.a2a import agent as a2a_module
 from agent_eval.agents.a2a.agent import A2aAgent
@@ -20,6 +22,17 @@ from agent_eval.core.invocation import tool_calls, tool_responses
 CALL = {"data": {"id": "1", "name": "roll", "args": {"sides": 6}}, "metadata": {"adk_type": "function_call"}}
 RESPONSE = {"data": {"id": "1", "name": "roll", "response": {"n": 4}}, "metadata": {"adk_type": "function_response"}}
 LONG_CALL = {**CALL, "metadata": {"adk_type": "function_call", "adk_is_long_running": True}}
+
+
+EXCEPTION, NO_ANSWER, PROTOCOL = FailureKind.EXCEPTION, FailureKind.NO_ANSWER, FailureKind.PROTOCOL
+PROVIDER, SERVER = FailureKind.PROVIDER, FailureKind.SERVER
+STREAM = "SendStreamingMessage"
+Script = dict[str, list[Step]]
+
+
+def streamed(*events: Any) -> Script:
+    """One answer, as a stream."""
+    return {STREAM: [list(events)]}
 
 
 @pytest.fixture(params=WORDS)
@@ -99,24 +112,6 @@ async def test_turn__a_message_instead_of_a_task(words: Words) -> None:
     assert not session.shows_tool_calls
 
 
-async def test_turn__the_last_status_is_the_answer_if_there_is_no_artifact(words: Words) -> None:
-    stream = [
-        words.status("working", words.message("Looking it up.")),
-        words.status("completed", words.message("It is 4.")),
-    ]
-    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
-        turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "It is 4."
-    assert "Looking it up." in turn.model_dump_json()
-
-
-async def test_turn__an_artifact_precedes_a_status(words: Words) -> None:
-    stream = [words.artifact("It is 4."), words.status("completed", words.message("Done."))]
-    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
-        turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "It is 4."
-
-
 async def test_calls__of_adk_rust_are_recognised_by_shape(words: Words) -> None:
     parts = [
         {"data": {"function_call": {"name": "roll", "args": {"sides": 6}, "id": "1"}}},
@@ -170,41 +165,66 @@ async def test_input_required__the_next_message_continues_the_task(words: Words)
     assert "old" not in second.model_dump_json()
 
 
-@pytest.mark.parametrize("state", ["input-required", "auth-required"])
-async def test_interrupted__the_turn_ends_with_what_was_said(words: Words, state: str) -> None:
-    async with fake_a2a(words, SendStreamingMessage=[[words.status(state, words.message("Which die?"))]]) as fake:
+def task(words: Words, *parts: str, state: str = "completed") -> Any:
+    """What GetTask answers: a task without a wrapper."""
+    wrapped = words.task(state, artifacts=words.artifacts(*parts))
+    return wrapped.get("task", wrapped)
+
+
+ANSWERS: dict[str, tuple[str, Callable[[Words], Script]]] = {
+    "last-status": (
+        "It is 4.",
+        lambda words: streamed(
+            words.status("working", words.message("Looking.")), words.status("completed", words.message("It is 4."))
+        ),
+    ),
+    "artifact-before-status": (
+        "It is 4.",
+        lambda words: streamed(words.artifact("It is 4."), words.status("completed", words.message("Done."))),
+    ),
+    "chunks": (
+        "0" + "x" * 500,
+        lambda words: streamed(
+            words.artifact("0"), *[words.artifact("x", append=True)] * 500, words.status("completed")
+        ),
+    ),
+    "input-required": ("Which?", lambda words: streamed(words.status("input-required", words.message("Which?")))),
+    "auth-required": ("Which?", lambda words: streamed(words.status("auth-required", words.message("Which?")))),
+    "half-a-surrogate-pair": ("half ?", lambda words: streamed(words.answer("half \ud83d"))),
+    "half-a-surrogate-pair-at-once": ("half ?", lambda words: {STREAM: [words.answer("half \ud83d")]}),
+    "polled": (
+        "It is 4.",
+        lambda words: {
+            **streamed(words.task("submitted")),
+            "GetTask": [task(words, state="working"), status_code(503), task(words, "It is 4.")],
+        },
+    ),
+    "stream-broke-off": (
+        "It is 4.",
+        lambda words: {
+            STREAM: [
+                breaks(words.task("submitted"), words.artifact("It"), words.artifact("gone", artifact_id="b")),
+            ],
+            "GetTask": [task(words, "It is", state="working"), task(words, "It is 4.")],
+        },
+    ),
+    "busy": (
+        "Hi!",
+        lambda words: {STREAM: [*[status_code(429, retry_after="0")] * 2, words.answer("Hi!")]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_turn__answer(words: Words, name: str) -> None:
+    answer, script = ANSWERS[name]
+    async with fake_a2a(words, **script(words)) as fake:
         turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "Which die?"
-
-
-async def test_working__the_task_is_polled_until_it_ends(words: Words) -> None:
-    done = words.task("completed", artifacts=words.artifacts("It is 4."))
-    done = done.get("task", done)  # The answer to GetTask has no wrapper.
-    polls = [words.task("working"), done]
-    async with fake_a2a(words, SendStreamingMessage=[[words.task("submitted")]], GetTask=polls) as fake:
-        turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "It is 4."
-    assert [method for method, _ in fake.calls] == ["SendStreamingMessage", "GetTask", "GetTask"]
-    assert fake.calls[-1][1] == {"id": "task-1"}
-
-
-async def test_broken_stream__the_task_is_polled(words: Words) -> None:
-    done = words.task("completed", artifacts=words.artifacts("It is 4.", artifact_id="a"))
-    stream = breaks(
-        words.task("submitted"), words.artifact("It", artifact_id="a"), words.artifact("?", artifact_id="b")
-    )
-    async with fake_a2a(words, SendStreamingMessage=[stream], GetTask=[done]) as fake:
-        turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "It is 4."
-
-
-async def test_broken_stream__the_snapshot_replaces_what_arrived(words: Words) -> None:
-    snapshot = words.task("working", artifacts=words.artifacts("It"))
-    done = words.task("completed", artifacts=words.artifacts("It"))
-    stream = breaks(words.task("submitted"), words.artifact("It"))
-    async with fake_a2a(words, SendStreamingMessage=[stream], GetTask=[snapshot, done]) as fake:
-        turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "It"
+    assert text_of(turn.final_response) == answer
+    assert ("Looking." in turn.model_dump_json()) == (name == "last-status")
+    assert "gone" not in turn.model_dump_json(), "a snapshot replaces what arrived"
+    assert len({message["messageId"] for message in fake.messages()}) == 1
+    assert all(params == {"id": "task-1"} for method, params in fake.calls if method == "GetTask")
 
 
 async def test_no_streaming_after_all__asks_again_without(words: Words) -> None:
@@ -216,45 +236,21 @@ async def test_no_streaming_after_all__asks_again_without(words: Words) -> None:
     assert [method for method, _ in fake.calls] == ["SendStreamingMessage", "SendMessage", "SendMessage"]
 
 
-async def test_deadline__cancels_the_task(words: Words) -> None:
-    script: dict[str, list[Any]] = {
-        "SendStreamingMessage": [hangs(words.task("submitted"))],
-        "CancelTask": [words.task("canceled")],
-    }
-    async with fake_a2a(words, **script) as fake:
-        late = await failure(await started(fake), "Roll!", timeout=0.3)
-    assert late.kind is FailureKind.DEADLINE
-    assert fake.calls[-1] == ("CancelTask", {"id": "task-1"})
-
-
-async def test_deadline__while_polling(words: Words) -> None:
-    script: dict[str, list[Any]] = {
-        "SendStreamingMessage": [[words.task("submitted")]],
-        "GetTask": [words.task("working")],
-    }
-    async with fake_a2a(words, **script) as fake:
-        late = await failure(await started(fake), "Roll!", timeout=0.3)
-    assert late.kind is FailureKind.DEADLINE
-    assert fake.calls[-1][0] == "CancelTask"
-
-
-async def test_deadline__after_the_stream_broke_off_says_so(words: Words) -> None:
+async def test_deadline__cancels_the_task_and_names_an_answer_that_broke_off(words: Words) -> None:
     """As a2a-sdk 0.3.26 does if the executor raises: the connection ends, and the task stays for ever."""
-    script: dict[str, list[Any]] = {
-        "SendStreamingMessage": [breaks(words.task("submitted"))],
-        "GetTask": [words.task("submitted")],
-    }
-    async with fake_a2a(words, **script) as fake:
-        late = await failure(await started(fake), "Roll!", timeout=0.3)
-    assert "answer had ended before, while the task was `submitted`" in late.message
-    assert late.hint == "Probably the agent raised an exception: see the server's log."
+    submitted, working = words.task("submitted"), words.task("working")
+    for stream, ended_before in ((hangs(submitted), False), ([submitted], True), (breaks(submitted), True)):
+        script: Script = {STREAM: [stream], "GetTask": [working], "CancelTask": [words.task("canceled")]}
+        async with fake_a2a(words, **script) as fake:
+            late = await failure(await started(fake), "Roll!", timeout=0.3)
+        assert late.kind is FailureKind.DEADLINE
+        assert fake.calls[-1] == ("CancelTask", {"id": "task-1"})
+        assert ("answer had ended before, while the task was `working`" in late.message) == ended_before
+        assert ("raised an exception: see the server's log" in str(late.hint)) == ended_before
 
 
 async def test_cancelled_turn__cancels_the_task(words: Words) -> None:
-    script: dict[str, list[Any]] = {
-        "SendStreamingMessage": [hangs(words.task("submitted"))],
-        "CancelTask": [words.task("canceled")],
-    }
+    script: Script = {STREAM: [hangs(words.task("submitted"))], "CancelTask": [words.task("canceled")]}
     async with fake_a2a(words, **script) as fake:
         agent = await started(fake)
         session = await agent.open(request())
@@ -269,91 +265,53 @@ async def test_cancelled_turn__cancels_the_task(words: Words) -> None:
     assert fake.calls[-1] == ("CancelTask", {"id": "task-1"})
 
 
-AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
-
-
 def failed(words: Words, text: str, code: str | None = None, state: str = "failed") -> list[Any]:
     metadata: dict[str, Any] = {} if code is None else {"metadata": {"adk_error_code": code}}
     return [words.task("submitted"), words.status(state, words.message(text, **metadata))]
 
 
-@pytest.mark.parametrize(
-    ("case", "kind", "owner", "message"),
-    [
-        ("failed", FailureKind.EXCEPTION, AGENT, "ValueError: no die"),
-        ("failed-provider", FailureKind.PROVIDER, PROVIDER, "RESOURCE_EXHAUSTED: slow down"),
-        ("failed-provider-in-words", FailureKind.PROVIDER, PROVIDER, "429 too many requests"),
-        ("failed-without-a-word", FailureKind.EXCEPTION, AGENT, "no message"),
-        ("rejected", FailureKind.EXCEPTION, AGENT, "rejected the task: not my job"),
-        ("canceled", FailureKind.EXCEPTION, AGENT, "canceled the task: stopped"),
-        ("completed-without-an-answer", FailureKind.NO_ANSWER, AGENT, "without an answer"),
-        ("internal-error", FailureKind.EXCEPTION, AGENT, "it failed (JSON-RPC error -32603)"),
-        ("internal-error-of-the-provider", FailureKind.PROVIDER, PROVIDER, "UNAVAILABLE"),
-        ("invalid-params", FailureKind.PROTOCOL, AGENT, "refuses the request: it failed (JSON-RPC error -32602)"),
-        ("version-not-supported", FailureKind.PROTOCOL, AGENT, "JSON-RPC error -32009"),
-        ("task-not-found", FailureKind.CRASH, AGENT, "lost the task"),
-        ("http-500", FailureKind.EXCEPTION, AGENT, "HTTP 500: Internal Server Error"),
-        ("http-307", FailureKind.EXCEPTION, AGENT, "HTTP 307"),
-        ("http-503-for-good", FailureKind.SERVER, PROVIDER, "HTTP 503"),
-        ("reset-before-a-task", FailureKind.SERVER, PROVIDER, "broke off"),
-        ("ended-before-a-task", FailureKind.SERVER, PROVIDER, "broke off"),
-        ("not-json-rpc", FailureKind.PROTOCOL, AGENT, "JSON-RPC"),
-        ("not-json", FailureKind.PROTOCOL, AGENT, "not JSON"),
-        ("not-an-object-of-a2a", FailureKind.PROTOCOL, AGENT, "neither a task nor a message"),
-        ("malformed-part", FailureKind.PROTOCOL, AGENT, "can't be read"),
-        ("nested-too-deeply", FailureKind.PROTOCOL, AGENT, "can't be read"),
-    ],
-)
-async def test_a2a_turns__failures(words: Words, case: str, kind: FailureKind, owner: Owner, message: str) -> None:
-    deep = "[" * 100_000 + "]" * 100_000
-    answers: dict[str, Any] = {
-        "failed": failed(words, "no die", "ValueError"),
-        "failed-provider": failed(words, "slow down", "RESOURCE_EXHAUSTED"),
-        "failed-provider-in-words": failed(words, "429 too many requests"),
-        "failed-without-a-word": [words.status("failed")],
-        "rejected": failed(words, "not my job", state="rejected"),
-        "canceled": failed(words, "stopped", state="canceled"),
-        "completed-without-an-answer": [words.task("submitted"), words.status("completed")],
-        "internal-error": Error(code=-32603),
-        "internal-error-of-the-provider": [Error(code=-32603, message="503 UNAVAILABLE")],
-        "invalid-params": Error(code=-32602),
-        "version-not-supported": Error(code=-32009),
-        "task-not-found": Error(code=-32001),
-        "http-500": status_code(500, "Internal Server Error"),
-        "http-307": status_code(307, location="http://127.0.0.1:9/"),
-        "http-503-for-good": status_code(503, retry_after="3600"),
-        "reset-before-a-task": breaks(),
-        "ended-before-a-task": [],
-        "not-json-rpc": status_code(200, "<html>"),
-        "not-json": ["data: <html>\n\n"],
-        "not-an-object-of-a2a": [{"kind": "poem"}],
-        "malformed-part": [words.answer({"data": {"name": 7}, "metadata": {"adk_type": "function_call"}})],
-        "nested-too-deeply": [f'data: {{"result": {deep}}}\n\n'],
-    }
-    async with fake_a2a(words, SendStreamingMessage=[answers[case]]) as fake:
+NOT_AN_ARGUMENT = {"data": {"name": 7}, "metadata": {"adk_type": "function_call"}}
+DEEP = f'data: {{"result": {"[" * 100_000 + "]" * 100_000}}}\n\n'
+FAILURES: dict[str, tuple[FailureKind, str, Callable[[Words], Any]]] = {
+    "failed": (EXCEPTION, "ValueError: no die", lambda words: failed(words, "no die", "ValueError")),
+    "failed-provider": (PROVIDER, "RESOURCE_EXHAUSTED: no", lambda words: failed(words, "no", "RESOURCE_EXHAUSTED")),
+    "failed-provider-in-words": (PROVIDER, "429 too many", lambda words: failed(words, "429 too many requests")),
+    "failed-without-a-word": (EXCEPTION, "no message", lambda words: [words.status("failed")]),
+    "rejected": (EXCEPTION, "rejected the task: no", lambda words: failed(words, "no", state="rejected")),
+    "canceled": (EXCEPTION, "canceled the task: no", lambda words: failed(words, "no", state="canceled")),
+    "completed-without-an-answer": (NO_ANSWER, "without an answer", lambda words: [words.status("completed")]),
+    "internal-error": (EXCEPTION, "it failed (JSON-RPC error -32603)", lambda _: Error(code=-32603)),
+    "internal-error-of-the-provider": (PROVIDER, "UNAVAIL", lambda _: Error(code=-32603, message="503 UNAVAILABLE")),
+    "invalid-params": (PROTOCOL, "refuses the request: it failed (JSON-RPC", lambda _: Error(code=-32602)),
+    "version-not-supported": (PROTOCOL, "JSON-RPC error -32009", lambda _: Error(code=-32009)),
+    "task-not-found": (FailureKind.CRASH, "lost the task", lambda _: Error(code=-32001)),
+    "http-500": (EXCEPTION, "HTTP 500: Internal Server Error", lambda _: status_code(500, "Internal Server Error")),
+    "http-307": (EXCEPTION, "HTTP 307", lambda _: status_code(307, location="http://127.0.0.1:9/")),
+    "http-503-for-good": (SERVER, "HTTP 503", lambda _: status_code(503, retry_after="3600")),
+    "reset-before-a-task": (SERVER, "broke off", lambda _: breaks()),
+    "ended-before-a-task": (SERVER, "broke off", lambda _: []),
+    "not-json-rpc": (PROTOCOL, "JSON-RPC", lambda _: status_code(200, "<html>")),
+    "not-json": (PROTOCOL, "not JSON", lambda _: ["data: <html>\n\n"]),
+    "not-an-object-of-a2a": (PROTOCOL, "neither a task nor a message", lambda _: [{"kind": "poem"}]),
+    "malformed-part": (PROTOCOL, "can't be read", lambda words: [words.answer(NOT_AN_ARGUMENT)]),
+    "nested-too-deeply": (PROTOCOL, "can't be read", lambda _: [DEEP]),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+async def test_a2a_turns__failures(words: Words, name: str) -> None:
+    kind, message, answer = FAILURES[name]
+    async with fake_a2a(words, SendStreamingMessage=[answer(words)]) as fake:
         caught = await failure(await started(fake), "Roll!", timeout=20)
+    owner = Owner.PROVIDER if kind in {PROVIDER, SERVER} else Owner.AGENT
     assert (caught.kind, caught.owner) == (kind, owner), caught.message
     assert message in caught.message
 
 
-async def test_unavailable__is_retried(words: Words) -> None:
-    busy = status_code(429, retry_after="0")
-    async with fake_a2a(words, SendStreamingMessage=[busy, busy, words.answer("Hi!")]) as fake:
-        turn = await say(await started(fake), "Hello")
-    assert text_of(turn.final_response) == "Hi!"
-    assert len({message["messageId"] for message in fake.messages()}) == 1
-
-
-async def test_polling__an_overloaded_server_is_not_the_agents_failure(words: Words) -> None:
-    done = words.task("completed", artifacts=words.artifacts("It is 4."))
-    script: dict[str, list[Any]] = {"SendStreamingMessage": [[words.task("submitted")]]}
-    async with fake_a2a(words, **script, GetTask=[status_code(503), done]) as fake:
-        turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "It is 4."
-
-    async with fake_a2a(words, **script, GetTask=[status_code(503)]) as fake:
+async def test_polling__a_server_that_stays_overloaded_is_not_the_agents_failure(words: Words) -> None:
+    async with fake_a2a(words, **streamed(words.task("submitted")), GetTask=[status_code(503)]) as fake:
         caught = await failure(await started(fake), "Roll!", timeout=1.5)
-    assert (caught.kind, caught.owner) == (FailureKind.SERVER, PROVIDER)
+    assert (caught.kind, caught.owner) == (SERVER, Owner.PROVIDER)
 
 
 async def test_refused_access__of_a_server_whose_card_is_open() -> None:
@@ -362,13 +320,13 @@ async def test_refused_access__of_a_server_whose_card_is_open() -> None:
         with pytest.raises(AgentRefused, match=r"refuses access \(HTTP 401\)"):
             await say(await started(fake), "Roll!")
         fork = await failure(await started(fake, secrets_withheld=True), "Roll!")
-        assert (fork.kind, fork.owner) == (FailureKind.SERVER, PROVIDER)
+        assert (fork.kind, fork.owner) == (SERVER, Owner.PROVIDER)
 
     async with fake_a2a(words, SendStreamingMessage=[words.answer("Hi!"), status_code(401)]) as fake:
         agent = await started(fake)
         await say(agent, "Hello")
         expired = await failure(agent, "Hello")
-    assert (expired.kind, expired.owner) == (FailureKind.SERVER, PROVIDER)
+    assert (expired.kind, expired.owner) == (SERVER, Owner.PROVIDER)
 
 
 async def test_card__with_an_address_that_cannot_be_reached() -> None:
@@ -382,28 +340,12 @@ async def test_card__with_an_address_that_cannot_be_reached() -> None:
             await say(await started(fake), "Roll!")
 
 
-async def test_stream__of_many_chunks(words: Words) -> None:
-    stream = [words.task("submitted"), words.artifact("0"), *[words.artifact("x", append=True)] * 500]
-    stream += [words.status("working", words.message("step")), words.status("completed")]
-    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
-        turn = await say(await started(fake), "Roll!")
-    assert text_of(turn.final_response) == "0" + "x" * 500
-
-
 async def test_stream__larger_than_the_limit(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(a2a_module, "MAX_EVENT", 1_000)
     stream = [words.task("submitted"), *[words.artifact("x" * 100, append=True)] * 10]
     async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
         caught = await failure(await started(fake), "Roll!")
-    assert (caught.kind, caught.owner) == (FailureKind.PROTOCOL, AGENT)
-
-
-async def test_text__with_half_a_surrogate_pair_can_be_recorded(words: Words) -> None:
-    for streamed in (True, False):
-        step = words.answer("half \ud83d")
-        async with fake_a2a(words, SendStreamingMessage=[[step] if streamed else step]) as fake:
-            turn = await say(await started(fake), "Roll!")
-        assert "half ?" in turn.model_dump_json()
+    assert (caught.kind, caught.owner) == (PROTOCOL, Owner.AGENT)
 
 
 @pytest.mark.parametrize(
@@ -426,18 +368,15 @@ async def test_start__an_unusable_card_is_a_mistake(card: Any, message: str) -> 
     assert refused.value.problem.code == "remote-agent-refused"
 
 
-async def test_start__nothing_listens() -> None:
+async def test_start__nothing_listens_and_a_fork_without_secrets() -> None:
     with pytest.raises(AgentFailure) as caught:
         await a2a_agent("http://127.0.0.1:9").start()
-    assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, AGENT)
-
-
-async def test_start__a_fork_without_secrets_is_not_the_agents_failure() -> None:
+    assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
     async with fake_a2a(WORDS["1.0"]) as fake:
         fake.card = status_code(401)
         with pytest.raises(AgentFailure) as caught:
             await started(fake, secrets_withheld=True)
-    assert (caught.value.kind, caught.value.owner) == (FailureKind.SERVER, PROVIDER)
+    assert (caught.value.kind, caught.value.owner) == (SERVER, Owner.PROVIDER)
 
 
 async def test_headers__stay_at_the_origin_of_the_agent() -> None:
@@ -466,17 +405,10 @@ async def test_start__reads_the_older_path_of_the_card() -> None:
             else:
                 await handle(request_, answer)
 
-        from loopback import loopback
-
         fake.card = status_code(404)
         async with loopback(older) as server:
             agent = a2a_agent(server.url)
             await agent.start()
             assert agent.card.url == f"{server.url}/a2a"
-            assert agent.provenance == {
-                "driver": "a2a",
-                "url": server.url,
-                "agent": "fake",
-                "version": "7",
-                "a2a": "0.3",
-            }
+            facts = {"driver": "a2a", "url": server.url, "agent": "fake", "version": "7", "a2a": "0.3"}
+            assert agent.provenance == facts

@@ -13,7 +13,7 @@ from typing import Any
 import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, adk_python
-from adk_harness import failure, make, request, running, say
+from adk_harness import failure, make, request, running, say, start_failure
 
 from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.host import HostSpec, ModelOutages
@@ -38,12 +38,12 @@ async def test_sub_agent__becomes_the_root_and_an_unknown_one_lists_the_tree(tmp
         "home", tmp_path / "logs", sub_agent="butler", python=forks
     ) as agent:  # the App keeps its plugins
         assert (await heard(agent, "hello", state={"guest": "Ann"})).endswith(" Please.")
-    unknown = make("shapes", tmp_path / "logs", sub_agent="speci", python=forks)
-    with pytest.raises(AgentFailure, match="no agent named 'speci' in its tree: router, router/tools") as caught:
-        await unknown.start()
-    await unknown.close()
-    assert caught.value.kind is FailureKind.IMPORT and "router/front/specialist" in caught.value.message
-    assert "after `#`" in (caught.value.hint or "")
+    logs = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").glob("*.log"))
+    assert "the notebook was closed" in logs, "tools are closed in the end"
+    unknown = await start_failure("shapes", tmp_path / "logs", sub_agent="speci", python=forks)
+    assert "no agent named 'speci' in its tree: router, router/tools" in unknown.message
+    assert unknown.kind is FailureKind.IMPORT and "router/front/specialist" in unknown.message
+    assert "after `#`" in (unknown.hint or "")
 
 
 _SAYS = """
@@ -93,6 +93,8 @@ async def test_loading__an_app_its_plugins_its_state_and_its_names(tmp_path: Pat
         rules = await heard(agent, "instruction", state={"guest": "Ann", "user:mood": "gay"}, app_name="my-app")
         again = await heard(agent, "remember room hall", "instruction", state={"guest": "Bo"}, session_id="pinned")
         other = await heard(agent, "instruction", state={"guest": "Cy"}, session_id="pinned")
+        mood = await heard(agent, "remember user:mood gay", "instruction", state={"guest": "Di"})
+        later = await heard(agent, "instruction", state={"guest": "Ed"})
         retries = await heard(agent, "retries", state={"guest": "Ann"})
         missing = await failure(agent, "instruction")
     assert facts["alias"] is True
@@ -109,6 +111,9 @@ async def test_loading__an_app_its_plugins_its_state_and_its_names(tmp_path: Pat
     assert rules.endswith(" Please.")
     assert again.startswith("Serve Bo in the hall.")
     assert other.startswith("Serve Cy in the .")
+    assert mood.startswith("Serve Di in the . Shared: gay")
+    assert later.startswith("Serve Ed in the . Shared: "), "what one case leaves for its user, no other case finds"
+    assert "gay" not in later
     assert json.loads(retries.removesuffix(" Please.")) == {
         "attempts": 30,
         "initial_delay": 1.0,
@@ -171,88 +176,67 @@ async def test_loading__an_agent_that_cannot_be_loaded(tmp_path: Path, name: str
 @pytest.mark.slow
 async def test_start__an_import_that_hangs(tmp_path: Path) -> None:
     for seconds in (4, 12, 40):  # On a busy machine, importing ADK alone may take longer than the first.
-        agent = make("hangs_at_import", tmp_path / "logs", start_timeout=seconds)
-        with pytest.raises(AgentFailure) as caught:
-            await agent.start()
-        await agent.close()
-        assert caught.value.kind is FailureKind.IMPORT
-        assert f"within {seconds} s" in caught.value.message
-        if "agent.py" in (caught.value.traceback or ""):
+        error = await start_failure("hangs_at_import", tmp_path / "logs", start_timeout=seconds)
+        assert error.kind is FailureKind.IMPORT
+        assert f"within {seconds} s" in error.message
+        if "agent.py" in (error.traceback or ""):
             break
-    assert "wait_for_a_server()" in (caught.value.traceback or "")
+    assert "wait_for_a_server()" in (error.traceback or "")
 
 
 async def test_loading__a_syntax_error_shows_the_line(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "agent.py").write_text("root_agent = (\n", encoding="utf-8")
-    agent = make("bad", tmp_path / "logs", root=tmp_path, python=host_forks.command(adk_python()))
-    with pytest.raises(AgentFailure, match="SyntaxError") as caught:
-        await agent.start()
-    await agent.close()
-    assert 'agent.py", line 1' in (caught.value.traceback or "")
+    python = host_forks.command(adk_python())
+    error = await start_failure("bad", tmp_path / "logs", root=tmp_path, python=python)
+    assert "SyntaxError" in error.message
+    assert 'agent.py", line 1' in (error.traceback or "")
 
 
-async def test_loading__an_interpreter_without_adk(tmp_path: Path) -> None:
-    agent = make("faults", tmp_path / "logs", python=Path(sys.executable))
-    with pytest.raises(AgentFailure, match="google-adk is not installed") as caught:
-        await agent.start()
-    await agent.close()
-    assert caught.value.kind is FailureKind.ENVIRONMENT
-    assert "--agent-requirements" in (caught.value.hint or "")
+NO_THREADS = '#!/bin/sh\necho "RuntimeError: can\'t start new thread"\nexit 1\n'
+OTHER_PROTOCOL = f"""#!{sys.executable}
+import os, sys
+os.write(int(sys.argv[-1]), b'{{"v": 99, "id": 1, "type": "request", "method": "hello"}}\\n')
+input()
+"""
 
 
 @pytest.mark.parametrize(
-    ("python", "words"), [("/bin/false", "exited with code 1"), ("/no/python", "can't be started")]
+    ("python", "kind", "message", "hint"),
+    [
+        (sys.executable, FailureKind.ENVIRONMENT, "google-adk is not installed", "--agent-requirements"),
+        ("/bin/false", FailureKind.ENVIRONMENT, "exited with code 1", ""),
+        ("/no/python", FailureKind.ENVIRONMENT, "can't be started", ""),
+        (NO_THREADS, FailureKind.ENVIRONMENT, "exited with code 1", "no process ids left"),
+        (OTHER_PROTOCOL, FailureKind.PROTOCOL, "not of protocol version 1", ""),
+    ],
+    ids=["without ADK", "false", "none", "no threads", "other protocol"],
 )
-async def test_loading__something_that_is_no_interpreter(tmp_path: Path, python: str, words: str) -> None:
-    agent = make("faults", tmp_path / "logs", python=Path(python))
-    with pytest.raises(AgentFailure, match=words) as caught:
-        await agent.start()
-    await agent.close()
-    assert caught.value.kind is FailureKind.ENVIRONMENT
-
-
-async def test_loading__no_process_ids_left_for_a_thread(tmp_path: Path) -> None:
-    fake = tmp_path / "python"
-    fake.write_text('#!/bin/sh\necho "RuntimeError: can\'t start new thread"\nexit 1\n', encoding="utf-8")
-    fake.chmod(0o755)
-    agent = make("faults", tmp_path / "logs", python=fake)
-    with pytest.raises(AgentFailure, match="exited with code 1") as caught:
-        await agent.start()
-    await agent.close()
-    assert caught.value.kind is FailureKind.ENVIRONMENT
-    assert "no process ids left" in (caught.value.hint or "")
+async def test_loading__an_interpreter_that_does_not_do(
+    tmp_path: Path, python: str, kind: FailureKind, message: str, hint: str
+) -> None:
+    """The path of an interpreter, or a script instead of one."""
+    if python.startswith("#!"):
+        script, python = python, str(tmp_path / "python")
+        Path(python).write_text(script, encoding="utf-8")
+        Path(python).chmod(0o755)
+    error = await start_failure("faults", tmp_path / "logs", python=Path(python))
+    assert error.kind is kind
+    assert message in error.message
+    assert hint in (error.hint or "")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may start any number of processes")
 async def test_loading__no_process_ids_left_for_a_host(tmp_path: Path) -> None:
+    python = adk_python()
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    agent = make("faults", tmp_path / "logs")
     resource.setrlimit(resource.RLIMIT_NPROC, (0, hard))
     try:
-        with pytest.raises(AgentFailure, match="can't be started") as caught:
-            await agent.start()
+        error = await start_failure("faults", tmp_path / "logs", python=python)
     finally:
         resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
-    await agent.close()
-    assert "no process ids left" in (caught.value.hint or "")
-
-
-async def test_loading__a_wrong_protocol_version_is_reported(tmp_path: Path) -> None:
-    fake = tmp_path / "python"
-    fake.write_text(
-        f"#!{sys.executable}\n"
-        "import os, sys\n"
-        'os.write(int(sys.argv[-1]), b\'{"v": 99, "id": 1, "type": "request", "method": "hello"}\\n\')\n'
-        "input()\n",
-        encoding="utf-8",
-    )
-    fake.chmod(0o755)
-    agent = make("faults", tmp_path / "logs", python=fake)
-    with pytest.raises(AgentFailure, match="not of protocol version 1") as caught:
-        await agent.start()
-    await agent.close()
-    assert caught.value.kind is FailureKind.PROTOCOL
+    assert "can't be started" in error.message
+    assert "no process ids left" in (error.hint or "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
@@ -271,13 +255,6 @@ async def test_loading__another_user_runs_the_host_without_a_way_to_our_files(tm
     with pytest.raises(AgentFailure, match=r"google-adk is not installed for /usr/bin/python3"):
         await agent.start()
     await agent.close()
-
-
-async def test_loading__tools_are_closed_in_the_end(tmp_path: Path) -> None:
-    async with running("home", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
-        await heard(agent, "hi", state={"guest": "Ann"})
-    logs = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").glob("*.log"))
-    assert "the notebook was closed" in logs
 
 
 async def test_loading__nothing_is_left_open(tmp_path: Path) -> None:

@@ -58,57 +58,41 @@ SHAPES = {
     "skip": ("", ["tools:call", "tools:blank"]),
     "long later": ("I asked.", ["tools:text+call"]),
     "agent tool": ("The helper did it.", ["boss:call", "boss:response", "boss:blank"]),
-    "transfer": ("The specialist says hello.", ["front:call", "front:response"]),
     "sequence": ("second", ["one:call", "one:response", "one:text", "two:blank"]),
+    "error": (None, []),
+    "empty": (None, []),
 }
 
 
 @pytest.mark.parametrize("message", SHAPES)
 async def test_matrix__shape(shapes: AdkAgent, message: str) -> None:
-    text, events = SHAPES[message]
     invocation = await say(shapes, message)
-    assert text_of(invocation.final_response) == text
-    assert shape(invocation)[: len(events)] == events
-    assert len(shape(invocation)) == len(events) or message == "transfer"
-
-
-async def test_matrix__transfer_shows_both_agents(shapes: AdkAgent) -> None:
-    invocation = await say(shapes, "transfer")
-    assert [call.name for call in tool_calls(invocation.intermediate_data)] == ["transfer_to_agent"]
-    assert shape(invocation)[-1] == "specialist:blank"
-
-
-async def test_matrix__parallel_agents(shapes: AdkAgent) -> None:
-    invocation = await say(shapes, "both")
-    assert sorted(shape(invocation)) in (["left:blank", "right:text"], ["left:text", "right:blank"])
-    assert text_of(invocation.final_response) in ("L", "R")
-
-
-@pytest.mark.parametrize("message", ["error", "empty"])
-async def test_matrix__a_turn_without_content(shapes: AdkAgent, message: str) -> None:
-    invocation = await say(shapes, message)
-    assert invocation.final_response is None
-    assert shape(invocation) == []
-
-
-async def test_matrix__calls_and_responses(shapes: AdkAgent) -> None:
-    data = (await say(shapes, "parallel")).intermediate_data
+    final, data = invocation.final_response, invocation.intermediate_data
+    assert (None if final is None else text_of(final), shape(invocation)) == SHAPES[message]
     calls, responses = tool_calls(data), tool_responses(data)
-    assert [(call.name, call.args) for call in calls] == [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})]
-    assert [response.response for response in responses] == [{"sum": 3}, {"sum": 7}]
-    assert [call.id for call in calls] == [response.id for response in responses]
+    if message == "parallel":
+        assert [(call.name, call.args) for call in calls] == [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})]
+        assert [response.response for response in responses] == [{"sum": 3}, {"sum": 7}]
+        assert [call.id for call in calls] == [response.id for response in responses]
+    elif message == "missing argument":
+        assert calls[0].args == {"a": 1}
+        assert "error" in (responses[0].response or {})
+    elif message == "skip":
+        assert final is not None
+        assert [part.function_response.name for part in final.iter_parts() if part.function_response] == ["show"]
 
 
-async def test_matrix__a_missing_argument_is_answered_with_an_error(shapes: AdkAgent) -> None:
-    data = (await say(shapes, "missing argument")).intermediate_data
-    assert tool_calls(data)[0].args == {"a": 1}
-    assert "error" in (tool_responses(data)[0].response or {})
-
-
-async def test_matrix__skip_summarization_gives_the_response_as_final(shapes: AdkAgent) -> None:
-    final = (await say(shapes, "skip")).final_response
-    assert final is not None
-    assert [part.function_response.name for part in final.iter_parts() if part.function_response] == ["show"]
+async def test_matrix__several_agents(shapes: AdkAgent) -> None:
+    transfer = await say(shapes, "transfer")
+    assert text_of(transfer.final_response) == "The specialist says hello."
+    assert [call.name for call in tool_calls(transfer.intermediate_data)] == ["transfer_to_agent"]
+    assert (shape(transfer)[:2], shape(transfer)[-1]) == (["front:call", "front:response"], "specialist:blank")
+    both = await say(shapes, "both")
+    assert sorted(shape(both)) in (["left:blank", "right:text"], ["left:text", "right:blank"])
+    assert text_of(both.final_response) in ("L", "R")
+    assert isinstance(both.intermediate_data, InvocationEvents)
+    branches = {event.author: event.branch for event in both.intermediate_data.invocation_events}
+    assert all(branch is not None and branch.endswith(f".{author}") for author, branch in branches.items()), branches
 
 
 async def test_matrix__usage_version_and_durations(shapes: AdkAgent) -> None:
@@ -133,7 +117,7 @@ async def test_matrix__usage_version_and_durations(shapes: AdkAgent) -> None:
     assert times == sorted(times) and times[0] >= 0 and times[-1] <= invocation.duration + 0.002
 
 
-async def test_spans__calls_inside_an_agent_tool_and_branches_of_parallel_agents(shapes: AdkAgent) -> None:
+async def test_spans__calls_inside_an_agent_tool(shapes: AdkAgent) -> None:
     nested = (await say(shapes, "agent tool")).spans
     assert nested is not None
     assert [(span.kind, span.agent) for span in nested] == [
@@ -142,10 +126,6 @@ async def test_spans__calls_inside_an_agent_tool_and_branches_of_parallel_agents
         ("model", "boss"),
     ]  # fmt: skip
     assert all(nested[1].start <= span.start <= span.end <= nested[1].end for span in nested[2:5])
-    data = (await say(shapes, "both")).intermediate_data
-    assert isinstance(data, InvocationEvents)
-    branches = {event.author: event.branch for event in data.invocation_events}
-    assert all(branch is not None and branch.endswith(f".{author}") for author, branch in branches.items()), branches
 
 
 async def test_matrix__app_details_are_of_the_agents_that_spoke(shapes: AdkAgent) -> None:

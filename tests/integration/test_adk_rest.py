@@ -89,7 +89,7 @@ async def test_session__own_user_and_deleted_unless_set_otherwise(tmp_path: Path
 
 
 async def test_turn__partial_and_split_events_and_a_collecting_proxy(tmp_path: Path) -> None:
-    picture = event("a picture", id="e1", groundingMetadata={"webSearchQueries": ["x"]})
+    picture = event("a picture \ud83d", id="e1", groundingMetadata={"webSearchQueries": ["x"]})
     split = {**picture, "actions": {"artifactDelta": {"x": 1}}}
     split.pop("content")
     events = [event("a", partial=True), picture, split]
@@ -99,8 +99,9 @@ async def test_turn__partial_and_split_events_and_a_collecting_proxy(tmp_path: P
 
     for turn in (says(*events), collected):
         async with agent_of(FakeAdk(turn=turn), tmp_path) as agent:
-            data = (await say(agent, "draw")).intermediate_data
-        [recorded] = data.invocation_events  # type: ignore[union-attr]
+            invocation = await say(agent, "draw")
+        assert "a picture ?" in invocation.model_dump_json(), "half a surrogate pair can't be written"
+        [recorded] = invocation.intermediate_data.invocation_events  # type: ignore[union-attr]
         assert recorded.grounding_metadata == {"web_search_queries": ["x"]}
 
 
@@ -133,15 +134,9 @@ def answers(status: int, body: bytes = b"", **headers: str) -> Any:
         (FakeAdk(turn=hang, apps=[]), "", "has 0 apps: none"),
         (FakeAdk(turn=hang, apps=["a", "b"]), "weather", "has no app `weather`. Its apps: a, b"),
         (FakeAdk(turn=hang, apps_answer=answers(404, b"<html>")), "", "does not serve ADK's REST interface: HTTP 404"),
-        (FakeAdk(turn=hang, apps_answer=answers(307)), "", "ADK's REST interface: HTTP 307"),
         (FakeAdk(turn=hang, apps_answer=answers(200, b'{"apps": []}')), "", "does not serve ADK's REST interface"),
         (FakeAdk(turn=hang, apps_answer=answers(401, b"no s3cret-token")), "", "refuses access (HTTP 401: no ***)"),
-        (FakeAdk(turn=hang, apps_answer=answers(403)), "", "refuses access (HTTP 403)"),
-        (
-            FakeAdk(turn=hang, apps_answer=answers(302, location="https://login.invalid/")),
-            "",
-            "redirects to https://login.invalid/ (HTTP 302)",
-        ),
+        (FakeAdk(turn=hang, apps_answer=answers(302, location="https://h/")), "", "redirects to https://h/ (HTTP 302)"),
     ],
 )
 async def test_start__wrong_configuration_ends_the_run(fake: FakeAdk, app: str, message: str, tmp_path: Path) -> None:
@@ -150,20 +145,14 @@ async def test_start__wrong_configuration_ends_the_run(fake: FakeAdk, app: str, 
     assert message in error.problem.message
 
 
-async def test_start__without_secrets_a_refusal_is_errored(tmp_path: Path) -> None:
-    error = await refusal(FakeAdk(turn=hang, apps_answer=answers(401)), tmp_path, secrets_withheld=True)
-    assert isinstance(error, AgentFailure) and (error.kind, error.owner) == (FailureKind.SERVER, Owner.PROVIDER)
-
-
-async def test_start__a_connection_that_breaks_is_no_failure_of_the_agent(tmp_path: Path) -> None:
+async def test_start__without_secrets_or_with_a_broken_connection_no_agent_has_failed(tmp_path: Path) -> None:
     async def broken(request: Request, answer: Answer) -> None:
         answer.reset()
 
-    fake = FakeAdk(turn=says(event("Hi.")), apps_answer=broken)
-    with pytest.raises(AgentFailure, match="broke off") as caught:
-        async with agent_of(fake, tmp_path):
-            pass
-    assert (caught.value.kind, caught.value.owner) == (FailureKind.SERVER, PROVIDER)
+    for apps_answer, options in ((answers(401), {"secrets_withheld": True}), (broken, {})):
+        error = await refusal(FakeAdk(turn=hang, apps_answer=apps_answer), tmp_path, **options)
+        assert isinstance(error, AgentFailure) and (error.kind, error.owner) == (FailureKind.SERVER, PROVIDER)
+        assert options or "broke off" in error.message
 
 
 async def test_start__nothing_listens_is_the_agents_failure_and_a_busy_server_is_waited_for(tmp_path: Path) -> None:
@@ -209,7 +198,6 @@ AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
         (answers(503), FailureKind.SERVER, PROVIDER, "was unavailable: HTTP 503"),
         (answers(500, b"Internal Server Error"), FailureKind.EXCEPTION, AGENT, "HTTP 500: Internal Server Error"),
         (answers(520, b"error code: 520"), FailureKind.SERVER, PROVIDER, "HTTP 520: error code: 520"),
-        (answers(408), FailureKind.SERVER, PROVIDER, "HTTP 408"),
         (answers(500, LOCKED), FailureKind.SERVER, PROVIDER, "was overloaded: HTTP 500: "),
         (says(error_line("OperationalError", "database is locked")), FailureKind.SERVER, PROVIDER, "overloaded: Op"),
         (says({"error": "(sqlite3.OperationalError) database is locked"}), FailureKind.SERVER, PROVIDER, "overloaded"),
@@ -217,9 +205,7 @@ AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
         (says(event("a"), VALUE), FailureKind.EXCEPTION, AGENT, "raised ValueError: no such city"),
         (says(QUOTA), FailureKind.PROVIDER, PROVIDER, "model provider failed: "),
         (says(event(errorCode="RESOURCE_EXHAUSTED"), VALUE), FailureKind.PROVIDER, PROVIDER, "no such city"),
-        (says(event(errorCode="TOOL_FAILED"), VALUE), FailureKind.EXCEPTION, AGENT, "ValueError: no such city"),
         (says({"error": "boom"}), FailureKind.EXCEPTION, AGENT, "reported an error: boom"),
-        (says({"error": "got 429 from the model"}), FailureKind.PROVIDER, PROVIDER, "got 429"),
         (says(line({"error": "bang"}, "error")), FailureKind.EXCEPTION, AGENT, "reported an error: bang"),
         (says(line({"error": "UNAVAILABLE"}, "error")), FailureKind.PROVIDER, PROVIDER, "UNAVAILABLE"),
         (says(parts(CALL)), FailureKind.NO_ANSWER, AGENT, "after tool calls, without an answer"),
@@ -274,12 +260,6 @@ async def test_turn__what_is_scored_as_it_is(events: list[Any], tmp_path: Path) 
         assert (await say(agent, "hello")).final_response is not None
 
 
-async def test_turn__half_a_surrogate_pair_becomes_a_question_mark(tmp_path: Path) -> None:
-    async with agent_of(FakeAdk(turn=says(event("3 degrees \ud83d"))), tmp_path) as agent:
-        turn = await say(agent, "hello")
-    assert text_of(turn.final_response) == "3 degrees ?" and turn.model_dump_json()
-
-
 async def test_turn__a_python_server_explains_exceptions_so_calls_may_come_last(tmp_path: Path) -> None:
     async with agent_of(FakeAdk(turn=says(parts(CALL), parts(RESPONSE)), version=PYTHON), tmp_path) as agent:
         invocation = await say(agent, "hello")
@@ -302,14 +282,12 @@ async def test_session__refused_after_others_were_created_is_not_the_headers_mis
             await say(agent, "hello")
 
 
-async def test_session__lost_between_turns_and_not_created(tmp_path: Path) -> None:
-    fake = FakeAdk(turn=says(event("Hi.")))
-
+async def test_session__lost_between_turns(tmp_path: Path) -> None:
     async def forgets(request: Request, answer: Answer) -> None:
         fake.sessions.clear()
         await answer.events(event("Hi."))
 
-    fake.turn = forgets
+    fake = FakeAdk(turn=forgets)
     async with agent_of(fake, tmp_path) as agent:
         error = await failure(agent, "hello", "again")
     assert error.kind is FailureKind.CRASH and "lost the session" in error.message

@@ -1,4 +1,4 @@
-"""The same agent in a host, behind `adk api_server`, and recorded: equal turns and equal scores."""
+"""The same agent in a host and behind `adk api_server`: equal turns. Equal scores: tests/crossings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,10 @@ from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.adk_rest.agent import AdkRestAgent
 from agent_eval.agents.driver import ServerSpec
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner
-from agent_eval.agents.recorded import RecordedAgent
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.agents.servers._agent import ServerAgent
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import Invocation
-from agent_eval.criteria import Conversation, Scored, build
-from agent_eval.evalset.models import CriterionConfig, EvalCase
-from agent_eval.results import Recording
-from agent_eval.runner.usage import usage_of
 
 pytestmark = pytest.mark.slow
 
@@ -34,16 +29,9 @@ SHAPES = [
     *("text and call", "parallel", "long now", "long later", "skip", "missing argument", "none arguments", "thought"),
     *("error", "silent", "empty", "bytes", "before agent", "transfer", "agent tool", "sequence", "both", "hello"),
 ]
-METRICS = ("tool_trajectory_avg_score", "response_match_score")
 UNEQUAL = {
-    "spans",
-    "invocation_id",
-    "creation_timestamp",
-    "duration",
-    "model_duration",
-    "tool_duration",
-    "app_details",
-    "id",
+    *("spans", "invocation_id", "creation_timestamp", "app_details", "id"),
+    *("duration", "model_duration", "tool_duration"),
 }
 
 
@@ -89,33 +77,8 @@ def dumped(turn: Invocation | AgentFailure) -> Any:
     return turn.kind if isinstance(turn, AgentFailure) else plain(turn.model_dump(mode="json", exclude_none=True))
 
 
-async def scores(actual: Invocation, expected: Invocation) -> list[float | None]:
-    case = EvalCase(eval_id="c", conversation=[expected])
-    conversation = Conversation(case=case, actual=[actual], expected=[expected])
-    criteria = [build(CriterionConfig(metric=name, threshold=0.5)) for name in METRICS]
-    results = [await criterion.score(conversation) for criterion in criteria]
-    return [result.score if isinstance(result, Scored) else None for result in results]
-
-
-async def recorded(turn: Invocation, directory: Path) -> Invocation:
-    """The turn as `recorded:` gives it back."""
-    run = Recording(
-        schema_version="1", run_id="r", case_id="f:c", file="f", eval_set_id="s", eval_id="c", run=0, fingerprint="",
-        invocations=[turn], started_at=0.0, duration=0.0, usage=usage_of([turn]), attempts=1,
-    )  # fmt: skip
-    path = directory / "recordings.jsonl"
-    path.write_text(run.model_dump_json() + "\n", encoding="utf-8")
-    agent = RecordedAgent(path)
-    await agent.start()
-    try:
-        session = await agent.open(request())
-        return await session.send(turn.user_content, timeout=1)
-    finally:
-        await agent.close()
-
-
 @pytest.mark.parametrize("version", ["1.39.1", REFERENCE])
-async def test_api_server__turns_and_scores_are_those_of_a_host(version: str, tmp_path: Path) -> None:
+async def test_api_server__turns_are_those_of_a_host(version: str, tmp_path: Path) -> None:
     remote = api_server(version, tmp_path, "shapes", "faults", "home")
     async with running("shapes", tmp_path / "logs", python=adk_python(version)) as host:
         starting = asyncio.create_task(remote.start())
@@ -126,18 +89,8 @@ async def test_api_server__turns_and_scores_are_those_of_a_host(version: str, tm
             await check_state_and_errors(remote, tmp_path)
         finally:
             await remote.close()
-    seen = set()
-    for message, other in zip(SHAPES, [*SHAPES[1:], SHAPES[0]], strict=True):
-        ours, theirs = in_host[message], behind_server[message]
-        assert dumped(theirs) == dumped(ours), message
-        expected = in_host[other]
-        if isinstance(ours, Invocation) and isinstance(theirs, Invocation) and isinstance(expected, Invocation):
-            again = await recorded(theirs, tmp_path)
-            assert dumped(again) == dumped(theirs)
-            numbers = [await scores(turn, expected) for turn in (ours, theirs, again)]
-            assert numbers[0] == numbers[1] == numbers[2], message
-            seen |= set(map(str, numbers[0]))
-    assert len(seen) >= 3, seen
+    for message in SHAPES:
+        assert dumped(behind_server[message]) == dumped(in_host[message]), message
 
 
 async def check_state_and_errors(server: ServerAgent, directory: Path) -> None:

@@ -75,14 +75,8 @@ def recorded(*deciders: Decider) -> Tape:
     """The tape of some recorded sessions, as it is after it was written and read."""
     taped = tape_of([decider.session for decider in deciders], ToolRules())
     assert not taped.varying
-    tape = Tape(
-        eval_set_id="s",
-        eval_id="c",
-        recorded_at=0,
-        tools=dict(taped.tools),
-        calls=list(taped.calls),
-        toolsets=dict(taped.toolsets),
-    )
+    facts: dict[str, Any] = {"tools": taped.tools, "calls": taped.calls, "toolsets": taped.toolsets}
+    tape = Tape(eval_set_id="s", eval_id="c", recorded_at=0, **facts)
     return Tape.model_validate_json(tape_text(tape))
 
 
@@ -250,16 +244,10 @@ def _callbacks(folder: Path) -> list[str]:
 
 
 async def _check_what_cannot_be_replayed(agent: AdkAgent, counts: Counter[str]) -> None:
-    reasons: dict[str, str | None] = {}
-    for word in ("raw", "save", "ask"):
-        decider = session("record")
-        await say(agent, word, tools=decider)
-        reasons |= {call.tool: call.reason for call in recorded(decider).calls}
-    assert reasons == {
-        "ask": "it asks for a confirmation",
-        "raw": "its response contains a value of type bytes, which JSON can't carry",
-        "save": "it saves artifacts",
-    }
+    decider = session("record")
+    await say(agent, "raw", tools=decider)
+    [call] = recorded(decider).calls
+    assert call.reason == "its response contains a value of type bytes, which JSON can't carry"
     decider = session("replay", None, ToolRules(rules=(ToolRule(name="raw", replay=False),)))
     await say(agent, "raw", tools=decider)
     assert (counts["raw"], decider.session.use.live) == (2, 1)

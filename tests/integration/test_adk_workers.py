@@ -72,14 +72,6 @@ async def another_host(agent: AdkAgent, opened: list[AdkSession]) -> bool:
     return False
 
 
-async def test_auto__sessions_that_wait_share_one_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    async with running("telling", tmp_path / "logs", root=write_agent(tmp_path), workers=None) as agent:
-        opened = await sessions(agent, 12)
-        assert len({session.host for session in opened}) == 1
-        await asyncio.gather(*(session.close() for session in opened))
-
-
 @pytest.mark.parametrize(("at_import", "hosts"), [("", 2), ("time.sleep(0.6)", 1)])
 async def test_auto__a_second_host_after_many_sessions_if_the_agent_loads_quickly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_import: str, hosts: int

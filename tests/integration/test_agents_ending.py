@@ -9,13 +9,13 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agents_open_dir import as_root, python_for, remove
+from agents_open_dir import as_root, open_directory, python_for
+from gate_runs import wait_until
 
 from agent_eval.agents.sandbox import kill_uid, uids
 from agent_eval.agents.sandbox.forwarding import allow_list
@@ -54,10 +54,8 @@ def reaped() -> Iterator[None]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    folder.chmod(0o755)
-    yield folder
-    remove(folder)
+    with open_directory() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -77,6 +75,10 @@ def started(uid: int, *argv: str) -> None:
 
 def python(uid: int) -> str:
     return python_for(Account(name="agent", uid=uid, gid=uid, home=Path("/")))
+
+
+def start_sleeper(uid: int) -> None:
+    started(uid, python(uid), "-c", "print('started', flush=True); import time; time.sleep(60)")
 
 
 class Checkout:
@@ -146,18 +148,15 @@ def test_chains_of_forks__are_ended_before_anything_is_opened(folder: Path) -> N
 def test_a_chain_without_an_end__does_read_it(folder: Path, uid: int) -> None:
     checkout = Checkout(folder)
     checkout.start_chains(uid)
-    end = time.monotonic() + 20
-    while not checkout.leak.exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(checkout.leak.exists)
     end_processes(uid)
-    assert checkout.leak.exists()
 
 
 def test_a_uid_is_taken_once__and_not_while_a_process_has_it(uid: int) -> None:
     with locked_uid(uid) as ours:
         assert not ours
     free = next(uid for uid in list(free_uids())[300:] if not processes_of(uid))
-    started(free, python(free), "-c", "print('started', flush=True); import time; time.sleep(60)")
+    start_sleeper(free)
     with contextlib.ExitStack() as stack:
         assert claim(stack, [uid, free, *list(free_uids())[400:]]) not in {uid, free}
     end_processes(free)
@@ -168,9 +167,8 @@ def test_a_uid_is_taken_once__and_not_while_a_process_has_it(uid: int) -> None:
 def test_ending__only_the_users_processes_are_killed(uid: int) -> None:
     with contextlib.ExitStack() as stack:
         other = claim(stack, list(free_uids())[200:])
-        sleeper = "print('started', flush=True); import time; time.sleep(60)"
-        started(uid, python(uid), "-c", sleeper)
-        started(other, python(other), "-c", sleeper)
+        start_sleeper(uid)
+        start_sleeper(other)
         end_processes(uid)
         assert (len(processes_of(uid)), len(processes_of(other))) == (0, 1)
         end_processes(other)
@@ -192,27 +190,23 @@ def test_ending__an_agent_can_not_kill_its_killer(uid: int) -> None:
     end_processes(uid)
 
 
-@pytest.mark.parametrize("argv", [("0", "61000"), ("61000", "0"), ("61000", "61000")])
-def test_ending__the_killer_refuses_to_kill_more_than_one_user(argv: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("UID 0 61000", b"this process runs as"),
+        ("UID 61000 0", b"this process runs as"),
+        ("UID 61000 61000", b"this process runs as"),
+        ("setpriv --securebits +no_setuid_fixup UID 61001 61002", b"still has capabilities"),
+    ],
+)
+def test_ending__the_killer_refuses_to_kill_more_than_one_user(command: str, why: bytes) -> None:
     # It never gets to kill(-1): as root that would be the machine's end.
-    done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_KILL, kill_uid.__file__, *argv], input=b"k", capture_output=True, timeout=30
-    )
-    assert b"this process runs as" in done.stdout, done.stderr
+    prefix, _, uids = command.partition("UID")
+    argv = [*prefix.split(), sys.executable, "-c", _WITHOUT_KILL, kill_uid.__file__, *uids.split()]
+    done = subprocess.run(argv, input=b"k", capture_output=True, timeout=30)
+    assert why in done.stdout, done.stderr
     assert b"killed" not in done.stdout
     assert done.returncode == 1
-
-
-def test_ending__the_killer_refuses_to_kill_with_capabilities() -> None:
-    keep = ["setpriv", "--securebits", "+no_setuid_fixup"]
-    done = subprocess.run(
-        [*keep, sys.executable, "-c", _WITHOUT_KILL, kill_uid.__file__, "61001", "61002"],
-        input=b"k",
-        capture_output=True,
-        timeout=30,
-    )
-    assert b"still has capabilities" in done.stdout, done.stderr
-    assert b"killed" not in done.stdout
 
 
 _WITHOUT_KILL = (
@@ -229,7 +223,7 @@ def test_what_can_not_be_ended__stays_closed(folder: Path, monkeypatch: pytest.M
     checkout = Checkout(folder)
     with pytest.raises(AgentNotEnded, match="uid"), checkout.isolated() as isolation:
         uid = isolation.sandbox.user.uid  # type: ignore[attr-defined]
-        started(uid, python(uid), "-c", "print('started', flush=True); import time; time.sleep(60)")
+        start_sleeper(uid)
         [pid] = processes_of(uid)
         _freeze(pid)
     assert checkout.mode == 0o700
@@ -256,19 +250,14 @@ def _freeze(pid: int) -> None:
 def _thaw(pid: int) -> None:
     group = _freezer()
     (group / "freezer.state").write_text("THAWED")
-    end = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+
+    def is_gone() -> bool:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-        time.sleep(0.02)
+        return not Path(f"/proc/{pid}").exists()
+
+    wait_until(is_gone)
     group.rmdir()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_two_gates__a_directory_is_opened_when_the_last_has_ended(folder: Path) -> None:
@@ -289,7 +278,7 @@ def test_a_gate_that_was_killed__leaves_no_process_and_the_other_opens_what_it_c
     assert killed.stdout is not None and other.stdout is not None
     uid = int(killed.stdout.readline())
     assert other.stdout.readline()
-    started(uid, python(uid), "-c", "print('started', flush=True); import time; time.sleep(60)")
+    start_sleeper(uid)
     killed.kill()
     killed.communicate(timeout=30)
     wait_until(lambda: not processes_of(uid))  # Its killer saw it die.

@@ -4,7 +4,6 @@ import os
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from agents_open_dir import as_root, python_for, remove
+from agents_open_dir import as_root, open_directory, python_for
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
@@ -45,6 +44,16 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> None:
         archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
+
+
+def source_package(folder: Path, name: str, backend: str, *, depends: tuple[str, ...] = ()) -> None:
+    """A package that its own code builds."""
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        f'[project]\nname = "{name}"\nversion = "1"\ndependencies = {list(depends)}\n'
+    )
+    (folder / "backend.py").write_text(backend)
 
 
 @dataclass
@@ -115,16 +124,13 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture
 def other(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """With another user as the agent."""
-    base = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    base.chmod(0o755)
-    with contextlib.ExitStack() as stack:
+    with open_directory() as base, contextlib.ExitStack() as stack:
         uid = claim(stack, list(free_uids())[50:])
         account = agent_account("agent-eval-test", state_dir=base / "state", uid=uid)
         assert account is not None
         python_for(account)
         yield Bench(base, account)
         end_processes(uid)
-    remove(base)
 
 
 async def test_environment__plain_adk_when_nothing_names_dependencies_and_only_once(bench: Bench) -> None:
@@ -169,16 +175,6 @@ async def test_environment__a_project_is_importable_where_it_lies(bench: Bench) 
     assert bench.python(interpreter, code).startswith("22")
 
 
-async def test_environment__a_google_adk_that_is_too_old_is_refused_before_it_is_installed(bench: Bench) -> None:
-    (bench.bot / "requirements.txt").write_text("google-adk==0.5.0\n")
-    failed = await bench.failure()
-    assert (
-        "bot/requirements.txt requires google-adk==0.5.0, but agent-eval needs google-adk 1.18 or newer"
-        in failed.message
-    )
-    assert bench.said == []  # nothing was made
-
-
 def lock(bench: Bench) -> None:
     """Locks as a developer does."""
     import uv
@@ -190,6 +186,11 @@ def lock(bench: Bench) -> None:
 
 
 async def test_environment__a_locked_project(bench: Bench) -> None:
+    (bench.root / "pyproject.toml").write_text(PROJECT)
+    lock(bench)
+    failed = await bench.failure()
+    assert "google-adk is not installed" in failed.message, "the lock has the last word"
+    assert failed.hint is not None and "lock it again" in failed.hint
     (bench.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
     lock(bench)
     before = sorted(os.listdir(bench.root))
@@ -199,14 +200,6 @@ async def test_environment__a_locked_project(bench: Bench) -> None:
     assert sorted(os.listdir(bench.root)) == before
 
 
-async def test_environment__a_lock_without_adk_has_the_last_word(bench: Bench) -> None:
-    (bench.root / "pyproject.toml").write_text(PROJECT)
-    lock(bench)
-    failed = await bench.failure()
-    assert "google-adk is not installed" in failed.message
-    assert failed.hint is not None and "lock it again" in failed.hint
-
-
 async def test_environment__named_requirements_come_before_the_nearest(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("no-such-package\n")
     (bench.root / "ci.txt").write_text("google-adk\ndemo-dep\n")
@@ -214,6 +207,11 @@ async def test_environment__named_requirements_come_before_the_nearest(bench: Be
     assert interpreter.origin == "ci.txt"
     failed = await bench.failure(requirements=Path("missing.txt"))
     assert "missing.txt does not exist" in failed.message
+    (bench.root / "ci.txt").write_text("google-adk==0.5.0\n")
+    bench.said.clear()
+    failed = await bench.failure(requirements=Path("ci.txt"))
+    assert "ci.txt requires google-adk==0.5.0, but agent-eval needs google-adk 1.18 or newer" in failed.message
+    assert bench.said == [], "nothing was made"
 
 
 async def test_environment__a_failed_installation_says_why_without_secrets(bench: Bench) -> None:
@@ -249,19 +247,21 @@ async def test_environment__the_hint_names_what_to_correct(
     assert hint in str(failed.hint), failed.log_tail
 
 
-async def test_environment__an_index_that_cannot_be_reached_is_no_ones_fault(bench: Bench) -> None:
-    (bench.bot / "requirements.txt").write_text("demo-dep\n")
-    nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
-    failed = await bench.failure(installer=nowhere)
-    assert failed.owner is Owner.PROVIDER
-    assert failed.hint is not None and "could not be reached" in failed.hint
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:9", "nowhere.invalid"])
-async def test_environment__a_git_server_that_cannot_be_reached_is_no_ones_fault(bench: Bench, host: str) -> None:
-    (bench.bot / "requirements.txt").write_text(f"demo-dep @ git+https://{host}/demo.git\n")
+@pytest.mark.parametrize(
+    ("requirement", "index"),
+    [
+        ("demo-dep", "http://127.0.0.1:9/simple"),
+        ("demo-dep @ git+https://127.0.0.1:9/demo.git", ""),
+        ("demo-dep @ git+https://nowhere.invalid/demo.git", ""),
+    ],
+)
+async def test_environment__an_index_or_a_git_server_that_cannot_be_reached_is_no_ones_fault(
+    bench: Bench, requirement: str, index: str
+) -> None:
+    (bench.bot / "requirements.txt").write_text(f"{requirement}\n")
     online = {name: value for name, value in bench.installer.items() if name != "UV_OFFLINE"}
-    failed = await bench.failure(installer=online)
+    nowhere = {"UV_DEFAULT_INDEX": index, "UV_HTTP_RETRIES": "0"}
+    failed = await bench.failure(installer=nowhere if index else online)
     assert failed.owner is Owner.PROVIDER, failed.log_tail
     assert failed.hint is not None and "could not be reached" in failed.hint
 
@@ -274,13 +274,7 @@ async def test_environment__a_cache_that_cannot_be_created_is_named_with_what_to
 
 async def test_environment__a_killed_installation_is_no_ones_fault(bench: Bench) -> None:
     """As the kernel does when memory runs out: the build's process, and agent-setup."""
-    package = bench.root / "large"
-    package.mkdir()
-    (package / "pyproject.toml").write_text(
-        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-        '[project]\nname = "large"\nversion = "1"\n'
-    )
-    (package / "backend.py").write_text("import os; os.kill(os.getpid(), 9)\n")
+    source_package(bench.root / "large", "large", "import os; os.kill(os.getpid(), 9)\n")
     (bench.bot / "requirements.txt").write_text("../large\n")
     failed = await bench.failure()
     assert (failed.owner, failed.hint) == (Owner.PROVIDER, KILLED_HINT), failed.log_tail
@@ -294,13 +288,7 @@ async def test_environment__an_installation_that_takes_too_long_is_reported_and_
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_eval.agents.venv.environment._REPORT_SECONDS", 0.5)
-    package = bench.root / "slow"
-    package.mkdir()
-    (package / "pyproject.toml").write_text(
-        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-        '[project]\nname = "slow"\nversion = "1"\n'
-    )
-    (package / "backend.py").write_text("import time; time.sleep(60)\n")
+    source_package(bench.root / "slow", "slow", "import time; time.sleep(60)\n")
     (bench.bot / "requirements.txt").write_text("../slow\n")
     begun = time.monotonic()
     failed = await bench.failure(timeout=2.0)
@@ -314,17 +302,6 @@ async def test_environment__two_at_once_build_one_environment(bench: Bench) -> N
     assert first.python == second.python
     assert sorted([first.reused, second.reused]) == [False, True]
     assert sum(line.startswith("Making") for line in bench.said) == 1
-
-
-async def test_environment__what_was_left_half_made_or_lost_its_interpreter_is_made_again(bench: Bench) -> None:
-    interpreter = await bench.ensure()
-    [marker] = (bench.cache / "envs").glob("*.json")
-    marker.unlink()
-    assert (await bench.ensure()).reused is False
-    python = Path(interpreter.python[0])
-    python.unlink()
-    assert (await bench.ensure()).reused is False
-    assert python.exists()
 
 
 async def test_environment__a_given_interpreter(bench: Bench) -> None:
@@ -389,25 +366,20 @@ async def test_environment__made_by_the_agents_user_and_ours_afterwards(other: B
     assert other.account is not None
     (other.bot / "requirements.txt").write_text("./../local\n")
     local = other.root / "local"
-    local.mkdir()
-    (local / "pyproject.toml").write_text(
-        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-        '[project]\nname = "local"\nversion = "1"\ndependencies = ["google-adk"]\n'
-    )
     # Building runs the pull request's code: here it tells who it is, and leaves a file that everybody may write to.
-    (local / "backend.py").write_text(
+    backend = (
         "import os, zipfile\n"
         "def build_wheel(directory, settings=None, metadata=None):\n"
-        "    name = 'local-1-py3-none-any.whl'\n"
+        "    name, info = 'local-1-py3-none-any.whl', 'local-1.dist-info'\n"
         "    with zipfile.ZipFile(os.path.join(directory, name), 'w') as z:\n"
         "        z.writestr('local_who.py', f'WHO = {os.getresuid()}\\nENV = {sorted(os.environ)}\\n')\n"
-        "        z.writestr('local-1.dist-info/METADATA',\n"
-        "            'Metadata-Version: 2.1\\nName: local\\nVersion: 1\\nRequires-Dist: google-adk\\n')\n"
-        "        z.writestr('local-1.dist-info/WHEEL',\n"
-        "            'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
-        "        z.writestr('local-1.dist-info/RECORD', '')\n"
+        "        z.writestr(f'{info}/METADATA', "
+        "'Metadata-Version: 2.1\\nName: local\\nVersion: 1\\nRequires-Dist: google-adk\\n')\n"
+        "        z.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+        "        z.writestr(f'{info}/RECORD', '')\n"
         "    return name\n"
     )
+    source_package(local, "local", backend, depends=("google-adk",))
     interpreter = await other.ensure()
     uid = other.account.uid
     assert other.python(interpreter, "import local_who; print(local_who.WHO)") == str((uid, uid, uid))
@@ -496,10 +468,11 @@ def test_environment__a_local_package_counts_however_it_is_named(bench: Bench, l
     else:
         (bench.bot / "requirements.txt").write_text(f"demo-dep\n{line}\n")
     (bench.bot / "pkg").mkdir()
-    (bench.bot / "pkg" / "mod.py").write_text("x = 1")
-    before = fingerprint(dependencies(bench), bench.root)
-    (bench.bot / "pkg" / "mod.py").write_text("x = 2")
-    assert fingerprint(dependencies(bench), bench.root) != before
+    prints = []
+    for number in (1, 2):
+        (bench.bot / "pkg" / "mod.py").write_text(f"x = {number}")
+        prints.append(fingerprint(dependencies(bench), bench.root))
+    assert prints[0] != prints[1]
 
 
 async def test_environment__a_local_package_is_as_it_is_now(bench: Bench) -> None:
@@ -562,16 +535,21 @@ async def test_environment__the_real_adk_from_the_index() -> None:
     assert interpreter.versions["google-adk"] == "2.13.0"
 
 
-@pytest.mark.parametrize(
-    "marker", ["[]", "null", "1", '{"base": 1}', '{"base": ["/", 1], "versions": []}', "[" * 100_000]
-)
-async def test_a_marker_that_holds_something_else__the_environment_is_made_again(bench: Bench, marker: str) -> None:
-    await bench.ensure()
-    [path] = (bench.cache / "envs").glob("*.json")
-    path.write_text(marker, "utf-8")
-    again = await bench.ensure()
-    assert again.reused is False
-    assert (await bench.ensure()).reused is True
+async def test_environment__what_is_half_made_or_damaged_is_made_again(bench: Bench) -> None:
+    python = Path((await bench.ensure()).python[0])
+    [marker] = (bench.cache / "envs").glob("*.json")
+
+    async def is_made_again() -> bool:
+        return not (await bench.ensure()).reused
+
+    marker.unlink()
+    assert await is_made_again()
+    python.unlink()
+    assert await is_made_again()
+    for text in ("[]", "null", "1", '{"base": 1}', '{"base": ["/", 1], "versions": []}', "[" * 100_000):
+        marker.write_text(text, "utf-8")
+        assert await is_made_again(), text[:50]
+        assert not await is_made_again()
 
 
 async def test_an_environment_that_lost_a_file__is_made_again_and_named(bench: Bench) -> None:

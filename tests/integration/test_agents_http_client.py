@@ -12,7 +12,6 @@ import pytest
 from loopback import Answer, Handler, Request, loopback
 
 from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, parse_url, stream_with_retries
-from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import MASK, Masker
 
@@ -69,33 +68,19 @@ async def test_client__a_proxy_that_fails_is_named_with_its_variable() -> None:
         await answer.send(502 if "down" in request.target else 407, b"")
 
     async with loopback(refuses) as proxy:
+        refused, secret = "http://127.0.0.1:1", "http://me:secret@127.0.0.1:1"
         tried = [
-            (
-                {"HTTP_PROXY": "http://me:secret@127.0.0.1:1"},
-                "http://agent.invalid",
-                "proxy-down",
-                "(HTTP_PROXY) can't be",
-            ),
-            ({"all_proxy": "127.0.0.1:1"}, "https://agent.invalid", "proxy-down", "http://127.0.0.1:1 (all_proxy)"),
-            ({"HTTPS_PROXY": proxy.url}, "https://down.invalid", "proxy-down", "(HTTPS_PROXY) answered 502"),
-            ({"HTTPS_PROXY": proxy.url}, "https://agent.invalid", "proxy", "(HTTPS_PROXY) answered 407"),
-            (
-                {"HTTP_PROXY": "http://me:x/secret@a.invalid:1"},
-                "http://agent.invalid",
-                "proxy",
-                "http://a.invalid:1 (H",
-            ),
-            ({"HTTP_PROXY": "ftp://me:secret@a.invalid"}, "http://agent.invalid", "proxy", "its address is invalid"),
-            ({"HTTP_PROXY": "http://[::1"}, "http://agent.invalid", "proxy", "(HTTP_PROXY) can't be used: its address"),
-            (
-                {"ALL_PROXY": "socks5://a.invalid"},
-                "http://agent.invalid",
-                "proxy",
-                "socks5://a.invalid (ALL_PROXY) can",
-            ),
+            ("HTTP_PROXY", secret, "http://agent.invalid", "proxy-down", f"{refused} (HTTP_PROXY) can't be"),
+            ("all_proxy", "127.0.0.1:1", "https://agent.invalid", "proxy-down", f"{refused} (all_proxy)"),
+            ("HTTPS_PROXY", proxy.url, "https://down.invalid", "proxy-down", "(HTTPS_PROXY) answered 502"),
+            ("HTTPS_PROXY", proxy.url, "https://agent.invalid", "proxy", "(HTTPS_PROXY) answered 407"),
+            ("HTTP_PROXY", "http://me:x/secret@a.invalid:1", "http://agent.invalid", "proxy", "http://a.invalid:1 (H"),
+            ("HTTP_PROXY", "ftp://me:secret@a.invalid", "http://agent.invalid", "proxy", "its address is invalid"),
+            ("HTTP_PROXY", "http://[::1", "http://agent.invalid", "proxy", "(HTTP_PROXY) can't be used: its address"),
+            ("ALL_PROXY", "socks5://a.invalid", "http://agent.invalid", "proxy", "socks5://a.invalid (ALL_PROXY) can"),
         ]
-        for environ, url, reason, message in tried:
-            client = HttpClient(parse_url(url), environ=environ)
+        for variable, address, url, reason, message in tried:
+            client = HttpClient(parse_url(url), environ={variable: address})
             with pytest.raises(HttpFailure) as caught:
                 await client.request("GET", f"{url}/run")
             await client.close()
@@ -115,15 +100,6 @@ async def test_client__proxy_for_other_hosts_but_not_for_loopback() -> None:
     assert [request.target for request in proxy.requests] == ["http://agent.invalid/run"]
     assert [request.target for request in own.requests] == ["/run"]
     assert caught.value.reason == "dns"
-
-
-async def test_client__no_connection() -> None:
-    async with loopback(echo) as own:
-        pass
-    client = HttpClient(parse_url(own.url))
-    with pytest.raises(HttpFailure, match="no connection") as caught:
-        await client.request("GET", own.url)
-    assert caught.value.reason == "refused"
 
 
 def certificate(directory: Path, host: str) -> tuple[Path, Path]:
@@ -188,21 +164,13 @@ async def test_stream__byte_by_byte_and_gzip_and_masked() -> None:
         assert await streamed(handler) == [f"Grüße {MASK}", "2"]
 
 
-async def test_stream__half_an_event_and_resets_are_broken() -> None:
-    async def half(request: Request, answer: Answer) -> None:
-        await answer.events("data: 1\n\n", "data: 2\n")
-
-    async def reset(request: Request, answer: Answer) -> None:
-        await answer.events("data: 1\n\n")
-        answer.reset()
-
+async def test_stream__shorter_than_it_should_be_is_broken() -> None:
     async def short(request: Request, answer: Answer) -> None:
         await answer.raw(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 99\r\n\r\ndata: 1\n\n")
 
-    for handler in (half, reset, short):
-        with pytest.raises(HttpFailure) as caught:
-            await streamed(handler)
-        assert caught.value.reason == "broken", handler.__name__
+    with pytest.raises(HttpFailure) as caught:
+        await streamed(short)
+    assert caught.value.reason == "broken"
 
 
 async def test_stream__an_event_of_100_mb_is_refused() -> None:
@@ -254,17 +222,3 @@ async def test_retries__until_the_server_has_capacity() -> None:
     assert len(own.requests) == 4 and limiter.size < 8
     assert [refused for _, refused in limiter._outcomes] == [True, True, False], "502 says nothing about capacity"
     assert (limiter.refusals, limiter.unanswered) == (2, 0)
-
-
-async def test_retries__no_pause_that_ends_after_the_turn() -> None:
-    async def busy(request: Request, answer: Answer) -> None:
-        await answer.send(503, b"try later", retry_after="30")
-
-    async with loopback(busy) as own:
-        client = HttpClient(parse_url(own.url))
-        until = asyncio.get_running_loop().time() + 20
-        with pytest.raises(AgentFailure, match="HTTP 503: try later") as caught:
-            async with stream_with_retries(client, own.url, body=1, headers={}, until=until, limiter=Limiter(1)):
-                pass
-        await client.close()
-    assert caught.value.kind is FailureKind.SERVER and len(own.requests) == 1

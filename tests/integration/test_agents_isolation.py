@@ -10,12 +10,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from agents_open_dir import as_root, python_for, remove
+from agents_open_dir import as_root, open_directory, python_for
 
 from agent_eval.agents.sandbox.forwarding import allow_list
-from agent_eval.agents.sandbox.isolation import isolated
+from agent_eval.agents.sandbox.isolation import Isolation, isolated
 from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, seal_targets, sealed
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.agents.sandbox.uids import claim, free_uids
@@ -62,6 +63,11 @@ class Job:
             "GOOGLE_API_KEY": "key-of-the-model",
         }
 
+    def isolated(self, **more: Any) -> contextlib.AbstractContextManager[Isolation]:
+        facts = {"root": self.root, "output_dir": self.output_dir, "state_dir": self.state_dir}
+        environ = {**self.environ, **more.pop("environ", {})}
+        return isolated(environ, allow=allow_list(None), **{**facts, **more})
+
     def modes(self) -> dict[str, int]:
         return {str(path): path.stat().st_mode for path in self.base.rglob("*") if self.state_dir not in path.parents}
 
@@ -82,10 +88,8 @@ class Job:
 
 @pytest.fixture
 def job() -> Iterator[Job]:
-    base = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    base.chmod(0o755)
-    yield Job(base)
-    remove(base)
+    with open_directory() as base:
+        yield Job(base)
 
 
 @pytest.fixture
@@ -124,15 +128,15 @@ def test_isolation__every_attempt_succeeds_where_nothing_is_isolated(job: Job) -
 
 
 @as_root
-def test_isolation__two_runs_at_once_have_two_users(job: Job) -> None:
-    options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None), "state_dir": job.state_dir}
-    with isolated(job.environ, **options) as first, isolated(job.environ, **options) as two:  # type: ignore[arg-type]
-        assert first.sandbox.user is not None and two.sandbox.user is not None
-        assert first.sandbox.user.uid != two.sandbox.user.uid
+def test_isolation__runs_at_once_have_users_of_their_own(job: Job, tmp_path: Path) -> None:
+    """All processes of a run's uid are killed at its end: also a run with another state directory must have another."""
+    with job.isolated() as first, job.isolated() as two, job.isolated(state_dir=tmp_path / "other") as three:
+        users = [each.sandbox.user for each in (first, two, three)]
+        assert len({user.uid for user in users if user is not None}) == 3
         assert first.secrets == ("key-of-the-model",)
-        planted = first.sandbox.user.home / ".netrc"
-        planted.write_text("left by an agent")
-    with isolated(job.environ, **options) as later:  # type: ignore[arg-type]
+        assert users[0] is not None
+        (users[0].home / ".netrc").write_text("left by an agent")
+    with job.isolated() as later:
         assert later.sandbox.user is not None
         assert not (later.sandbox.user.home / ".netrc").exists()
 
@@ -140,12 +144,11 @@ def test_isolation__two_runs_at_once_have_two_users(job: Job) -> None:
 @as_root
 def test_isolation__files_in_shared_directories_end_with_the_run(job: Job, tmp_path: Path) -> None:
     """The next agent has the same uid, and would own them."""
-    options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None), "state_dir": job.state_dir}
     ours = Path(tempfile.mkdtemp(dir="/var/tmp"))
     places = [Path(folder) / f"left-{ours.name}" for folder in ("/tmp", "/var/tmp", "/dev/shm")]
     try:
         (ours / "kept").write_text("")
-        with isolated(job.environ, **options) as isolation:  # type: ignore[arg-type]
+        with job.isolated() as isolation:
             user = isolation.sandbox.user
             assert user is not None
             leave = (
@@ -162,7 +165,7 @@ def test_isolation__files_in_shared_directories_end_with_the_run(job: Job, tmp_p
             for place in places:  # A gate that was killed has left them.
                 place.mkdir(exist_ok=True)
                 os.chown(place, user.uid, user.gid)
-            with isolated(job.environ, **options) as later:  # type: ignore[arg-type]
+            with job.isolated() as later:
                 assert later.sandbox.user is not None
                 if later.sandbox.user.uid == user.uid:
                     assert not any(place.exists() for place in places)
@@ -188,27 +191,11 @@ def test_isolation__a_container_has_other_uids_than_its_host() -> None:
 
 
 @as_root
-def test_isolation__two_state_directories_do_not_share_a_user(job: Job, tmp_path: Path) -> None:
-    # All processes of a run's uid are killed at its end: a run elsewhere on the machine must have another.
-    other = tmp_path / "other state"
-    options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None)}
-    with (
-        isolated(job.environ, **options, state_dir=job.state_dir) as first,  # type: ignore[arg-type]
-        isolated(job.environ, **options, state_dir=other) as two,  # type: ignore[arg-type]
-    ):
-        assert first.sandbox.user is not None and two.sandbox.user is not None
-        assert first.sandbox.user.uid != two.sandbox.user.uid
-
-
-@as_root
 def test_isolation__credentials_are_lent_for_the_run(job: Job) -> None:
     original = job.root / "gha-creds-1.json"
     original.write_text('{"type": "external_account"}')
     original.chmod(0o644)
-    environ = {**job.environ, "GOOGLE_APPLICATION_CREDENTIALS": str(original)}
-    with isolated(
-        environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=job.state_dir
-    ) as isolation:
+    with job.isolated(environ={"GOOGLE_APPLICATION_CREDENTIALS": str(original)}) as isolation:
         account = isolation.sandbox.user
         copy = Path(isolation.sandbox.environment["GOOGLE_APPLICATION_CREDENTIALS"])
         assert copy.read_text("utf-8") == original.read_text()
@@ -229,9 +216,7 @@ def test_isolation__a_checkout_that_no_other_user_can_read(
         home = str(job.base / "home")
         entry = pwd.struct_passwd(("agent", "x", NOBODY.uid, NOBODY.gid, "", home, "/usr/sbin/nologin"))
         monkeypatch.setattr(pwd, "getpwnam", {"agent": entry}.__getitem__)
-    with isolated(
-        job.environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=job.state_dir
-    ) as isolation:
+    with job.isolated() as isolation:
         [problem] = [problem for problem in isolation.problems if problem.code == "agent-not-isolated"]
         assert problem.severity is severity
         assert str(job.root) in problem.message
@@ -242,16 +227,14 @@ def test_isolation__a_checkout_that_no_other_user_can_read(
 def test_isolation__a_machine_that_allows_no_other_user(job: Job) -> None:
     state_dir = job.base / "a file"
     state_dir.write_text("")
-    with isolated(
-        job.environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=state_dir
-    ) as isolation:
+    with job.isolated(state_dir=state_dir) as isolation:
         assert "agent-not-isolated" in [problem.code for problem in isolation.problems]
         assert isolation.sandbox.user is None
 
 
 _READ_ONLY = """
 from pathlib import Path
-from agent_eval.agents.sandbox.isolation import isolated
+from agent_eval.agents.sandbox.isolation import Isolation, isolated
 root, output, state, home = map(Path, {paths!r})
 with isolated({{"HOME": str(home)}}, root=root, output_dir=output, allow=(), state_dir=state) as isolation:
     print(isolation.sandbox.user is not None)
@@ -289,7 +272,7 @@ def test_isolation__a_read_only_disk(job: Job, read_only: str, mode: int, expect
 @pytest.mark.skipif(os.geteuid() == 0, reason="root gets another user")
 def test_isolation__without_root_only_the_environment_is_another_one(job: Job) -> None:
     before = job.modes()
-    with isolated(job.environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None)) as isolation:
+    with job.isolated() as isolation:
         assert isolation.sandbox.user is None
         assert TOKEN not in isolation.sandbox.environment.values()
         assert job.modes() == before
@@ -316,20 +299,15 @@ def test_isolation__what_gets_sealed(job: Job) -> None:
     }
 
 
-def test_isolation__what_the_agent_needs_is_not_sealed(job: Job) -> None:
-    environ = {**job.environ, "HOME": str(job.base), "RUNNER_TEMP": str(job.base / "temp")}
-    cache = job.base / "temp" / "cache"
-    cache.mkdir(parents=True)
-    paths = {seal.path for seal in seal_targets(environ, job.root, job.output_dir, reachable=[cache])}
-    assert job.base not in paths
-    assert job.base / "temp" not in paths
-
-
-def test_isolation__the_repository_of_a_worktree_is_sealed(job: Job) -> None:
+def test_isolation__what_the_agent_needs_is_not_sealed_and_the_repository_of_a_worktree_is(job: Job) -> None:
     shutil.rmtree(job.root / ".git")
-    (job.base / "main" / ".git" / "worktrees" / "w").mkdir(parents=True)
+    cache = job.base / "temp" / "cache"
+    for directory in (cache, job.base / "main" / ".git" / "worktrees" / "w"):
+        directory.mkdir(parents=True)
     (job.root / ".git").write_text("gitdir: ../main/.git/worktrees/w\n")
-    paths = {seal.path for seal in seal_targets({}, job.root, job.output_dir)}
+    environ = {**job.environ, "HOME": str(job.base), "RUNNER_TEMP": str(job.base / "temp")}
+    paths = {seal.path for seal in seal_targets(environ, job.root, job.output_dir, reachable=[cache])}
+    assert not paths & {job.base, job.base / "temp"}
     assert job.base / "main" / ".git" in paths
 
 

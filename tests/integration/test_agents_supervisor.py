@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gate_runs import wait_until
+from gate_runs import is_gone, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -57,20 +57,13 @@ def number(process: subprocess.Popen[str]) -> int:
     return int(process.stdout.readline())
 
 
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def test_an_orphan_that_left_the_session__is_ended(tmp_path: Path) -> None:
     process = supervised("orphan(600)\nreturn 3")
     number(process)
     orphan = number(process)
     process.communicate(timeout=30)
     assert process.returncode == 3
-    assert not runs(orphan)
+    assert is_gone(orphan)
 
 
 def test_orphans_that_ended__are_reaped_while_work_goes_on(tmp_path: Path) -> None:
@@ -78,7 +71,7 @@ def test_orphans_that_ended__are_reaped_while_work_goes_on(tmp_path: Path) -> No
     child = number(process)
     orphans = [number(process) for _ in range(5)]
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans))
-    assert runs(child)
+    assert not is_gone(child)
     process.terminate()
     process.communicate(timeout=30)
 
@@ -103,7 +96,7 @@ def test_a_gate_that_is_killed__takes_its_orphans_along_and_says_so() -> None:
     _, err = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGKILL
     assert "killed by SIGKILL; there is no verdict. `run --resume` continues a run." in err
-    assert not runs(orphan)
+    assert is_gone(orphan)
 
 
 def test_a_supervisor_that_is_killed__takes_the_gate_along() -> None:
@@ -112,7 +105,7 @@ def test_a_supervisor_that_is_killed__takes_the_gate_along() -> None:
     number(process)
     process.kill()
     process.communicate(timeout=30)
-    wait_until(lambda: not runs(child))
+    wait_until(lambda: is_gone(child))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a namespace of processes")

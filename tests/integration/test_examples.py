@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -20,30 +19,21 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 
-HOME_CASES = {
-    ("any_order/good_night.test.json", "lamps_in_any_order"),
-    ("camel_case.test.json", "too_hot"),
+HARMED = {
     ("chinese.test.json", "关灯"),
-    ("chinese.test.json", "温度"),
-    ("conversation.test.json", "room_is_remembered"),
     ("conversation.test.json", "same_again_in_another_room"),
     ("events.test.json", "schedule_the_lamp"),
-    ("home.evalset.json", "asks_back"),
-    ("home.evalset.json", "everything_off"),
     ("home.evalset.json", "fan_on"),
     ("home.evalset.json", "list_a_room"),
-    ("home.evalset.json", "no_such_device"),
-    ("home.evalset.json", "says_what_it_can_do"),
     ("in_order/look_up_is_free.test.json", "only_the_switching_counts"),
     ("japanese.test.json", "扇風機"),
     ("japanese.test.json", "消灯"),
     ("legacy/two_turns.test.json", "examples/home_automation/evals/legacy/two_turns.test.json"),
     ("lights.test.json", "bedroom_lamp_off"),
     ("partial/bedroom.test.json", "two_of_three_calls_named"),
-    ("session_state.test.json", "favourite_room"),
-    ("session_state.test.json", "greeted_by_name"),
     ("session_state.test.json", "lamp_is_off_already"),
 }
+"""The cases that the broken tool of `home_automation_broken` makes fail."""
 UNHARMED = {
     # Nothing looks a room up in these, or the room has no such device anyway.
     ("any_order/good_night.test.json", "lamps_in_any_order"),
@@ -59,24 +49,19 @@ UNHARMED = {
 }
 
 
-_UNUSED = shutil.ignore_patterns("__pycache__")
-
-
 def gate(
     *arguments: str,
     output: Path,
     environment: Mapping[str, str] | None = None,
-    root: Path = PROJECT,
-    requirements: str = "tests/data/agents/requirements.txt",
 ) -> tuple[int, dict[str, Any]]:
-    """Runs `agent-eval run` in a repository: its exit code and its results; its console is `output`/console.txt.
+    """Runs `agent-eval run` in this repository: its exit code and its results; its console is `output`/console.txt.
 
     The gate makes the agent's environment itself and keeps it in the user's cache: as root the agent is somebody else,
     who could not get at one that a test has made.
     """
-    command = ["run", *arguments, "--agent-requirements", requirements]
+    command = ["run", *arguments, "--agent-requirements", "tests/data/agents/requirements.txt"]
     command += ["--output-dir", str(output)]
-    done = gate_server.run(command, cwd=root, environment={**os.environ, **(environment or {})}, timeout=120)
+    done = gate_server.run(command, cwd=PROJECT, environment={**os.environ, **(environment or {})}, timeout=120)
     assert (output / "results.json").exists(), done.stdout + done.stderr
     (output / "console.txt").write_text(done.stdout, encoding="utf-8")
     results: dict[str, Any] = json.loads((output / "results.json").read_text(encoding="utf-8"))
@@ -117,7 +102,7 @@ def served(*options: str) -> Iterator[str]:
 def test_examples__home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) -> None:
     code, results = gate("examples/home_automation", output=tmp_path / "out")
     assert (code, results["verdict"]) == (0, "passed")
-    assert by_status(results, "passed") == HOME_CASES
+    assert by_status(results, "passed") == HARMED | UNHARMED
     result = scores(results)
     below_one = {key: score for key, score in result.items() if score < 1}
     assert below_one == {
@@ -144,7 +129,7 @@ def test_examples__one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_pat
     )
     assert (code, results["verdict"]) == (1, "failed")
     assert by_status(results, "passed") == UNHARMED
-    assert by_status(results, "failed") == HOME_CASES - UNHARMED
+    assert by_status(results, "failed") == HARMED
     lamp = next(case for case in results["cases"] if case["eval_id"] == "bedroom_lamp_off")
     trajectory = next(metric for metric in lamp["metrics"] if metric["name"] == "tool_trajectory_avg_score")
     evidence = trajectory["runs"][0]["evidence"][0]
@@ -152,10 +137,11 @@ def test_examples__one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_pat
     assert "set_device_status" not in evidence["actual"]
     assert any("missing" in why["message"] and "set_device_status" in why["message"] for why in evidence["why"])
     the_first_failed_case_shows_what_the_tool_returned(tmp_path / "out")
-    all_have_one_cause(results, 'find_devices returned {"devices": []}')
+    all_have_one_cause(results)
 
 
-def all_have_one_cause(results: dict[str, Any], message: str) -> None:
+def all_have_one_cause(results: dict[str, Any]) -> None:
+    message = 'find_devices returned {"devices": []}'
     [cause] = results["causes"]
     assert (cause["code"], cause["data"]["tool"], cause["message"]) == ("tool-empty", "find_devices", message)
     assert set(cause["cases"]) == {case["case_id"] for case in results["cases"] if case["status"] == "failed"}
@@ -163,28 +149,6 @@ def all_have_one_cause(results: dict[str, Any], message: str) -> None:
     # `no_such_device` passes: the tool returns nothing there, too.
     assert cause["passing"] == {"total": 10, "having": 1}
     assert (cause["example"]["turn"], cause["example"]["call"]) == (0, 0)
-
-
-@pytest.mark.slow
-def test_examples__one_broken_tool_is_the_cause_against_a_stored_baseline(tmp_path: Path) -> None:
-    root = tmp_path / "repository"
-    shutil.copytree(PROJECT / "examples/home_automation", root / "home_automation", ignore=_UNUSED)
-    requirements = PROJECT / "tests/data/agents/requirements.txt"
-    shutil.copy(requirements, root)
-    git = ["git", "-c", "user.name=octo", "-c", "user.email=octo@example.org"]
-    for command in ("init -q -b main", "add .", "commit -q -m agent"):
-        subprocess.run([*git, *command.split()], cwd=root, check=True)
-    code, before = gate("home_automation", output=root / "base", root=root, requirements=requirements.name)
-    assert (code, before.get("causes", [])) == (0, [])
-    # It is not on the base branch, which is therefore not run again.
-    shutil.copytree(PROJECT / "examples/home_automation_broken", root / "home_automation_broken", ignore=_UNUSED)
-    broken = ("--agent", "home_automation_broken", "--baseline", "file:base/results.json")
-    code, results = gate("home_automation", *broken, output=root / "out", root=root, requirements=requirements.name)
-    assert code == 1
-    all_have_one_cause(results, 'find_devices returned {"devices": []}')
-    [cause] = results["causes"]
-    assert cause["base"] == {"total": 12, "having": 0}
-    assert "bedroom_lamp" in cause["data"]["expected"]
 
 
 def the_first_failed_case_shows_what_the_tool_returned(output: Path) -> None:

@@ -9,28 +9,11 @@ from pathlib import Path
 import host_forks
 import pytest
 from adk_envs import adk_python
-from adk_harness import failure, request, running, say
-from gate_runs import wait_until
+from adk_harness import failure, pid, request, running, say
+from gate_runs import is_gone, wait_until
 
-from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import tool_responses
-
-
-async def number(agent: AdkAgent, of: str) -> int:
-    """The process id that a tool of the agent answers."""
-    response = tool_responses((await say(agent, of)).intermediate_data)[0].response
-    assert response is not None
-    return int(response["pid"])
-
-
-def is_gone(pid: int) -> bool:
-    """Whether a process has ended; where nobody waits for orphans it may stay as a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 async def test_host_forks__end_with_the_status_and_the_log_of_a_host(tmp_path: Path) -> None:
@@ -47,7 +30,7 @@ async def test_host_forks__end_with_the_status_and_the_log_of_a_host(tmp_path: P
 
 async def test_host_forks__die_with_the_process_that_asked(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
-        host, stray = await number(agent, "pid"), await number(agent, "stray")
+        host, stray = await pid(agent), await pid(agent, "stray")
         session = await agent.open(request())
         os.kill(session.host.pid, signal.SIGKILL)
         with pytest.raises(AgentFailure, match="SIGKILL"):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from adk_envs import packages_python
 from upload_server import Received, Reply, upload_server
 

@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from adk_envs import packages_python
 from upload_server import Received, Reply, upload_server
 

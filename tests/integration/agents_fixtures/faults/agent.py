@@ -100,8 +100,6 @@ async def fail(how: str) -> dict[str, Any]:
         case ["close"]:
             os.closerange(3, 1024)
             await asyncio.sleep(30)
-        case ["closelow"]:
-            os.closerange(3, 256)
         case ["inherit"]:
             code = "import os,stat;print([n for n in range(3,1024) if os.path.exists(f'/proc/self/fd/{n}')])"
             return {"open": subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()}

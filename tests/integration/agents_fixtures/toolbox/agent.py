@@ -84,13 +84,6 @@ def raw() -> bytes:
     return b"\x00\xff"
 
 
-async def save(tool_context: ToolContext) -> dict[str, str]:
-    """Saves an artifact."""
-    ask_server("save")
-    await tool_context.save_artifact("a.txt", types.Part(text="saved"))
-    return {"saved": "a.txt"}
-
-
 def leak(key: str) -> dict[str, str]:
     """Gives secrets away."""
     return {"value": os.environ["JOB_SECRET"], "within": f"a {os.environ['JOB_SECRET']} b", "token": "abc"}
@@ -100,12 +93,6 @@ def pay(amount: int) -> dict[str, int]:
     """Needs a confirmation first."""
     ask_server("pay")
     return {"paid": amount}
-
-
-def ask(tool_context: ToolContext) -> dict[str, str]:
-    """Asks for a confirmation by itself."""
-    tool_context.request_confirmation(hint="really?")
-    return {"asked": "yes"}
 
 
 def guard(tool: Any, args: dict[str, Any], tool_context: Any) -> dict[str, Any] | None:
@@ -160,9 +147,7 @@ CALLS: dict[str, list[list[types.Part]]] = {
     "missing": [[call("book")]],
     "leak": [[call("leak", key=os.environ.get("JOB_SECRET", ""))]],
     "raw": [[call("raw")]],
-    "save": [[call("save")]],
     "pay": [[call("pay", amount=3)]],
-    "ask": [[call("ask")]],
     "mcp": [[call("load_memory", city="Oslo")]],
 }
 
@@ -196,7 +181,7 @@ clerk = LlmAgent(
     model=scripted(script),
     instruction="Book rooms.",
     tools=[
-        *(ask, book, booked, broken, form, hand_over, leak, raw, save, Price()),
+        *(book, booked, broken, form, hand_over, leak, raw, Price()),
         FunctionTool(pay, require_confirmation=True),
         *mcp_tools(),
     ],
