@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from adk_harness import host_spec
 from adk_reference import Reference, interpreter
 
 from agent_eval.agents.host import HostSpec
 from agent_eval.agents.host.metric_hosts import MetricHosts
-from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.invocation import Invocation
-from agent_eval.core.masking import Masker
 from agent_eval.criteria.base import Conversation, NotEvaluated, Scored
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.evalset.models.schema import EvalCase
@@ -94,18 +92,7 @@ async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(tmp_pa
     adks = reference.ask("custom_scores", path=str(tmp_path), config=CONFIG, inputs=inputs)
 
     async def spec() -> HostSpec:
-        return HostSpec(
-            python=[str(interpreter())],
-            agent_path=str(tmp_path / "agent"),
-            root=tmp_path,
-            sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}),
-            masker=Masker([]),
-            log_dir=tmp_path,
-            log_limit=100_000,
-            start_timeout=120,
-            retry={},
-            role="metrics",
-        )
+        return host_spec("agent", tmp_path, python=interpreter(), root=tmp_path, start_timeout=120, role="metrics")
 
     hosts = MetricHosts(spec, name="metrics", timeout=60)
     try:

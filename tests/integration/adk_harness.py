@@ -26,7 +26,7 @@ class Conversable(Protocol):
     async def open(self, request: SessionRequest) -> Session: ...
 
 
-def make(
+def host_spec(
     name: str,
     log_dir: Path,
     *,
@@ -34,27 +34,37 @@ def make(
     environment: dict[str, str] | None = None,
     secrets: Iterable[str] = (),
     root: Path = FIXTURES,
+    **options: Any,
+) -> HostSpec:
+    """Hosts of an agent of agents_fixtures (or of a dotted module)."""
+    log_dir.mkdir(exist_ok=True)
+    facts: dict[str, Any] = {
+        "python": [str(python)] if isinstance(python, Path) else python or [str(adk_python())],
+        "agent_path": name if "." in name else str(root / name),
+        "root": root,
+        "sandbox": Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(log_dir), **(environment or {})}),
+        "masker": Masker(secrets),
+        "log_dir": log_dir,
+        "retry": RETRY_OPTIONS,
+    }
+    return HostSpec(**{**facts, **options})
+
+
+def make(
+    name: str,
+    log_dir: Path,
+    *,
     workers: int | None = 1,
     turn_timeout: float = 180.0,
     limiter: Limiter | None = None,
     **options: Any,
 ) -> AdkAgent:
-    """An agent of agents_fixtures (or a dotted module), not started.
+    """An agent, not started.
 
     Its hosts are new interpreters, unless `python` is a command of host_forks.py.
     """
-    log_dir.mkdir(exist_ok=True)
     outages = ModelOutages(turn_timeout=turn_timeout, limiter=limiter or Limiter(64))
-    spec = HostSpec(
-        python=[str(python)] if isinstance(python, Path) else python or [str(adk_python())],
-        agent_path=name if "." in name else str(root / name),
-        root=root,
-        sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(log_dir), **(environment or {})}),
-        masker=Masker(secrets),
-        log_dir=log_dir,
-        **{"retry": RETRY_OPTIONS, **options},
-    )
-    return AdkAgent(spec, outages, workers=workers)
+    return AdkAgent(host_spec(name, log_dir, **options), outages, workers=workers)
 
 
 @asynccontextmanager
@@ -70,7 +80,15 @@ async def running(name: str, log_dir: Path, **options: Any) -> AsyncIterator[Adk
 
 def request(**facts: Any) -> SessionRequest:
     return SessionRequest(
-        **{"eval_set_id": "set", "eval_id": "case", "run": 0, "app_name": "app", "user_id": "u", **facts}
+        **{
+            "case_id": "f:c",
+            "eval_set_id": "set",
+            "eval_id": "case",
+            "run": 0,
+            "app_name": "app",
+            "user_id": "u",
+            **facts,
+        }
     )
 
 
@@ -85,10 +103,10 @@ async def say(agent: Conversable, text: str, *more: str, timeout: float = 60, **
         await session.close()
 
 
-async def failure(agent: Conversable, text: str, **facts: Any) -> AgentFailure:
-    """The failure that a text provokes."""
+async def failure(agent: Conversable, *texts: str, **facts: Any) -> AgentFailure:
+    """The failure that the last of these texts provokes."""
     try:
-        invocation = await say(agent, text, **facts)
+        invocation = await say(agent, *(texts or ("hello",)), **facts)
     except AgentFailure as error:
         return error
     raise AssertionError(f"no failure but {invocation}")

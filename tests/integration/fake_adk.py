@@ -7,7 +7,7 @@ import contextlib
 import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,7 @@ from loopback import Answer, Request, loopback
 from agent_eval.agents.adk_rest.agent import AdkRestAgent
 from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
 from agent_eval.agents.http.failures import ServerProcess
-from agent_eval.agents.protocol import Agent, AgentFailure, SessionRequest
 from agent_eval.agents.sandbox import Sandbox
-from agent_eval.core.content import user_message
-from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
@@ -138,29 +135,6 @@ async def agent_of(
             yield agent
         finally:
             await agent.close()
-
-
-def request(**facts: Any) -> SessionRequest:
-    plain = SessionRequest(case_id="f:c", eval_set_id="s", eval_id="c", run=0, app_name="x", user_id="user")
-    return replace(plain, **facts)
-
-
-async def say(agent: Agent, *texts: str, timeout: float = 30, **facts: Any) -> Invocation:
-    session = await agent.open(request(**facts))
-    try:
-        for text in texts:
-            invocation = await session.send(user_message(text), timeout=timeout)
-        return invocation
-    finally:
-        await session.close()
-
-
-async def failure(agent: Agent, *texts: str, **facts: Any) -> AgentFailure:
-    try:
-        result = await say(agent, *(texts or ("hello",)), **facts)
-    except AgentFailure as caught:
-        return caught
-    raise AssertionError(f"no failure, but {result}")
 
 
 async def hang(request: Request, answer: Answer) -> None:

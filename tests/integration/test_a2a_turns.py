@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a_fake import CONTEXT, WORDS, Error, FakeA2a, Step, Words, breaks, fake_a2a, hangs, status_code
-from a2a_support import a2a_agent
 from adk_harness import failure, request, say
+from fake_adk import agent_spec, context
+from gate_runs import patience
 from loopback import loopback
 
 from agent_eval.agents.a2a import agent as a2a_module
+from agent_eval.agents.a2a._dialect import ADK_EXTENSION
 from agent_eval.agents.a2a.agent import A2aAgent
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
-from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import tool_calls, tool_responses
+from agent_eval.core.content import Content, FunctionResponse, Part, text_of, user_message
+from agent_eval.core.invocation import InvocationEvents, tool_calls, tool_responses
+from agent_eval.core.masking import Masker
+from agent_eval.simulation import with_call_ids
 
 CALL = {"data": {"id": "1", "name": "roll", "args": {"sides": 6}}, "metadata": {"adk_type": "function_call"}}
 RESPONSE = {"data": {"id": "1", "name": "roll", "response": {"n": 4}}, "metadata": {"adk_type": "function_response"}}
@@ -43,6 +49,14 @@ def words(request: pytest.FixtureRequest) -> Words:
 @pytest.fixture(autouse=True)
 def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(a2a_module, "_POLL_SECONDS", 0.02)
+
+
+def a2a_agent(
+    url: str, *, secrets: tuple[str, ...] = (), log: Callable[[str], None] = lambda _: None, **remote: Any
+) -> A2aAgent:
+    """An agent behind A2A, created as the pipeline does, not started."""
+    shared = replace(context(Path("/nowhere"), **remote), masker=Masker(secrets), log=log)
+    return A2aAgent(agent_spec(url, shared))
 
 
 async def started(fake: FakeA2a, **options: Any) -> A2aAgent:
@@ -72,6 +86,28 @@ async def test_turn__from_a_stream(words: Words) -> None:
     extension = "a2a-extensions" if words is WORDS["1.0"] else "x-a2a-extensions"
     assert headers[extension] == "https://google.github.io/adk-docs/a2a/a2a-extension/"
     assert headers.get("a2a-version") == ("1.0" if words is WORDS["1.0"] else None)
+
+
+async def test_turn__as_adks_servers_write_it(words: Words) -> None:
+    """Thoughts and usage are metadata, and what an event says may come again, as the answer in an artifact does."""
+    thought = {"text": "Hm.", "metadata": {"adk_thought": True}}
+    call = words.status("working", words.message(CALL, metadata={"adk_usage_metadata": {"promptTokenCount": 3.0}}))
+    skips = {"adk_actions": {"skipSummarization": True}}
+    done = [words.status("working", words.message("It is 4.")), words.artifact("It is 4."), words.status("completed")]
+    events = [words.status("working", words.message(thought)), call, words.status("working", words.message(RESPONSE))]
+    form = [call, words.status("working", words.message(RESPONSE, metadata=skips)), words.status("completed")]
+    async with fake_a2a(words, SendStreamingMessage=[[*events, call, *done], form]) as fake:
+        agent = await started(fake)
+        turn, shown = await say(agent, "Roll!"), await say(agent, "Show!")
+
+    assert isinstance(turn.intermediate_data, InvocationEvents)
+    first, second, *_ = turn.intermediate_data.invocation_events
+    assert first.content is not None and [part.thought for part in first.content.iter_parts()] == [True]
+    assert repr(second.usage_metadata) == repr({"promptTokenCount": 3 if words is WORDS["1.0"] else 3.0})
+    assert len(tool_calls(turn.intermediate_data)) == 1
+    assert turn.model_dump_json().count("It is 4.") == 1
+    assert shown.final_response is not None
+    assert [part.function_response is not None for part in shown.final_response.iter_parts()] == [True]
 
 
 async def test_turn__without_streaming(words: Words) -> None:
@@ -227,6 +263,55 @@ async def test_turn__answer(words: Words, name: str) -> None:
     assert all(params == {"id": "task-1"} for method, params in fake.calls if method == "GetTask")
 
 
+def of_event(event_id: str) -> Any:
+    return {"metadata": {"adk_event_id": event_id, "adk_author": "dice"}}
+
+
+async def test_long_running_call__of_adks_newer_executor(words: Words) -> None:
+    """It moves the call and its response to the end of the turn, and only a response continues the task."""
+    asks = [
+        words.status("working", words.message("One moment.", **of_event("e0"))),
+        *(words.status("working", words.message(**of_event(event_id))) for event_id in ("e1", "e2")),
+        words.status("working", words.message("It is pending.", **of_event("e3"))),
+        words.status(
+            "input-required",
+            words.message(LONG_CALL, RESPONSE),
+            metadata={ADK_EXTENSION: {"adk_agent_executor_v2": True}},
+        ),
+    ]
+    response = Part(function_response=FunctionResponse(name="roll", response={"n": 5}))
+    async with fake_a2a(
+        words, SendStreamingMessage=[asks, words.answer("Granted."), asks, words.answer("Bye.")]
+    ) as fake:
+        agent = await started(fake)
+        for answer in (Content(role="user", parts=[response]), user_message("hello")):
+            session = await agent.open(request())
+            asked = await session.send(user_message("Roll!"), timeout=10)
+            await session.send(with_call_ids(answer, [asked]), timeout=10)
+    assert isinstance(asked.intermediate_data, InvocationEvents)
+    assert asked.intermediate_data.invocation_events[0].author == "dice"
+    contents = [event.content for event in asked.intermediate_data.invocation_events]
+    shown = [[*part.model_dump(exclude_none=True)] for content in contents if content for part in content.iter_parts()]
+    assert (shown, contents[-1]) == ([["text"], ["function_call"], ["function_response"]], None)
+    assert text_of(asked.final_response) == "It is pending."
+    assert [message.get("taskId") for message in fake.messages()] == [None, "task-1", None, None]
+    [continued] = fake.messages()[1]["parts"]
+    assert continued["data"]["id"] == "1"
+
+
+async def test_large_numbers__lose_digits_in_1_0_only(words: Words) -> None:
+    account = 9007199254740994.0 if words is WORDS["1.0"] else 9007199254740993
+    call = {**CALL, "data": {"name": "book", "args": {"account": account, "nights": 2.0}}}
+    stream = [words.status("working", words.message(call)), words.artifact("Booked."), words.status("completed")]
+    log: list[str] = []
+    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
+        agent = await started(fake, log=log.append)
+        for _ in range(2):
+            [made] = tool_calls((await say(agent, "Book!")).intermediate_data)
+    assert repr(made.args) == repr({"account": int(account), "nights": 2 if words is WORDS["1.0"] else 2.0})
+    assert [line.partition("]")[0] for line in log] == (["[a2a-large-number"] if words is WORDS["1.0"] else [])
+
+
 async def test_no_streaming_after_all__asks_again_without(words: Words) -> None:
     answers = [words.answer("Hi!")]
     async with fake_a2a(words, SendStreamingMessage=[Error(code=-32004)], SendMessage=answers) as fake:
@@ -242,7 +327,7 @@ async def test_deadline__cancels_the_task_and_names_an_answer_that_broke_off(wor
     for stream, ended_before in ((hangs(submitted), False), ([submitted], True), (breaks(submitted), True)):
         script: Script = {STREAM: [stream], "GetTask": [working], "CancelTask": [words.task("canceled")]}
         async with fake_a2a(words, **script) as fake:
-            late = await failure(await started(fake), "Roll!", timeout=0.3)
+            late = await failure(await started(fake), "Roll!", timeout=0.3 * patience())
         assert late.kind is FailureKind.DEADLINE
         assert fake.calls[-1] == ("CancelTask", {"id": "task-1"})
         assert ("answer had ended before, while the task was `working`" in late.message) == ended_before

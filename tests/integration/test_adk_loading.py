@@ -15,13 +15,9 @@ import pytest
 from adk_envs import FIXTURES, MATRIX, adk_python
 from adk_harness import failure, make, request, running, say, start_failure
 
-from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.host import HostSpec, ModelOutages
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Sandbox, agent_account
 from agent_eval.core.content import text_of, user_message
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import Masker
 
 
 async def heard(*args: Any, **facts: Any) -> str:
@@ -243,18 +239,9 @@ async def test_loading__no_process_ids_left_for_a_host(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="needs a Python that any user may run")
 async def test_loading__another_user_runs_the_host_without_a_way_to_our_files(tmp_path: Path) -> None:
     account = agent_account("agent-eval-test", state_dir=tmp_path / "state")
-    spec = HostSpec(
-        python=["/usr/bin/python3"],
-        agent_path=str(tmp_path / "agent"),
-        root=tmp_path,
-        sandbox=Sandbox(environment={"PATH": "/usr/bin:/bin"}, user=account),
-        masker=Masker(),
-        log_dir=tmp_path,
-    )
-    agent = AdkAgent(spec, ModelOutages(turn_timeout=180, limiter=Limiter(1)))
-    with pytest.raises(AgentFailure, match=r"google-adk is not installed for /usr/bin/python3"):
-        await agent.start()
-    await agent.close()
+    sandbox = Sandbox(environment={"PATH": "/usr/bin:/bin"}, user=account)
+    error = await start_failure("agent", tmp_path, root=tmp_path, python=Path("/usr/bin/python3"), sandbox=sandbox)
+    assert "google-adk is not installed for /usr/bin/python3" in error.message
 
 
 async def test_loading__nothing_is_left_open(tmp_path: Path) -> None:

@@ -307,6 +307,21 @@ async def test_call__silent_attempt_is_repeated(tmp_path: Path) -> None:
             assert text_of((await silent).final_response) == "to hello"
 
 
+async def test_outage__is_reported_once_and_opens_no_more_sessions(tmp_path: Path) -> None:
+    quick = {"attempts": 30, "initial_delay": 0.05, "max_delay": 0.2, "http_status_codes": [503]}
+    with FakeGemini(lambda _: Fault(kind=503)) as server:
+        async with gemini_agent(tmp_path / "logs", server, retry=quick, turn_timeout=2) as agent:
+            errors = await asyncio.gather(*(failure(agent, "hello", timeout=60) for _ in range(4)))
+            asked = server.stats.requests
+            errors.append(await failure(agent, "hello"))
+            assert server.stats.requests == asked
+    assert {(error.kind, error.owner, error.collateral) for error in errors} == {
+        (FailureKind.PROVIDER, Owner.PROVIDER, False)
+    }
+    assert len({error.message for error in errors}) == 1
+    assert f"`gemini-2.5-flash` at {server.url} is down, so no more calls were made" in errors[-1].message
+
+
 async def test_retries__waiting_leaves_the_place_to_others(tmp_path: Path) -> None:
     limiter = Limiter(1)
     order: list[str] = []

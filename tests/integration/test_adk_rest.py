@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_adk import CALL, RESPONSE, FakeAdk, agent_of, agent_spec, context, event, failure, hang, parts, say
+from adk_harness import failure, say
+from fake_adk import CALL, RESPONSE, FakeAdk, agent_of, agent_spec, context, event, hang, parts
 from loopback import Answer, Request, loopback
 
 from agent_eval.agents.adk_rest.agent import AdkRestAgent
@@ -77,10 +78,10 @@ async def test_session__own_user_and_deleted_unless_set_otherwise(tmp_path: Path
     fake = FakeAdk(turn=says(event("Hi.")))
     async with agent_of(fake, tmp_path) as agent:
         await say(agent, "hello", "again")
-        await say(agent, "hello", user_id="user")
+        await say(agent, "hello", user_id="u")
         await say(agent, "hello", user_id="users/123")
     *users, slashed = [session["userId"] for session in fake.sessions.values()]
-    assert len(set(users)) == 2 and all(user.startswith("user-") and len(user) == 13 for user in users)
+    assert len(set(users)) == 2 and all(user.startswith("u-") and len(user) == 10 for user in users)
     assert slashed.startswith("users_123-"), "Python's servers answer 404 for a slash, even as %2F"
     fake = FakeAdk(turn=says(event("Hi.")))
     async with agent_of(fake, tmp_path, user_ids="as-given", keep_sessions=True) as agent:

@@ -134,11 +134,12 @@ def other(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 async def test_environment__plain_adk_when_nothing_names_dependencies_and_only_once(bench: Bench) -> None:
-    interpreter = await bench.ensure()
+    interpreter, other = sorted(await asyncio.gather(bench.ensure(), bench.ensure()), key=lambda each: each.reused)
+    assert (interpreter.reused, other.reused, other.python) == (False, True, interpreter.python)
     assert interpreter.origin == "plain google-adk (no declared dependencies)"
     assert interpreter.versions["google-adk"] == "9.9.9"
-    assert interpreter.reused is False
-    assert [line.split(" (")[0] for line in bench.said][:1] == ["Making the agent's environment from plain google-adk"]
+    made = [line.split(" (")[0] for line in bench.said if line.startswith("Making")]
+    assert made == ["Making the agent's environment from plain google-adk"]
     bench.said.clear()
     again = await bench.ensure()
     assert (again.python, again.reused, bench.said) == (interpreter.python, True, [])
@@ -295,13 +296,6 @@ async def test_environment__an_installation_that_takes_too_long_is_reported_and_
     assert time.monotonic() - begun < 20
     assert "took too long" in failed.message
     assert "The agent's environment from bot/requirements.txt: 1 s so far" in bench.said
-
-
-async def test_environment__two_at_once_build_one_environment(bench: Bench) -> None:
-    first, second = await asyncio.gather(bench.ensure(), bench.ensure())
-    assert first.python == second.python
-    assert sorted([first.reused, second.reused]) == [False, True]
-    assert sum(line.startswith("Making") for line in bench.said) == 1
 
 
 async def test_environment__a_given_interpreter(bench: Bench) -> None:
@@ -521,35 +515,6 @@ def test_environment__which_file_names_the_dependencies(bench: Bench) -> None:
     (bench.bot / "pyproject.toml").write_text("[project\n")
     with pytest.raises(AgentFailure, match="can't be read"):
         dependencies(bench)
-
-
-async def test_environment__the_real_adk_from_the_index() -> None:
-    """Kept between runs in the user's cache, as a developer's own environments are."""
-    cache = Path.home() / ".cache" / "agent-eval-tests" / "environment"
-    root = cache / "repo"
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "requirements.txt").write_text("google-adk==2.13.0\n")
-    sandbox = Sandbox(environment={name: os.environ[name] for name in ("PATH", "HOME", *REACH) if name in os.environ})
-    request = EnvironmentRequest(start=root, root=root)
-    interpreter = await ensure_environment(request, sandbox=sandbox, masker=Masker(), cache_dir=cache, log=print)
-    assert interpreter.versions["google-adk"] == "2.13.0"
-
-
-async def test_environment__what_is_half_made_or_damaged_is_made_again(bench: Bench) -> None:
-    python = Path((await bench.ensure()).python[0])
-    [marker] = (bench.cache / "envs").glob("*.json")
-
-    async def is_made_again() -> bool:
-        return not (await bench.ensure()).reused
-
-    marker.unlink()
-    assert await is_made_again()
-    python.unlink()
-    assert await is_made_again()
-    for text in ("[]", "null", "1", '{"base": 1}', '{"base": ["/", 1], "versions": []}', "[" * 100_000):
-        marker.write_text(text, "utf-8")
-        assert await is_made_again(), text[:50]
-        assert not await is_made_again()
 
 
 async def test_an_environment_that_lost_a_file__is_made_again_and_named(bench: Bench) -> None:

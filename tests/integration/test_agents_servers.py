@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_adk import agent_spec, context, failure, request, say
+from adk_harness import failure, request, say
+from fake_adk import agent_spec, context
 from gate_runs import is_gone
 
 from agent_eval.agents.driver import ServerSpec

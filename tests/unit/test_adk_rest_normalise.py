@@ -26,6 +26,8 @@ EVENT = {
             {"function_call": {"id": "c", **CALL, "will_continue": True}},
             {"function_response": {"id": "c", **RESPONSE}},
             {"inline_data": {"mime_type": "image/png", "data": "AAAA", "display_name": "n"}},
+            {"file_data": {"mime_type": "image/png", "file_uri": "gs://x"}},
+            {"executable_code": {"code": "1", "language": "PYTHON"}},
             {"code_execution_result": {"outcome": "OK", "output": "o"}},
         ],
     },
@@ -34,8 +36,10 @@ EVENT = {
     "long_running_tool_ids": ["c"],
     "model_version": "m",
     "usage_metadata": {"prompt_token_count": 3},
-    "actions": {"skip_summarization": True, "state_delta": OURS},
+    "actions": {"skip_summarization": True, "state_delta": OURS, "transfer_to_agent": "b", "escalate": True},
+    **{"branch": "b", "timestamp": 1.5, "turn_complete": True, "error_message": "no", "finish_reason": "STOP"},
 }
+"""With every key that a host would dump (`serving.EVENT_FIELDS`)."""
 
 
 def camel(value: Any) -> Any:
