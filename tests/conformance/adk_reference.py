@@ -66,7 +66,7 @@ def running_reference(log: Path) -> Iterator[Reference]:
             yield Reference(process)
         finally:
             try:
-                process.communicate(timeout=30)  # It ends with its input.
+                process.communicate(timeout=120)  # It ends with its input.
             finally:
                 process.kill()
     assert process.returncode == 0, log.read_text(encoding="utf-8")
