@@ -14,13 +14,16 @@ from report_samples import (
     RESPONSE,
     SINGLE,
     TRAJECTORY,
+    WITHOUT_REFERENCE,
     case,
     crash,
     efficiency,
     good,
     metric,
+    numbered,
     outage,
     report,
+    saying,
     turn_of,
     wide,
     wrong_room,
@@ -550,17 +553,11 @@ def mixed() -> Situation:
         "results."
     )
     moved = FOUND.model_copy(update={"distance": 3, "wanted_commit": "c" * 40, "message": message})
-    loose = ProblemReport(
-        severity="warning",
-        code="turn-without-reference",
-        message="turn 2 has no final_response: response_match_score compares with an empty text",
-        hint="Add a final_response, or remove the turn.",
-        file=HOME,
-        line=66,
-    )
     head = [renamed, *head, case_that_failed("fan_off")]
     return Situation(
-        report=pull_request("failed", head, [*base, good("old_case")], baseline=moved, cost=COST, problems=[loose]),
+        report=pull_request(
+            "failed", head, [*base, good("old_case")], baseline=moved, cost=COST, problems=[WITHOUT_REFERENCE]
+        ),
         warnings=["This pull request changes agent-eval.toml. It was judged by the rules of the base branch."],
     )
 
@@ -605,13 +602,8 @@ def incompatible() -> Situation:
 def many() -> Situation:
     """200 cases of which every second fails."""
 
-    def named(sample_case: CaseReport, n: int) -> CaseReport:
-        return sample_case.model_copy(
-            update={"eval_id": f"case_{n:03}", "case_id": f"{HOME}:case_{n:03}", "line": n * 40 + 3}
-        )
-
-    head = [named(wrong_room(), n) if n % 2 else good(f"case_{n:03}", line=n * 40 + 3) for n in range(200)]
-    base = [good(f"case_{n:03}") if n % 4 != 3 else named(wrong_room(), n) for n in range(200)]
+    head = [numbered(wrong_room(), n) if n % 2 else good(f"case_{n:03}", line=n * 40 + 3) for n in range(200)]
+    base = [good(f"case_{n:03}") if n % 4 != 3 else numbered(wrong_room(), n) for n in range(200)]
     return Situation(report=pull_request("failed", head, base))
 
 
@@ -630,19 +622,10 @@ def scripts() -> Situation:
 
 
 def hostile() -> Situation:
-    turn = turn_of(EVIL, EVIL, EVIL[::-1], EVIL, "missing: " + EVIL)
-    odd = case(
-        EVIL,
-        "failed",
-        metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}, reason=Reason(code="x", message=EVIL)),
-        metric("custom|`metric`<b>", 0.5, threshold=0.8),
-        file="tests/a|b [x](y) `c`.test.json",
-    )
+    odd = saying(EVIL).cases[0]
     was = case(EVIL, "passed", metric(TRAJECTORY, 1.0, threshold=1.0), file=odd.file)
-    gone, new = (
-        case("/close\n/approve", "passed"),
-        case("@octocat fixes #1", "failed", reason=Reason(code="x", message=EVIL)),
-    )
+    gone = case("/close\n/approve", "passed")
+    new = case("@octocat fixes #1", "failed", reason=Reason(code="x", message=EVIL))
     baseline = BaselineReport(
         status="found",
         source="artifact",

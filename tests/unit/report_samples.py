@@ -262,6 +262,18 @@ def passed() -> RunReport:
     )
 
 
+WITHOUT_REFERENCE = ProblemReport(
+    severity="warning",
+    code="turn-without-reference",
+    message="turn 2 has no final_response: response_match_score compares with an empty text",
+    hint="Add a final_response, or remove the turn.",
+    file=HOME,
+    line=66,
+    column=9,
+    path="eval_cases[2].conversation[1]",
+)
+
+
 def failed() -> RunReport:
     turn = turn_of(
         "Turn off the lamp and the fan.",
@@ -280,20 +292,10 @@ def failed() -> RunReport:
         line=64,
         reason=Reason(code="pass-rate", message="2 of 3 runs passed, min-pass-rate 1.0 asks for 3"),
     )
-    without_reference = ProblemReport(
-        severity="warning",
-        code="turn-without-reference",
-        message="turn 2 has no final_response: response_match_score compares with an empty text",
-        hint="Add a final_response, or remove the turn.",
-        file=HOME,
-        line=66,
-        column=9,
-        path="eval_cases[2].conversation[1]",
-    )
     cases = [good("lamp_on", file=SINGLE, line=4), good("thermostat_up"), wrong_room(), flaky, crash()]
     legacy = f"{SINGLE} is in a legacy form and was converted in memory: `agent-eval migrate` writes the new one."
     failing = [*cases, good("good_night", line=140)]
-    return report("failed", failing, num_runs=3, problems=[without_reference], notices=[legacy])
+    return report("failed", failing, num_runs=3, problems=[WITHOUT_REFERENCE], notices=[legacy])
 
 
 def inconclusive() -> RunReport:
@@ -409,14 +411,16 @@ def wide() -> RunReport:
     )
 
 
+def numbered(failing: CaseReport, number: int) -> CaseReport:
+    """The case with another id and line."""
+    name = f"case_{number:03}"
+    return failing.model_copy(update={"eval_id": name, "case_id": f"{HOME}:{name}", "line": number * 40 + 3})
+
+
 def many() -> RunReport:
     """150 cases of which every third failed."""
-
-    def failing(name: str, line: int) -> CaseReport:
-        return wrong_room().model_copy(update={"eval_id": name, "case_id": f"{HOME}:{name}", "line": line})
-
-    made = (good(f"case_{n:03}", line=n * 40 + 3) if n % 3 else failing(f"case_{n:03}", n * 40 + 3) for n in range(150))
-    return report("failed", list(made))
+    cases = (good(f"case_{n:03}", line=n * 40 + 3) if n % 3 else numbered(wrong_room(), n) for n in range(150))
+    return report("failed", list(cases))
 
 
 SAMPLES: Mapping[str, Callable[[], RunReport]] = {
