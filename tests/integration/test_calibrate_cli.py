@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import gate_server
 import pytest
 from fake_gemini import FakeGemini
 from judged_gate import BAD, KEY, WORDS, Judge
@@ -38,39 +36,27 @@ def twenty(wrong: int) -> list[dict[str, Any]]:
     return fine + [row(number, BAD, "pass" if number < 10 + wrong else "fail") for number in range(10, 20)]
 
 
-def started(root: Path, server: FakeGemini, *arguments: str) -> tuple[int, str, str]:
-    """As a process of its own."""
-    done = gate_server.run(
-        ["calibrate", *arguments, "--judge-base-url", server.url],
-        cwd=root,
-        environment={**os.environ, "AGENT_EVAL_JUDGE_API_KEY": KEY},
-        timeout=60,
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
 @pytest.fixture
 def calibrate(
     tmp_path: Path, judge: FakeGemini, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Any:
-    """The same in this process, which saves a second each time."""
+    """In this process, which saves a second each time."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENT_EVAL_JUDGE_API_KEY", KEY)
 
-    def run(*arguments: str, server: FakeGemini | None = judge) -> tuple[int, str, str]:
-        url: Sequence[str] = () if server is None else ("--judge-base-url", server.url)
-        code = main(["calibrate", *arguments, *url])
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["calibrate", *arguments, "--judge-base-url", judge.url])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
     return run
 
 
-def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini) -> None:
+def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
     write(tmp_path / "labels.jsonl", *twenty(wrong=2))
     arguments = ("labels.jsonl", "--criterion", MATCH, "--min-kappa")
 
-    passed = started(tmp_path, judge, *arguments, "0.8")
+    passed = calibrate(*arguments, "0.8")
     assert passed[0] == 0, passed[2]
     assert judge.stats.requests == 60, "three votes of five settle each"
     assert "agent-eval: 20 responses; gemini-2.5-flash will be asked 60 to 100 times." in passed[2]
@@ -81,7 +67,7 @@ def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini) -> None:
     assert "\n::error" not in passed[1]
     assert KEY not in passed[1] + passed[2]
 
-    failed = started(tmp_path, judge, *arguments, "0.9", "--format", "json")
+    failed = calibrate(*arguments, "0.9", "--format", "json")
     assert failed[0] == 1
     report = json.loads(failed[1])
     assert (report["verdict"], report["kappa"]) == ("failed", pytest.approx(0.8))

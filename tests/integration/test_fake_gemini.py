@@ -63,6 +63,14 @@ def test_fake_gemini__a_body_that_gemini_would_refuse(body: object, reason: str)
         check_body(body)
 
 
+def test_fake_gemini__a_request_taken_apart() -> None:
+    first = [user("one"), calls("f"), responses("f"), {"role": "model", "parts": [{"text": "done"}]}]
+    body = {"contents": [*first, user("two"), calls("g", "h"), responses("g", "h")]}
+    request = GenerateRequest(model="m", stream=False, body=check_body(body), headers={})
+    assert request.user_texts == ["one", "two"]
+    assert [item["name"] for item in request.tool_responses] == ["g", "h"]
+
+
 def test_fake_gemini__an_answer_has_usage_and_a_streamed_one_adds_up() -> None:
     with FakeGemini(echo) as server:
         _, whole = post(server, {"contents": [user("hello")]})
