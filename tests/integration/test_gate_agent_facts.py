@@ -115,6 +115,7 @@ def repo(tmp_path: Path) -> Repo:
     return made
 
 
+@pytest.mark.slow
 def test_agent_changes__from_the_host_to_results_json(repo: Repo) -> None:
     with repository_in(repo.root) as repository:
         recorded = repository.gate("run", "--output-dir", "parts/base")
