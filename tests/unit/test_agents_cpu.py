@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
+
 from agent_eval.agents.adk._slots import CpuShare, cpu_seconds
 
 
@@ -22,20 +24,19 @@ class Process:
         return self.share.has_been_high()
 
 
-def test_cpu_share__is_high_after_two_busy_spans_and_then_begins_again() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "shares", "high"),
+    [
+        (0.5, [0.95] * 8, [False, False, False, True] * 2),  # after two busy spans; then it begins again
+        (2.0, [1.0, 0.3, 1.0, 0.3], [False] * 4),  # one busy span is the import of the first turn
+        (2.0, [None, 1.0, 1.0, 1.0], [False] * 4),  # unknown is not high
+    ],
+)
+def test_cpu_share__is_high(seconds: float, shares: list[float | None], high: list[bool]) -> None:
     process = Process()
-    assert [process.passes(0.5, share=0.95) for _ in range(8)] == [False, False, False, True] * 2
-
-
-def test_cpu_share__one_busy_span_is_the_import_of_the_first_turn() -> None:
-    process = Process()
-    assert [process.passes(2.0, share=share) for share in (1.0, 0.3, 1.0, 0.3)] == [False] * 4
-
-
-def test_cpu_share__unknown_is_not_high() -> None:
-    process = Process()
-    process.cpu = None
-    assert [process.passes(2.0, share=1.0) for _ in range(4)] == [False] * 4
+    if shares[0] is None:
+        process.cpu = None
+    assert [process.passes(seconds, share=share or 1.0) for share in shares] == high
 
 
 def test_cpu_seconds__of_this_process_and_of_none() -> None:

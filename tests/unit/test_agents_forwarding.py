@@ -58,29 +58,30 @@ CI = {
 }
 
 
-def test_forwarding__only_what_is_listed_reaches_the_agent() -> None:
-    child = child_environment(CI, allow_list(None))
-    assert sorted(child) == [
-        "GOOGLE_API_KEY",
-        "GOOGLE_CLOUD_PROJECT",
-        "GOOGLE_GENAI_USE_VERTEXAI",
-        "HOME",
-        "LANG",
-        "LC_ALL",
-        "MODEL_AGENT_NAME",
-        "OPENAI_API_KEY",
-        "PATH",
-        "SSL_CERT_FILE",
-        "https_proxy",
-    ]
+BASE = {"HOME", "LANG", "LC_ALL", "PATH", "SSL_CERT_FILE", "https_proxy"}
+MODELS = {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_GENAI_USE_VERTEXAI", "MODEL_AGENT_NAME", "OPENAI_API_KEY"}
 
 
-def test_forwarding__a_list_replaces_the_models_variables_and_a_plus_adds_to_them() -> None:
-    replaced = child_environment(CI, allow_list("SOMETHING_ELSE, AWS_*"))
-    assert set(replaced) == {"AWS_SECRET_ACCESS_KEY", "HOME", "LANG", "LC_ALL", "PATH", "SOMETHING_ELSE", "SSL_CERT_FILE", "https_proxy"}  # fmt: skip  # noqa: E501
-    added = child_environment(CI, allow_list("+SOMETHING_ELSE"))
-    assert set(added) == set(child_environment(CI, allow_list(None))) | {"SOMETHING_ELSE"}
-    assert allow_list("") == BASE_VARIABLES
+@pytest.mark.parametrize(
+    ("option", "forwarded"),
+    [
+        (None, BASE | MODELS),
+        ("", BASE),
+        ("SOMETHING_ELSE, AWS_*", BASE | {"SOMETHING_ELSE", "AWS_SECRET_ACCESS_KEY"}),  # it replaces the models'
+        ("+SOMETHING_ELSE", BASE | MODELS | {"SOMETHING_ELSE"}),
+    ],
+)
+def test_forwarding__only_what_is_listed_reaches_the_agent(option: str | None, forwarded: set[str]) -> None:
+    assert set(child_environment(CI, allow_list(option))) == forwarded
+
+
+def test_forwarding__our_virtual_environment_leaves_the_path_and_another_user_gets_its_own_home() -> None:
+    child = child_environment({"PATH": "/opt/ours/bin:/usr/bin:/bin", "VIRTUAL_ENV": "/opt/ours"}, allow_list(None))
+    assert child == {"PATH": "/usr/bin:/bin"}
+    assert child_environment({}, allow_list(None))["PATH"]
+    account = Account(name="agent", uid=10001, gid=10001, home=Path("/home/agent"))
+    child = child_environment({**CI, "USER": "root", "TMPDIR": "/root/tmp"}, allow_list(None), account)
+    assert (child["HOME"], child["USER"], child["TMPDIR"]) == ("/home/agent", "agent", "/home/agent/tmp")
 
 
 @pytest.mark.parametrize("pattern", ["*", "I*", "A*", "?NPUT_TOKEN", "GITHUB_*", "[A-Z]*"])
@@ -106,18 +107,6 @@ def test_forwarding__defaults_and_denials_do_not_contradict_each_other() -> None
     everything = dict.fromkeys(named, "x") | {name.replace("*", "X"): "x" for name in DENIED_VARIABLES}
     child = child_environment(everything, allow_list(None))
     assert set(child) == set(named)
-
-
-def test_forwarding__our_virtual_environment_leaves_the_path() -> None:
-    child = child_environment({"PATH": "/opt/ours/bin:/usr/bin:/bin", "VIRTUAL_ENV": "/opt/ours"}, allow_list(None))
-    assert child == {"PATH": "/usr/bin:/bin"}
-    assert child_environment({}, allow_list(None))["PATH"]
-
-
-def test_forwarding__another_user_gets_its_own_home() -> None:
-    account = Account(name="agent", uid=10001, gid=10001, home=Path("/home/agent"))
-    child = child_environment({**CI, "USER": "root", "TMPDIR": "/root/tmp"}, allow_list(None), account)
-    assert (child["HOME"], child["USER"], child["TMPDIR"]) == ("/home/agent", "agent", "/home/agent/tmp")
 
 
 def test_forwarding__the_installer_gets_private_indexes_and_pips_under_uvs_names() -> None:

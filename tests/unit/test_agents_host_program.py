@@ -45,23 +45,18 @@ def answer(code: str) -> str:
         os.close(archive)
 
 
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_archive__its_frames_are_ours(program: Path, is_compiled: bool) -> None:
-    """Compiled modules keep the name of the file that they were compiled from."""
-    if is_compiled:
+@pytest.mark.parametrize("case", ["plain", "compiled", "without memfd_create", "0", str(2**33)])
+def test_archive__its_frames_are_ours(program: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """Compiled modules keep the name of the file that they were compiled from.
+
+    Conda's Python lacks memfd_create, and so did uv's until 2026: they are built for an old glibc. A number is the time
+    of the files: Nix, Bazel and reproducible images set all to the beginning of 1970, and no archive can have it.
+    """
+    if case == "compiled":
         compileall.compile_dir(program, quiet=1)
-    assert answer(_IS_OURS) == "True"
-
-
-def test_archive__without_memfd_create(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Conda's Python lacks it, and so did uv's until 2026: they are built for an old glibc."""
-    monkeypatch.delattr(os, "memfd_create", raising=False)
-    assert answer(_IS_OURS) == "True"
-
-
-@pytest.mark.parametrize("modified", [0, 2**33])
-def test_archive__of_files_whose_time_no_archive_can_have(program: Path, modified: int) -> None:
-    """Nix, Bazel and reproducible images set all times to the beginning of 1970."""
-    for path in program.glob("*.py"):
-        os.utime(path, (modified, modified))
+    elif case == "without memfd_create":
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    elif case.isdigit():
+        for path in program.glob("*.py"):
+            os.utime(path, (int(case), int(case)))
     assert answer(_IS_OURS) == "True"

@@ -193,29 +193,23 @@ USED = {"": "f", "self": "A", "self.url": "a", "self.id": "y"}
 
 
 @pytest.mark.parametrize(
-    ("identity", "what"),
+    ("changes", "what"),
     [
-        ({"declaration": "new", "source": "s"}, "its declaration"),
-        ({"declaration": "d", "source": "new"}, "the file that defines it"),
+        ({"declaration": "new"}, "its declaration"),
+        ({"source": "new"}, "the file that defines it"),
         ({"declaration": "new", "source": "new"}, "its declaration and the file that defines it"),
+        ({"implementation": {"": "new", "self": "A"}}, "the function or object behind it (it was f, it is new)"),
         (
-            {"declaration": "d", "source": "s", "implementation": {"": "new", "self": "A"}},
-            "the function or object behind it (it was f, it is new)",
-        ),
-        (
-            {"declaration": "d", "source": "s", "implementation": {"": "f", "self.url": "$", "self.id": "x"}},
+            {"implementation": {"": "f", "self.url": "$", "self.id": "x"}},
             "a value that the function or object behind it holds (self, self.id)",
         ),
-        (
-            {"declaration": "d", "source": "s", "implementation": USED | {"home.settings:URL": "b"}},
-            "something that its code uses (home.settings:URL)",
-        ),
+        ({"implementation": USED | {"home.settings:URL": "b"}}, "something that its code uses (home.settings:URL)"),
     ],
 )
-def test_session__a_changed_tool(identity: dict[str, Any], what: str) -> None:
-    implementation = USED
-    stored = recorded(("book", {}, 1), declaration="d", source="s", implementation=implementation)
-    identity = {"implementation": implementation, **identity}
+def test_session__a_changed_tool(changes: dict[str, Any], what: str) -> None:
+    identity: dict[str, Any] = {"declaration": "d", "source": "s", "implementation": USED}
+    stored = recorded(("book", {}, 1), **identity)
+    identity |= changes
     strict = Player(session("replay", stored), **identity)
     unanswered = refused(strict, "book")
     assert (unanswered.obstacle, unanswered.why) == (Obstacle.STALE, what)

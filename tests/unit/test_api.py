@@ -8,7 +8,6 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,24 +123,17 @@ def test_option_text__of_python_values(name: str, value: object, text: object) -
         agent_eval.evaluate("pkg", "data", artifact_service=object(), eval_set_results_manager=1)
 
 
-@pytest.fixture
-def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def test_agent_location__imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "lib" / "pkg" / "weather"
     package.mkdir(parents=True)
     for file in (package.parent / "__init__.py", package / "__init__.py", package / "agent.py"):
         file.write_text("raise AssertionError('imported')", "utf-8")
+    (package.parent / "tools.py").touch()
     monkeypatch.syspath_prepend(tmp_path / "lib")
-    yield tmp_path
-
-
-def test_agent_location__imports_nothing(on_path: Path) -> None:
-    assert agent_location("pkg.weather", on_path) == "lib/pkg/weather"
-    assert agent_location("pkg.weather.agent", on_path) == "lib/pkg/weather/agent.py"
-    (on_path / "lib/pkg/tools.py").touch()
-    assert agent_location("pkg.tools", on_path) == "pkg.tools"
-    assert agent_location("pkg.rain", on_path) == "pkg.rain"
-    assert agent_location("agents/weather", on_path) == "agents/weather"
-    assert agent_location("recorded:answers.json", on_path) == "recorded:answers.json"
+    assert agent_location("pkg.weather", tmp_path) == "lib/pkg/weather"
+    assert agent_location("pkg.weather.agent", tmp_path) == "lib/pkg/weather/agent.py"
+    for name in ("pkg.tools", "pkg.rain", "agents/weather", "recorded:answers.json"):
+        assert agent_location(name, tmp_path) == name
 
 
 @pytest.mark.parametrize(("eval_id", "glob"), [("a", "a"), ("a[1]", "a[1]"), ("a, b[1]", "a??b?1]"), (" a ", "?a?")])

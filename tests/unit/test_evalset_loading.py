@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -81,16 +80,6 @@ def test_load_suite__relative_root(repository: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(repository / "evals")
     assert chosen(load_suite(Path(".."), ["evals/b.test.json:b_0"])) == {"evals/b.test.json": ["b_0"]}
     assert list(chosen(load_suite(repository / "evals" / "..", []))) == ["evals/a.test.json", "evals/b.test.json"]
-
-
-def test_load_suite__problems_are_sorted(repository: Path) -> None:
-    broken = {"eval_set_id": "b", "eval_cases": [case(conversation=[]), {"eval_id": 1, "conversation": [TURN]}]}
-    write(repository / "evals" / "b.test.json", json.dumps(broken, indent=2))
-    write(repository / "evals" / "a.test.json", "[")
-    problems = load_suite(repository).problems
-    places = [(problem.file or "", problem.line or 0, problem.column or 0) for problem in problems]
-    assert places == sorted(places)
-    assert len(places) == 3
 
 
 KEYS = ("eval_set_id", "eval_cases", "eval_id", "conversation", "query", "name", "data", "rubrics")

@@ -6,14 +6,15 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from evalset_samples import case, eval_set, load
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.commands.start import render_github, render_json, render_text, summary_line
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.evalset.loading import load_suite
 
 PROBLEMS = [
     Problem(
@@ -109,22 +110,16 @@ def test_render__no_text_becomes_a_command(message: str, hint: str, file: str, p
     assert "##[" not in commands[0]
 
 
+LEGACY = [{"query": "q", "reference": "r"}]
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"a": "{", "b": "[]"}, "2 files (2 with errors), 2 errors, 0 warnings"),
-        (
-            {"a": "{", "b": '[{"query": "q", "reference": "r"}]'},
-            "2 files (1 with errors), 1 case in the others, 1 error, 0 warnings, 1 notice",
-        ),
-        (
-            {"a": '{"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": '
-             '[{"user_content": {}, "final_response": {"parts": [{"text": "x"}]}}]}]}'},
-            "1 file, 1 case, 0 errors, 0 warnings",
-        ),
+        ({"a": "{", "b": []}, "2 files (2 with errors), 2 errors, 0 warnings"),
+        ({"a": "{", "b": LEGACY}, "2 files (1 with errors), 1 case in the others, 1 error, 0 warnings, 1 notice"),
+        ({"a": eval_set(case())}, "1 file, 1 case, 0 errors, 0 warnings"),
     ],
-)  # fmt: skip
-def test_summary_line__counts(files: dict[str, str], expected: str, tmp_path: Path) -> None:
-    for name, text in files.items():
-        (tmp_path / f"{name}.test.json").write_text(text)
-    assert summary_line(load_suite(tmp_path)) == expected
+)
+def test_summary_line__counts(files: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    assert summary_line(load(tmp_path, **files)) == expected

@@ -262,11 +262,3 @@ def test_read_results__mutated_archives_are_refused_or_read() -> None:
         data[chance.randrange(len(data))] = chance.randrange(256)
         with pytest.raises(UnsafeArchive):
             read_results(bytes(data))
-
-
-def test_main__adks_own_name_of_the_config_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.test.json").write_text(json.dumps(EVAL_SET), encoding="utf-8")
-    (tmp_path / "mine.json").write_text('{"criteria": {"response_match_score": 0.5}}', encoding="utf-8")
-    assert cli.main(["validate", "--config_file_path", "mine.json"]) == 0
-    assert cli.main(["validate", "--config_file_path", "none.json"]) == 2

@@ -153,13 +153,20 @@ async def test_execution__an_agent_that_cannot_start_fails_all_its_cases_and_no_
 async def test_execution__only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> None:
     agent = EchoAgent()
     cases = [planned("innocent", "bystander"), planned("guilty", "crash"), planned("bystander", "first", "bystander")]
-    reports = await run(tmp_path, cases, agents={"agent": agent})
+    ready = execution(tmp_path, cases, agents={"agent": agent})
+    paid: list[tuple[str, int]] = []
+    ready.bill = lambda recording: paid.append((recording.eval_id, len(recording.invocations)))
+    async with asyncio.timeout(20):
+        reports = await ready.run()
+    ready.journal.close()
     assert statuses(reports) == {"innocent": "passed", "guilty": "failed", "bystander": "passed"}
     tries = [(request.eval_id, request.isolated) for request in agent.opened]
     for name in ("innocent", "guilty", "bystander"):
         assert sorted(attempt for attempt in tries if attempt[0] == name) == [(name, False), (name, True)]
     assert [report.runs[0].attempts for report in reports] == [2, 2, 2]
     assert reports[2].runs[0].turns == 2, "the second attempt begins from the start"
+    turns = [("bystander", 1), ("bystander", 2), ("guilty", 0), ("guilty", 0), ("innocent", 0), ("innocent", 1)]
+    assert sorted(paid) == turns, "both attempts are on the bill"
     assert agent.closed == 6
 
 
@@ -275,17 +282,3 @@ async def test_execution__one_budget_of_two_executions_ends_both(tmp_path: Path)
     assert all(report.runs[0].error == broke for side in reports for report in side if report.status == "not_run")
     for one in executions:
         one.journal.close()
-
-
-async def test_execution__an_attempt_that_is_repeated_is_on_the_bill(tmp_path: Path) -> None:
-    """A run in the process that another one has ended: its turns before that were paid for."""
-    one = execution(tmp_path, [planned("bystander", "hello", "bystander"), planned("crash", "crash")])
-    paid: list[tuple[str, int]] = []
-    one.bill = lambda recording: paid.append((recording.case_id, len(recording.invocations)))
-
-    await one.run()
-    one.journal.close()
-
-    assert sorted(paid) == [
-        ("a.test.json:bystander", 1), ("a.test.json:bystander", 2), ("a.test.json:crash", 0), ("a.test.json:crash", 0),
-    ]  # fmt: skip

@@ -192,21 +192,20 @@ def test_plan_custom__a_custom_metric_is_scored_by_its_function() -> None:
     )
 
 
-def test_plan_custom__a_recording_has_no_environment_for_a_custom_metric() -> None:
-    result = planned_custom(without_code={"agent"})
+@pytest.mark.parametrize(
+    ("code", "without_code", "problem"),
+    [
+        ("agent.metrics.polite", {"agent"}, "custom-metric-without-agent"),  # a recording has no environment
+        (None, (), "criterion-package-broken"),
+    ],
+)
+def test_plan_custom__a_metric_that_nothing_can_score_is_refused(
+    code: str | None, without_code: Collection[str], problem: str
+) -> None:
+    result = planned_custom(code=code, without_code=without_code)
 
     assert result.cases == ()
-    assert [(problem.code, problem.file) for problem in result.problems] == [
-        ("custom-metric-without-agent", "test_config.json")
-    ]
-
-
-def test_plan_custom__a_metric_without_a_definition_is_refused() -> None:
-    result = planned_custom(code=None)
-
-    assert [(problem.code, problem.message) for problem in result.problems] == [
-        ("criterion-package-broken", "No installed package has the metric `polite`.")
-    ]
+    assert [(found.code, found.file) for found in result.problems] == [(problem, "test_config.json")]
 
 
 def test_plan_custom__scores_of_another_function_or_another_source_are_not_compared() -> None:

@@ -71,17 +71,13 @@ def test_read_settings__precedence_of_sources(tmp_path: Path) -> None:
     ("name", "value", "message"),
     [
         ("num-runs", "0", "whole number, at least 1"),
-        ("num-runs", "3.0", "whole number"),
         ("num-runs", "", "whole number"),
-        ("num-runs", "true", "whole number"),
         ("concurrency", "-1", "whole number"),
         ("workers", "9999999999", "whole number"),
         ("min-pass-rate", "1.01", "from 0 to 1"),
-        ("min-pass-rate", "80%", "from 0 to 1"),
         ("min-pass-rate", "nan", "from 0 to 1"),
         ("turn-timeout", "0", "seconds above 0"),
         ("turn-timeout", "inf", "seconds above 0"),
-        ("run-timeout", "1h", "seconds above 0"),
         ("fail-fast", "yes", "true or false"),
         ("on-inconclusive", "ignore", "fail or pass"),
         ("output-dir", " ", "name a directory"),
@@ -112,25 +108,18 @@ def test_read_settings__all_mistakes_at_once(tmp_path: Path) -> None:
         flags={"turn-timeout": "soon", "output-dir": "out"},
         environ={"INPUT_FAIL-FAST": "maybe", "INPUT_NUMRUNS": "2"},
     )
-    summaries = {
-        (problem.code, problem.file, problem.line, problem.message.split(":")[0].split(" for ")[-1])
-        for problem in problems
+    found = {(problem.code, problem.file, problem.line, problem.message.split(":")[0]) for problem in problems}
+    assert {(code.removeprefix("setting-"), line, says.split(" for ")[-1]) for code, _, line, says in found} == {
+        ("invalid", 3, "num-runs in agent-eval.toml"),
+        ("unknown", 4, "`concurency`."),
+        ("unknown", 9, "`unheard_of`."),
+        ("invalid", 5, "`config` has a value of the wrong type."),
+        ("invalid", 7, '[agents] must map patterns to agents, e.g. "evals/**" = "my_agent".'),
+        ("invalid", None, "--turn-timeout"),
+        ("invalid", None, "input fail-fast"),
+        ("unknown", None, "the input `numruns`."),
     }
-    assert summaries == {
-        ("setting-invalid", "agent-eval.toml", 3, "num-runs in agent-eval.toml"),
-        ("setting-unknown", "agent-eval.toml", 4, "`concurency`."),
-        ("setting-unknown", "agent-eval.toml", 9, "`unheard_of`."),
-        ("setting-invalid", "agent-eval.toml", 5, "`config` has a value of the wrong type."),
-        (
-            "setting-invalid",
-            "agent-eval.toml",
-            7,
-            '[agents] must map patterns to agents, e.g. "evals/**" = "my_agent".',
-        ),
-        ("setting-invalid", None, None, "--turn-timeout"),
-        ("setting-invalid", None, None, "input fail-fast"),
-        ("setting-unknown", None, None, "the input `numruns`."),
-    }
+    assert {file for _, file, line, _ in found if line} == {"agent-eval.toml"}
     hints = "".join(problem.hint or "" for problem in problems if problem.code == "setting-unknown")
     for hint in ("Did you mean `concurrency`?", "Did you mean `num-runs`?", "min-pass-rate"):
         assert hint in hints
