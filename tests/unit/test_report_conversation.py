@@ -71,6 +71,16 @@ def test_case_view__what_lowered_the_score_of_another_run_stays_a_finding() -> N
     assert view.turns[0].remarks == ()
 
 
+def test_case_view__a_weak_turn_of_a_passed_case_is_that_of_the_run_shown() -> None:
+    low = {run: [evidence(why=(f"few words in run {run}",))] for run in (0, 1)}
+    passed = case("lamp", "passed", metric(RESPONSE, 0.9, 0.9, threshold=0.8, evidence=low), runs=2)
+    passed.conversation = ConversationReport(run=1, turns=[said()])
+    view = case_view(passed)
+
+    assert view is not None
+    assert [remark.details for remark in view.turns[0].remarks] == [("few words in run 1",)]
+
+
 def test_case_view__results_of_an_older_version_show_what_the_criteria_kept() -> None:
     failed_case = failed(None, evidence(expected="The lamp is off.", why=("1 of 4 words",)))
 

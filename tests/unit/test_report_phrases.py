@@ -61,15 +61,17 @@ BY_NAME: Mapping[str, tuple[object, object]] = {
     "votes": ("3:2", ""),
 }
 """Facts whose values a phrase looks at."""
+NONE = {"part": ("count", "runs"), "quarantined-cases": ("count",), "call-missing": ("at",)}
+"""Numbers that may be 0, where a phrase then says something else."""
 
 
 def facts_of(phrase: str) -> Iterator[dict[str, Any]]:
-    """The facts that a phrase takes, of one thing and of several; a text is its own name."""
+    """The facts that a phrase takes, of one thing, of several and of none; a text is its own name."""
     hints = get_type_hints(Facts)
     names = inspect.signature(PHRASES[phrase]).parameters.keys() - {"base"}
     pairs = {name: BY_NAME.get(name) or BY_TYPE.get(hints[name], (name, name)) for name in names}
-    for at in (0, 1):
-        yield {name: pair[at] for name, pair in pairs.items()}
+    one, several = ({name: pair[at] for name, pair in pairs.items()} for at in (0, 1))
+    yield from (one, several, *({**several, name: 0} for name in NONE.get(phrase, ())))
 
 
 def test_phrases__every_code_is_rendered() -> None:

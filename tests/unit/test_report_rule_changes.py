@@ -6,7 +6,7 @@ import pytest
 from comparison_samples import SITUATIONS
 
 from agent_eval.report.phrases.rule_changes import rule_sentences
-from agent_eval.results import RuleChange, RunReport
+from agent_eval.results import Origin, RuleChange, RunReport
 
 WAY_OUT = "To use the rules of this checkout, set `rule-changes` to `report`."
 
@@ -59,3 +59,12 @@ def test_rule_sentences__long_ids_are_shortened() -> None:
     [sentence] = rule_sentences(report)
     assert len(sentence) < 1_800
     assert "and 6 more cases" in sentence
+
+
+@pytest.mark.parametrize(
+    ("renamed", "what"), [({"a.json:new": "a.json:old"}, "the rules of this pull request"), ({}, "that")]
+)
+def test_rule_sentences__a_pull_request_can_set_a_label(renamed: dict[str, str], what: str) -> None:
+    report = loosened(changes=[], renamed=renamed, removal="blocked")
+    report.verdict, report.origin = "failed", Origin(pull_request=7)
+    assert f"To accept {what}, set the label" in rule_sentences(report)[-1]

@@ -47,11 +47,11 @@ def no_turns() -> str:
 
 
 def turn_count(expected: int, count: int) -> str:
-    return f"expected {expected} turns, recorded {count}; a score of some of them would be meaningless"
+    return f"expected {plural(expected, 'turn')}, recorded {count}; a score of some of them would be meaningless"
 
 
 def turn_count_rubrics(expected: int, count: int) -> str:
-    return f"expected {expected} turns, recorded {count}; rubrics of turns could apply to the wrong ones"
+    return f"expected {plural(expected, 'turn')}, recorded {count}; rubrics of turns could apply to the wrong ones"
 
 
 def persona_template_failed(message: str) -> str:
