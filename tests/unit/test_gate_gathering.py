@@ -44,24 +44,6 @@ def test_gathering__passes_of_both_sides_with_the_days_of_the_base() -> None:
     assert result.rules.cases == {}
 
 
-def test_gathering__extra_runs_are_kept_apart() -> None:
-    base = base_of([case("a", "1")])
-    more = [case("a", "10", first_run=1), case("a", "1", first_run=3)]
-    fresh = [case("a", "11", first_run=1)]
-    rounds = {(f"{FILE}:a", 1): 1, (f"{FILE}:a", 2): 1, (f"{FILE}:a", 3): 2}
-
-    result = gathered([case("a", "0")], base, more=MoreEvidence(head=more, rounds=rounds, base=fresh))
-
-    assert series(result) == Series(
-        head_screen=(0.0,),
-        head_confirm=(1.0, 0.0, 1.0),
-        head_rounds=(1, 1, 2),
-        base=(1.0,),
-        base_confirm=(1.0, 1.0),
-        base_days=("0",),
-    )
-
-
 def test_gathering__a_base_of_today_is_distinguished_and_runs_that_errored_are_left_out() -> None:
     result = gathered([case("a", "p0")], base_of([case("a", "1p")], num_runs=2), num_runs=2, same_day=True)
     assert series(result) == Series(head_screen=(0.0,), base_screen=(1.0,))
@@ -108,21 +90,6 @@ def with_second(report: CaseReport, *scores: float) -> CaseReport:
         for run, other in zip(report.runs, second.runs, strict=True)
     ]
     return report.model_copy(update={"metrics": [*report.metrics, *second.metrics], "runs": runs})
-
-
-def test_gathering__a_new_metric_is_left_out_of_what_is_compared() -> None:
-    head = with_second(case("a", scores=[0.9]), 0.0)
-    result = gathered([head], base_of([case("a", "1")]))
-
-    assert series(result).head_screen == (1.0,), "by what the base was measured by, it passes"
-    assert result.comparable[f"{FILE}:a"].missing == ("safety_v1",)
-
-
-def test_a_run_is_what_it_was_judged__whatever_its_scores_look_like() -> None:
-    # A custom metric may pass by a rule of its own.
-    head = case("a", scores=[0.2])
-    head.runs[0].status = "passed"
-    assert series(gathered([head], base_of([head]))) == Series(head_screen=(1.0,), base=(1.0,), base_days=("0",))
 
 
 def test_gathering__extra_runs_are_judged_by_the_policy_and_by_the_heads_thresholds() -> None:
