@@ -93,9 +93,7 @@ class Trouble:
                     name: value.format(place=server.url.removeprefix("http:"))
                     for name, value in {**no_keys, **self.environment}.items()
                 }
-                return repository.gate(
-                    "run", *self.arguments, python=self.python, environment=environment, **options
-                )  # fmt: skip
+                return repository.gate("run", *self.arguments, python=self.python, environment=environment, **options)
         finally:
             (repository.root / "bot").chmod(0o755)
 

@@ -30,14 +30,26 @@ def results(path: Path, *scores: tuple[str, float]) -> Path:
         )
         file = "evals/home.test.json"
         case = CaseReport(
-            case_id=f"{file}:{name}", file=file, line=number, eval_set_id="home", eval_id=name, status=status,
-            fingerprint=f"asks {name}", metrics=[metric],
-        )  # fmt: skip
+            case_id=f"{file}:{name}",
+            file=file,
+            line=number,
+            eval_set_id="home",
+            eval_id=name,
+            status=status,
+            fingerprint=f"asks {name}",
+            metrics=[metric],
+        )
         cases.append(case)
     report = RunReport(
-        tool_version="1.0.0", verdict="passed", started_at=1_790_000_000.0, duration=2.0, num_runs=1, min_pass_rate=1.0,
-        origin=Origin(commit="b" * 40), cases=cases,
-    )  # fmt: skip
+        tool_version="1.0.0",
+        verdict="passed",
+        started_at=1_790_000_000.0,
+        duration=2.0,
+        num_runs=1,
+        min_pass_rate=1.0,
+        origin=Origin(commit="b" * 40),
+        cases=cases,
+    )
     path.write_text(results_json(report), encoding="utf-8")
     return path
 

@@ -46,9 +46,7 @@ def test_hiccup__an_unchanged_pull_request_whose_first_calls_fail_passes(tmp_pat
     def compared(*arguments: str) -> Done:
         for number in HICCUPS:
             (marks / str(number)).unlink()
-        return repository.gate(
-            "run", "evals", "--baseline", "file:evals/base.json", "--base-ref", "main", *arguments
-        )  # fmt: skip
+        return repository.gate("run", "evals", "--baseline", "file:evals/base.json", "--base-ref", "main", *arguments)
 
     done = compared()
     assert done.report.decision is not None
