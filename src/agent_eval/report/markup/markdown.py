@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -21,6 +22,7 @@ from agent_eval.report.phrases import (
     place_reference,
     why_not_passed,
 )
+from agent_eval.report.phrases.diff import no_baseline_reason
 from agent_eval.report.views import (
     Links,
     Reference,
@@ -30,7 +32,9 @@ from agent_eval.report.views import (
     score_text,
     threshold_text,
 )
+from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.links import case_reference, file_reference
+from agent_eval.results import BaselineReport
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -83,7 +87,7 @@ def environment() -> Environment:
         "evidence": pass_context(lambda context, cause: cause_evidence(cause, context["view"].branch)),
         "change": pass_context(lambda context, place: linked(place_reference(place), context["links"])),
         "commit": pass_context(lambda context, sha: commit(sha, context["links"])),
-        "baseline": pass_context(lambda context, view: _baseline(view, context["links"])),
+        "baseline": pass_context(lambda context, item: _baseline(item, context["detail"], context["links"])),
         "duration": duration_text,
         "threshold": threshold_text,
         "plural": plural,
@@ -124,23 +128,31 @@ def commit(sha: str | None, links: Links) -> Markup:
     return label if url is None else escape.link(label, url)
 
 
-def _baseline(view: Mapping[str, Any], links: Links) -> Markup:
+def _baseline(baseline: BaselineReport, detail: Detail, links: Links) -> Markup:
     """The sentence about the baseline, in which each commit is linked once; the rest follows in brackets."""
-    sentence = escape.prose(view["sentence"])
-    for sha in (view["commit"], view["wanted_commit"]):
-        sentence = _with_commit(sentence, sha, links)
-    if not view["available"]:
+    available = baseline.status == "found"
+    sentence = escape.prose(detail.shorten_message(baseline.message if available else no_baseline_reason(baseline)))
+    for sha in (baseline.commit, baseline.wanted_commit):
+        sentence = _with_commit(sentence, known_commit(sha), links)
+    if not available:
         return sentence
     rest: list[Markup] = []
-    if (shown := commit(view["commit"], links)) and shown not in sentence:
+    if (shown := commit(baseline.commit, links)) and shown not in sentence:
         rest.append(Markup("commit ") + shown)
-    if view["run_url"]:
-        rest.append(escape.link(Markup("its run"), view["run_url"]))
-    if view["recorded"]:
-        rest.append(Markup("recorded ") + view["recorded"])
+    if url := links.own(baseline.run_url):
+        rest.append(escape.link(Markup("its run"), url))
+    if baseline.recorded_at is not None:
+        rest.append(Markup("recorded ") + _day(baseline.recorded_at))
     if not rest:
         return sentence
     return Markup(f"{sentence.removesuffix('.')} ({', '.join(rest)}).")  # noqa: S704 - made of what is escaped
+
+
+def _day(timestamp: float) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d")
+    except (OverflowError, ValueError, OSError):
+        return "at an unknown time"
 
 
 def _with_commit(sentence: Markup, sha: str, links: Links) -> Markup:

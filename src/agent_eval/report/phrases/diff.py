@@ -17,7 +17,7 @@ from agent_eval.report.views.numbers import (
     relative_text,
     score_text,
 )
-from agent_eval.results import BaselineReport, Change, ComparisonReport, MetricComparison, RunReport
+from agent_eval.results import BaselineReport, BaselineSource, Change, ComparisonReport, MetricComparison, RunReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +133,14 @@ def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
     }
     listed = [(title, names[change]) for change, title in titles.items() if change in names]
     return [*listed, *([("Renamed", renamed)] if renamed else [])]
+
+
+SOURCES: Mapping[BaselineSource, str] = {
+    "artifact": "Artifact",
+    "file": "Committed file",
+    "rerun": "The base branch's agent, run now",
+}
+"""What the sources of the base branch's results are called."""
 
 
 def no_baseline_reason(baseline: BaselineReport) -> str:

@@ -39,6 +39,7 @@ from agent_eval.report.views import (
 from agent_eval.report.views.examples import SharedCause, acted_before, example_of, shared_causes
 from agent_eval.results import CaseReport, RunReport
 
+_SEVERITIES = ("error", "warning", "notice")
 _NEVER = frozenset({"agent-import", "agent-environment"})
 
 
@@ -96,6 +97,7 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
     helps = detail.explained and report.verdict == "failed" and not dead
     return {
         "report": report,
+        "sources": diff.SOURCES,
         "view": view,
         "detail": detail,
         "links": links,
@@ -136,7 +138,8 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         "moves": moves,
         "metrics": sections.metrics_section(view, deltas, detail),
         "not_run": not_run_groups(report)[: detail.listed],
-        "base": sections.base_section(view, detail, links),
+        "base": sections.base_section(view, detail),
+        "problems": sorted(report.problems, key=lambda problem: _SEVERITIES.index(problem.severity)),
         "reproduce": reproduce([*failing, *groups.errored], report.options) if helps else Reproduction(),
         "run_url": links.own(links.run_url),
         "report_url": links.own(links.report_url),

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Any
 
 from agent_eval.core.text import shorten
 from agent_eval.report.phrases import case_details, diff, suite_lines
-from agent_eval.report.views import (
-    digest,
-    grouping,
-    spending,
-    visible,
-)
+from agent_eval.report.views import digest, grouping, spending, visible
 from agent_eval.report.views.detail import Detail
 from agent_eval.report.views.grouping import View
-from agent_eval.report.views.links import Links, known_commit
-from agent_eval.results import BaselineReport, ComparisonReport, ProblemReport
+from agent_eval.results import ComparisonReport
 
 _MOST_NAMES = 12
-_SOURCES: Mapping[str, str] = {
-    "artifact": "Artifact",
-    "file": "Committed file",
-    "rerun": "The base branch's agent, run now",
-}
 
 
 def metrics_section(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail) -> dict[str, Any]:
@@ -48,17 +36,9 @@ def metrics_section(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail)
     }
 
 
-def problems_section(problems: Sequence[ProblemReport], detail: Detail) -> dict[str, Any]:
-    """Problems in files and settings, errors first."""
-    severities = ("error", "warning", "notice")
-    ordered = sorted(problems, key=lambda problem: severities.index(problem.severity))
-    return {"listed": ordered[: detail.listed], "more": max(len(ordered) - detail.listed, 0)}
-
-
-def base_section(view: View, detail: Detail, links: Links) -> dict[str, Any]:
-    """The base branch: cases that are not the same there, statistics, and where its results come from."""
+def base_section(view: View, detail: Detail) -> dict[str, Any]:
+    """The base branch: cases that are not the same there, and statistics."""
     comparison = view.report.comparison
-    baseline = view.report.baseline
     changes = diff.other_changes(comparison) if comparison is not None and detail.listed else []
     return {
         "changes": [
@@ -73,7 +53,6 @@ def base_section(view: View, detail: Detail, links: Links) -> dict[str, Any]:
             (detail.shorten(digest.case_name(case)), [shorten(line, 2 * detail.name) for line in lines[:5]])
             for case, lines in case_details(view)[: min(detail.listed, _MOST_NAMES)]
         ],
-        "baseline": _baseline(baseline, detail, links) if baseline is not None else None,
     }
 
 
@@ -90,31 +69,6 @@ def _changes_title(comparison: ComparisonReport, branch: str) -> str:
     }
     changes = ", ".join(f"{number:,} {change}" for change, number in parts.items() if number)
     return f"Cases that differ from {branch}: {changes}"
-
-
-def _baseline(baseline: BaselineReport, detail: Detail, links: Links) -> dict[str, Any]:
-    """Where the base branch's results come from, or why there are none."""
-    steps = [
-        (_SOURCES[step.source], detail.shorten_message(step.message))
-        for step in baseline.steps[: min(detail.listed, 10)]
-    ]
-    available = baseline.status == "found"
-    return {
-        "available": available,
-        "sentence": detail.shorten_message(baseline.message if available else diff.no_baseline_reason(baseline)),
-        "commit": known_commit(baseline.commit),
-        "wanted_commit": known_commit(baseline.wanted_commit),
-        "run_url": links.own(baseline.run_url) if available else None,
-        "recorded": _day(baseline.recorded_at) if available and baseline.recorded_at is not None else "",
-        "steps": steps if len(steps) > 1 else [],
-    }
-
-
-def _day(timestamp: float) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d")
-    except (OverflowError, ValueError, OSError):
-        return "at an unknown time"
 
 
 def log_text(log: str, detail: Detail) -> str:

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, link, prose
-from agent_eval.report.renderers import _sections as sections
 from agent_eval.report.renderers._markdown_context import content_of, context
 from agent_eval.report.views import Detail, Links, fitting
 from agent_eval.results import RunReport
@@ -71,11 +70,9 @@ def comment_markdown(
 
     def render(detail: Detail, shortened: bool) -> str:
         values = context(content, detail, links, warnings, rows=min(_ROWS, detail.listed))
-        severe = [problem for problem in report.problems if problem.severity != "notice"]
         values |= {
             "headline": title,
             "headline_status": status,
-            "problems": sections.problems_section(severe, detail),
             "notices": report.notices[: min(detail.listed, 10)],
             "shortened": shortened,
         }

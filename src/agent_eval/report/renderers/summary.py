@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from agent_eval.core.text import shorten
 from agent_eval.report.markup import MARKS, environment, prose
 from agent_eval.report.phrases import headline
-from agent_eval.report.renderers import _sections as sections
 from agent_eval.report.renderers._markdown_context import content_of, context
 from agent_eval.report.views import Detail, Links, cases_with_low_turns, fitting, run_note, view_of
 from agent_eval.results import RunReport
@@ -67,7 +66,6 @@ def summary_markdown(
         values |= {
             "note": run_note(report),
             "low_turns": cases_with_low_turns(report),
-            "problems": sections.problems_section(report.problems, detail),
             "notices": report.notices[: detail.listed],
             "files": report.files[: min(detail.listed, 200)],
             "more_files": max(len(report.files) - min(detail.listed, 200), 0),
