@@ -165,6 +165,8 @@ def test_a_sample_that_fails__drops_out_and_is_the_cause_if_all_fail(kind: Failu
     nothing = refused(judged(MATCH, ScriptedModel(script=lambda _: failure(kind))), conversation([turn()]))
     assert nothing.code == CODES[kind]
     assert f"scripted {kind}" in nothing.facts["message"]
+    silent = by_sample(failure(kind), failure(kind), verdict("odd"))
+    assert refused(judged(MATCH, silent, samples=3), conversation([turn()])).code == "no-verdict"
 
 
 @pytest.mark.parametrize("kind", ["budget", "invalid-request", "no-credentials", "replay-miss"])
