@@ -33,8 +33,8 @@ _SUITE_TRIGGER = 3.0
 """Every case runs again if the p-value of the screening runs is at most this multiple of the error rate."""
 _ANOTHER_COLUMN = 0.3
 """The p-value of the first fresh column up to which every case runs once more."""
-_BASE_DIFFERS = DecisionReasonReport(code="base-differs-today", blocking=False)
-"""The base branch fails more often today than in its stored runs."""
+_BASE_DIFFERS = "base-differs-today"
+"""Code of the reason that the base branch fails more often today than in its stored runs."""
 
 
 def next_step(
@@ -96,13 +96,13 @@ def _compare(
     results = family_results(_families(evidence, rules, budget, today_only=True), rules)
     step = _step(evidence, results, budget, constant, rules.alpha)
     if not isinstance(step, Runs):
-        step.reasons.append(_BASE_DIFFERS)
+        step.reasons.append(DecisionReasonReport(code=_BASE_DIFFERS, blocking=False))
     return step
 
 
 def base_differs(decision: DecisionReport) -> bool:
     """Whether the base branch fails more often today than in its stored runs."""
-    return _BASE_DIFFERS in decision.reasons
+    return any(reason.code == _BASE_DIFFERS for reason in decision.reasons)
 
 
 def _base_runs_of_constant(
