@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from baseline_samples import zipped
-from evalset_samples import TURN, case, eval_set, places
+from evalset_samples import TURN, case, eval_set, places, write
 from recording_samples import facts, recording
 from report_samples import failed
 
@@ -111,24 +111,12 @@ def recorded(run: int) -> Recording:
     return recording("a", Invocation.model_validate(TURN), run_id=f"a#{run}", run=run, error=error)
 
 
-class Workspace:
-    """A directory of valid files, of which one at a time is mutated."""
-
-    def __init__(self, files: Mapping[str, str]) -> None:
-        self._files = files
-        for name in files:
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            self._restore(name)
-
-    def _restore(self, name: str) -> None:
-        Path(name).write_text(self._files[name], encoding="utf-8")
-
-    @contextmanager
-    def mutated(self, name: str, chance: random.Random) -> Iterator[None]:
-        """The file mutated, and whole again afterwards."""
-        Path(name).write_bytes(mutated(self._files[name], chance))
-        yield
-        self._restore(name)
+@contextmanager
+def broken(files: Mapping[str, str], name: str, chance: random.Random) -> Iterator[None]:
+    """One of some valid files mutated, and whole again afterwards."""
+    Path(name).write_bytes(mutated(files[name], chance))
+    yield
+    write(Path(name), files[name])
 
 
 @pytest.fixture
@@ -144,19 +132,19 @@ def test_main__mutated_inputs_end_in_an_exit_code(
 ) -> None:
     chance = random.Random(SEED)
     results = results_json(failed())
-    workspace = Workspace(
-        {
-            "a.test.json": json.dumps(EVAL_SET),
-            "test_config.json": CONFIG,
-            "agent-eval.toml": TOML,
-            "out/recordings.jsonl": json.dumps(facts("a")) + "\n",
-            "old.json": json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "x"}]),
-            "results.json": results,
-            "base.json": results_json(with_history()),
-            "other.json": results,
-            "labels.jsonl": '{"prompt": "a", "response": "b", "label": "pass"}\n' * 2,
-        }
-    )
+    files = {
+        "a.test.json": json.dumps(EVAL_SET),
+        "test_config.json": CONFIG,
+        "agent-eval.toml": TOML,
+        "out/recordings.jsonl": json.dumps(facts("a")) + "\n",
+        "old.json": json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "x"}]),
+        "results.json": results,
+        "base.json": results_json(with_history()),
+        "other.json": results,
+        "labels.jsonl": '{"prompt": "a", "response": "b", "label": "pass"}\n' * 2,
+    }
+    for file, text in files.items():
+        write(Path(file), text)
     criterion = ["--criterion", "response_match_score=0.5"]
     validate = [["validate"], ["validate", "--plan", "--agent", "recorded:a.test.json"]]
     commands = {
@@ -176,7 +164,7 @@ def test_main__mutated_inputs_end_in_an_exit_code(
     for number in range(INPUTS):
         name = chance.choice(list(commands))
         command = chance.choice(commands[name])
-        with workspace.mutated(name, chance):
+        with broken(files, name, chance):
             code = quick_main(command)
         said = capsys.readouterr()
         assert code in {0, 1, 2, 3}, f"seed {SEED}, input {number}, {command}: {said.err[-2_000:]}"
@@ -188,21 +176,22 @@ def test_run__mutated_inputs_end_in_an_exit_code(
 ) -> None:
     chance = random.Random(SEED)
     run = ["run", "--agent", "recorded:a.test.json", "--num-runs", "2"]
-    Workspace({"a.test.json": json.dumps(EVAL_SET), "test_config.json": CONFIG})
+    for file, value in (("a.test.json", EVAL_SET), ("test_config.json", CONFIG)):
+        write(Path(file), value)
     assert quick_main(run) == 0
     journal = gzip.decompress(Path("agent-eval-results/recordings.jsonl.gz").read_bytes()).decode()
     report = RunReport.model_validate_json(Path("agent-eval-results/results.json").read_bytes())
     report.history = extend(None, report)
-    workspace = Workspace(
-        {
-            "a.test.json": json.dumps(EVAL_SET),
-            "test_config.json": CONFIG,
-            "agent-eval.toml": TOML,
-            "out/recordings.jsonl": journal,
-            "agent-eval-results/journal.jsonl": journal,
-            "base.json": results_json(report),
-        }
-    )
+    files = {
+        "a.test.json": json.dumps(EVAL_SET),
+        "test_config.json": CONFIG,
+        "agent-eval.toml": TOML,
+        "out/recordings.jsonl": journal,
+        "agent-eval-results/journal.jsonl": journal,
+        "base.json": results_json(report),
+    }
+    for file, text in files.items():
+        write(Path(file), text)
     commands = {
         "a.test.json": run,
         "test_config.json": run,
@@ -215,7 +204,7 @@ def test_run__mutated_inputs_end_in_an_exit_code(
         assert quick_main(command) in {0, 3}, f"{name}: {capsys.readouterr()}"
     for number in range(RUNS):
         name = list(commands)[number % len(commands)]
-        with workspace.mutated(name, chance):
+        with broken(files, name, chance):
             code = quick_main(commands[name])
         said = capsys.readouterr()
         assert code in {0, 1, 2, 3}, f"seed {SEED}, input {number}, {name}: {said.err[-2_000:]}"

@@ -50,6 +50,9 @@ def test_fingerprints__a_case_is_known_by_what_it_asks_and_expects() -> None:
         case(session_input={"app_name": "a", "user_id": "u", "state": {"room": 1}}),
     ]
     assert len({same, *(case_fingerprint(other, None) for other in others)}) == len(others) + 1
+    scenario, options = EvalCase(eval_id="s", conversation_scenario=SCENARIO), {"model": "gemini-2.5-pro"}
+    assert case_fingerprint(scenario, options) != case_fingerprint(scenario, None), "how the user is simulated"
+    assert case_fingerprint(case(), options) == same
 
 
 def test_case_fingerprint__measurements_do_not_count_but_arguments_of_the_same_names_do() -> None:
@@ -63,14 +66,6 @@ def test_case_fingerprint__measurements_do_not_count_but_arguments_of_the_same_n
     spans = [{"kind": "tool", "name": "set_timer", "start": 0.1, "end": 0.2}]
     assert case_fingerprint(calling({"duration": 5}, duration=1.0, spans=spans, branch="root.home"), None) == same
     assert case_fingerprint(calling({"duration": 6}), None) != same
-
-
-def test_fingerprints__how_the_user_is_simulated_counts_for_scenarios_only() -> None:
-    options = {"model": "gemini-2.5-pro"}
-    scenario = EvalCase(eval_id="s", conversation_scenario=SCENARIO)
-
-    assert case_fingerprint(scenario, options) != case_fingerprint(scenario, None)
-    assert case_fingerprint(case(), options) == case_fingerprint(case(), None)
 
 
 def test_fingerprints__a_metric_is_known_by_its_options_not_by_its_threshold() -> None:
