@@ -32,6 +32,7 @@ function diffTokens(text) {
  * @returns {{op: "equal" | "delete" | "insert", text: string}[] | null} Null if a side has too many tokens or time is up: show both texts.
  */
 function diffWords(before, after, milliseconds = DIFF_MILLISECONDS) {
+  if (before === after) return before ? [{ op: "equal", text: before }] : [];
   const deadline = performance.now() + milliseconds;
   const left = diffTokens(before);
   const right = diffTokens(after);
