@@ -81,7 +81,11 @@ def random_turn(chance: random.Random) -> tuple[Event, list[Event]]:
     parts = [{"text": chance.choice(TEXTS)} for _ in range(chance.randint(1, 2))]
     user = {"author": "user", "invocation_id": "e-1", "content": {"role": "user", "parts": parts}}
     events = [random_event(chance) for _ in range(chance.randint(0, 4))]
-    return user, [event for event in events if event.get("content", {}).get("parts")]
+    for event in events:
+        if event.get("content"):
+            # Two events with grounding and without a content of their own can't be told apart in ADK's format.
+            event.pop("grounding_metadata", None)
+    return user, events
 
 
 def test_user_history__is_adks(reference: Reference) -> None:

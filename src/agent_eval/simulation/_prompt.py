@@ -79,6 +79,8 @@ def _index_of_final(data: InvocationEvents, final: Content | None) -> int | None
         return None
     contents = [event.content for event in data.invocation_events]
     blank = [number for number, content in enumerate(contents) if content is None]
+    # An event that never had a content is recorded for its grounding only.
+    blank = [number for number in blank if data.invocation_events[number].grounding_metadata is None] or blank
     if final in contents and (not blank or any(part.function_call for part in final.iter_parts())):
         return None
     return blank[-1] if blank else len(contents)
