@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from history_samples import SCORE, TOKENS, case
+from history_samples import FILE, SCORE, TOKENS, case
 from policy_texts import policy_of
 
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
@@ -82,6 +84,13 @@ def test_apply_policy__only_the_cases_that_are_meant() -> None:
     text = entry('cases = ":a*"\nthreshold = 0.9')
     after = applied(text, case("a1", scores=[0.8]), case("b", scores=[0.8]))
     assert [rescored.status for rescored in after] == ["failed", "passed"]
+
+
+def test_apply_policy__a_renamed_case_keeps_the_configured_threshold_if_that_is_stricter() -> None:
+    policy, _ = policy_of(entry('cases = ":new"\nthreshold = 0.1'))
+    policy = replace(policy, renamed={f"{FILE}:new": (FILE, "old")})
+    [after] = apply_policy([case("new", scores=[0.3], threshold=0.5)], policy, min_pass_rate=1.0)
+    assert (metric(after).threshold, after.status) == (0.5, "failed")
 
 
 HELD = '[[quarantine]]\ncase = ":a*"\nreason = "slow clock"\nowner = "@alice"\nexpires = 2027-01-31\n'
