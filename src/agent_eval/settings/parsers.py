@@ -160,7 +160,8 @@ def identifier(value: str) -> str:
     return value.strip()
 
 
-_SOURCES = "must be auto, none, or sources in order, separated by commas: artifact, file:PATH, rerun"
+SOURCES = "artifact, file:PATH, rerun"
+"""Where the base branch's results can come from, as users write it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,4 +213,4 @@ def _choice(word: str) -> Choice:
         if path.is_absolute() or ".." in path.parts or path == PurePosixPath():
             raise ValueError("must be file:PATH with a path inside the repository, e.g. file:evals/baseline.json")
         return Choice(source="file", path=path.as_posix())
-    raise ValueError(_SOURCES)
+    raise ValueError(f"must be auto, none, or sources in order, separated by commas: {SOURCES}")

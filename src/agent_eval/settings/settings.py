@@ -230,8 +230,8 @@ class Settings:
     )
     baseline: str = option(
         BASELINE,
-        "Source of the base branch's results: artifact, file:PATH, rerun, or several. auto: artifact on pull "
-        "requests, else none.",
+        f"Source of the base branch's results: {parsers.SOURCES}, or several. auto: artifact on pull requests, else "
+        "none.",
         default="auto",
         parse=parsers.baseline,
         metavar="SOURCE",
