@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from evalset_samples import json_values
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.agents.a2a._dialect import V03, V1, BadCard, Dialect, payload, read_card, state_of
@@ -239,10 +239,17 @@ KEYS = (
     *("history", "parts", "text", "data", "metadata", "adk_type", "function_call", "kind", "adk_usage_metadata"),
     *("adk_actions", "artifactId", "append", "file", "raw", "contextId"),
 )
-JUNK = json_values(st.sampled_from(KEYS), most=25)
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=25,
+)
 
 
 @given(st.lists(JUNK, max_size=4))
+@example(
+    [{"task": {"id": 1, "history": [{"role": "agent", "parts": 2}, 3], "artifacts": [{}, 4]}}, {"task": {"id": 1}}]
+)
 def test_task__any_json_is_read_without_an_exception(results: list[Any]) -> None:
     read = reader()
     for result in results:
