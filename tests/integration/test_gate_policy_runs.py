@@ -142,3 +142,17 @@ def test_a_quarantined_case_that_is_broken_now__is_at_the_top_of_every_report(la
         assert text.count("now always fails") == 1
     assert "now always fails: evals/bot.evalset.json:door" in " ".join(done.out.split())
     assert [warning for warning in done.report.warnings if "door" in warning]
+
+
+@pytest.mark.slow
+def test_extra_runs__are_judged_by_the_policys_thresholds(lab: Lab) -> None:
+    rules = '[[policy]]\nmetric = "response_match_score"\nthreshold = 1.0\n'
+    config = json.dumps({"criteria": {"response_match_score": 0.3}})
+    lab.commit({}, **{"agent-eval.toml": rules, "evals__test_config.json": config})
+    assert lab.base_run().code == 0
+
+    done = lab.pull_request(7, {"lamp_on": 0.0, "else": "Say lamp."})
+
+    assert done.code == 1, done.out + done.err
+    [extra] = done.report.confirmations
+    assert extra.runs and {run.status for run in extra.runs} == {"failed"}, "0.3 would let them pass"

@@ -216,6 +216,7 @@ class Confirmation:
         )
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
+        from agent_eval.gate.regression import apply_policy
         from agent_eval.report.phrases import extra_runs
         from agent_eval.results import merge
 
@@ -224,8 +225,10 @@ class Confirmation:
         before = _count_scored(self.head) + _count_scored(self.base)
         counts = {base_ids[case_id]: count for case_id, count in step.base.items()}
         head_ids = {base_id: case_id for case_id, base_id in base_ids.items()}
-        head, base = await asyncio.gather(self._run_head(step.head), self._run_base(counts, head_ids))
+        made = await asyncio.gather(self._run_head(step.head), self._run_base(counts, head_ids))
         rate = self.checkout.settings.min_pass_rate
+        thresholds = replace(self.checkout.settings.policy, quarantine=())
+        head, base = (apply_policy(cases, thresholds, min_pass_rate=rate) for cases in made)
         self.head = merge([*self.head, *head], min_pass_rate=rate)
         self.base = merge([*self.base, *base], min_pass_rate=rate)
         latest = max(self._rounds.values(), default=0) + 1

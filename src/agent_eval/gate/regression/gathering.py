@@ -27,7 +27,6 @@ from agent_eval.gate.history import (
     stored_rules,
 )
 from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
-from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.retrial import Outcome, Retrial, is_constant_error, outcomes
 from agent_eval.gate.stats import PASS, CaseEvidence, MetricRule, Rules, Series
 from agent_eval.results import (
@@ -63,11 +62,11 @@ class MoreEvidence:
     """What is known beside the screening and the stored runs."""
 
     head: Sequence[CaseReport] = ()
-    """The head's extra runs, with the same case ids, in any number of parts."""
+    """The head's extra runs, with the same case ids, in any number of parts; the policy's thresholds are applied."""
     rounds: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """The round of each of them, by case id and run number; where it is unknown, all are of one."""
     base: Sequence[CaseReport] = ()
-    """Today's extra runs of the base branch, with the case ids of either side."""
+    """The same for today's extra runs of the base branch, with the case ids of either side."""
     before: Mapping[str, Before] = field(default_factory=dict)
     """Regressions of the pull request's previous attempt, by case id of the head."""
 
@@ -151,10 +150,7 @@ def gather(
         that never started (more runs would give the same result) are omitted.
     """
     reader = PolicyReader(policy)
-    without_quarantine = dataclasses.replace(policy, quarantine=())
-    extra, base_extra = (
-        _by_id(apply_policy(reports, without_quarantine, min_pass_rate=0.0)) for reports in (more.head, more.base)
-    )
+    extra, base_extra = _by_id(more.head), _by_id(more.base)
     base_answers = not _has_errors(base, more.base)
     evidence: list[CaseEvidence] = []
     retrials: list[Retrial] = []
