@@ -183,7 +183,7 @@ def test_console__an_agent_that_can_not_be_imported_is_said_once() -> None:
     text = console(run_report, width=120)
     assert "ImportError at" not in text and "one cause" not in text
     assert text.count("can't be imported: ModuleNotFoundError") == 1
-    assert text.splitlines()[-1] == "  Next: fix shop/tools.py:1."
+    assert text.splitlines()[-1] == "  Next: follow the hint on shop/tools.py:1."
 
 
 def test_console__an_unknown_price_is_no_line() -> None:

@@ -69,6 +69,7 @@ def test_conversation_of__calls_have_their_responses_and_what_differs_its_expect
     )
     as_expected = conversation.turns.pop()
     assert (as_expected.expected_calls, as_expected.expected_answer) == (None, None), "it is not repeated"
+    assert as_expected.calls_as_expected
     assert conversation.model_dump() == {
         "run": 0,
         "turns": [

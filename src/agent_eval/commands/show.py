@@ -164,5 +164,6 @@ def _conversation(
         for turn in conversation.turns:
             if (excerpt := excerpts.get(turn.turn)) is not None:
                 turn.expected_calls, turn.expected_answer = excerpt.expected_calls, excerpt.expected_answer
+                turn.calls_as_expected = excerpt.calls_as_expected
                 turn.expected_said = excerpt.expected_said
     return conversation

@@ -38,6 +38,8 @@ class TurnReport(WireModel):
     """None: the turn ended without an answer."""
     expected_calls: list[str] | None = Field(default=None, exclude_if=lambda value: value is None)
     """The eval file's expected calls, if other calls were made; None if they match, or none are given."""
+    calls_as_expected: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether the eval file gives calls and exactly these were made."""
     expected_said: list[str] | None = Field(default=None, exclude_if=lambda value: value is None)
     """The eval file's intermediate responses, each as `agent: text`, if the agent did not give all of them in this
     order; None if it did, or none are given."""

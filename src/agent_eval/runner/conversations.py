@@ -166,13 +166,15 @@ def _turn(
     steps = _steps(actual) if actual is not None else []
     most = len(steps) if bounds is None else bounds.steps
     several = len({step.agent for step in steps}) > 1
+    expected_calls, as_expected = _expected_calls(actual, expected, bounds)
     return TurnReport(
         turn=number,
         user=_cut(_words(asked.user_content), bounds) if asked is not None else "",
         steps=[_reported(step, bounds, named=several) for step in steps[:most]],
         steps_left_out=max(len(steps) - most, 0),
         answer=_cut(_words(actual.final_response), bounds) if actual is not None and (said or not broken) else None,
-        expected_calls=_expected_calls(actual, expected, bounds),
+        expected_calls=expected_calls,
+        calls_as_expected=as_expected,
         expected_said=_expected_said(actual, expected, bounds),
         expected_answer=_expected_answer(actual, expected, bounds),
     )
@@ -202,17 +204,20 @@ def _placeholder(part: Part) -> str:
     return ""
 
 
-def _expected_calls(actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> list[str] | None:
+def _expected_calls(
+    actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None
+) -> tuple[list[str] | None, bool]:
+    """The expected calls if others were made, and whether the expected ones were made."""
     if expected is None or expected.intermediate_data is None:
-        return None
+        return None, False
     calls = tool_calls(expected.intermediate_data)
     actual_calls = tool_calls(actual.intermediate_data) if actual is not None else []
     try:
         if match_calls(calls, actual_calls):
-            return None
+            return None, True
     except RecursionError:
-        return None  # Nested too deeply to compare; the criteria report it.
-    return [_call(call, bounds) for call in calls[: None if bounds is None else bounds.steps]]
+        return None, False  # Nested too deeply to compare; the criteria report it.
+    return [_call(call, bounds) for call in calls[: None if bounds is None else bounds.steps]], False
 
 
 def _expected_said(actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> list[str] | None:

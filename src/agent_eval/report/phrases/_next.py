@@ -172,7 +172,7 @@ def _failed(view: View) -> Iterator[Step]:
         return
     dead = next((cause for cause in view.crashes if cause.kind in NEVER_RAN and cause.cases[0] in failing), None)
     if dead is not None:
-        yield "fix "
+        yield "follow the hint on " if dead.advice else "fix "
         yield _at(dead.file, dead.line)
         return
     places = _places(report, failing)

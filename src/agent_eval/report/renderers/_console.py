@@ -242,7 +242,9 @@ def _metrics(view: View, width: int) -> list[RenderableType]:
     for number, row in enumerate(sorted(rows, key=lambda row: not row.failed)):
         before = was.get(row.name)
         score = f"{before.base} → {before.now}" if before is not None and before.moved else row.score
-        text = f"{short_name(row.name)} {score} (needs {row.threshold})"
+        # A mean may reach the threshold although a case does not.
+        needs = f"{'each case ' * bool(row.failed)}needs {row.threshold}"
+        text = f"{short_name(row.name)} {'mean ' * bool(row.failed)}{score} ({needs})"
         if lines[-1] and len(f"  {lines[-1]}   {text}") + 16 * (number < len(rows) - 1) > width:
             if len(lines) == most:
                 lines[-1] += f"   and {len(rows) - number:,} more"

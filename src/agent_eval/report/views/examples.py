@@ -127,10 +127,10 @@ def _from_first_difference(sides: Sequence[Side]) -> tuple[tuple[Side, ...], int
 
 
 def _made(turn: TurnReport) -> Iterator[Side]:
-    """The calls and responses of a turn without expected calls."""
+    """The calls and responses of a turn in which no call was wrong, or none was expected."""
     for step in turn.steps:
         if step.call:
-            yield Side(now=step.call)
+            yield Side(expected=step.call if turn.calls_as_expected else "", now=step.call)
             for response in step.responses[:1]:
                 yield Side(now_lead="returned", now=response, wrong=_ERROR.match(response) is not None)
 
