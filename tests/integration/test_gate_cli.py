@@ -220,7 +220,9 @@ def test_closed_pipe__changes_no_verdict_and_is_no_traceback(
     os.close(write)
     out, err = process.communicate(timeout=60)
     assert process.returncode == code
-    assert err in {"", None} if stream == "stdout" else "Passed" in out
+    assert stream == "stdout" or "Passed" in out
+    # A slow machine reports its progress.
+    assert not [line for line in (err or "").splitlines() if " runs" not in line], err
     assert (repository.root / "agent-eval-results" / "results.json").exists() == (command == "run")
 
 
