@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from gate_runs import Done
+from gate_runs import Done, Repository
 from pull_requests import Lab
 
 from agent_eval.cli import main
@@ -156,3 +156,39 @@ def test_extra_runs__are_judged_by_the_policys_thresholds(lab: Lab) -> None:
     assert done.code == 1, done.out + done.err
     [extra] = done.report.confirmations
     assert extra.runs and {run.status for run in extra.runs} == {"failed"}, "0.3 would let them pass"
+
+
+@pytest.mark.slow
+def test_rerun__what_the_base_branch_answers_today_is_judged_by_the_policy_too(lab: Lab) -> None:
+    rules = '[[policy]]\nmetric = "response_match_score"\nthreshold = 1.0\n'
+    config = json.dumps({"criteria": {"response_match_score": 0.3}})
+    weak = {"lamp_on": 0.0, "else": "Say lamp."}
+    lab.commit(weak, **{"agent-eval.toml": rules, "evals__test_config.json": config})
+
+    done = lab.pull_request(7, weak, "--baseline", "rerun", files={"README.md": "new"})
+
+    assert done.code == 0, done.out + done.err
+    comparison = done.report.comparison
+    assert comparison is not None
+    assert {case.eval_id: case.change for case in comparison.cases} == {"lamp_on": "still_failing"}
+    assert comparison.pass_rate.head == comparison.pass_rate.base == 0.75
+    assert not [note for note in comparison.notes if note.code == "threshold-moved"]
+
+
+def test_fail_fast__ends_at_a_case_that_fails_by_the_policy(repository: Repository) -> None:
+    path = "evals/bot.evalset.json"
+    repository.evals(path, {case: f"Say {case} now." for case in ("door", "heater", "lamp_on", "lamp_off")})
+    answers = {"door": "No.", "heater": "No.", "lamp_on": "Say lamp."}
+    repository.record(path, answers)
+    mild = '\n[[policy]]\nmetric = "response_match_score"\nthreshold = 0.3\n'
+    repository.write({"agent-eval.toml": RULES.format(expires=SOON) + mild})
+
+    def run(*arguments: str) -> Done:
+        flags = ("--agent", "recorded:answers.json", "--fail-fast", "--concurrency", "1")
+        return repository.gate("run", "evals", *flags, *arguments, python=False)
+
+    done = run()
+    assert done.statuses == {"door": "quarantined", "heater": "failed", "lamp_on": "passed", "lamp_off": "passed"}
+    assert done.code == 0
+    assert "turn below a threshold" not in done.out, "its one turn reaches the policy's"
+    assert run("--threshold", "response_match_score=0.9").statuses["lamp_off"] == "not_run"

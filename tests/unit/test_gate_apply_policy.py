@@ -63,6 +63,9 @@ def test_apply_policy__a_metric_that_does_not_block_is_shown_and_fails_nothing()
     assert [run.status for run in after.runs] == ["passed"]
     assert (case("b", "?").status, unmeasured.status) == ("errored", "passed")
     assert broke.status == "failed", "an error of the agent still fails"
+    own = case("d", scores=[0.9])
+    metric(own).runs[0].status = "failed"  # A custom metric may decide against its score.
+    assert metric(applied(entry("blocking = false"), own)[0]).runs[0].status == "failed"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,8 @@ def test_apply_policy__what_costs_may_have_a_limit(says: str, status: str, direc
     [after] = applied(entry(says, TOKENS), case("a", "11", tokens=[800.0, 1000.0]), min_pass_rate=0)
     assert after.status == status
     assert (metric(after, TOKENS).status, metric(after, TOKENS).direction) == (status, direction)
+    side = "above" if direction == "lower" else "below"
+    assert (text(after.reason) if after.reason else "") == f"{side} the threshold: {TOKENS}" * (status == "failed")
 
 
 def test_apply_policy__only_the_cases_that_are_meant() -> None:
@@ -119,6 +124,8 @@ def test_apply_policy__notices_about_quarantines() -> None:
     assert [note.data for note in quarantine_notes(after)] == [{"phrase": "quarantined-cases", "count": 1, "total": 2}]
     assert [note.data["count"] for note in quarantine_notes(after[1:])] == [0]
     assert quarantine_notes([case("b", "0")]) == []
+    often = applied(HELD, case("a", "110", scores=[0.9, 0.9, 0.4], min_pass_rate=0.6), min_pass_rate=0.6)
+    assert [note.data["count"] for note in quarantine_notes(often)] == [0], "it passed"
 
 
 def test_apply_policy__thresholds_and_quarantine_together() -> None:

@@ -52,6 +52,17 @@ def test_compare__a_case_that_passed_and_fails_is_newly_failing() -> None:
     assert mean.note is None
 
 
+def test_compare__a_metric_that_only_informs_explains_no_failure() -> None:
+    informs = metric(TRAJECTORY, 0.0, threshold=1.0).model_copy(update={"blocking": False})
+
+    def of(score: float, measures: str) -> CaseReport:
+        status: CaseStatus = "passed" if score > 0.8 else "failed"
+        other = informs.model_copy(update={"fingerprint": measures})
+        return known("a", status, metric(RESPONSE, score, threshold=0.8), other)
+
+    assert only(compare(run_of(of(0.9, "new")), run_of(of(0.1, "old")))).change == "fixed"
+
+
 def test_compare__added_removed_and_changed_give_no_delta() -> None:
     head = run_of(scored("new", 0.1), scored("edited", 0.2, content="other words"), scored("same", 0.9))
     base = run_of(scored("gone", 0.1), scored("edited", 0.9), scored("same", 0.9))

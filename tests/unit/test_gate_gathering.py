@@ -104,6 +104,18 @@ def test_gathering__extra_runs_are_judged_by_the_policy_and_by_the_heads_thresho
     assert series(result).base_confirm == (1.0, 0.0)
 
 
+@pytest.mark.parametrize(("threshold", "kinds"), [(0.7, ["quarantined"]), (0.9, [])])
+def test_gathering__a_quarantined_case_broke_only_if_the_base_reaches_todays_threshold(
+    threshold: float, kinds: list[str]
+) -> None:
+    held = f'[[quarantine]]\ncase = "{FILE}:a"\nreason = "slow"\nowner = "@alice"\nexpires = 2999-01-01\n'
+    base = base_of([case("a", scores=[0.8])])
+    result = gathered(
+        [case("a", scores=[0.6])], base, f"max-quarantined = 1\n{entry(f'threshold = {threshold}')}{held}"
+    )
+    assert [retrial.kind for retrial in result.retrials] == kinds
+
+
 def test_gathering__a_metric_that_is_gone_is_no_improvement() -> None:
     base = base_of([with_second(case("a", scores=[0.9]), 0.0)])
     assert base.cases[0].outcomes == "0"

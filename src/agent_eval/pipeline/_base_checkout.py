@@ -94,12 +94,14 @@ class BaseCheckout:
         Raises:
             GitError, NotOnBase: As for `execute`.
         """
+        from agent_eval.gate.regression import apply_policy
         from agent_eval.gate.verdict import decide
         from agent_eval.results import Origin, RunReport
 
-        begun = Begun()
+        begun, rate = Begun(), self.head.settings.min_pass_rate
         cases = await self._execute(None, num_runs, first_run=0)
         _started(cases)
+        cases = apply_policy(cases, self.head.settings.policy, min_pass_rate=rate)
         verdict = decide(cases)
         return RunReport(
             tool_version=__version__,
@@ -108,7 +110,7 @@ class BaseCheckout:
             started_at=begun.at,
             duration=begun.duration(),
             num_runs=num_runs,
-            min_pass_rate=self.head.settings.min_pass_rate,
+            min_pass_rate=rate,
             provenance=self._checkout.provenance if self._checkout is not None else {},
             origin=Origin(commit=self.commit),
             files=self._files(),

@@ -83,7 +83,7 @@ class Checkout(Resources):
 
         Args:
             plan: Its agents are those of this checkout.
-            fail_fast: End at the first case that fails.
+            fail_fast: End at the first case that fails the gate.
 
         Returns:
             A report for every case of the plan, in its order.
@@ -111,11 +111,17 @@ class Checkout(Resources):
             bill=lambda recording: None if bill is None else bill.add(recording, purpose),
             used_up=lambda: None if bill is None else bill.used_up,
             on_progress=self.context.progress,
+            fails=self._fails,
             stop=self.context.stop,
         )
         cases = await execution.run()
         self.reused += execution.reused
         return cases
+
+    def _fails(self, case: CaseReport) -> bool:
+        from agent_eval.gate.regression import fails_alone  # Only fail-fast needs it so early.
+
+        return fails_alone(case, self.settings.policy, min_pass_rate=self.settings.min_pass_rate)
 
     @property
     def provenance(self) -> dict[str, str]:

@@ -79,6 +79,8 @@ class Execution:
     used_up: Callable[[], RunError | None] = lambda: None
     """Why no further run may begin. Other executions may spend the same budget, so it is asked before each run."""
     on_progress: Callable[[Progress], None] = lambda _: None
+    fails: Callable[[CaseReport], bool] = lambda case: case.status == "failed"
+    """Whether a case ends the run with fail-fast."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to stop early: active runs are cancelled, and the rest do not run."""
     reused: int = 0
@@ -222,7 +224,7 @@ class Execution:
             from agent_eval.results import merge
 
             parts = self._pad(planned, self._parts[planned.case_id])
-            if merge(parts, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
+            if self.fails(merge(parts, min_pass_rate=self.limits.min_pass_rate)[0]):
                 self._halt_runs(
                     "fail-fast", f"{short_name(planned.case_id)} failed, and fail-fast is on", "Fix that case first."
                 )

@@ -158,7 +158,7 @@ def _change(head: CaseReport, base: CaseReport, fates: Mapping[str, Fate]) -> tu
 
 def _culprits(case: CaseReport) -> list[str]:
     """The metrics that make a case fail: those below their threshold, otherwise those that failed in any run."""
-    gating = [metric for metric in case.metrics if metric.threshold is not None]
+    gating = [metric for metric in case.metrics if metric.threshold is not None and metric.blocking]
     below = [metric.name for metric in gating if metric.status == "failed"]
     return below or [metric.name for metric in gating if any(run.status == "failed" for run in metric.runs)]
 

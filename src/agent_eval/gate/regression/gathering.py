@@ -161,7 +161,7 @@ def gather(
         pair = comparable.get(case.case_id)
         entries = reader.of_case(case.file, case.eval_id)
         if reader.blocks(entries):
-            kind = _retrial(case, pair)
+            kind = _retrial(case, pair, base)
             if kind is not None:
                 parts = extra.get(case.case_id, ())
                 retrials.append(
@@ -216,12 +216,14 @@ def _has_errors(base: HistoryReport, base_runs: Iterable[CaseReport]) -> bool:
     )
 
 
-def _retrial(case: CaseReport, pair: Comparable | None) -> Literal["case", "error", "quarantined"] | None:
+def _retrial(
+    case: CaseReport, pair: Comparable | None, base: HistoryReport
+) -> Literal["case", "error", "quarantined"] | None:
     """The kind of retrial that a failure needs before it blocks; None if there is none or the comparison decides."""
     if never_started(case):
         return None
     if case.status == "quarantined":
-        outcomes = pair.history.outcomes if pair is not None else ""
+        outcomes = [run.outcome for run in rescored(base, pair.history, pair.rules)] if pair is not None else []
         all_failed = all(run.status == "failed" for run in case.runs)
         return "quarantined" if all_failed and 2 * outcomes.count(PASSED) > len(outcomes) else None
     if case.status != "failed":

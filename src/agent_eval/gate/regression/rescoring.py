@@ -64,6 +64,8 @@ def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
     if (threshold, blocking, direction) == (metric.threshold, metric.blocking, metric.direction):
         return metric
     rescored = metric.changed(threshold=threshold, blocking=blocking, direction=direction)
+    if (threshold, direction) == (metric.threshold, metric.direction):
+        return rescored  # A custom metric may decide against its score.
     rescored.runs = [run.changed(status=_status(run, rescored)) for run in metric.runs]
     return rescored
 
@@ -93,10 +95,17 @@ def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
     return case.changed(status="quarantined", reason=reason)
 
 
+def fails_alone(case: CaseReport, policy: Policy, *, min_pass_rate: float) -> bool:
+    """Whether a case fails a gate that thresholds decide: by the policy, unless it only informs or is quarantined."""
+    [judged] = apply_policy([case], policy, min_pass_rate=min_pass_rate)
+    reader = PolicyReader(policy)
+    return judged.status == "failed" and reader.blocks(reader.of_case(case.file, case.eval_id))
+
+
 def quarantine_notes(cases: Sequence[CaseReport]) -> list[Reason]:
     """A note about the quarantined cases, and how many of them failed; empty if there are none."""
     quarantined = [case for case in cases if case.status == "quarantined"]
-    failed = sum(any(run.status == "failed" for run in case.runs) for case in quarantined)
+    failed = sum(case.reason is not None and case.reason.data.get("result") == "failed" for case in quarantined)
     if not quarantined:
         return []
     return [Reason.of(QUARANTINED, phrase="quarantined-cases", count=failed, total=len(quarantined))]

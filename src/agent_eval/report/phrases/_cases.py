@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent_eval.core.text import plural
+from agent_eval.evalset.models import INFORMATIONAL_METRICS
 
 
 def not_run() -> str:
@@ -21,9 +22,12 @@ def no_run_completed(runs: int, message: str) -> str:
 
 def below_threshold(metrics: Sequence[str] = (), decided: Mapping[str, tuple[float, float]] | None = None) -> str:
     below = [f"below the threshold: {', '.join(metrics)}"] * bool(metrics)
+    above = [name for name in decided or {} if name in INFORMATIONAL_METRICS]  # By a `[[policy]]`.
+    below += [f"above the threshold: {', '.join(above)}"] * bool(above)
     own = [
         f"{name} returned FAILED (score {score:g}, threshold {threshold:g})"
         for name, (score, threshold) in (decided or {}).items()
+        if name not in above
     ]
     return "; ".join(below + own)
 
