@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import itertools
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from base_repos import Repo
@@ -22,6 +24,7 @@ from recorded_evals import AGENT, write_evals
 from agent_eval.baseline.reader import incomplete
 from agent_eval.cli import main
 from agent_eval.pipeline import Outcome, RunContext, detect_ci_context
+from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.pipeline import run
 from agent_eval.report.renderers import comment_markdown
 from agent_eval.runner import parse_part
@@ -260,6 +263,27 @@ def test_merge__first_judged_outcome_counts_and_attempts_fill_the_rest(tmp_path:
         "Part 1 of 1 was repeated: 1 run that its first attempt could not judge was taken from a later one. "
         "A judged run is never replaced"
     ]
+
+
+def test_merge__an_attempt_that_ended_without_results_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its artifact stays in the workflow run, so re-running the job would not help."""
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkout, "execute", AsyncMock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        assert [part(tmp_path, "2/2", "shards/early").report.exit_code, merged(tmp_path).report.exit_code] == [2, 2]
+    part(tmp_path, "1/2", "shards/1")
+
+    report = merged(tmp_path).report
+    assert (report.verdict, report.exit_code, report.reasons[0].code) == ("inconclusive", 3, "shard-missing")
+    [problem] = report.problems
+    assert problem.message.startswith("shards/early/results.json is not used: part 2 of 2 ended without results. The")
+    assert "No space left on device" in problem.message
+    assert merged(tmp_path, mode="merge-and-run").report.exit_code == 0
+
+    part(tmp_path, "2/2", "shards/late")
+    assert merged(tmp_path).report.exit_code == 0
 
 
 def messages(outcome: Outcome) -> str:

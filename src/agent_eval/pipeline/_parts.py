@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.baseline.reader import read_report
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.process import collector_paused
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.pipeline._checkout import Checkout
@@ -256,6 +256,7 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
 
     Returns:
         The results by index and attempt, without copies; and a problem for each unreadable file, or if there is none.
+        A part that ended without results is a warning: another attempt may have them.
     """
     results: dict[tuple[int, int, float], PartResults] = {}
     problems: list[Problem] = []
@@ -269,11 +270,14 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
         if report.shard is None:
             others += 1
             continue
+        if report.verdict == "invalid":  # It ended before it had results, e.g. because its disk was full.
+            problems.append(_ended(report, report.shard, file))
+            continue
         for case in report.cases:  # It is made again for all cases, and takes memory.
             case.conversation = None
         part = PartResults(folder=path.parent, file=file, report=report, shard=report.shard)
         results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)
-    if not results and not problems:
+    if not results and not has_error(problems):
         absent = absent_directories(settings)
         where = listed([f"{name} (it does not exist)" if name in absent else name for name in settings.shards], 5)
         found = (
@@ -290,6 +294,17 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
             )
         )
     return [results[key] for key in sorted(results)], problems
+
+
+def _ended(report: RunReport, shard: ShardReport, name: str) -> Problem:
+    why = next((problem for problem in report.problems if problem.severity == "error"), None)
+    return Problem(
+        severity=Severity.WARNING,
+        code="shard-unreadable",
+        message=f"{name} is not used: part {shard.index} of {shard.total} ended without results"
+        + (f". {why.message}" if why is not None else "."),
+        hint="Re-run its job, unless another attempt at it has results.",
+    )
 
 
 def _read(path: Path, name: str) -> RunReport | Problem:

@@ -182,7 +182,10 @@ def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | N
     from agent_eval.pipeline._parts_checks import check_parts
 
     results, problems = read_parts(settings)
-    return (None, problems) if problems else check_parts(results, plan, draft.make(), settings)
+    if has_error(problems):
+        return None, problems
+    parts, refused = check_parts(results, plan, draft.make(), settings)
+    return parts, [*problems, *refused]
 
 
 def _not_ended(error: Exception) -> Problem:
