@@ -114,7 +114,7 @@ class EchoSession:
             case "sleep":
                 await self._within(timeout, float(value))
             case "hang":
-                await self._within(timeout, 1e6)
+                await self._within(timeout, 1e6, content)
             case "raise":
                 raise AgentFailure(
                     "The tool broke" + value, kind=FailureKind.EXCEPTION, traceback="Trace " * 2_000, hint="Mend"
@@ -142,10 +142,12 @@ class EchoSession:
         self.agent.crashed.set()
         raise AgentFailure("It left", kind=FailureKind.CRASH, collateral=not self.request.isolated)
 
-    async def _within(self, timeout: float, seconds: float) -> None:
+    async def _within(self, timeout: float, seconds: float, content: Content | None = None) -> None:
         await asyncio.sleep(min(timeout, seconds))
         if seconds > timeout:
-            raise AgentFailure(f"More than {timeout:g} s", kind=FailureKind.DEADLINE)
+            failure = AgentFailure(f"More than {timeout:g} s", kind=FailureKind.DEADLINE)
+            failure.unfinished = None if content is None else Invocation(user_content=content)
+            raise failure
 
     async def close(self) -> None:
         self.agent.in_flight -= 1

@@ -11,6 +11,7 @@ import pytest
 from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned, run, session_input, statuses
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.core.content import text_of
 from agent_eval.core.limiter import Limiter
 from agent_eval.results import CaseReport, Reason, RunError
 from agent_eval.runner.execution import Progress
@@ -102,6 +103,14 @@ async def test_case_timeout__that_the_simulated_user_took_is_not_the_agents(tmp_
     error = error_of(reports[0])
     assert (error.kind, error.owner) == ("simulator-deadline", "provider")
     assert "1 turn ended (0.5 s for the simulated user); most of the time was spent waiting for" in error.message
+
+    run_on = execution(tmp_path, [endless("cut", "x")], model=TalkativeUser(seconds=0.6, says="hang"), case_timeout=1.0)
+    reports = await run_on.run()
+    recording = run_on.journal.recording("a.test.json:cut#1")
+    run_on.journal.close()
+    assert error_of(reports[0]).kind == "simulator-deadline"
+    assert recording is not None
+    assert [text_of(turn.user_content) for turn in recording.all_turns] == ["x", "hang"], "it is shown and paid for"
 
 
 async def test_case_timeout__in_the_middle_of_a_turn_says_what_that_turn_waited_for(tmp_path: Path) -> None:
@@ -217,13 +226,16 @@ async def test_execution__progress_counts_every_run_and_many_runs_need_few_tasks
 
 
 async def test_execution__stopping_keeps_what_is_done(tmp_path: Path) -> None:
-    cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
+    cases = [planned("quick", "one", "two"), planned("hangs", "first", "hang"), planned("never")]
     run = execution(tmp_path, cases, concurrency=1)
+    billed: dict[str, int] = {}
+    run.bill = lambda recording: billed.update({recording.eval_id: len(recording.invocations)})
     asyncio.get_running_loop().call_later(0.1, run.stop.set)
     async with asyncio.timeout(3):
         reports = await run.run()
     assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
     assert [report.reason.code for report in reports if report.reason] == ["stopped", "stopped"]
+    assert billed == {"quick": 2, "hangs": 1}, "the turn that had ended has cost something, too"
     assert list(run.journal.lines(["a.test.json:quick#1", "a.test.json:hangs#1"])) == [
         (tmp_path / "journal.jsonl").read_bytes()
     ]

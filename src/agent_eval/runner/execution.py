@@ -283,6 +283,9 @@ class Execution:
                 await self._converse(planned, recording, tools, place, isolated=attempts > 1)
                 error = None
                 break
+            except asyncio.CancelledError:
+                self.bill(end())  # The gate stops the run. The turns that ended have cost something, too.
+                raise
             except SimulatorFailure as caught:
                 # The agent is not at fault, so there is no reason to repeat the run.
                 error = RunError(
@@ -295,16 +298,14 @@ class Execution:
                 break
             except AgentFailure as caught:
                 failure, error = caught, run_error(caught, len(recording.invocations))
-                recording.unfinished = caught.unfinished
                 if failure.kind is FailureKind.SERVER and failure.collateral:
                     # An overloaded server. The run is repeated when there is a place among fewer runs.
                     self.limiter.asked().refused()
                     if place is not None:
                         place.lend()
-            if attempts == 2:
+            if attempts == 2 or not failure.collateral:
                 break
-            if failure.collateral:
-                self.bill(end())  # What is repeated has cost something, too.
+            self.bill(end())  # What is repeated has cost something, too.
         if tools is not None:
             tools.ended(error)
         return end()
@@ -359,6 +360,7 @@ class Execution:
                 try:
                     turns.append(await session.send(message, timeout=min(self.limits.turn_timeout, remaining)))
                 except AgentFailure as failure:
+                    recording.unfinished = failure.unfinished
                     cut_short = failure.kind is FailureKind.DEADLINE and remaining < self.limits.turn_timeout
                     if not cut_short or failure.collateral:
                         raise
@@ -407,7 +409,7 @@ class Execution:
             hint=f"{hint} A conversation may also be too long: lower max_allowed_invocations." if simulated else hint,
         )
         if failure is not None:
-            late.waited, late.unfinished = failure.waited, failure.unfinished
+            late.waited = failure.waited
         return late
 
     def _pad(self, planned: PlannedCase, parts: list[CaseReport]) -> list[CaseReport]:
