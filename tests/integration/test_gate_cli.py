@@ -192,6 +192,7 @@ def test_threshold__is_for_a_trial_on_a_desk(repository: Repository) -> None:
     unknown, wrong = tried("respnse=1"), tried("response_match_score=high")
 
     assert (ci.code, wrong.code, unknown.code) == (2, 2, 2), unknown.out + unknown.err
+    assert "No case has a metric `respnse`" in unknown.out and "agent-eval.toml" not in unknown.out
     assert "on your machine" in ci.err and "must be NAME=VALUE" in wrong.err
     assert stricter.code == 2 and "response_match_score" in stricter.out, "no score reaches it"
     loosened = tried("response_match_score=0.99")

@@ -53,6 +53,13 @@ def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> No
         annotation_commands(failed(), limit=1)
 
 
+@pytest.mark.parametrize(("blocking", "level"), [(["evals/home.test.json:other"], "warning"), ([], "error")])
+def test_annotations__a_failed_case_that_does_not_block_is_a_warning(blocking: list[str], level: str) -> None:
+    case = next(case for case in failed().cases if case.status == "failed")
+    [command] = read(annotation_commands(report("failed", [case]).model_copy(update={"blocking": blocking})))
+    assert (command.name, "without blocking" in command.properties["title"]) == (level, level == "warning")
+
+
 @given(st.one_of(st.text(), st.sampled_from([EVIL, EVIL * 40, "%0A::error::", "a,b:c%,;]", "x" * 9_000])))
 def test_annotations__carry_any_text_on_one_line(value: str) -> None:
     commands = read(annotation_commands(saying(value, file=value)))

@@ -113,9 +113,8 @@ class _Findings:
         self.problems: list[Problem] = []
 
     def add(self, severity: Severity, code: str, message: str, hint: str, line: int | None) -> None:
-        self.problems.append(
-            Problem(severity=severity, code=code, message=message, hint=hint, file=self._file, line=line)
-        )
+        file = self._file if line is not None else None
+        self.problems.append(Problem(severity=severity, code=code, message=message, hint=hint, file=file, line=line))
 
     def error(self, code: str, message: str, hint: str, line: int | None) -> None:
         self.add(Severity.ERROR, code, message, hint, line)
@@ -147,7 +146,8 @@ class _Findings:
         configured = sorted({name for case in here for name in case.metrics})
         near = nearby(entry.metric or "", [*configured, *INFORMATIONAL_METRICS, PASS_METRIC], count=1)
         hint = f"Did you mean `{near[0]}`?" if near else f"They have: {', '.join(configured) or 'none'}."
-        message = f"No case that this [[policy]] holds for has a metric `{entry.metric}`."
+        holds = "that this [[policy]] holds for " if entry.line is not None else ""  # None: it is a `--threshold`.
+        message = f"No case {holds}has a metric `{entry.metric}`."
         self.error("policy-matches-nothing", message, hint, entry.line)
 
     def _share(self, policy: Policy, cases: Sequence[KnownCase]) -> None:

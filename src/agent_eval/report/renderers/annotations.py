@@ -28,6 +28,7 @@ from agent_eval.report.views import (
     case_name,
     causes,
     failed_word,
+    grouping,
     not_run_groups,
     one_line,
     reason_lines,
@@ -100,9 +101,11 @@ def _case_annotations(view: View) -> Iterator[_Annotation]:
     report, groups = view.report, view.groups
     # A case that failed before blocks only in some gate modes, and is less important.
     old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
+    excused = {case.case_id for case in groups.failed if grouping.is_excused(case, report, view.blocking)}
     sections: list[tuple[Sequence[CaseReport], Level, str]] = [
         (groups.worse, "error", ""),
-        (groups.failed, "error", ""),
+        ([case for case in groups.failed if case.case_id not in excused], "error", ""),
+        ([case for case in groups.failed if case.case_id in excused], "warning", "without blocking"),
         (groups.still, old, f"as on {view.branch}"),
         (groups.flaky, old, as_often(view.branch)),
         (groups.errored, "error", "could not be evaluated"),
