@@ -286,6 +286,24 @@ def test_merge__an_attempt_that_ended_without_results_spoils_no_other(
     assert merged(tmp_path).report.exit_code == 0
 
 
+def test_merge__all_jobs_that_ran_again_replace_an_attempt_that_does_not_belong_to_them(tmp_path: Path) -> None:
+    for name in "ab":
+        write_evals(tmp_path, f"evals/{name}.test.json", {"one": ["lamp"], "two": ["lamp"]})
+    for index in (1, 2):
+        part(tmp_path, f"{index}/2", f"shards/{index}-early", exclude=("evals/b.test.json",) if index == 2 else ())
+    assert "shards-differ" in messages(merged(tmp_path))
+
+    part(tmp_path, "2/2", "shards/2-late")
+    report = merged(tmp_path).report
+
+    assert (report.exit_code, len(report.cases)) == (0, 4)
+    [problem] = report.problems
+    assert (problem.severity, problem.code) == ("warning", "shards-differ")
+    assert problem.message.startswith("shards/2-early/results.json is not used: it differs from this run, and")
+    part(tmp_path, "2/2", "shards/2-latest", exclude=("evals/b.test.json",))
+    assert "shards/2-latest" in messages(merged(tmp_path)), "what comes later is never left out silently"
+
+
 def messages(outcome: Outcome) -> str:
     assert (outcome.report.verdict, outcome.report.exit_code) == ("invalid", 2)
     return " ".join(f"{problem.code} {problem.message}" for problem in outcome.report.problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless, listed
 from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal, unreadable_directories
 from agent_eval.results import Origin, RunReport
@@ -37,10 +37,11 @@ def check_parts(
     """
     from agent_eval.runner import partition, split_hash
 
+    own = _facts(draft, plan.hashes())
+    results, replaced = _without_replaced(results, own)
     first = results[0].shard
     assigned = partition(plan.weights, first.total)
     split = split_hash(assigned, plan.units(), total=first.total, num_runs=plan.num_runs)
-    own = _facts(draft, plan.hashes())
     if first.weights_from == "turns" or settings.shard_plan is not None:  # Else only the parts know their durations.
         own["plan"] = split[:12]
     if problems := [*_differences(results, own)] or [*_incomplete(results, list(plan.numbers()))]:
@@ -58,7 +59,7 @@ def check_parts(
         return None, [_other_cases(results[0], "cases are in no part", not_run)]
     if len(missing) == 1:
         owners |= dict.fromkeys(not_run, missing[0])
-    parts = Parts(results=results, total=first.total, owners=owners, missing=missing)
+    parts = Parts(results=results, total=first.total, owners=owners, missing=missing, problems=replaced)
     parts.notices += [f"`shards`: {harmless(name)} does not exist" for name in absent_directories(settings)]
     parts.notices += [f"`shards`: {name} can't be read by this user" for name in unreadable_directories(settings)]
     parts.notices += _provenance_differences(results)
@@ -76,6 +77,30 @@ def _facts(report: RunReport, hashes: Mapping[str, str]) -> dict[str, object]:
         "repository": origin.repository,
     }
     return facts | {f"hash of the {what}": text for what, text in hashes.items()}
+
+
+def _without_replaced(
+    results: Sequence[PartResults], own: Mapping[str, object]
+) -> tuple[list[PartResults], list[Problem]]:
+    """Leaves out attempts that differ from this run if a later attempt at the part does not, each with a warning.
+
+    Their artifacts stay in the workflow run: otherwise no re-run could ever be merged, e.g. after one part could not
+    read the base branch's results for `only-affected`, or after a release of agent-eval.
+    """
+    kept: list[PartResults] = []
+    warnings = []
+    fitting: set[int] = set()
+    for result in reversed(results):
+        facts = _facts(result.report, result.shard.suite)
+        if all(own.get(name) in (None, fact) for name, fact in facts.items()):
+            fitting.add(result.shard.index)
+        elif result.shard.index in fitting:
+            message = f"{result.file} is not used: it differs from this run, and a later attempt at its part does not."
+            hint = "The later attempt counts."
+            warnings.append(Problem(severity=Severity.WARNING, code="shards-differ", message=message, hint=hint))
+            continue
+        kept.append(result)
+    return kept[::-1], warnings[::-1]
 
 
 def _differences(results: Sequence[PartResults], own: Mapping[str, object]) -> Iterator[Problem]:
