@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from history_samples import FILE, SCORE, TOKENS, case
+from history_samples import FILE, SCORE, TOKENS, case, report
 from policy_texts import policy_of
 
+from agent_eval.api import EngineOutcome
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
+from agent_eval.pytest_plugin._outcomes import outcome_in
 from agent_eval.report.phrases import text
 from agent_eval.results.report import CaseReport, MetricReport
 
@@ -126,6 +129,8 @@ def test_apply_policy__notices_about_quarantines() -> None:
     assert quarantine_notes([case("b", "0")]) == []
     often = applied(HELD, case("a", "110", scores=[0.9, 0.9, 0.4], min_pass_rate=0.6), min_pass_rate=0.6)
     assert [note.data["count"] for note in quarantine_notes(often)] == [0], "it passed"
+    engine = EngineOutcome(exit_code=0, report=report(*often), console="", log="", output=Path())
+    assert outcome_in(engine, f"{FILE}:a").kind == "pass"
 
 
 def test_apply_policy__thresholds_and_quarantine_together() -> None:

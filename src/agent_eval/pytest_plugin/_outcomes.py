@@ -61,7 +61,7 @@ def _kind(case: CaseReport, report: RunReport) -> tuple[Literal["pass", "fail", 
     """Kind, reason and reason of an expected failure."""
     reason = "; ".join(reason_lines(case, 2)) or (case.reason.message if case.reason is not None else case.status)
     if case.status == "quarantined":
-        failed = any(run.status != "passed" for run in case.runs)
+        failed = case.reason is None or case.reason.data.get("result") != "passed"
         quarantine = case.reason.message if case.reason is not None else "quarantined"
         return "fail" if failed else "pass", quarantine, quarantine
     if case.status == "not_run":
