@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from report_samples import EVIL, HOME, SAMPLES, failed, report, saying
 
 from agent_eval.report.renderers.annotations import LONGEST_MESSAGE, annotation_commands, stop_commands
+from agent_eval.results.decision import CaseDecisionReport, DecisionReport
 
 TOKEN = "0123456789abcdef0123"
 
@@ -58,6 +59,24 @@ def test_annotations__a_failed_case_that_does_not_block_is_a_warning(blocking: l
     case = next(case for case in failed().cases if case.status == "failed")
     [command] = read(annotation_commands(report("failed", [case]).model_copy(update={"blocking": blocking})))
     assert (command.name, "without blocking" in command.properties["title"]) == (level, level == "warning")
+
+
+@pytest.mark.parametrize(
+    ("status", "metric", "title"),
+    [
+        ("passed", "response_match_score", "response_match_score: suspected regression"),
+        ("failed", "pass", "sometimes fails, suspected regression"),
+    ],
+)
+def test_annotations__a_suspected_regression_that_does_not_block_is_a_warning(
+    status: str, metric: str, title: str
+) -> None:
+    case = next(case for case in failed().cases if case.status == status)
+    drop = CaseDecisionReport(case_id=case.case_id, metric=metric, word="suspicious")
+    decision = DecisionReport(outcome="passed", cases=[drop], alpha=0.05)
+    [command] = read(annotation_commands(report("passed", [case]).model_copy(update={"decision": decision})))
+    assert command.name == "warning"
+    assert command.properties["title"] == f"{case.eval_id} {title}"
 
 
 @given(st.one_of(st.text(), st.sampled_from([EVIL, EVIL * 40, "%0A::error::", "a,b:c%,;]", "x" * 9_000])))

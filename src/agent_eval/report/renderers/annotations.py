@@ -101,10 +101,13 @@ def _case_annotations(view: View) -> Iterator[_Annotation]:
     report, groups = view.report, view.groups
     # A case that failed before blocks only in some gate modes, and is less important.
     old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
-    excused = {case.case_id for case in groups.failed if grouping.is_excused(case, report, view.blocking)}
+    excused = {
+        case.case_id for case in (*groups.worse, *groups.failed) if grouping.is_excused(case, report, view.blocking)
+    }
     sections: list[tuple[Sequence[CaseReport], Level, str]] = [
-        (groups.worse, "error", ""),
+        ([case for case in groups.worse if case.case_id not in excused], "error", ""),
         ([case for case in groups.failed if case.case_id not in excused], "error", ""),
+        ([case for case in groups.worse if case.case_id in excused], "warning", ""),
         ([case for case in groups.failed if case.case_id in excused], "warning", "without blocking"),
         (groups.still, old, f"as on {view.branch}"),
         (groups.flaky, old, as_often(view.branch)),
@@ -134,6 +137,8 @@ def _what(case: CaseReport, what: str, view: View) -> str:
         return what
     failed = failed_word(case)
     word, _ = change_label(case, view)
+    if case.status == "passed":  # A score of it got worse.
+        return word or "is worse"
     if what:
         return f"{failed}, {what}"
     if word in {"a new case", "a changed case"}:
