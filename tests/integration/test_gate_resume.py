@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from base_repos import Repo
 from gate_runs import Done, Repository, repository_in, wait_until
+from recorded_evals import AGENT, write_evals
+
+from agent_eval.pipeline import RunContext, detect_ci_context, pipeline
+from agent_eval.runner import Progress
+from agent_eval.settings import read_settings
 
 CASES = {f"case {number}": f"say {number}" for number in range(4)}
 
@@ -64,3 +73,32 @@ def test_resume__it_finishes_without_running_again_what_is_done(
     if number == signal.SIGTERM:
         assert run(repository, runs, "--resume").code == 0
         assert len(paid(runs)) == 6 + 5, "a run that is complete leaves nothing to resume"
+
+
+def test_resume__after_a_stop_between_the_last_run_and_the_comparison(tmp_path: Path) -> None:
+    """The runs were paid for, and the verdict still needs them."""
+    write_evals(tmp_path, "evals/a.test.json", {"c1": ["lamp"], "c2": ["fan"]})
+    repo = Repo(tmp_path)
+    repo.git("init", "-q", "-b", "main")
+    repo.commit({})
+    settings, problems = read_settings(tmp_path)
+    settings = replace(settings, agent=AGENT, baseline="file:base.json")
+    ci, more = detect_ci_context(settings, {})
+    assert [*problems, *more] == []
+    context = RunContext(environ={}, ci=ci)
+    recorded = asyncio.run(pipeline.run(replace(settings, baseline="none"), context))
+    shutil.copy(recorded.files["results-file"], tmp_path / "base.json")
+
+    def stop_at_the_end(progress: Progress) -> None:
+        if progress.done == progress.total:
+            context.stop.set()
+
+    stopped = asyncio.run(pipeline.run(settings, replace(context, progress=stop_at_the_end))).report
+    assert [case.status for case in stopped.cases] == ["passed", "failed"]
+    assert [reason.code for reason in stopped.reasons][-1] == "not-compared"
+    context.stop.clear()
+    done = asyncio.run(pipeline.run(replace(settings, resume=True), context)).report
+
+    assert done.comparison is not None
+    assert "2 runs taken from the journal of an earlier run" in done.notices
+    assert not (settings.output / "journal.jsonl").exists()

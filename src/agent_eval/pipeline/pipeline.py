@@ -45,7 +45,7 @@ from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
-from agent_eval.results import JOURNAL, remove_logs
+from agent_eval.results import JOURNAL, NOT_COMPARED, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -300,8 +300,11 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         if journal.damaged_line is not None:
             report.notices.append(say("journal-damaged", file=JOURNAL, line=journal.damaged_line))
         report.duration = planned.begun.duration()
-        # A merge has nothing to resume.
-        complete = planned.parts is not None or not any(case.status in {"not_run", "errored"} for case in report.cases)
+        waiting = [*report.cases, *report.confirmations, *report.base_runs]
+        open_ends = any(reason.code == NOT_COMPARED for reason in verdict.reasons) or any(
+            case.status in {"not_run", "errored"} for case in waiting
+        )
+        complete = planned.parts is not None or not open_ends  # A merge has nothing to resume.
         # On a runner the directory is gone afterwards; what was recorded is not resumed.
         kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
         if kept and not context.ci.event.name and settings.tools in {"live", "replay"}:

@@ -453,7 +453,8 @@ def _commands(view: View, files: Mapping[str, str], *, attended: bool) -> list[s
     report = view.report
     if report.verdict == "inconclusive" and any("--resume" in notice for notice in report.notices):
         left = report.totals.errored + report.totals.not_run
-        return [f"Run only {'this one' if left == 1 else f'these {left:,}'} again: the same command with --resume"]
+        what = f"Run only {'this one' if left == 1 else f'these {left:,}'} again" if left else "Continue"
+        return [f"{what}: the same command with --resume"]
     groups = view.groups
     failing = [*groups.worse, *groups.failed, *groups.still]
     folder = files.get("results", "").rpartition("/")[0]
