@@ -158,6 +158,11 @@ async def test_execution__an_agent_that_cannot_start_fails_all_its_cases_and_no_
     assert (error.kind, error.log_tail, error.turn) == ("agent-import", "the log", None)
     assert agents["broken"].opened == []
 
+    agents["broken"].refuses = None  # Now its package is installed.
+    again = await run(tmp_path, cases, num_runs=2, agents=agents, resume=True)
+    assert set(statuses(again).values()) == {"passed"}
+    assert len(agents["agent"].opened) == 2, "it has run before"
+
 
 async def test_execution__only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> None:
     agent = EchoAgent()
