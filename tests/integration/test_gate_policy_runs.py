@@ -140,6 +140,8 @@ def test_a_quarantined_case_that_is_broken_now__is_at_the_top_of_every_report(la
         assert lines[0].startswith("## ⚠️")
         assert lines[1].startswith("**Next:** ") and "now always fails: evals/bot.evalset.json:door" in lines[2]
         assert text.count("now always fails") == 1
+        [row] = [line for line in lines if line.startswith("| 🟡")]
+        assert "needs 1.00" in row, "what it did, not only that a quarantined case is not compared"
     assert "now always fails: evals/bot.evalset.json:door" in " ".join(done.out.split())
     assert [warning for warning in done.report.warnings if "door" in warning]
 

@@ -20,7 +20,7 @@ from agent_eval.results import (
 
 def change_label(case: CaseReport, view: View) -> tuple[str, str]:
     """A short label of how a case compares with the base branch, and the numbers or the reason for it."""
-    if case.status == "errored":  # The error says more.
+    if case.status in {"errored", "quarantined"}:  # The error, or what the case did, says more.
         return "", ""
     if view.kind(case.case_id):
         return _label(case.case_id, view), case_evidence(case.case_id, view)
