@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.content import text_of
 from agent_eval.core.limiter import Limiter
+from agent_eval.criteria import Conversation, Scored
 from agent_eval.results import CaseReport, Reason, RunError
 from agent_eval.runner.execution import Progress
 
@@ -268,6 +270,28 @@ async def test_execution__resuming_runs_only_what_is_missing(tmp_path: Path) -> 
     assert sorted(request.eval_id for request in agent.opened) == ["changed", "hangs", "world"]
     assert again.reused == 2
     assert statuses(later) == {**earlier, "hangs": "failed"}
+
+
+@dataclasses.dataclass
+class SlowJudge:
+    """A criterion that waits for a model."""
+
+    name: str = "slow"
+    threshold: float = 0.5
+
+    async def score(self, conversation: Conversation) -> Scored:
+        await asyncio.sleep(0.2)
+        return Scored(score=1.0)
+
+
+async def test_execution__resuming_asks_judges_about_several_runs_at_once(tmp_path: Path) -> None:
+    cases = [planned(f"case_{number}") for number in range(30)]
+    await run(tmp_path, cases)
+    begun = time.monotonic()
+    judged = [dataclasses.replace(case, criteria=(SlowJudge(),)) for case in cases]
+    reports = await run(tmp_path, judged, resume=True)
+    assert statuses(reports) == {case.case.eval_id: "passed" for case in cases}
+    assert time.monotonic() - begun < 3, "one after the other takes 6 seconds"
 
 
 async def test_execution__resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Path) -> None:

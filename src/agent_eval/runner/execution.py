@@ -136,16 +136,12 @@ class Execution:
         self._halted.set()
 
     async def _work(self) -> None:
-        waiting = []
-        for planned, run in self.plan.runs():
-            if planned.skip_reason is not None:
-                continue
-            recording = self.journal.reuse(planned.run_id(run), planned.fingerprint)
-            if recording is None:
-                waiting.append((planned, run))
-            else:
-                self.reused += 1
-                await self._note(planned, await self._score(planned, recording))
+        waiting: list[tuple[PlannedCase, int]] = []
+        most = self.limits.concurrency * (_WAITING_PER_RUNNING + 1)
+        planned_runs = ((planned, run) for planned, run in self.plan.runs() if planned.skip_reason is None)
+        # Several at once: after an outage of the judge, it is asked about all of them again.
+        reusing = range(1 if self.limits.fail_fast else most)
+        await asyncio.gather(*(self._reuse(planned_runs, waiting) for _ in reusing))
         if self._is_used_up() or self._halt is not None:
             return
         starting = {
@@ -158,7 +154,6 @@ class Execution:
         # A task for each of 10,000 runs would cost more than the runs. There are more workers than concurrency slots: a
         # run that waits for a judge or for the retry of a model call does not occupy a slot. With fail-fast each run is
         # scored before the next one begins, so there are as many workers as slots now.
-        most = self.limits.concurrency * (_WAITING_PER_RUNNING + 1)
         many = self.limiter.size if self.limits.fail_fast else most
         workers = [asyncio.create_task(self._worker(queue, starting)) for _ in range(min(many, len(waiting)))]
         tasks = [*starting.values(), *workers]
@@ -168,6 +163,16 @@ class Execution:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _reuse(self, runs: Iterable[tuple[PlannedCase, int]], waiting: list[tuple[PlannedCase, int]]) -> None:
+        """Scores the recordings of an earlier process; the other runs are added to `waiting`, in their order."""
+        for planned, run in runs:
+            recording = self.journal.reuse(planned.run_id(run), planned.fingerprint)
+            if recording is None:
+                waiting.append((planned, run))
+            else:
+                self.reused += 1
+                await self._note(planned, await self._score(planned, recording))
 
     async def _start(self, key: str) -> None:
         try:
