@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,13 @@ def test_accept_refusals__nothing_to_accept_and_duplicate_keys(repository: Repos
     dims = {"trajectory_single_tool_use": {"threshold": 1.0, "tool_name": "dim"}}
     file = failed_lamp(repository, config={"criteria": dims})
     assert codes(repository) == ["accept-nothing"] * 2
+    soon = (datetime.now(UTC) + timedelta(days=90)).date()
+    held = f'[[quarantine]]\ncase = "{FILE}:lamp"\nreason = "slow"\nowner = "@alice"\nexpires = {soon}\n'
+    informs = '[[policy]]\nmetric = "*"\nblocking = false\n'
+    (repository.root / "agent-eval.toml").write_text(f"max-quarantined = 1\n{held}{informs}", "utf-8")
+    assert run(repository).code == 0
+    assert "there is nothing to accept" in accept(repository, "--all"), "the quarantined case passed"
+    (repository.root / "agent-eval.toml").unlink()
     failed_lamp(repository)
     text = file.read_text("utf-8")
     answer = '"text": "The lamp is off."'

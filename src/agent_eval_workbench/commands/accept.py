@@ -119,7 +119,7 @@ def _not_passed(report: RunReport) -> list[CaseReport]:
         for case in report.cases
         if case.status in {"failed", "errored"}
         or case.case_id in blocking
-        or (case.status == "quarantined" and any(metric.status == "failed" for metric in case.metrics))
+        or (case.status == "quarantined" and case.reason is not None and case.reason.data.get("result") == "failed")
     ]
 
 
