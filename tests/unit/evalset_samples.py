@@ -81,12 +81,15 @@ def places(value: Any, path: JsonPath = ()) -> list[JsonPath]:
     return [path, *(below for step, child in children for below in places(child, (*path, step)))]
 
 
+INTEGERS = st.integers()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
-def json_values(keys: st.SearchStrategy[str] = TEXT, *, most: int = 10) -> st.SearchStrategy[Any]:
+def json_values(
+    keys: st.SearchStrategy[str] = TEXT, *, most: int = 10, integers: st.SearchStrategy[int] = INTEGERS
+) -> st.SearchStrategy[Any]:
     """Any JSON, of at most so many values."""
-    numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    numbers = integers | st.floats(allow_nan=False, allow_infinity=False)
     return st.recursive(
         st.none() | st.booleans() | numbers | TEXT,
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),

@@ -123,7 +123,7 @@ def as_doubles(value: Any) -> Any:
     return [as_doubles(each) for each in value] if isinstance(value, list) else value
 
 
-@given(json_values())
+@given(json_values(integers=st.integers(-(2**53) + 1, 2**53 - 1)))
 def test_numbers__are_equal_and_written_as_before(value: Any) -> None:
     numbers = Numbers(V1)
     restored = numbers.restore(as_doubles(value))
