@@ -276,7 +276,7 @@ class Execution:
         failure = self._failures.get(planned.agent)
         if failure is not None:
             error = run_error(failure, None)
-            recording.fingerprint = ""  # The environment may be mended, which no source file shows: not resumed.
+            recording.fingerprint = ""  # Its environment may be fixed by then, which no source file shows: not resumed.
         while error is None or (failure is not None and failure.collateral):
             attempts += 1
             recording, tools = begin(), None
