@@ -163,6 +163,7 @@ def test_console__verbose_shows_all_numbers_notices_and_paths() -> None:
     often = " ".join(console(SITUATIONS["flaky"]().report, width=200, verbose=True).split())
     assert "3 of its 10 runs on main failed (a rate of 11% to 60%)" in often
     assert "9 extra runs were made" in often
+    assert "token_usage_v1" in console(passing(3, 1), verbose=True), "also without a comparison"
 
 
 def test_console__offers_to_accept_only_if_somebody_is_there() -> None:
