@@ -187,7 +187,7 @@ def test_fail_fast__ends_at_a_case_that_fails_by_the_policy(repository: Reposito
 
     def run(*arguments: str) -> Done:
         flags = ("--agent", "recorded:answers.json", "--fail-fast", "--concurrency", "1")
-        return repository.gate("run", "evals", *flags, *arguments, python=False)
+        return repository.gate("run", "evals", *flags, *arguments, python=False, environment={"CI": ""})
 
     done = run()
     assert done.statuses == {"door": "quarantined", "heater": "failed", "lamp_on": "passed", "lamp_off": "passed"}

@@ -33,8 +33,8 @@ async def test_host_forks__die_with_the_process_that_asked(tmp_path: Path) -> No
         host, stray = await pid(agent), await pid(agent, "stray")
         session = await agent.open(request())
         os.kill(session.host.pid, signal.SIGKILL)
+        wait_until(lambda: is_gone(host) and is_gone(stray))
         with pytest.raises(AgentFailure, match="SIGKILL"):
             await session.send(user_message("say something"), timeout=60)
-        wait_until(lambda: is_gone(host) and is_gone(stray))
         assert text_of((await say(agent, "say again")).final_response) == "say again"
     assert host != session.host.pid

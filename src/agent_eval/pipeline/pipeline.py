@@ -45,7 +45,7 @@ from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
-from agent_eval.results import JOURNAL, NOT_COMPARED, remove_logs
+from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -274,6 +274,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         from agent_eval.gate.stats import pass_rates
         from agent_eval.report.phrases import pass_rates_notices, say, text
         from agent_eval.report.views.grouping import branch_name
+        from agent_eval.results import NOT_COMPARED
         from agent_eval.runner.conversations import attach_conversations
 
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
