@@ -127,6 +127,11 @@ def test_discovery__an_eval_set_beside_others_that_is_named_otherwise_is_a_warni
     assert not discover(tmp_path, exclude=["rome.json"]).problems
     assert not discover(tmp_path, ["a/paris.evalset.json"]).problems
     assert not discover(tmp_path, ["a", "a/rome.json"]).problems, "it is run"
+    assert not discover(tmp_path, skip=[tmp_path / "a" / "rome.json"]).problems, "it has the answers of an agent"
+    (tmp_path / "a" / "rome.json").rename(tmp_path / "a" / "ro\nme.json")
+    (tmp_path / "a" / ".json").write_bytes((tmp_path / "a" / "paris.evalset.json").read_bytes())
+    hints = [str(problem.hint) for problem in discover(tmp_path).problems]
+    assert ["`cases.evalset.json`" in hint or "`ro me.evalset.json`" in hint for hint in hints] == [True, True], hints
 
 
 def test_discovery__missing_path_lists_its_neighbours(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def load_suite(
         exclude: .gitignore patterns of files and directories to skip.
         config: The config of all files, instead of the nearest one to each.
         initial_session: A JSON file with the initial session of legacy test files (lists of turns).
-        skip: Directories not to search.
+        skip: Directories not to search; files that are no eval files.
     """
     with collector_paused():
         return _load_suite(

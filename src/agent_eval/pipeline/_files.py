@@ -26,13 +26,15 @@ def load(settings: Settings) -> Suite:
     """Reads the eval files with their cases and all their problems."""
     from agent_eval.evalset.loading import load_suite
 
+    agents = [agent for agent in (settings.agent, *settings.agents.values()) if agent is not None]
     return load_suite(
         settings.root,
         settings.paths,
         exclude=settings.exclude,
         config=settings.config,
         initial_session=settings.initial_session,
-        skip=[settings.output],
+        # The FILE of `recorded:FILE` has eval cases, too.
+        skip=[settings.output, *(settings.root / agent.partition(":")[2] for agent in agents if ":" in agent)],
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.git_process import CONFIG, ENVIRONMENT, GitError, GitTimeout, run_git
-from agent_eval.core.text import listed
+from agent_eval.core.text import harmless, listed, unbroken
 from agent_eval.evalset.paths import name_of
 
 _NEVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
@@ -277,7 +277,7 @@ def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
 
 def right_name(path: Path) -> str:
     """The name with which an eval file is found."""
-    return f"{path.name.split('.')[0]}{SUFFIXES[1]}"
+    return unbroken(harmless(f"{path.name.split('.')[0] or 'cases'}{SUFFIXES[1]}"))
 
 
 def looks_like_evals(path: Path) -> bool:

@@ -69,7 +69,7 @@ def discover(
         root: The repository; absolute, or relative to the working directory.
         targets: Files, directories and globs relative to the root, optionally with `:id1,id2`. Empty: the root.
         exclude: .gitignore patterns of files and directories to skip.
-        skip: Directories not to search, e.g. the output directory.
+        skip: Directories not to search, e.g. the output directory; files that are no eval files.
     """
     root = absolute(root)
     discovery = Discovery()
@@ -373,7 +373,7 @@ class _Search:
     def misnamed(self, files: Collection[Path]) -> Iterator[Problem]:
         """Warnings for eval sets beside the eval files of a run, which are not run because of their names."""
         folders = {path.parent for path in files}
-        beside = (path for path in self.other_json if path.parent in folders and path not in files)
+        beside = (path for path in self.other_json if path.parent in folders and path not in self.skip.union(files))
         for path in islice((path for path in beside if not self._excluded(path)), _MOST_LOOKED_AT):
             if looks_like_evals(path):
                 yield Problem(
