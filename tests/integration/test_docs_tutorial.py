@@ -18,7 +18,6 @@ import host_forks
 import pytest
 from adk_envs import adk_python
 from base_repos import new_repo
-from fake_gemini import Answer, FakeGemini, GenerateRequest
 from fake_github import FakeGitHub
 from gate_runs import Repository
 from pull_requests import Lab
@@ -35,17 +34,6 @@ AGENT_EVAL = """agent-eval() {
   "$PYTHON_OF_THE_GATE" -m agent_eval "$@"
 }
 """
-
-
-def model(request: GenerateRequest) -> Answer:
-    """Asks the tool, and says what it returned."""
-    if not request.tool_responses:
-        city = re.findall(r"in (\w+)\?", request.user_texts[-1])[-1]
-        return Answer.calls(("get_weather", {"city": city}))
-    weather = request.tool_responses[-1]["response"]
-    if weather["celsius"] is None:
-        return Answer.text("Sorry, I don't know that city.")
-    return Answer.text(f"It is {weather['celsius']} degrees in {weather['city']}.")
 
 
 @dataclass
@@ -107,7 +95,10 @@ def visible(comment: str) -> str:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    with FakeGemini(model) as gemini, FakeGitHub() as github:
+    script = [sys.executable, str(PAGE.parents[1] / "examples" / "weather_model.py"), "--port", "0"]
+    with FakeGitHub() as github, subprocess.Popen(script, stdout=subprocess.PIPE, text=True) as gemini:
+        assert gemini.stdout is not None
+        url = gemini.stdout.readline().strip().partition("=")[2]
         repo = new_repo(tmp_path / "my-agent")
         repo.git("init", "-q", "--bare", str(tmp_path / "remote.git"))
         for name, value in {
@@ -117,9 +108,10 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
             f"url.{tmp_path}/remote.git.insteadOf": "https://github.com/mona/my-agent",
         }.items():
             repo.git("config", name, value)
-        made = Reader(repository=Repository(root=repo.root), github=github, repo=repo, gemini=gemini.url)
+        made = Reader(repository=Repository(root=repo.root), github=github, repo=repo, gemini=url)
         yield made
         made.repository.end()
+        gemini.kill()
 
 
 def same(text: str) -> str:
