@@ -86,6 +86,11 @@ def test_apply_policy__what_costs_may_have_a_limit(says: str, status: str, direc
     assert (metric(after, TOKENS).status, metric(after, TOKENS).direction) == (status, direction)
     side = "above" if direction == "lower" else "below"
     assert (text(after.reason) if after.reason else "") == f"{side} the threshold: {TOKENS}" * (status == "failed")
+    unknown = case("b", "1", tokens=[900.0])
+    metric(unknown, TOKENS).runs[0].score = None
+    [after] = applied(entry(says, TOKENS), unknown)
+    assert after.status == "errored" and after.reason is not None
+    assert text(after.reason).startswith(f"{TOKENS} could not be evaluated: the agent reports no value of it")
 
 
 def test_apply_policy__only_the_cases_that_are_meant() -> None:

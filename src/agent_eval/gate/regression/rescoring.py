@@ -66,8 +66,15 @@ def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
     rescored = metric.changed(threshold=threshold, blocking=blocking, direction=direction)
     if (threshold, direction) == (metric.threshold, metric.direction):
         return rescored  # A custom metric may decide against its score.
-    rescored.runs = [run.changed(status=_status(run, rescored)) for run in metric.runs]
+    rescored.runs = [_run_score(run, rescored) for run in metric.runs]
     return rescored
+
+
+def _run_score(run: RunScore, metric: MetricReport) -> RunScore:
+    status = _status(run, metric)
+    if status == "not_evaluated" and run.reason is None:  # What only informs needs no value.
+        return run.changed(status=status, reason=Reason.of("unreported"))
+    return run.changed(status=status)
 
 
 def _status(run: RunScore, metric: MetricReport) -> MetricStatus:

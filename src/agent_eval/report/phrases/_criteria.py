@@ -42,6 +42,10 @@ def needs_scenario() -> str:
     return "this metric judges a simulated user, but the case has fixed turns"
 
 
+def unreported() -> str:
+    return "the agent reports no value of it, and a [[policy]] has a threshold for it"
+
+
 def no_turns() -> str:
     return "the conversation has no turns"
 

@@ -61,6 +61,7 @@ _REMEDIES: Mapping[str, str] = {
     "tool-tape-missing": "record its tools (`--tools record`)",
     "tool-tape-stale": "record its tools again",
     "tool-not-replayable": "set `replay = false` for the tool",
+    "unreported": "take the metric out of the `[[policy]]`",
     "fail-fast": "fix the case that failed: `fail-fast` ended the run",
 }
 """What to do about cases without a result, by the cause. For every other cause: run the job again."""
