@@ -83,7 +83,7 @@ def random_turn(chance: random.Random) -> tuple[Event, list[Event]]:
     events = [random_event(chance) for _ in range(chance.randint(0, 4))]
     for event in events:
         if event.get("content"):
-            # Two events with grounding and without a content of their own can't be told apart in ADK's format.
+            # Two events with grounding and without a content of their own are alike in ADK's format.
             event.pop("grounding_metadata", None)
     return user, events
 

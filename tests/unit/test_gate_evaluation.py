@@ -151,8 +151,8 @@ STORIES = {
 
 @pytest.mark.parametrize("name", STORIES)
 def test_evaluation__verdict_reasons_and_notes(name: str) -> None:
-    told, expected = STORIES[name]
-    assert codes(play(told)) == expected
+    story, expected = STORIES[name]
+    assert codes(play(story)) == expected
 
 
 @pytest.mark.parametrize(

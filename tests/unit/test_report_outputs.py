@@ -5,6 +5,7 @@ import json
 import pytest
 from comparison_samples import BASE, SITUATIONS
 from report_samples import SAMPLES, case, failed, report
+from runner_log import outputs_in
 
 from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS, github_outputs, output_values
 
@@ -12,29 +13,16 @@ DELIMITER = "ghadelimiter_0123456789abcdef"
 PATHS = {"results-file": "out/results.json", "junit-file": "out/junit.xml"}
 
 
-def as_the_runner_reads(text: str) -> dict[str, str]:
-    """actions/runner, FileCommandManager.cs: a line with `<<` before any `=` opens a value; its delimiter ends it."""
-    values: dict[str, str] = {}
-    lines = iter(text.split("\n"))
-    for line in lines:
-        if not line:
-            continue
-        assert "<<" in line
-        assert "=" not in line.split("<<")[0]
-        name, _, delimiter = line.partition("<<")
-        value = []
-        for inner in lines:
-            if inner == delimiter:
-                break
-            value.append(inner)
-        else:
-            raise AssertionError("no end of the value")
-        values[name] = "\n".join(value)
+def read(text: str) -> dict[str, str]:
+    """The outputs as GitHub's runner reads them; each name is there once."""
+    pairs = outputs_in(text)
+    values = dict(pairs)
+    assert len(values) == len(pairs)
     return values
 
 
 def test_github_outputs__are_read_back() -> None:
-    values = as_the_runner_reads(github_outputs(failed(), PATHS, DELIMITER))
+    values = read(github_outputs(failed(), PATHS, DELIMITER))
     assert values == {
         "verdict": "failed", "total": "6", "passed": "3", "failed": "3", "errored": "0", "pass-rate": "0.5",
         "newly-failing": "", "regressions": "", "fixed": "", "metrics": values["metrics"],
@@ -73,7 +61,7 @@ def test_output_values__are_the_documented_ones(name: str) -> None:
 
 def test_github_outputs__a_path_cannot_add_an_output() -> None:
     evil = "x\nverdict=passed\nverdict<<EOF\npassed\nEOF\nghadelimiter_\n"
-    values = as_the_runner_reads(github_outputs(failed(), {"results-file": evil}, DELIMITER))
+    values = read(github_outputs(failed(), {"results-file": evil}, DELIMITER))
     assert values["verdict"] == "failed"
     assert values["results-file"] == evil
     assert set(values) == set(OUTPUTS)
