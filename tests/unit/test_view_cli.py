@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -72,16 +73,21 @@ def test_view__a_directory_its_results_and_its_zip_give_the_same_page(
 ) -> None:
     folder = write(tmp_path / "agent-eval-results", lamp(), "It is off.")
     (folder / "report.html").write_text("of the run", "utf-8")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.chdir(tmp_path)
     assert view() == 0
     first = Path(capsys.readouterr().out.strip())
-    assert first.is_absolute() and first.name == "report.html" and first.parent != folder
+    assert first == folder / "agent-eval-view.html"
     assert answers(data(first)[1]) == {"head:0": "It is off."}
     assert (folder / "report.html").read_text("utf-8") == "of the run", "the files of the run stay as they are"
 
     archive = zipped(tmp_path / "results.zip", folder, "results.json", "recordings.jsonl.gz")
     output = tmp_path / "site" / "index.html"
     (tmp_path / "download").write_bytes(archive.read_bytes())
+    assert view(archive) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "agent-eval-view.html")
+    assert not list((tmp_path / "temporary").iterdir()), "nothing that no one would remove"
     for results in (folder / "results.json", archive, tmp_path / "download"):
         assert view(results, "--output", output) == 0
         assert capsys.readouterr().out.strip() == str(output)

@@ -89,7 +89,9 @@ def add_view(parser: argparse.ArgumentParser) -> None:
         "the newest is shown, and the others give the trend",
     )
     parser.add_argument("--base", type=Path, metavar="RESULTS", help="another run, shown beside it as the base")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the page to write. Default: a temporary file")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="the page. Default: agent-eval-view.html beside the results"
+    )
     parser.add_argument(
         "--no-open",
         dest="open",

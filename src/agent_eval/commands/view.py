@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +119,7 @@ def _joined(reports: Sequence[RunReport], shown: RunReport, history: HistoryRepo
 
 
 def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
-    page: Path = arguments.output or Path(tempfile.mkdtemp(prefix="agent-eval-view-"), "report.html")
+    page: Path = arguments.output or _beside(view.shown.path)
     page.parent.mkdir(parents=True, exist_ok=True)
     with folder_source(
         view.report,
@@ -131,6 +130,11 @@ def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
     ) as source:
         write_page(page, source, arguments.report, round(arguments.size * MEGABYTE))
     return page.absolute()
+
+
+def _beside(results: Path) -> Path:
+    """The page of results for which no other file is named; `report.html` is the run's own."""
+    return (results if results.is_dir() else results.parent) / "agent-eval-view.html"
 
 
 def _links(origin: Origin | None, environ: Mapping[str, str]) -> Links:
