@@ -222,7 +222,7 @@ def lamp_case() -> dict[str, Any]:
         expected=expected,
         findings=[{"summary": "tool_trajectory_avg_score 0.50, needs 1.00", "lines": lines, "log": ""}],
         notes=["quarantined until 2026-12-01: flaky since the model changed (owner: home team)"],
-        decision=[{"metric": "pass", "word": "broken", **numbers}],
+        decision=[{"metric": "pass", "word": "regression", **numbers}],
         metrics=[
             metric("tool_trajectory_avg_score", "failed", 0.5, 1.0, base=1.0, delta=-0.5, runs=[trajectory]),
             metric("final_response_match_v2", "passed", 0.67, 0.6, judge="gemini-2.5-flash", runs=[judged]),

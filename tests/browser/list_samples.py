@@ -10,7 +10,7 @@ from report_pages_of_data import real_index
 
 STATUSES = ("passed", "failed", "errored", "not_run")
 CHANGES = (None, "newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed")
-WORDS = (None, "broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged")
+WORDS = (None, "regression", "worse", "suspected regression", "flaky as before", "fixed", "better", "unchanged")
 FILES = ("evals/home.evalset.json", "evals/Billing/refunds.evalset.json", "évals/ナ.json")
 AGENTS = ("home_agent", "billing.Agent")
 TOOLS = ("set_status", "list_devices", "Refund")
@@ -72,7 +72,7 @@ def index_of_rows(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ME
     counts = {status: columns["status"].count(status) for status in STATUSES}
     counts |= {tag: sum(tag in item["tags"] for item in rows) for tag in ("blocking", "flaky", "quarantined")}
     counts |= {change: columns["change"].count(change) for change in ("newly_failing", "fixed")}
-    counts["suspicious"] = columns["word"].count("suspicious")
+    counts["suspected"] = columns["word"].count("suspected regression")
     plain = index["metrics"][0] | {"passed": 1, "failed": 1, "not_evaluated": 0, "history": []}
     return index | {
         "header": index["header"] | {"counts": counts},

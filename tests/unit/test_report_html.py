@@ -195,9 +195,9 @@ def test_case__each_run_of_the_base_has_its_outcome_in_the_order_of_their_number
 @pytest.mark.parametrize(
     ("outcome", "blocks", "word", "tags"),
     [
-        ("failed", False, "broken", ["regression"]),
-        ("inconclusive", False, "suspicious", ["suspicious"]),
-        ("inconclusive", True, "broken", ["blocking", "regression"]),
+        ("failed", False, "regression", ["regression"]),
+        ("inconclusive", False, "suspected regression", ["suspected"]),
+        ("inconclusive", True, "regression", ["blocking", "regression"]),
     ],
 )
 def test_case__list_tags_and_decision_use_one_word(
@@ -210,10 +210,10 @@ def test_case__list_tags_and_decision_use_one_word(
 
     page = page_of(tmp_path, run_report)
 
-    assert page.column("word") == ["suspicious" if blocks else word], "by the statistics alone"
+    assert page.column("word") == ["suspected regression" if blocks else word], "by the statistics alone"
     assert page.column("tags") == [tags]
     assert page.cases[of.case_id]["decision"][0]["word"] == word
-    assert page.index["header"]["counts"]["suspicious"] == (word == "suspicious")
+    assert page.index["header"]["counts"]["suspected"] == (word == "suspected regression")
 
 
 def test_metrics__a_mean_that_only_rounding_keeps_from_its_threshold_meets_it(tmp_path: Path) -> None:

@@ -17,10 +17,16 @@ from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
 from agent_eval.report.views import Links, findings, low_turns, reproduce, shown_word
 from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
+from agent_eval.results.origin import CaseWord
 
 _NAME, _LINE, _LOG = 500, 2_000, 20_000
 _USER = 2_000
 """Characters of the user's messages in the index, for search."""
+
+
+def page_word(word: CaseWord) -> str:
+    """A word of the statistics as the page shows it and finds it."""
+    return {"broken": "regression", "suspicious": "suspected regression"}.get(word, word)
 
 
 class PageCase:
@@ -124,7 +130,7 @@ class PageCase:
             {
                 "metric": shown(item.metric, _NAME),
                 # What blocks by itself, e.g. by an error, is a regression for the headline and the list, too.
-                "word": "broken" if word == "suspicious" and is_regression else word,
+                "word": page_word("broken" if is_regression and word == "suspicious" else word),
                 "evidence": shown(item.evidence, _LINE),
                 "would_decide": shown(item.would_decide, _LINE) or None,
                 # A larger one is no evidence of what the word says.

@@ -169,7 +169,7 @@ def counts(facts: Facts) -> dict[str, int]:
         "quarantined": totals.quarantined,
         "newly_failing": changes.get("newly_failing", 0),
         "fixed": sum(map(facts.is_fixed, report.cases)),
-        "suspicious": sum(facts.view.is_suspected(case) for case in report.cases),
+        "suspected": sum(facts.view.is_suspected(case) for case in report.cases),
         "blocking": len(facts.view.blocking),
         "flaky": sum(facts.view.is_flaky(case) for case in report.cases),
     }

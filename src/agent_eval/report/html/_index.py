@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
-from agent_eval.report.html._case import PageCase
+from agent_eval.report.html._case import PageCase, page_word
 from agent_eval.report.html._causes import Causes, agent_changes
 from agent_eval.report.html._header import about, header
 from agent_eval.report.html._metrics import base_scores
@@ -221,7 +221,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
     tags = {
         "blocking": case.case_id in facts.view.blocking,
         "regression": case.case_id in facts.regressions,
-        "suspicious": facts.view.is_suspected(case),
+        "suspected": facts.view.is_suspected(case),
         "flaky": kind in {"flaky", "passed again"} or flaky,
         "quarantined": case.status == "quarantined",
         "fixed": facts.is_fixed(case),
@@ -234,7 +234,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
 
 def word_of(facts: Facts, case_id: str) -> str | None:
     """The word of the statistical decision for the case's most significant metric; None if it is unchanged."""
-    return facts.view.word(case_id) if case_id in facts.view.decisions else None
+    return page_word(facts.view.word(case_id)) if case_id in facts.view.decisions else None
 
 
 def metric_table(facts: Facts) -> list[dict[str, Any]]:

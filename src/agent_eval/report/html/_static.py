@@ -17,7 +17,7 @@ from agent_eval.results import CaseReport, ProblemReport
 
 _MOST = 50
 _LINE = 500
-_WORDS: Mapping[str, str] = {"suspicious": "suspected", "errored": "not evaluated"}
+_WORDS: Mapping[str, str] = {"errored": "not evaluated"}
 _STATES: Mapping[str, str] = {
     "passed": "✓ passed",
     "failed": "✗ failed",

@@ -13,8 +13,8 @@ const CHANGE_TEXTS = {
 };
 /** The statistics have not decided that the case is better. */
 const FIXED_BY_CHANCE = "too few runs tell whether it is fixed";
-/** @type {Record<string, string>} Other words are what they say. */
-const WORD_TEXTS = { broken: "regression", suspicious: "suspected regression" };
+/** @type {Record<string, string>} Other tags are what they say. */
+const TAG_TEXTS = { suspected: "suspected regression" };
 const OWNER_TEXTS = { agent: "of the agent", provider: "of an external service, not of the agent", gate: "of the gate, not of the agent" };
 /** @type {Record<string, string[]>} */
 const OUTCOMES = { 1: ["✓", "pass", "passed"], 0: ["✗", "fail", "failed"], x: ["!", "warn", "no result"], "?": ["·", "muted", "unknown"] };
@@ -86,7 +86,7 @@ function causeLine(index, row) {
 function caseTitle(index, row) {
   const place = `${row.file}${row.line ? `:${row.line}` : ""}`;
   const url = row.removed ? null : sourceAddress(index, row.file, row.line);
-  const tags = row.tags.filter((tag) => tag !== "blocking" || !row.tags.includes("regression")).map((tag) => labelled(tag === "blocking" ? "tag fail" : "tag", WORD_TEXTS[tag] ?? tag));
+  const tags = row.tags.filter((tag) => tag !== "blocking" || !row.tags.includes("regression")).map((tag) => labelled(tag === "blocking" ? "tag fail" : "tag", TAG_TEXTS[tag] ?? tag));
   return h(
     "header",
     { class: "case-title" },
@@ -160,9 +160,8 @@ function findingElement(finding, onPaper) {
 
 /** @param {any} decision */
 function decisionElement(decision) {
-  const word = WORD_TEXTS[decision.word] ?? decision.word;
   const p = typeof decision.p_value === "number" ? ` (p ${decision.p_value < 0.001 ? "< 0.001" : `≤ ${decision.p_value.toFixed(3)}`})` : "";
-  return h("li", null, foreign(decision.metric === "pass" ? "status" : decision.metric), ": ", h("strong", { text: word }), decision.evidence ? [", ", foreign(decision.evidence)] : null, p, decision.would_decide ? [". What would decide: ", foreign(decision.would_decide)] : null);
+  return h("li", null, foreign(decision.metric === "pass" ? "status" : decision.metric), ": ", h("strong", { text: decision.word }), decision.evidence ? [", ", foreign(decision.evidence)] : null, p, decision.would_decide ? [". What would decide: ", foreign(decision.would_decide)] : null);
 }
 
 /**

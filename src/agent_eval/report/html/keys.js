@@ -19,12 +19,12 @@ const SEARCH_HELP = [
   ["status:failed", "passed, failed, errored or not_run"],
   ["change:newly_failing", "compared with the base branch: fixed, added, …"],
   ["cause:1", "cases that a cause explains; cause:none for those without one"],
-  ["word:suspicious", "what the statistics say: broken, worse, …"],
+  ["word:worse", "what the statistics say: regression, suspected_regression, …"],
   ["file:evals/home", "part of the path; agent: likewise"],
   ["tool:set_status", "a tool that was called"],
   ["metric:NAME<0.8", "a score; metric:NAME for cases that fail it"],
   ["seconds>30", "also tokens and cost; <, <=, >, >=, ="],
-  ["flaky", "also regression, quarantined, blocking, fixed"],
+  ["flaky", "also regression, suspected, quarantined, blocking, fixed"],
 ];
 
 /** Whether keys of one letter act; for the page's life. */

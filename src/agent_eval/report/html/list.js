@@ -12,7 +12,7 @@ const SMALL_LIST = 100;
 /** Rows kept in the document above and below the visible ones, where there are more. */
 const SPARE_ROWS = 8;
 /** Tags because of which someone should look at a case. */
-const ATTENTION_TAGS = ["quarantined", "flaky", "suspicious", "blocking"];
+const ATTENTION_TAGS = ["quarantined", "flaky", "suspected", "blocking"];
 /** @type {Record<string, string>} */
 const CHANGE_MARKS = { newly_failing: "newly failing", still_failing: "fails on the base too", added: "new", changed: "changed", removed: "removed", renamed: "renamed" };
 

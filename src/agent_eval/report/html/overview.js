@@ -7,7 +7,7 @@ const COUNTS = [
   ["change:newly_failing", "newly failing", "fail", "↘"],
   ["status:failed", "failed", "fail", "✗"],
   ["status:errored", "not evaluated", "warn", "!"],
-  ["suspicious", "suspected", "muted", "?"],
+  ["suspected", "suspected", "muted", "?"],
   ["flaky", "flaky", "muted", "≈"],
   ["quarantined", "quarantined", "muted", "‖"],
   ["status:not_run", "not run", "muted", "○"],
@@ -106,7 +106,7 @@ function factList(index) {
   const { counts, origin, baseline, spent } = header;
   const total = index.cases.removed.filter((/** @type {number} */ removed) => !removed).length;
   const [label, count] = counts.failed || !counts.errored ? ["Failed", counts.failed] : ["Not evaluated", counts.errored];
-  const also = [["errored", "not evaluated"], ["not_run", "not run"], ["suspicious", "suspected"], ["flaky", "flaky"], ["quarantined", "quarantined"]];
+  const also = [["errored", "not evaluated"], ["not_run", "not run"], ["suspected", "suspected"], ["flaky", "flaky"], ["quarantined", "quarantined"]];
   const others = also.filter(([key, word]) => counts[key] && word !== label.toLowerCase()).map(([key, word]) => `${counts[key].toLocaleString("en")} ${word}`);
   const share = (/** @type {number} */ part) => [part.toLocaleString("en"), muted(` of ${total.toLocaleString("en")}`)];
   /** @type {[string, Child[], Child[]][]} */
@@ -252,7 +252,7 @@ function problemList(index) {
 function countButtons(index, toggle) {
   const seen = new Set();
   const rows = allRows(index);
-  const isSorted = rows.some((row) => row.tags.includes("regression") || row.tags.includes("suspicious"));
+  const isSorted = rows.some((row) => row.tags.includes("regression") || row.tags.includes("suspected"));
   const shown = COUNTS.flatMap(([term, label, tone, icon]) => {
     const query = parseQuery(term, index);
     const selected = rows.filter((row) => matches(query, row)).map((row) => row.index);

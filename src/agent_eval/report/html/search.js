@@ -9,11 +9,11 @@ const QUERY_TOKEN = /(?:"[^"]*"?|[^\s"])+/g;
 const FILTER = /^([a-z_]+)(:|[<>]=?|=)(.*)$/i;
 const NUMBER_FILTERS = ["seconds", "tokens", "cost"];
 const FIELDS = ["status", "change", "word", "cause", "file", "agent", "tool", "metric", "seconds", "tokens", "cost"];
-const TAG_WORDS = ["regression", "suspicious", "flaky", "quarantined", "blocking", "fixed"];
+const TAG_WORDS = ["regression", "suspected", "flaky", "quarantined", "blocking", "fixed"];
 const QUERY_VALUES = {
   status: ["passed", "failed", "errored", "not_run"],
   change: ["newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed"],
-  word: ["broken", "worse", "suspicious", "flaky_as_before", "fixed", "better", "unchanged"],
+  word: ["regression", "worse", "suspected_regression", "flaky_as_before", "fixed", "better", "unchanged"],
 };
 /** @type {Record<string, (left: number, right: number) => boolean>} */
 const COMPARISONS = {

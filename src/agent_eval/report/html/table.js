@@ -54,8 +54,8 @@ function caseCell(index, row) {
  * @param {Row} row
  */
 function rowWord(row) {
-  const tag = ["quarantined", "regression", "suspicious", "flaky", "fixed"].find((name) => row.tags.includes(name));
-  if (tag) return WORD_TEXTS[tag] ?? tag;
+  const tag = ["quarantined", "regression", "suspected", "flaky", "fixed"].find((name) => row.tags.includes(name));
+  if (tag) return TAG_TEXTS[tag] ?? tag;
   const change = row.change && row.change !== "fixed" ? CHANGE_MARKS[row.change] : ""; // passing again is no evidence
   return change || (["passed", "failed"].includes(row.status) ? "" : statusText(row.status));
 }
