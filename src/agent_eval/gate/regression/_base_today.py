@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zlib import crc32
 
-from agent_eval.gate.stats import Family, FamilyResult
+from agent_eval.gate.stats import Family
 
 CHECK_RUNS = 2
 """Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
@@ -21,12 +21,11 @@ CHECKED_CASES = 8
 """Most cases of a check that no suspected regression calls for."""
 
 
-def runs_to_check(results: Sequence[FamilyResult]) -> dict[str, int]:
+def runs_to_check(families: Sequence[Family]) -> dict[str, int]:
     """Base runs that the check still needs, by case id."""
     missing: dict[str, int] = {}
-    for result in _findings(results):
-        family = result.family
-        for index in result.named or got_worse(result) or _some(family):
+    for family in _findings(families):
+        for index in family.named or got_worse(family) or _some(family):
             if count := missing_runs(family, index):
                 missing[family.case_ids[index]] = max(count, missing.get(family.case_ids[index], 0))
     return missing
@@ -38,12 +37,9 @@ def missing_runs(family: Family, index: int) -> int:
     return max(CHECK_RUNS - len(series.base_confirm), 0) if series.base else 0
 
 
-def got_worse(result: FamilyResult) -> list[int]:
+def got_worse(family: Family) -> list[int]:
     """The suspected regressions that a metric got worse by: the indices of those whose fresh runs say so."""
-    suspects = result.family.suspects
-    if not result.family.binary:
-        return [suspect.index for suspect in suspects]
-    return [suspect.index for suspect in suspects if suspect.e_value() > 1]
+    return [suspect.index for suspect in family.suspects if not family.binary or suspect.e_value() > 1]
 
 
 def _some(family: Family) -> list[int]:
@@ -52,17 +48,15 @@ def _some(family: Family) -> list[int]:
     return sorted(cases, key=lambda index: crc32(family.case_ids[index].encode()))[:CHECKED_CASES]
 
 
-def differs(results: Sequence[FamilyResult]) -> bool:
+def differs(families: Sequence[Family]) -> bool:
     """Whether the base runs of today are lower than the stored ones in a metric that got worse."""
-    for result in _findings(results):
+    for family in _findings(families):
         # Includes every case with base runs, so that naming another case does not change the result.
-        p_value = result.family.suite_test(
-            [(series.base_confirm[:CHECK_RUNS], series.base) for series in result.family.series]
-        )
+        p_value = family.suite_test([(series.base_confirm[:CHECK_RUNS], series.base) for series in family.series])
         if p_value is not None and p_value <= DIFFERS:
             return True
     return False
 
 
-def _findings(results: Sequence[FamilyResult]) -> list[FamilyResult]:
-    return [result for result in results if result.rejected and result.family.rule.blocking]
+def _findings(families: Sequence[Family]) -> list[Family]:
+    return [family for family in families if family.rejected and family.rule.blocking]

@@ -13,7 +13,6 @@ from agent_eval.gate.stats import (
     WORTH_MORE,
     CaseEvidence,
     Family,
-    FamilyResult,
     Outcome,
     Series,
     Suspect,
@@ -21,7 +20,6 @@ from agent_eval.gate.stats import (
     case_e,
     detectable_drop,
     detectable_shift,
-    drop_of,
     exact_p,
     failed,
     holm,
@@ -60,21 +58,21 @@ class Unpaid:
 
 
 def decide(
-    evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], unpaid: Unpaid, alpha: float
+    evidence: Sequence[CaseEvidence], families: Sequence[Family], unpaid: Unpaid, alpha: float
 ) -> DecisionReport:
     """Decides the outcome and classifies every case.
 
     Args:
         evidence: All cases.
-        results: The results of all families.
+        families: The metrics under their rules.
         unpaid: The cases that need more runs than the budget allows.
         alpha: The family-wise error rate.
     """
     cases: dict[tuple[str, str], CaseDecisionReport] = {}
     reasons: list[DecisionReasonReport] = []
-    for result in results:
-        decisions = _cases(result, unpaid)
-        reasons += _reasons(result, decisions, unpaid)
+    for family in families:
+        decisions = _cases(family, unpaid)
+        reasons += _reasons(family, decisions, unpaid)
         cases.update(((case.case_id, case.metric), case) for case in decisions)
     reasons.sort(key=lambda reason: (not reason.blocking, _WEIGHT[reason.code]))
     outcome: Outcome = "passed"
@@ -91,7 +89,7 @@ def decide(
             for metric in case.metrics
             if (case.case_id, metric) in cases
         ],
-        suites=[_suite(result) for result in results],
+        suites=[_suite(family) for family in families],
         alpha=alpha,
         extra_runs=sum(
             max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
@@ -113,11 +111,10 @@ _WEIGHT = {
 _UNDECIDED = {"thin-base", "budget", "recorded-answers", OUTAGE}
 
 
-def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecisionReport]:
-    family = result.family
+def _cases(family: Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
     suspects = {suspect.index: suspect for suspect in family.suspects}
-    better = _better(result, suspects)
-    named = set(result.named) if result.rejected else set()
+    better = _better(family, suspects)
+    named = set(family.named) if family.rejected else set()
     decisions = []
     for index, (case_id, series) in enumerate(zip(family.case_ids, family.series, strict=True)):
         suspect = suspects.get(index)
@@ -129,7 +126,7 @@ def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecisionReport]:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
             word = _suspect_word(family, suspect, lacks, never_failed=all(base) and not all(head))
-        elif family.binary and _is_fixed(head, base, result.alpha):
+        elif family.binary and _is_fixed(head, base, family.alpha):
             word = "fixed"
         elif index in better:
             word = "better"
@@ -148,8 +145,8 @@ def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecisionReport]:
                 base_mean=_signed_mean(family, base),
                 base_runs=len(base),
                 again=word not in _SHOWN and bool(series.head_confirm),
-                p_value=suspect.p_value if suspect is not None and index in result.case_p else better.get(index),
-                p_adjusted=result.case_p.get(index),
+                p_value=suspect.p_value if suspect is not None and index in family.case_p else better.get(index),
+                p_adjusted=family.case_p.get(index),
                 lacks=lacks,
             )
         )
@@ -204,9 +201,8 @@ def _missing_base_runs(family: Family, suspect: Suspect) -> int:
     return next(enough) - suspect.base_planned
 
 
-def _better(result: FamilyResult, suspects: dict[int, Suspect]) -> dict[int, float]:
+def _better(family: Family, suspects: dict[int, Suspect]) -> dict[int, float]:
     """P-values of the cases that are significantly better, by index; empty for scores."""
-    family = result.family
     if not family.binary:
         return {}
     p_values: dict[int, float] = {}
@@ -219,7 +215,7 @@ def _better(result: FamilyResult, suspects: dict[int, Suspect]) -> dict[int, flo
     return {
         index: value
         for (index, value), p_value in zip(p_values.items(), adjusted, strict=True)
-        if p_value <= result.alpha
+        if p_value <= family.alpha
     }
 
 
@@ -234,8 +230,8 @@ def _signed_mean(family: Family, values: Sequence[float]) -> float | None:
     return -mean if family.rule.direction == "lower" else mean
 
 
-def _reasons(result: FamilyResult, cases: Sequence[CaseDecisionReport], unpaid: Unpaid) -> list[DecisionReasonReport]:
-    family, blocking = result.family, result.family.rule.blocking
+def _reasons(family: Family, cases: Sequence[CaseDecisionReport], unpaid: Unpaid) -> list[DecisionReasonReport]:
+    blocking = family.rule.blocking
     reasons: list[DecisionReasonReport] = []
 
     def add(code: str, decisions: Sequence[CaseDecisionReport] = (), **facts: Unpack[Facts]) -> None:
@@ -245,24 +241,24 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecisionReport], unpaid: 
         ids = [case.case_id for case in decisions]
         reasons.append(reason.model_copy(update={"metric": family.metric, "case_ids": ids, "blocking": blocking}))
 
-    named = result.named if result.rejected else ()
+    named = family.named if family.rejected else ()
     if named:
         add("case-worse", [cases[index] for index in named])
     thin = sorted(suspect.index for suspect in family.suspects if _by_threshold(suspect, named))
     if thin:
         add("broken-case", [cases[index] for index in thin])
-    if result.rejected and not named:
+    if family.rejected and not named:
         together = [
-            cases[index] for index in base_today.got_worse(result) if drop_of(family, index) > family.drops[index]
+            cases[index] for index in base_today.got_worse(family) if family.drop_of(index) > family.drops[index]
         ]
-        if together and family.seen_twice and family.confirm_p is not None and family.confirm_p <= result.level:
+        if together and family.seen_twice and family.confirm_p is not None and family.confirm_p <= family.level:
             add("cases-worse-together", together)
-        suite = _suite(result)
-        if family.suite_p is not None and family.suite_p <= result.level and _beyond(result, suite):
+        suite = _suite(family)
+        if family.suite_p is not None and family.suite_p <= family.level and _beyond(family, suite):
             series = zip(cases, family.series, strict=True)
             add("suite-worse", [case for case, own in series if _failed_again(family, case, own)], **_moved(suite))
-    elif blocking and not result.rejected and family.columns == 0 and _looks_worse(result):
-        facts = _moved(_suite(result))
+    elif blocking and not family.rejected and family.columns == 0 and _looks_worse(family):
+        facts = _moved(_suite(family))
         facts["phrase"], facts["remedy"] = "suite-undecided", unpaid.why
         add(unpaid.code, **facts)
     history = [(case, case.lacks) for case in cases if isinstance(case.lacks, int)]
@@ -283,19 +279,18 @@ def _failed_again(family: Family, case: CaseDecisionReport, series: Series) -> b
     return case.word == "suspicious" and again
 
 
-def _looks_worse(result: FamilyResult) -> bool:
+def _looks_worse(family: Family) -> bool:
     """Whether the screening runs alone would be enough, had the fresh runs of every case been possible."""
-    p_value = result.family.screening_p if result.family.trigger is not None else None
-    return p_value is not None and p_value <= BOTH_LEVEL * result.level and _beyond(result, _suite(result))
+    p_value = family.screening_p if family.trigger is not None else None
+    return p_value is not None and p_value <= BOTH_LEVEL * family.level and _beyond(family, _suite(family))
 
 
-def _beyond(result: FamilyResult, suite: SuiteTestReport) -> bool:
-    drops = result.family.drops
+def _beyond(family: Family, suite: SuiteTestReport) -> bool:
+    drops = family.drops
     return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
 
 
-def _suite(result: FamilyResult) -> SuiteTestReport:
-    family = result.family
+def _suite(family: Family) -> SuiteTestReport:
     looks = zip(family.series, family.fresh_columns, strict=True)
     pairs = [both_looks(series, columns, fresh_only=family.fresh_only) for series, columns in looks]
     pairs = [(head, base) for head, base in pairs if head and base]
@@ -307,18 +302,18 @@ def _suite(result: FamilyResult) -> SuiteTestReport:
         p_value=family.screening_p,
         p_again=family.fresh_p,
         p_confirm=family.confirm_p,
-        p_adjusted=result.adjusted,
-        minimum_detectable_drop=_detectable(result, pairs),
+        p_adjusted=family.adjusted,
+        minimum_detectable_drop=_detectable(family, pairs),
         blocking=family.rule.blocking,
         direction=family.rule.direction,
     )
 
 
-def _detectable(result: FamilyResult, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    level = result.level * BOTH_LEVEL
+def _detectable(family: Family, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
+    level = family.level * BOTH_LEVEL
     if not pairs:
         return None
-    if result.family.binary:
+    if family.binary:
         groups = []
         for head, base in pairs:
             rate = (failed(head) + failed(base) + 0.3) / (len(head) + len(base) + 0.6)

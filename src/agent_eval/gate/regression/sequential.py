@@ -16,12 +16,10 @@ from agent_eval.gate.stats import (
     Budget,
     CaseEvidence,
     Family,
-    FamilyResult,
     MetricRule,
     Rules,
     Runs,
     Suspect,
-    family_results,
 )
 from agent_eval.results import CaseDecisionReport, DecisionReasonReport, DecisionReport
 
@@ -82,19 +80,19 @@ def _compare(
     evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, constant: frozenset[str]
 ) -> Runs | DecisionReport:
     """Decides from the comparison; `constant` are cases that block by a constant error of the agent."""
-    results = family_results(_families(evidence, rules, budget), rules)
+    families = _families(evidence, rules, budget)
     if missing := _base_runs_of_constant(evidence, rules, budget, constant):
         return Runs(head={}, base=missing, why="base-error")
-    step = _step(evidence, results, budget, constant, rules.alpha)
+    step = _step(evidence, families, budget, constant, rules.alpha)
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
-    missing = base_today.runs_to_check(results)
+    missing = base_today.runs_to_check(families)
     if missing and (budget.extra_runs is None or budget.extra_runs >= sum(missing.values())):
         return Runs(head={}, base=missing, why="base-stored")
-    if missing or not base_today.differs(results):
+    if missing or not base_today.differs(families):
         return step
-    results = family_results(_families(evidence, rules, budget, today_only=True), rules)
-    step = _step(evidence, results, budget, constant, rules.alpha)
+    families = _families(evidence, rules, budget, today_only=True)
+    step = _step(evidence, families, budget, constant, rules.alpha)
     if not isinstance(step, Runs):
         step.reasons.append(DecisionReasonReport(code=_BASE_DIFFERS, blocking=False))
     return step
@@ -123,26 +121,25 @@ def _base_runs_of_constant(
 
 def _step(
     evidence: Sequence[CaseEvidence],
-    results: Sequence[FamilyResult],
+    families: Sequence[Family],
     budget: Budget,
     constant: frozenset[str],
     alpha: float,
 ) -> Runs | DecisionReport:
-    requests = {} if constant else _runs_to_see_it_again(results, budget)
-    is_decided = not requests and (bool(constant) or any(map(_blocks, results)))
+    requests = {} if constant else _runs_to_see_it_again(families, budget)
+    is_decided = not requests and (bool(constant) or any(map(_blocks, families)))
     if not requests and not is_decided:
-        if runs := _runs_of_the_suite(results, budget):
+        if runs := _runs_of_the_suite(families, budget):
             return runs
-        requests = _runs_of_suspects(results)
+        requests = _runs_of_suspects(families)
     why = "decided" if is_decided else budget.no_more
     unpaid = Unpaid(case_ids=frozenset(requests), why=why)
-    return _afforded(requests, budget) or decide(evidence, results, unpaid, alpha)
+    return _afforded(requests, budget) or decide(evidence, families, unpaid, alpha)
 
 
-def _blocks(result: FamilyResult) -> bool:
+def _blocks(family: Family) -> bool:
     """Whether the verdict is clear: this metric got worse, or a case with a short history always fails."""
-    family = result.family
-    return family.rule.blocking and (result.rejected or any(suspect.always_fails for suspect in family.suspects))
+    return family.rule.blocking and (family.rejected or any(suspect.always_fails for suspect in family.suspects))
 
 
 _Rank = tuple[bool, float]
@@ -150,15 +147,14 @@ _Requests = dict[str, tuple[_Rank, int, int]]
 """By case id: its priority, and its next runs of head and base."""
 
 
-def _runs_to_see_it_again(results: Sequence[FamilyResult], budget: Budget) -> _Requests:
+def _runs_to_see_it_again(families: Sequence[Family], budget: Budget) -> _Requests:
     """One run of each case that the bets are won by, if all its fresh runs were made at one moment.
 
     The base runs beside it, so that a bad moment shows on both sides.
     """
     requests: _Requests = {}
-    for result in results:
-        family = result.family
-        won = family.binary and family.confirm_p is not None and family.confirm_p <= result.level
+    for family in families:
+        won = family.binary and family.confirm_p is not None and family.confirm_p <= family.level
         for suspect in family.suspects if won and family.rule.blocking else ():
             if suspect.e_value() > 1 and len(set(suspect.rounds)) == 1 and suspect.made < suspect.planned:
                 beside = budget.can_run_base and family.rules.confirm_on_base == "auto" and not family.today_only
@@ -167,15 +163,14 @@ def _runs_to_see_it_again(results: Sequence[FamilyResult], budget: Budget) -> _R
     return requests
 
 
-def _runs_of_the_suite(results: Sequence[FamilyResult], budget: Budget) -> Runs | None:
+def _runs_of_the_suite(families: Sequence[Family], budget: Budget) -> Runs | None:
     """A fresh run of half of the cases, if the suite as a whole looks worse.
 
     Two halves, since a cause that many cases share is often gone a moment later.
     """
     missing: dict[str, tuple[int, int]] = {}
-    for result in results:
-        family = result.family
-        columns = _columns_due(result)
+    for family in families:
+        columns = _columns_due(family)
         for case_id, (head, base) in family.missing(columns).items() if columns else ():
             before = missing.get(case_id, (0, 0))
             missing[case_id] = max(head, before[0]), max(base, before[1])
@@ -190,10 +185,9 @@ def _runs_of_the_suite(results: Sequence[FamilyResult], budget: Budget) -> Runs 
     )
 
 
-def _columns_due(result: FamilyResult) -> int:
+def _columns_due(family: Family) -> int:
     """How many fresh columns a metric needs next; 0 if none is missing."""
-    family = result.family
-    if not family.rule.blocking or family.trigger is None or family.trigger > _SUITE_TRIGGER * result.level:
+    if not family.rule.blocking or family.trigger is None or family.trigger > _SUITE_TRIGGER * family.level:
         return 0
     if any(suspect.active and suspect.made < min(_BATCHES[0], suspect.planned) for suspect in family.suspects):
         return 0  # Their own runs come first: they count here, too.
@@ -202,20 +196,20 @@ def _columns_due(result: FamilyResult) -> int:
     return FRESH_COLUMNS if family.columns < FRESH_COLUMNS and family.fresh_p <= _ANOTHER_COLUMN else 0
 
 
-def _runs_of_suspects(results: Sequence[FamilyResult]) -> _Requests:
+def _runs_of_suspects(families: Sequence[Family]) -> _Requests:
     """The next runs of each suspected regression.
 
     Pass or fail has priority over scores, which have no measured payoff; then the higher payoff.
     """
     requests: _Requests = {}
-    for result in results:
-        for suspect in result.family.suspects if result.family.rule.blocking else ():
+    for family in families:
+        for suspect in family.suspects if family.rule.blocking else ():
             if suspect.active:
-                case_id = result.family.case_ids[suspect.index]
-                head, base = _batch(suspect, today_only=result.family.fresh_only)
+                case_id = family.case_ids[suspect.index]
+                head, base = _batch(suspect, today_only=family.fresh_only)
                 previous = requests.get(case_id, ((False, 0.0), 0, 0))
                 requests[case_id] = (
-                    max(previous[0], (result.family.metric == PASS, suspect.worth)),
+                    max(previous[0], (family.metric == PASS, suspect.worth)),
                     max(previous[1], head),
                     max(previous[2], base),
                 )
@@ -252,7 +246,10 @@ def _families(
                 families[key] = family
             family.add(case.case_id, series, rule.max_drop)
     # Pass or fail first, then by name.
-    return [families[key] for key in sorted(families, key=lambda key: (key[0] != PASS, key[0], key[1] or 0, *key[2:]))]
+    order = sorted(families, key=lambda key: (key[0] != PASS, key[0], key[1] or 0, *key[2:]))
+    for family in families.values():
+        family.peers = [other.p_value for other in families.values() if other.pool == family.pool]
+    return [families[key] for key in order]
 
 
 def _afforded(requests: _Requests, budget: Budget) -> Runs | None:

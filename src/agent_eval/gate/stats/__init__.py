@@ -12,7 +12,6 @@ from agent_eval.gate.stats.decision import (
 )
 from agent_eval.gate.stats.exact_tests import exact_p, holm, pass_rates, wilson
 from agent_eval.gate.stats.families import BOTH_LEVEL, ROUND, Family, failed, is_red
-from agent_eval.gate.stats.multiplicity import FamilyResult, drop_of, family_results
 from agent_eval.gate.stats.precision import detectable_drop, detectable_shift
 from agent_eval.gate.stats.samples import FRESH_COLUMNS, PASS, CaseEvidence, Series, both_looks, first_look
 from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, WORTH_MORE, Suspect

@@ -1,9 +1,10 @@
 """One metric over all cases: its suspected regressions, the runs they need, and p-values. Pure.
 
-A *family* shares an error rate: all cases of one metric under the same rule. Two tests look for a regression, and each
-rests on fresh runs of the head. The test of the suspected regressions uses only the runs made since they are suspected,
+A *family* is all cases of one metric under the same rule. Two tests look for a regression, and each rests on fresh runs
+of the head. The test of the suspected regressions uses only the runs made since they are suspected,
 and detects few large drops. The suite test detects many small drops: if the screening of all cases looks worse, every
-case runs again, once or twice, and these runs alone must show it too.
+case runs again, once or twice, and these runs alone must show it too. Holm's method adjusts for the families that share
+an error rate, and for the suspected regressions of each.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class Family:
     """The tolerance of each case."""
     binary: bool = True
     """Whether all values are zeros and ones."""
+    peers: Sequence[float] = ()
+    """The p-values of the families that share its error rate, its own included."""
 
     def add(self, case_id: str, series: Series, max_drop: float) -> None:
         """Adds a case."""
@@ -319,7 +322,7 @@ class Family:
             return replace(
                 suspect,
                 worth=case_e(screened + suspect.failures, made, suspect.base_failures, len(base)),
-                base_underpowered=p_of(joint_e([case_e(planned, planned, 0, base_planned)])) > self.level,
+                base_underpowered=p_of(joint_e([case_e(planned, planned, 0, base_planned)])) > self.alpha,
                 p_value=p_of(suspect.e_value()),
             )
         base = base[:base_planned]
@@ -330,7 +333,7 @@ class Family:
             suspect,
             base_made=len(base),
             worth=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
-            base_underpowered=1 / comb(planned + base_planned, planned) > self.level * SCORES_SHARE,
+            base_underpowered=1 / comb(planned + base_planned, planned) > self.alpha * SCORES_SHARE,
             p_value=min(1.0, raw / share) if share else 1.0,
             weight=self._weight(series, count, below_threshold),
         )
@@ -348,9 +351,60 @@ class Family:
         return 0.5 / len(self.series) + (0.5 / below_threshold if self._below(own) else 0.0)
 
     @cached_property
-    def level(self) -> float:
-        """The error rate of the family if there is no other one."""
+    def alpha(self) -> float:
+        """The family-wise error rate, shared with its peers."""
         return self.rule.alpha if self.rule.alpha is not None else self.rules.alpha
+
+    @property
+    def pool(self) -> tuple[object, ...]:
+        """Families share an error rate if this is equal. Informational ones must not reduce the gate's power."""
+        return self.rule.blocking, self.rule.alpha, self.metric if self.rule.alpha is not None else None
+
+    @cached_property
+    def adjusted(self) -> float:
+        """The Holm-adjusted p-value of the metric."""
+        return min(holm(self.peers)[self.peers.index(self.p_value)], *self.repeated.values(), 1.0)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the metric got significantly worse."""
+        return self.adjusted <= self.alpha
+
+    @property
+    def level(self) -> float:
+        """The level of the p-value: Holm's step if rejected, else alpha divided by the number of peers."""
+        step = sum(value >= self.p_value for value in self.peers)
+        return self.alpha / (step if self.rejected else len(self.peers))
+
+    @cached_property
+    def case_p(self) -> dict[int, float]:
+        """Adjusted p-values of the suspected regressions, by index."""
+        tested = [suspect for suspect in self.suspects if suspect.made and suspect.base_planned]
+        if self.binary:
+            values = holm([suspect.p_value for suspect in tested])
+        else:
+            values = [min(1.0, suspect.p_value / suspect.weight) for suspect in tested]
+        case_p = {
+            suspect.index: max(self.adjusted, min(1.0, len(self.peers) * value))
+            for suspect, value in zip(tested, values, strict=True)
+        }
+        return case_p | {index: min(value, case_p[index]) for index, value in self.repeated.items()}
+
+    @cached_property
+    def named(self) -> tuple[int, ...]:
+        """Indices of the cases that individually got significantly worse."""
+        seen = {suspect.index for suspect in self.suspects if self.may_be_named(suspect)}
+        return tuple(
+            index
+            for index, value in self.case_p.items()
+            if value <= self.alpha and index in seen and self.drop_of(index) > self.drops[index]
+        )
+
+    def drop_of(self, index: int) -> float:
+        """Base mean minus head mean of a case: of its confirmation runs if there are any; 0 without base runs."""
+        series = self.series[index]
+        head, base = series.head_confirm or series.head_screen, self.base_of(series)
+        return fsum(base) / len(base) - fsum(head) / len(head) if head and base else 0.0
 
     def _rng(self, name: str) -> np.random.Generator:
         import numpy as np
