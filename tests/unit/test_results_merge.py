@@ -44,10 +44,9 @@ def part(run: int, outcome: Scores | RunError, *, case: str = "a.json:one") -> C
     error = outcome if isinstance(outcome, RunError) else None
     given = {} if isinstance(outcome, RunError) else outcome
     scores = {name: score_of(run, limit, given[name]) for name, limit in THRESHOLDS.items() if name in given}
-    result = RunResult(run_id=f"{case}#{run + 1}", run=run, status="passed", error=error)
-    if error is not None and error.owner == "gate":
-        result.status = "not_run"
-    result.status = status_of_run(result, list(scores.values()))
+    not_run = error is not None and error.owner == "gate"
+    status = "not_run" if not_run else status_of_run(error, scores.values())
+    result = RunResult(run_id=f"{case}#{run + 1}", run=run, status=status, error=error)
     file, _, eval_id = case.partition(":")
     return CaseReport(
         case_id=case,

@@ -38,10 +38,10 @@ def incomparable(head: RunReport, base: RunReport, pairing: Pairing) -> Incompat
             message=f"The base branch's scores are not comparable: scoring version {base.scoring_version}, "
             f"expected {head.scoring_version}."
         )
-    if any(_measured_alike(pair.head, pair.base) for pair in pairing.pairs):
+    if any(_measured_alike(head, base) for head, base in pairing.pairs):
         return None
     if pairing.pairs:
-        return Incompatible(message=_why_not_alike((pair.head, pair.base) for pair in pairing.pairs))
+        return Incompatible(message=_why_not_alike(pairing.pairs))
     if pairing.changed:
         return Incompatible(
             message="No case has the same content on both sides: messages or expectations differ "

@@ -9,18 +9,8 @@ from functools import cached_property
 from agent_eval.core.selectors import covers
 from agent_eval.results import CaseHistory, CaseReport, SelectionReport
 
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """The same case on both sides."""
-
-    head: CaseReport
-    base: CaseReport
-
-    @property
-    def renamed(self) -> bool:
-        """Whether the case's id (its name or its file) has changed."""
-        return self.head.case_id != self.base.case_id
+Pair = tuple[CaseReport, CaseReport]
+"""The same case of head and base. Its id differs if the case was renamed or its file was moved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +19,8 @@ class Pairing:
 
     pairs: tuple[Pair, ...]
     """The same content, in the head's order."""
-    changed: tuple[tuple[CaseReport, CaseReport], ...]
-    """The same id with another content: head, base."""
+    changed: tuple[Pair, ...]
+    """The same id with another content."""
     added: tuple[CaseReport, ...]
     """In the head only."""
     removed: tuple[CaseReport, ...]
@@ -47,7 +37,7 @@ class Pairing:
     @cached_property
     def counterparts(self) -> dict[str, CaseReport]:
         """The case of the base of each pair, by the head's id."""
-        return {pair.head.case_id: pair.base for pair in self.pairs}
+        return {head.case_id: base for head, base in self.pairs}
 
 
 def pair_up(
@@ -74,7 +64,7 @@ def pair_up(
     stored = {case.case_id: case for case in history}
     base_ids = _match(head, {**stored, **reports}, selection)
     pairs: list[Pair] = []
-    changed: list[tuple[CaseReport, CaseReport]] = []
+    changed: list[Pair] = []
     added: list[CaseReport] = []
     not_on_base: list[CaseReport] = []
     bare = 0
@@ -86,7 +76,7 @@ def pair_up(
         elif case.fingerprint and old.fingerprint and case.fingerprint != old.fingerprint:
             changed.append((case, old))
         else:
-            pairs.append(Pair(head=case, base=old))
+            pairs.append((case, old))
             bare += not (case.fingerprint and old.fingerprint)
     here = scope(selection)
     taken = set(base_ids.values())

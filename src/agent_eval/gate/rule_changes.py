@@ -98,8 +98,7 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     """
     configs = {file.path: file.config for file in base.files}
     pairing = pair_up(_stubs(head.files), base_stubs := _stubs(base.files))
-    base_file_of = {pair.head.case_id: pair.base.file for pair in pairing.pairs}
-    base_file_of |= {new.case_id: old.file for new, old in pairing.changed}
+    base_file_of = {new.case_id: old.file for new, old in (*pairing.pairs, *pairing.changed)}
     prompts = _Prompts.of(head.files, base.files)
     followed = prompts.pairs(pairing.added, pairing.removed)
     base_file_of |= {new: old.file for new, old in followed.items()}
@@ -170,7 +169,8 @@ class _Prompts:
         swapped = [(new, old) for new, old in pairing.changed if self.head[new.case_id] != self.base[old.case_id]]
         new = [*pairing.added, *(new for new, _ in swapped)]
         old = [*pairing.removed, *(old for _, old in swapped)]
-        matched = {pair.head.case_id: pair.base for pair in pairing.pairs if pair.renamed} | self.pairs(new, old)
+        matched = {case.case_id: other for case, other in pairing.pairs if case.case_id != other.case_id}
+        matched |= self.pairs(new, old)
         return {case_id: (case.file, case.eval_id) for case_id, case in matched.items()}
 
 

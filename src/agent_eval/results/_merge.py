@@ -31,12 +31,10 @@ _EPSILON = 1e-9
 """Tolerance: a rate of 2/3 meets a `min-pass-rate` of 0.6666666667."""
 
 
-def status_of_run(run: RunResult, scores: Iterable[RunScore]) -> CaseStatus:
-    """The status of one run. A failure takes precedence over a missing score."""
-    if run.status == "not_run":
-        return "not_run"
-    if run.error is not None:
-        return "failed" if run.error.owner == "agent" else "errored"
+def status_of_run(error: RunError | None, scores: Iterable[RunScore]) -> CaseStatus:
+    """The status of a run that took place. A failure takes precedence over a missing score."""
+    if error is not None:
+        return "failed" if error.owner == "agent" else "errored"
     counted = [score for score in scores if not _is_skipped(score.reason)]
     statuses = {score.status for score in counted}
     # A custom metric is code of the pull request: if it raises an exception, the run fails.

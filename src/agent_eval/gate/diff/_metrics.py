@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_eval.gate.pairing import Pair
 from agent_eval.results import CaseReport, Delta, MetricComparison, MetricReport, Move, Reason
 
 _MOST_DROPS = 10
@@ -70,11 +69,14 @@ class MetricTable:
     _rows: dict[str, _Row] = field(default_factory=dict)
     _dropped: list[tuple[float, CaseReport, MetricReport, float]] = field(default_factory=list)
 
-    def add(self, pair: Pair, head: MetricReport, base: MetricReport | None, *, judged: bool) -> Fate:
+    def add(
+        self, case: CaseReport, old: CaseReport, head: MetricReport, base: MetricReport | None, *, judged: bool
+    ) -> Fate:
         """Adds a metric of a case.
 
         Args:
-            pair: The case.
+            case: The case on the head.
+            old: The case on the base branch.
             head: The metric on the head.
             base: The metric of that name on the base branch.
             judged: Whether the case has a result on both sides.
@@ -89,7 +91,7 @@ class MetricTable:
             if base.threshold is not None and head.threshold is not None and base.threshold != head.threshold:
                 row.moved[base.threshold, head.threshold] += 1
         fate = self._fate(head, base) if judged else "unjudged"
-        if fate == "new" and base is None and any(run.error is not None for run in pair.base.runs):
+        if fate == "new" and base is None and any(run.error is not None for run in old.runs):
             fate = "unmeasured"  # A run that broke off has no scores.
         if (note := fate_note(fate, head, base)) is not None:
             row.left_out.setdefault(str(note), []).append(note)
@@ -100,10 +102,10 @@ class MetricTable:
         row.cases += 1
         row.head += head.score
         row.base += base.score
-        if pair.head.status == pair.base.status == "passed" and head.threshold is not None:
+        if case.status == old.status == "passed" and head.threshold is not None:
             drop = head.score - base.score if head.direction == "lower" else base.score - head.score
             if drop > _SAME:
-                self._dropped.append((drop, pair.head, head, base.score))
+                self._dropped.append((drop, case, head, base.score))
         return fate
 
     def _fate(self, head: MetricReport, base: MetricReport | None) -> Fate:

@@ -7,7 +7,6 @@ separately with the reason. A delta is a plain difference; `gate.regression` dec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.gate.diff._metrics import Fate, MetricTable, alike, fate_note
@@ -46,24 +45,18 @@ def compare(
     """
     means = stored_means(base, history)
     table = MetricTable(same_scoring=head.scoring_version == base.scoring_version)
-    compared = [_pair(pair, means, table) for pair in pairing.pairs]
-    listed = {
-        id(compared_case.pair.head): compared_case.comparison
-        for compared_case in compared
-        if compared_case.comparison is not None
-    }
+    compared = [(pair, _compared(*pair, means, table)) for pair in pairing.pairs]
+    listed = {id(case): comparison for (case, _), comparison in compared if comparison is not None}
     listed |= {id(case): _alone(case, "changed", head=case, base=old) for case, old in pairing.changed}
     listed |= {id(case): _alone(case, "added", head=case) for case in pairing.added}
     not_run = Reason.of("not-in-base-run")
     listed |= {id(case): _alone(case, "unjudged", head=case, note=not_run) for case in pairing.not_on_base}
-    counted = [compared_case.pair for compared_case in compared if compared_case.counts]
+    counted = [pair for pair, comparison in compared if comparison is None or comparison.change != "unjudged"]
     return ComparisonReport(
         cases=[listed[id(case)] for case in head.cases if id(case) in listed]
         + [_alone(case, "removed", base=case) for case in pairing.removed],
         compared=len(compared),
-        unchanged=sum(
-            compared_case.pair.head.status == compared_case.pair.base.status == "passed" for compared_case in compared
-        ),
+        unchanged=sum(case.status == old.status == "passed" for case, old in pairing.pairs),
         metrics=table.rows(),
         pass_rate=_pass_rate(counted, means),
         duration=_over(counted, lambda case: _mean(run.duration for run in _good(case))),
@@ -75,38 +68,30 @@ def compare(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Compared:
-    pair: Pair
-    comparison: CaseComparison | None
-    """None if the case passed on both sides."""
-    counts: bool
-    """Whether both sides have comparable results."""
-
-
-def _pair(pair: Pair, means: StoredMeans, table: MetricTable) -> _Compared:
-    head, base = pair.head, pair.base
+def _compared(head: CaseReport, base: CaseReport, means: StoredMeans, table: MetricTable) -> CaseComparison | None:
+    """How a case of both sides differs; None if it passed on both, under the same id."""
+    renamed = head.case_id != base.case_id
     olds = {metric.name: metric for metric in means.metrics.get(base.case_id, base.metrics)}
     judged = {head.status, base.status}.isdisjoint({"errored", "not_run"})
-    fates = {metric.name: table.add(pair, metric, olds.get(metric.name), judged=judged) for metric in head.metrics}
+    fates = {
+        metric.name: table.add(head, base, metric, olds.get(metric.name), judged=judged) for metric in head.metrics
+    }
     change, note = _change(head, base, fates)
-    counts = change != "unjudged"
-    if change is None and pair.renamed:
+    if change is None and renamed:
         change = "renamed"
     if change is None:
-        return _Compared(pair=pair, comparison=None, counts=counts)
-    comparison = CaseComparison(
+        return None
+    return CaseComparison(
         case_id=head.case_id,
         file=head.file,
         eval_id=head.eval_id,
         change=change,
         head=head.status,
         base=base.status,
-        renamed_from=base.case_id if pair.renamed else None,
+        renamed_from=base.case_id if renamed else None,
         metrics=list(_metrics(head, olds, fates)) if judged else [],
         note=note,
     )
-    return _Compared(pair=pair, comparison=comparison, counts=counts)
 
 
 def _alone(
@@ -191,8 +176,8 @@ def _metrics(
 def _pass_rate(pairs: Sequence[Pair], means: StoredMeans) -> Delta:
     if not pairs:
         return Delta()
-    head = sum(pair.head.status == "passed" for pair in pairs)
-    base = sum(means.passes.get(pair.base.case_id, float(pair.base.status == "passed")) for pair in pairs)
+    head = sum(case.status == "passed" for case, _ in pairs)
+    base = sum(means.passes.get(case.case_id, float(case.status == "passed")) for _, case in pairs)
     return Delta(head=head / len(pairs), base=base / len(pairs))
 
 
@@ -201,7 +186,7 @@ def _over(pairs: Iterable[Pair], measure: Callable[[CaseReport], float | None]) 
     head = base = 0.0
     count = 0
     for pair in pairs:
-        new, old = measure(pair.head), measure(pair.base)
+        new, old = map(measure, pair)
         if new is not None and old is not None:
             head, base, count = head + new, base + old, count + 1
     return Delta(head=head / count, base=base / count) if count else Delta()

@@ -86,8 +86,10 @@ def _status(run: RunScore, metric: MetricReport) -> MetricStatus:
 
 
 def _run(run: RunResult, metrics: Iterable[MetricReport]) -> RunResult:
+    if run.status == "not_run":
+        return run
     scores = [score for metric in metrics if metric.blocking for score in metric.runs if score.run == run.run]
-    return run.changed(status=status_of_run(run, scores))
+    return run.changed(status=status_of_run(run.error, scores))
 
 
 def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
