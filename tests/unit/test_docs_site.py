@@ -20,6 +20,15 @@ def test_navigation__has_every_page() -> None:
     assert sorted(re.findall(r'"([\w-]+\.md)"', text)) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 
+def test_site__asks_no_other_host() -> None:
+    project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+
+    assert project["theme"]["font"] is False
+    assert "repo_url" not in project, "each page would ask api.github.com for stars and the latest release"
+    drawn = [page.name for page in (ROOT / "docs").glob("*.md") if "```mermaid" in page.read_text("utf-8")]
+    assert drawn == [], "the page would load the renderer from unpkg.com"
+
+
 def test_outside__leads_to_github() -> None:
     pages = {page.name: site_of_docs.outside(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md")}
 
