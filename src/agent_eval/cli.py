@@ -336,7 +336,7 @@ def _add_run(run: _Parser, *, everything: bool) -> None:
         metavar="NAME=VALUE",
         help="try another threshold for a metric, on your machine only",
     )
-    run.add_argument("--yes", action="store_true", help="record tools (`--tools record`) also in CI")
+    run.add_argument("--yes", action="store_true", help="record tapes (`--record`) also in CI")
     run.add_argument("--help-all", action=_HelpAll, help="show all settings")
     run.set_defaults(from_inputs=False)
 

@@ -142,8 +142,8 @@ class Newsroom:
     def _run(self, version: str, driver: str) -> Done:
         repository = self._repository(version, driver)
         if driver == "replay":
-            self._gate(repository, version, "--agent", "newsroom", "--tools", "record", "--yes")
-            return self._gate(repository, version, "--agent", "newsroom", "--tools", "replay")
+            self._gate(repository, version, "--agent", "newsroom", "--record", "all", "--yes")
+            return self._gate(repository, version, "--agent", "newsroom", "--replay", "tools")
         return self._gate(
             repository, version, "--agent", self._agent(version, driver), "--remote-sessions=ignore-state"
         )

@@ -17,6 +17,7 @@ from gate_runs import Done, Repository, repository_in
 VERSIONS = ("1.18.0", "1.39.1", REFERENCE)
 SETTINGS: Mapping[str, str] = {"error": "", "stale: warn": 'stale = "warn"', "miss: live": 'miss = "live"'}
 """What `[[tool]]` says about all tools."""
+FLAGS = {"live": (), "record": ("--record", "all"), "replay": ("--replay", "tools")}
 Edits = tuple[tuple[str, str, str], ...]
 """Files, what is replaced in them, and by what."""
 
@@ -123,7 +124,7 @@ class Runs:
     def _run(self, mode: str, rule: str = "") -> dict[str, str]:
         rules = f'[[tool]]\nname = "*"\n{rule}\n' if rule else ""
         (self._repository.root / "agent-eval.toml").write_text(rules, "utf-8")
-        arguments = ("run", "--tools", mode, "--agent-python", self._python)
+        arguments = ("run", *FLAGS[mode], "--agent-python", self._python)
         done = self._repository.gate(*arguments, python=False, environment={"CI": ""}, timeout=600)
         assert done.code in {0, 1, 3}, done.out + done.err
         return outcomes_of(done)

@@ -211,7 +211,7 @@ def test_only_affected__what_the_base_run_keeps_of_each_agent(lab: Lab) -> None:
     assert (metric.code, metric.report.unaffected) == (1, [])
 
     for why, *arguments in (
-        ("its tools did not run", "--tools", "replay"),
+        ("its tools did not run", "--replay", "tools"),
         ("`agent-setup` runs programs", "--agent-setup", "true"),
     ):
         listed = lab.base_run(*ONLY, *arguments, upload=False).report.opened

@@ -65,7 +65,7 @@ def test_signal__a_second_one_leaves_complete_results(repository: Repository) ->
 
 @pytest.mark.slow
 def test_signal__while_tools_are_recorded_advises_nothing_that_is_refused(repository: Repository) -> None:
-    done = end(repository, under_way(repository, "--tools", "record"), signal.SIGTERM)
+    done = end(repository, under_way(repository, "--record", "all"), signal.SIGTERM)
     assert done.code == 3, done.out + done.err
     assert "continues from there with --resume" not in done.out + (done.output / "summary.md").read_text("utf-8")
 

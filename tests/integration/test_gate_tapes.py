@@ -1,4 +1,4 @@
-"""`tools: record` and `tools: replay` as a user runs them: no change of a tool is green on its old answers.
+"""`record: all` and `replay: tools` as a user runs them: no change of a tool is green on its old answers.
 
 tests/crossings has the forms of tools and what can change in them.
 """
@@ -63,9 +63,12 @@ def shop(repository: Repository) -> Repository:
     return repository
 
 
+FLAGS: dict[str, tuple[str, ...]] = {"live": (), "record": ("--record", "all"), "replay": ("--replay", "tools")}
+
+
 def gate(repository: Repository, mode: str, *arguments: str, ci: str = "") -> Done:
     environment = {"CI": ci, "RUNS_FILE": str(repository.root / "runs.txt")}
-    return repository.gate("run", "--tools", mode, *arguments, environment=environment)
+    return repository.gate("run", *FLAGS[mode], *arguments, environment=environment)
 
 
 def runs(repository: Repository) -> int:
@@ -107,7 +110,7 @@ def test_replay__no_change_of_a_tool_or_of_a_call_is_green(shop: Repository) -> 
     # `tapes` and `plan` see it without the agent.
     assert "; stale: " in shop.gate("tapes").out
     assert (
-        "Stale tapes, because tools have changed: 1 case: " in shop.gate("validate", "--plan", "--tools", "replay").out
+        "Stale tapes, because tools have changed: 1 case: " in shop.gate("validate", "--plan", "--replay", "tools").out
     )
     stale = gate(shop, "replay", "--on-inconclusive", "pass")
     kind, owner, message = error(stale, "tea")
@@ -117,7 +120,7 @@ def test_replay__no_change_of_a_tool_or_of_a_call_is_green(shop: Repository) -> 
     # With `warn` a notice says which tools changed, also if parts are merged.
     shop.write({"agent-eval.toml": f'{DEPENDS}\n[[tool]]\nname = "*"\nstale = "warn"\n'})
     assert gate(shop, "replay", "--shard", "1/1", "--output-dir", "shards/1").code == 0
-    merged = shop.gate("merge", "--tools", "replay")
+    merged = shop.gate("merge", "--replay", "tools")
     assert merged.code == 0
     assert "The answers of `price` were recorded before it changed: a file that it depends on" in merged.out
 
@@ -144,17 +147,17 @@ def test_replay__no_change_of_a_tool_or_of_a_call_is_green(shop: Repository) -> 
 def test_tapes__what_is_refused_before_an_agent_starts_and_what_is_listed(shop: Repository) -> None:
     tape = shop.root / TAPE
     for code, ci, *arguments in (
-        ("tools-record-in-ci", "true", "record"),
-        ("tools-unsupported", "", "replay", "--agent", f"recorded:{EVALS}"),
-        ("tools-unsupported", "", "replay", "--agent", "adk:http://127.0.0.1:9"),
-        ("tools-unsupported", "", "record", "--resume"),
+        ("record-in-ci", "true", "record"),
+        ("tapes-unsupported", "", "replay", "--agent", f"recorded:{EVALS}"),
+        ("tapes-unsupported", "", "replay", "--agent", "adk:http://127.0.0.1:9"),
+        ("tapes-unsupported", "", "record", "--resume"),
     ):
         refused = gate(shop, *arguments, ci=ci)
         assert (refused.code, f"[{code}]" in refused.out) == (2, True), refused.out
 
     stray = tape.with_name("stray.tape.json")
     stray.write_bytes(tape.read_bytes())
-    planned = shop.gate("validate", "--plan", "--tools", "replay")
+    planned = shop.gate("validate", "--plan", "--replay", "tools")
     assert (planned.code, "No tape" in planned.out) == (0, False)
     listed = shop.gate("tapes")
     assert (listed.code, listed.out.splitlines()[-1]) == (0, "2 tapes, 1 without a case (--prune removes them)")
@@ -175,7 +178,7 @@ def test_tapes__what_is_refused_before_an_agent_starts_and_what_is_listed(shop: 
     tape.parent.with_name("linked.evalset.tools").unlink()
     shutil.rmtree(elsewhere)
     moved = tape.rename(tape.with_suffix(".moved"))
-    planned = shop.gate("validate", "--plan", "--tools", "replay")
+    planned = shop.gate("validate", "--plan", "--replay", "tools")
     line = "No tape: 1 case, which must not call a tool: shop/shop.evalset.json:tea"
     assert (planned.code, line in planned.out) == (0, True), planned.out
     missing = gate(shop, "replay")
@@ -329,18 +332,18 @@ def test_replay__another_object_of_an_unchanged_file_is_not_green(repository: Re
 
     write(0)
     variables = {"CI": "", "JOB_SECRET": "s3cret-of-the-job", "RUNS_FILE": "/somewhere/else"}
-    recorded = repository.gate("run", "--tools", "record", environment=variables)
+    recorded = repository.gate("run", "--record", "all", environment=variables)
     assert recorded.code == 0, recorded.out
 
     # Without the variables, at another time, before any call: the same objects.
-    replayed = repository.gate("run", "--tools", "replay")
+    replayed = repository.gate("run", "--replay", "tools")
     assert replayed.code == 0, replayed.out
     assert {case.runs[0].tools.replayed for case in replayed.report.cases if case.runs[0].tools} == {2}
 
     write(1)
     # Live, those that act differently fail; a replay must not call one of them green.
     assert repository.gate("run").code == 1
-    changed = repository.gate("run", "--tools", "replay")
+    changed = repository.gate("run", "--replay", "tools")
     assert changed.code == 3, changed.out
     for name, (_, _, text) in OBJECT_MUTATIONS.items():
         kind, _, message = error(changed, name)
@@ -392,7 +395,7 @@ def test_replay__needs_no_mcp_server(repository: Repository) -> None:
     repository.write({**files, "weather/server.py": WEATHER})
 
     def run(mode: str) -> Done:
-        arguments = ("run", "--tools", mode, "--agent-python", python)
+        arguments = ("run", *FLAGS[mode], "--agent-python", python)
         return repository.gate(*arguments, python=False, environment={"CI": ""})
 
     assert run("record").code == 0

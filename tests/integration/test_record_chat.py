@@ -41,7 +41,7 @@ def ask(terminal: Terminal, text: str, answer: str) -> None:
 
 
 def test_chat__every_command_becomes_a_case(repository: Repository) -> None:
-    with chat(repository, "chat.evalset.json", "--state", '{"room": "attic"}', "--tools", "record") as terminal:
+    with chat(repository, "chat.evalset.json", "--state", '{"room": "attic"}', "--record", "all") as terminal:
         terminal.expect(r"you> $")
         ask(terminal, "/help", r"/quit +leave without writing")
         ask(terminal, "/nonsense", r"There is no command /nonsense")

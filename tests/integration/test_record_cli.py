@@ -75,13 +75,13 @@ def texts(case: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repository: Repository) -> None:
     file = repository.root / "evals" / "dice.evalset.json"
-    asked = ("--say", "roll", "--say", "掷骰子 🎲", "--tools", "record", "--runs", "2")
+    asked = ("--say", "roll", "--say", "掷骰子 🎲", "--record", "all", "--runs", "2")
     done = ask(repository, "evals/dice.evalset.json", *asked, environment={"CI": "true"})  # It is no gate.
     assert (done.code, "Added 1 case in evals/dice.evalset.json: `roll`" in done.out) == (0, True), done.out + done.err
     assert "→ roll_die(sides=10)" in done.out
     assert "scored against itself: tool_trajectory_avg_score 1.00, response_match_score 1.00" in done.out
     assert "1 tape written with 1 call: evals/dice.evalset.tools/roll.tape.json\n" in done.out
-    assert "Run it: agent-eval run evals/dice.evalset.json:roll --tools replay\n" in done.out
+    assert "Run it: agent-eval run evals/dice.evalset.json:roll --replay tools\n" in done.out
     tape = json.loads((file.parent / "dice.evalset.tools" / "roll.tape.json").read_text("utf-8"))
     assert (tape["eval_set_id"], tape["eval_id"], tape["runs"], tape["adk"]) == ("dice", "roll", 2, "2.13.0")
     assert [(call["tool"], call["args"], call["seen"]) for call in tape["calls"]] == [("roll_die", {"sides": 10}, 2)]
@@ -93,12 +93,12 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     assert not (repository.root / "agent-eval-results").exists()  # results of a run are not touched
 
     before = file.read_bytes()
-    (repository.root / "agent-eval.toml").write_text('tools = "replay"\n', "utf-8")  # Tools run all the same.
+    (repository.root / "agent-eval.toml").write_text('replay = "tools"\n', "utf-8")  # Tools run all the same.
     named = ("--state", '{"k": 1}', "--expect", "calls,final,responses,intermediate", "--form", "events")
     done = ask(repository, "evals/dice.evalset.json:second: one", "--say", "roll", *named)
     assert done.code == 0, done.out + done.err
     assert "Run it: agent-eval run 'evals/dice.evalset.json:second: one'" in done.out
-    hint = "Record its tools first: agent-eval run 'evals/dice.evalset.json:second: one' --tools record ("
+    hint = "Record its tools first: agent-eval run 'evals/dice.evalset.json:second: one' --record all ("
     assert hint in done.out
     (repository.root / "agent-eval.toml").unlink()
     text = file.read_bytes()
@@ -117,7 +117,7 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     assert events[1]["content"]["parts"] == [{"function_response": answered}]
 
     (repository.root / "agent-eval.toml").write_text('[[tool]]\nname = "*"\nmiss = "live"\n', "utf-8")
-    green = repository.gate("run", "evals", "--tools", "replay")
+    green = repository.gate("run", "evals", "--replay", "tools")
     assert (green.code, green.statuses) == (0, {"roll": "passed", "second: one": "passed"}), green.out
     uses = [case.runs[0].tools for case in green.report.cases]
     assert [(use.replayed, use.live) for use in uses if use] == [(1, 0), (0, 1)]

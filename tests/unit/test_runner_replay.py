@@ -70,7 +70,7 @@ def record(root: Path, *made: tuple[str, dict[str, Any], Any], age: float = 0.0,
         path.write_text(path.read_text("utf-8").replace(str(now), str(now - int(age))), encoding="utf-8")
 
 
-AGAIN = "agent-eval run 'a.test.json:lamp' --tools record"
+AGAIN = "agent-eval run 'a.test.json:lamp' --record all"
 
 
 def test_messages(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_notices(tmp_path: Path) -> None:
         "`depends` of the [[tool]] `get` matches no file, so no change can make its recorded answers stale"
     ]
     assert tapes(tmp_path).notices({"agent": "3.0.0rc1"}) == [
-        "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `tools: replay`"
+        "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `replay: tools`"
     ]
 
 

@@ -225,6 +225,32 @@ def test_read_settings__shard_excludes_fail_fast_and_other_modes(tmp_path: Path,
     assert "--shard exclude each other" in problem.message
 
 
+@pytest.mark.parametrize(
+    ("flags", "inputs", "toml", "mode"),
+    [
+        ({}, {}, "", "live"),
+        ({"replay": "tools"}, {}, "", "replay"),
+        ({"record": "missing"}, {}, "", "record-missing"),
+        ({"record": "all"}, {"INPUT_REPLAY": "tools"}, "", "record"),
+        ({"replay": "tools"}, {}, 'record = "all"\n', "replay"),
+        ({}, {"INPUT_RECORD": "missing"}, 'replay = "tools"\n', "record-missing"),
+        ({"record": "all", "replay": "off"}, {}, 'replay = "tools"\n', "record"),
+    ],
+)
+def test_read_settings__one_of_replay_and_record_counts(
+    tmp_path: Path, flags: dict[str, str], inputs: dict[str, str], toml: str, mode: str
+) -> None:
+    assert good(tmp_path, flags=flags, environ=inputs, toml=toml).tape_mode == mode
+
+
+def test_read_settings__replay_and_record_of_one_source_exclude_each_other(tmp_path: Path) -> None:
+    _, (of_file,) = read(tmp_path, toml='replay = "tools"\nrecord = "missing"\n')
+    assert "replay in agent-eval.toml and record in agent-eval.toml exclude each other: " in of_file.message
+    _, (of_flags,) = read(tmp_path, flags={"record": "all", "replay": "tools"}, toml='replay = "tools"\n')
+    assert (of_flags.code, of_flags.hint) == ("setting-invalid", "Remove `replay` or `record`.")
+    assert "--replay and --record exclude each other: `record: missing` alone " in of_flags.message
+
+
 def servers_of(tmp_path: Path, text: str, **flags: str) -> tuple[dict[str, ServerSpec], list[str]]:
     settings, problems = read_settings(tmp_path, text=text, flags=flags)
     return dict(settings.servers), [f"{problem.code}:{problem.line}: {problem.message}" for problem in problems]

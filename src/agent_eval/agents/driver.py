@@ -101,7 +101,7 @@ class DriverContext:
     turn_timeout: float
     """Seconds."""
     asks_for_tools: bool = False
-    """Whether tools may be answered from a recording (`tools` is not `live`)."""
+    """Whether tools may be answered from a recording (`replay`, `record`)."""
     remote: RemoteOptions = field(default_factory=RemoteOptions)
 
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 Mode = Literal["live", "record", "record-missing", "replay"]
-"""The setting `tools`."""
+"""How calls are answered, by the settings `replay` and `record`."""
 Miss = Literal["error", "live"]
 """What happens to a call that is not on the tape: the run of its case ends, or the tool runs."""
 Stale = Literal["error", "warn"]

@@ -88,7 +88,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             io.log(f"agent-eval: {error}")
             return 2
     plan_problems += policy_problems(settings, suite)
-    if settings.tools != "live":
+    if settings.tape_mode != "live":
         plan_problems += [*tapes_unsupported(settings, choices), *tape_problems(settings, suite)]
         report.notices += unanswered(settings, suite)
     log_problems([*problems, *plan_problems], io)

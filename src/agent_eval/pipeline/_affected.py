@@ -263,7 +263,7 @@ def _given_to_all(settings: Settings, git: Git, changes: Iterable[str]) -> set[s
     """The changed files that the settings give to every agent."""
     given = [*deciding_files(settings), *([settings.agent_requirements] if settings.agent_requirements else [])]
     inputs = [path for file in given if (path := in_checkout(file, settings.root, git)) is not None]
-    rules = settings.tool_rules if settings.tools != "live" else ()
+    rules = settings.tool_rules if settings.tape_mode != "live" else ()
     depends = PathPatterns([pattern for rule in rules for pattern in rule.depends or ()])
     below = "" if git.prefix == PurePosixPath() else f"{git.prefix}/"
     return {path for path in changes if touches(path, inputs) or depends.match(path.removeprefix(below))}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 _SAME_CHECKOUT = (
-    "Merge in the commit and with the settings (`paths`, `num-runs`, `tools`, ...) that the parts ran with. "
+    "Merge in the commit and with the settings (`paths`, `num-runs`, `replay`, ...) that the parts ran with. "
     "In a pull request the base branch's criteria apply until accepted."
 )
 _MOST = 5

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def open_tapes(settings: Settings) -> Tapes | None:
     """The tapes of the repository's cases; None if all tools run."""
-    if settings.tools == "live":
+    if settings.tape_mode == "live":
         return None
     from agent_eval.agents.tapes import ToolRules
     from agent_eval.gate.policy import PolicyReader
@@ -37,7 +37,7 @@ def open_tapes(settings: Settings) -> Tapes | None:
 
     return Tapes(
         root=settings.root.absolute(),
-        mode=settings.tools,
+        mode=settings.tape_mode,
         rules=ToolRules(rules=settings.tool_rules),
         decides=decides,
         skip=(settings.output,),
@@ -45,30 +45,35 @@ def open_tapes(settings: Settings) -> Tapes | None:
 
 
 def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem]:
-    """Errors where the setting `tools` can't be obeyed."""
-    if settings.tools == "live":
+    """Errors where `replay` or `record` can't be obeyed."""
+    if settings.tape_mode == "live":
         return []
+    setting = _said(settings)
     unable = {choice.path for choice in choices.by_file.values() if not choice.driver.replays_tools}
     problems = [
         Problem(
-            code="tools-unsupported",
-            message=f"`tools` is `{settings.tools}`, but the tools of the agent `{path}` do not run under agent-eval's "
-            "control.",
-            hint="Only ADK agents that run here can have their tools recorded and replayed; for this agent, `tools` "
-            f"must be `live` ({docs_page('tools')}).",
+            code="tapes-unsupported",
+            message=f"`{setting}` is set, but the tools of the agent `{path}` do not run under agent-eval's control.",
+            hint="Only ADK agents that run here can have their tools recorded and replayed; for this agent, set "
+            f"`{setting.partition(':')[0]}: off` ({docs_page('tools')}).",
         )
         for path in sorted(unable)
     ]
-    if settings.resume and settings.tools != "replay":
+    if settings.resume and settings.tape_mode != "replay":
         problems.append(
             Problem(
-                code="tools-unsupported",
-                message=f"`--resume` can't be combined with `tools: {settings.tools}`: the calls of reused runs would "
-                "be missing on the tapes.",
+                code="tapes-unsupported",
+                message=f"`--resume` can't be combined with `{setting}`: the calls of reused runs would be missing on "
+                "the tapes.",
                 hint="Run without --resume.",
             )
         )
     return problems
+
+
+def _said(settings: Settings) -> str:
+    """The one of `replay` and `record` that is set."""
+    return f"replay: {settings.replay}" if settings.record == "off" else f"record: {settings.record}"
 
 
 def plan_tapes(plan: Plan, tapes: Tapes | None) -> Plan:
@@ -155,7 +160,7 @@ def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
 
 def unanswered(settings: Settings, suite: Suite) -> list[str]:
     """Lines about the selected cases whose tape is missing or stale, if tools are replayed."""
-    if settings.tools != "replay":
+    if settings.tape_mode != "replay":
         return []
     tapes = {stored.case_id: stored for stored in stored_tapes(settings, suite)}
     cases = [f"{file.path}:{case.eval_id}" for file in suite.files for case in file.cases]
@@ -184,12 +189,12 @@ def _readable(settings: Settings, stored: StoredTape) -> Tape | None:
 
 def recording_refused(settings: Settings, ci: CIContext, *, in_ci: bool) -> list[Problem]:
     """An error where recording would write tapes that are lost, or that a pull request made."""
-    if settings.tools not in {"record", "record-missing"} or not (in_ci or ci.activity.pull_request is not None):
+    if settings.record == "off" or not (in_ci or ci.activity.pull_request is not None):
         return []
     return [
         Problem(
-            code="tools-record-in-ci",
-            message=f"`tools` is `{settings.tools}`, and this is CI: it runs the tools and writes into the checkout.",
+            code="record-in-ci",
+            message=f"`{_said(settings)}` is set, and this is CI: it runs the tools and writes into the checkout.",
             hint=f"Record on your machine, and commit the tapes ({docs_page('tools')}). `--yes` records nevertheless.",
         )
     ]

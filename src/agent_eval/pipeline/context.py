@@ -127,7 +127,7 @@ async def open_agents(
         log=context.log,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
-        asks_for_tools=settings.tools != "live",
+        asks_for_tools=settings.tape_mode != "live",
         remote=RemoteOptions(
             headers=headers,
             secrets_withheld=withheld,
@@ -167,8 +167,8 @@ def files_to_record(settings: Settings, context: RunContext, choices: AgentChoic
         return {}
 
     unseen = ""
-    if settings.tools in {"replay", "record-missing"}:
-        unseen = "its tools did not run (`tools`), so the files that they read are unknown"
+    if settings.tape_mode in {"replay", "record-missing"}:
+        unseen = "its tools did not run (`replay`), so the files that they read are unknown"
     elif settings.agent_setup is not None:
         unseen = "`agent-setup` runs programs, whose files can't be seen"
     return {choice.path: OpenedFiles(top=ci.git.top, unseen=unseen) for choice in choices.by_file.values()}

@@ -308,7 +308,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         complete = planned.parts is not None or not open_ends  # A merge has nothing to resume.
         # On a runner the directory is gone afterwards; what was recorded is not resumed.
         kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
-        if kept and not context.ci.event.name and settings.tools in {"live", "replay"}:
+        if kept and not context.ci.event.name and settings.record == "off":
             report.notices.append(say("journal-kept", file=JOURNAL))
         add_causes(report, plan, journal.recording, base, settings.output)
         add_changes(report, base_agents, context.ci, settings.root.resolve(), journal.recording)

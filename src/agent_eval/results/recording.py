@@ -21,7 +21,7 @@ class Usage(WireModel):
 
 
 class ToolUse(WireModel):
-    """How the tool calls of a run were answered, if `tools` is not `live` (docs/tools.md)."""
+    """How the tool calls of a run were answered, with `replay` or `record` (docs/tools.md)."""
 
     mode: Literal["record", "record-missing", "replay"]
     replayed: int = 0
@@ -99,7 +99,7 @@ class Recording(WireModel):
     calls_visible: bool = True
     """False if the agent's interface does not show its tool calls, so their absence means nothing."""
     tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)
-    """None: all tools ran (`tools: live`)."""
+    """None: all tools ran (neither `replay` nor `record`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
 

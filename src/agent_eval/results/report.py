@@ -108,7 +108,7 @@ class RunResult(ReportModel):
     turns: int = 0
     attempts: int = 1
     tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)
-    """How its tool calls were answered; None: all tools ran (`tools: live`)."""
+    """How its tool calls were answered; None: all tools ran (neither `replay` nor `record`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
 

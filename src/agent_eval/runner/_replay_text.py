@@ -42,7 +42,7 @@ def message_of(error: Unanswerable, age: float | None) -> str:
 
 def hint_of(error: Unanswerable, case_id: str) -> str:
     """What to do about it."""
-    again = f"agent-eval run '{case_id}' --tools record"
+    again = f"agent-eval run '{case_id}' --record all"
     name = error.call.name
     match error.obstacle:
         case Obstacle.NOT_RECORDED:

@@ -241,7 +241,7 @@ class Tapes:
             if rule.depends and self._files.of_patterns(rule.depends) == NO_FILES
         ]
         lines += [
-            f"Recorded tools were not tested with google-adk {version}: check that no tool runs with `tools: replay`"
+            f"Recorded tools were not tested with google-adk {version}: check that no tool runs with `replay: tools`"
             for version in sorted(set(adk.values()))
             if (major := version.partition(".")[0]).isdecimal() and int(major) > _TESTED_MAJOR
         ]

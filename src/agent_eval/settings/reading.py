@@ -82,7 +82,8 @@ def read_settings(
             problems.append(unknown(input, f"the input `{input}`", nearest(input), None, None))
     problems += _headers_for_file(values, sources, in_file)
     problems += _unknown_servers(values["agent"], in_file)
-    problems += _part_conflicts(values, sources)
+    _replay_or_record(values, sources)
+    problems += _conflicts(values, sources)
     settings = Settings(
         root=root,
         agents=in_file.agents,
@@ -141,24 +142,41 @@ def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
     ]
 
 
-def _part_conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
-    """An error for each setting that contradicts `shard`."""
-    if values["shard"] is None:
-        return []
+def _conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
+    """An error for each pair of settings that contradict each other."""
+    part = values["shard"] is not None
     conflicts = {
-        "fail-fast": values["fail_fast"]
+        ("fail-fast", "shard"): part
+        and values["fail_fast"]
         and "the other parts would not end with it, and the results depend on the split",
-        "mode": values["mode"] in {"merge", "merge-and-run", "publish"} and "a part is run before the parts are merged",
+        ("mode", "shard"): part
+        and values["mode"] in {"merge", "merge-and-run", "publish"}
+        and "a part is run before the parts are merged",
+        ("replay", "record"): "off" not in {values["replay"], values["record"]}
+        and "`record: missing` alone answers what is on the tape, and records the rest",
     }
     return [
         Problem(
             code="setting-invalid",
-            message=f"{sources.get(name, name)} and {sources['shard']} exclude each other: {reason}.",
-            hint=f"Remove `{name}` or `shard`.",
+            message=f"{sources.get(name, name)} and {sources[other]} exclude each other: {reason}.",
+            hint=f"Remove `{name}` or `{other}`.",
         )
-        for name, reason in conflicts.items()
+        for (name, other), reason in conflicts.items()
         if reason
     ]
+
+
+def _replay_or_record(values: dict[str, Any], sources: dict[str, str]) -> None:
+    """Drops the weaker one of both: where agent-eval.toml says `replay`, the flag `--record` is enough."""
+    ranks = {
+        name: ("--" not in source, CONFIG_FILE in source)
+        for name in ("replay", "record")
+        if values[name] != "off" and (source := sources[name])
+    }
+    if len(set(ranks.values())) > 1:
+        weaker = max(ranks, key=ranks.__getitem__)
+        values[weaker] = "off"
+        del sources[weaker]
 
 
 def _read_file(path: Path) -> FileSettings:

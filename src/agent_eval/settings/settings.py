@@ -145,12 +145,16 @@ class Settings:
         "On a pull request, run only the eval files of agents that its changed files can affect; the others are "
         "reported as unchanged.",
     )
-    tools: Mode = option(
+    replay: Literal["off", "tools"] = option(
         RUNS,
-        "How tool calls are answered: live (tools run), replay (from the tapes beside the eval files; no tool "
-        "runs), record (tools run, and each case's tape is written again), or record-missing (replay, and record what "
-        "is missing).",
-        default="live",
+        "What is answered from the tapes beside the eval files: off (nothing), or tools (their calls; no tool runs).",
+        default="off",
+    )
+    record: Literal["off", "all", "missing"] = option(
+        RUNS,
+        "What is recorded on the tapes: off (nothing), all (tools run, and each case's tape is written again), or "
+        "missing (calls that are on the tape are answered from it; the others run and are added).",
+        default="off",
     )
     shard: "Part | None" = option(
         RUNS,
@@ -374,6 +378,12 @@ class Settings:
     def artifact(self) -> str:
         """Name of the artifact that the workflow uploads the output directory as; baselines are downloaded from it."""
         return "-".join(filter(None, ("agent-eval-results", self.name)))
+
+    @property
+    def tape_mode(self) -> Mode:
+        """What this run does with tapes, by `replay` and `record`; `live`: nothing."""
+        recording: Mapping[str, Mode] = {"all": "record", "missing": "record-missing"}
+        return recording.get(self.record, "live" if self.replay == "off" else "replay")
 
     @property
     def merges(self) -> bool:

@@ -130,6 +130,7 @@ FORMER: Mapping[str, str] = {
     "report-url": "the variable AGENT_EVAL_REPORT_URL, which the action sets for `mode: link`",
     "run-missing": "`mode: merge-and-run`, or `agent-eval merge --run-missing`",
     "shards": "`agent-eval merge DIR ...`; the action reads `shards`",
+    "tools": "`replay: tools`, `record: all` or `record: missing`",
     "tools-miss": "`miss` of a [[tool]] in agent-eval.toml; its `name` may be `*`",
     "tools-stale": "`stale` of a [[tool]] in agent-eval.toml; its `name` may be `*`",
     "report-size": "`agent-eval view --size MB`",

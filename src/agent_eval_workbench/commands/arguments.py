@@ -16,7 +16,7 @@ _CALIBRATION = ("config", *_JUDGES, "run-timeout")
 _RECORDING = {
     "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
     "remote-sessions", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
-    "tools",
+    "record",
 }  # fmt: skip
 _ACCEPT_EXAMPLES = """\
 examples:

@@ -325,10 +325,10 @@ class _Recorder:
         lines += scores
         if taping := recorded[0].taping:
             lines += taping.write(cases[0].eval_id)
-            command += ["--tools", "replay"]
+            command += ["--replay", "tools"]
         lines.append(f"Run it: {shlex.join(command)}")
-        if self.settings.tools != "live" and not taping:
-            recording = shlex.join([*command, "--tools", "record"])
+        if self.settings.tape_mode != "live" and not taping:
+            recording = shlex.join([*command, "--record", "all"])
             lines.append(f"Record its tools first: {recording} ({docs_page('tools')})")
         self.io.print_result(harmless("\n".join(lines)))
         return 0 if ok else 1

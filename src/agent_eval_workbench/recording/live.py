@@ -11,7 +11,7 @@ import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent_eval.core.content import Content, user_message
 from agent_eval.core.invocation import Invocation
@@ -107,7 +107,7 @@ class Taping:
             file: The eval file, relative to the root.
             eval_set_id: The eval set that gets the case.
         """
-        self._settings = dataclasses.replace(settings, tools="record")
+        self._settings = dataclasses.replace(settings, replay="off", record="all")
         self._file = file
         self._eval_set_id = eval_set_id
         self.adk = ""
@@ -153,14 +153,14 @@ class Taping:
 
 
 def taping_of(settings: Settings, choices: AgentChoices, file: str, eval_set_id: str) -> Taping | None:
-    """The recorder of the tools of a new case; None unless the setting `tools` is `record` or `record-missing`.
+    """The recorder of the tools of a new case; None without `record`.
 
     Raises:
         Refused: The agent's tools do not run under our control.
     """
     from agent_eval.pipeline import tapes_unsupported
 
-    if settings.tools not in {"record", "record-missing"}:
+    if settings.record == "off":
         return None
     if problems := tapes_unsupported(settings, choices):
         raise Refused(problems)
@@ -343,7 +343,8 @@ def live_agent(
 
     with tempfile.TemporaryDirectory(prefix="agent-eval-record-") as folder, _LoopThread() as thread:
         # A new conversation has no tape yet, so tools run.
-        settings = dataclasses.replace(settings, output_dir=Path(folder), tools="record" if taping else "live")
+        record: Literal["off", "all"] = "all" if taping else "off"
+        settings = dataclasses.replace(settings, output_dir=Path(folder), replay="off", record=record)
         opened = open_live_agent(settings, context, choices)
         agent = thread.run(opened.__aenter__())
         try:

@@ -28,7 +28,7 @@ MAX_RESPONSE = 1_000_000
 """Bytes of the answer of one call."""
 _LONGEST_NAME = 100
 _CODE = "tape-invalid"
-_HINT = "Record the case again (`agent-eval run CASE --tools record`), or restore the file from git."
+_HINT = "Record the case again (`agent-eval run CASE --record all`), or restore the file from git."
 
 
 class InvalidTape(Exception):

@@ -58,7 +58,7 @@ _REMEDIES: Mapping[str, str] = {
     "judge-replay-miss": "record the judge's replies again",
     "simulator-replay-miss": "record the simulated user's replies again",
     "tool-not-recorded": "record its tools again",
-    "tool-tape-missing": "record its tools (`--tools record`)",
+    "tool-tape-missing": "record its tools (`--record all`)",
     "tool-tape-stale": "record its tools again",
     "tool-not-replayable": "set `replay = false` for the tool",
     "unreported": "take the metric out of the `[[policy]]`",
