@@ -25,7 +25,6 @@ from agent_eval_host.errors import UnusableEnvironment, error_data
 from agent_eval_host.frames import where_it_hangs
 from agent_eval_host.loading import load_agent, root_of, with_root
 from agent_eval_host.model_calls import ModelWatch
-from agent_eval_host.opened_files import OpenedFiles
 from agent_eval_host.plugin import make_plugin
 from agent_eval_host.tools import ToolWatch
 from agent_eval_host.turns import Turn, running_turn
@@ -85,7 +84,6 @@ class Host:
         self._metrics: CustomMetrics | None = None
         self._models = ModelWatch(channel)
         self._tools = ToolWatch(channel)
-        self._files: OpenedFiles | None = None
         self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
@@ -187,7 +185,6 @@ class Host:
         try:
             self._models.retry = params.get("retry") or {}
             versions = self._import_adk()
-            self._files = OpenedFiles(params["files"]) if params.get("files") else None
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
             if self._role != "metrics":
@@ -376,7 +373,7 @@ class Host:
                 with contextlib.suppress(BaseException):
                     await asyncio.wait_for(self._latest.close(), 1.0)
             sys.stdout.flush()
-            self._channel.answer(number, {} if self._files is None else self._files.result())
+            self._channel.answer(number, {})
             os._exit(0)
 
         self._closing = self._loop.create_task(close())

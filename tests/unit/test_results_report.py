@@ -40,3 +40,9 @@ def test_report__counts_are_always_computed_again() -> None:
     facts["totals"]["passed"] = 1_000
     read = RunReport.model_validate(facts)
     assert read.totals == SAMPLES["failed"]().totals
+
+
+def test_report__what_an_earlier_version_wrote_is_read_without_its_former_fields() -> None:
+    facts = json.loads(results_json(SAMPLES["failed"]()))
+    former = {"opened": [{"agent": "home", "paths": ["home/agent.py"]}], "unaffected": [{"file": "a", "cases": 1}]}
+    assert results_json(RunReport.model_validate({**facts, **former})) == results_json(SAMPLES["failed"]())

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
-    from agent_eval.agents.messages import AgentDescribed, FilesOpened
+    from agent_eval.agents.messages import AgentDescribed
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Sandbox
     from agent_eval.agents.venv import AgentInterpreter
@@ -118,8 +118,6 @@ class AgentSpec:
     context: DriverContext
     sub_agent: str = ""
     """The agent in its tree that is evaluated as the root; empty for the root agent."""
-    opened: OpenedFiles | None = None
-    """Receives the files that its processes open; None if no one needs them."""
     described: list[AgentDescribed] = field(default_factory=list)
     """Receives the agents of its tree, the root first; stays empty if its code does not run here."""
 
@@ -151,27 +149,3 @@ class Driver:
     """What is wrong with a source that the user named: the source, the root, and the option that names it."""
     check: Callable[[str, Path, Sequence[LoadedFile]], list[Problem]] = lambda source, root, files: []
     """What keeps an agent from answering eval files, found before anything runs: its source, the root, the files."""
-
-
-@dataclass(kw_only=True)
-class OpenedFiles:
-    """What the processes of one agent opened, in one run of the gate."""
-
-    top: Path
-    """The top of the git checkout, resolved."""
-    paths: set[str] = field(default_factory=set)
-    """Relative to `top`; of listed directories with a slash at the end."""
-    unseen: str = ""
-    """Why the agent may depend on other files too, as a clause whose subject is the agent; "" if it does not."""
-    processes: int = 0
-    """Processes whose files are known."""
-
-    def add(self, opened: FilesOpened) -> None:
-        """Adds the files of a process that has ended."""
-        self.paths.update(opened.paths)
-        self.unseen = self.unseen or opened.unseen
-        self.processes += 1
-
-    def lose(self) -> None:
-        """A process ended without naming its files."""
-        self.unseen = self.unseen or "one of its processes ended early"

@@ -44,15 +44,6 @@ class Loaded(_Message):
     """Import times of `adk` and of the `agent`."""
 
 
-class FilesOpened(_Message):
-    """Result of `shutdown`, if `load` asked for it: the files of the repository that the process opened."""
-
-    paths: list[str]
-    """Relative to the top of the git checkout; of listed directories with a slash at the end."""
-    unseen: str = ""
-    """Why there may be others, as a clause; "" if there are none."""
-
-
 class CodePlace(_Message):
     """Where a function, a class or a variable of the repository is."""
 

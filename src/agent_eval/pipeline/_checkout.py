@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_eval.agents.driver import OpenedFiles
 from agent_eval.agents.messages import AgentDescribed
 from agent_eval.agents.protocol import Agent
 from agent_eval.agents.sandbox import (
@@ -23,7 +22,7 @@ from agent_eval.agents.sandbox import (
 )
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
-from agent_eval.pipeline.context import Preparation, RunContext, files_to_record, open_agents
+from agent_eval.pipeline.context import Preparation, RunContext, open_agents
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -68,9 +67,6 @@ class Checkout(Resources):
     agents: Mapping[str, Agent]
     """By the plan's keys; each is started by the first plan that needs it."""
     isolation: Isolation
-    opened: Mapping[str, OpenedFiles] = field(default_factory=dict)
-    """The files that the agents open, by the plan's keys, complete when they have been closed; empty if no one needs
-    them."""
     described: Mapping[str, Sequence[AgentDescribed]] = field(default_factory=dict)
     """What each agent is, by the plan's keys; empty until it has started."""
     reused: int = 0
@@ -179,14 +175,12 @@ async def open_checkout(
     prepared: Preparation | None = None,
 ) -> AsyncIterator[Checkout]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
-    opened = files_to_record(settings, context, choices)
     described: dict[str, list[AgentDescribed]] = {}
     limiter = resources.limiter
     if all(choice.driver.reads_file for choice in choices.by_file.values()):
         resources.bill = None
-    async with open_agents(settings, context, choices, isolation, limiter, prepared, opened, described) as agents:
+    async with open_agents(settings, context, choices, isolation, limiter, prepared, described) as agents:
         yield Checkout(
-            opened=opened,
             described=described,
             settings=settings,
             context=context,

@@ -15,7 +15,6 @@ from agent_eval.core.problem import Problem
 from agent_eval.core.process import Begun
 from agent_eval.core.text import carriable, without_credentials
 from agent_eval.evalset.models import Suite
-from agent_eval.pipeline._affected import Affected
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
 
@@ -35,7 +34,6 @@ class Draft:
     problems: list[Problem]
     suite: Suite
     choices: AgentChoices
-    affected: Affected
     shard: ShardReport | None = None
 
     @functools.cached_property
@@ -47,11 +45,6 @@ class Draft:
         """A new report of what is known now."""
         files = file_reports(self.suite, self.choices)
         report = draft_report(self.settings, self.context, self.begun, self.problems, files)
-        report.unaffected = list(self.affected.unaffected)
-        if self.affected.notices:
-            from agent_eval.report.phrases import text
-
-            report.notices += map(text, self.affected.notices)
         report.shard = self.shard
         return report
 

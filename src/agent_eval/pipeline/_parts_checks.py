@@ -84,8 +84,8 @@ def _without_replaced(
 ) -> tuple[list[PartResults], list[Problem]]:
     """Leaves out attempts that differ from this run if a later attempt at the part does not, each with a warning.
 
-    Their artifacts stay in the workflow run: otherwise no re-run could ever be merged, e.g. after one part could not
-    read the base branch's results for `only-affected`, or after a release of agent-eval.
+    Their artifacts stay in the workflow run: otherwise no re-run could ever be merged, e.g. after a release of
+    agent-eval.
     """
     kept: list[PartResults] = []
     warnings = []

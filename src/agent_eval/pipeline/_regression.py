@@ -44,16 +44,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-async def find_base(
-    settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None, before: Baseline | None = None
-) -> Baseline | None:
+async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None) -> Baseline | None:
     """Looks for the base branch's results in the sources that the settings name.
 
     Args:
         settings: The run's settings.
         ci: Names the commit to compare with; for a recording run, the commit whose history it continues.
         base_checkout: The base's agent; None where it must not run.
-        before: What was found without the base's agent; nothing is fetched twice.
 
     Returns:
         None if there is no commit to compare with.
@@ -63,11 +60,8 @@ async def find_base(
     from agent_eval.baseline.lookup import resolve
     from agent_eval.settings import parse_order
 
-    order = parse_order(settings.baseline)
-    if before is not None and isinstance(before, Found) and all(choice.source != "rerun" for choice in order):
-        return before
     resolvers: list[Resolver] = []
-    for choice in order:
+    for choice in parse_order(settings.baseline):
         if choice.source == "artifact":
             from agent_eval.baseline.artifact import ArtifactSource
 

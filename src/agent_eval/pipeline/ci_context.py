@@ -77,15 +77,13 @@ class CIContext:
         commit = self.origin.head_commit or self.origin.commit
         return self.event.source_url(commit) if commit else None
 
-    def changes(self, since: str | None = None) -> dict[str, str] | None:
-        """What differs from a commit: paths from the top of the checkout with git's letters; None if that is unknown.
-
-        Args:
-            since: None for the commit to compare with.
+    def changes(self) -> dict[str, str] | None:
+        """What differs from the commit to compare with: paths from the top of the checkout with git's letters; None if
+        that is unknown.
         """
         if not isinstance(self.git, Git) or self.baseline_request is None:
             return None
-        base = since or self.baseline_request.commit
+        base = self.baseline_request.commit
         try:
             self.git.need(base, self.remote)
             return self.git.changes(base, self.origin.commit)

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.agents.driver import AgentSpec, DriverContext, OpenedFiles, RemoteOptions
+from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
 from agent_eval.agents.messages import AgentDescribed
 from agent_eval.agents.protocol import Agent
 from agent_eval.agents.sandbox import Isolation, installer_environment, secrets_in
-from agent_eval.baseline import Git
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, has_error
@@ -81,7 +80,6 @@ async def open_agents(
     isolation: Isolation,
     limiter: Limiter,
     prepared: Preparation | None = None,
-    opened: Mapping[str, OpenedFiles] | None = None,
     described: dict[str, list[AgentDescribed]] | None = None,
 ) -> AsyncIterator[Mapping[str, Agent]]:
     """Makes every agent and closes all at the end. An agent starts when its first run needs it.
@@ -93,7 +91,6 @@ async def open_agents(
         isolation: The agents' isolation.
         limiter: Is notified of throttling and answers of their models.
         prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
-        opened: Receives the files that each agent opens, by its name.
         described: Receives what each agent is, by its name.
     """
     from agent_eval.agents.venv import default_cache_dir
@@ -145,7 +142,6 @@ async def open_agents(
                 directory=choice.directory(root),
                 working_directory=choice.working_directory(root, settings.agent_cwd),
                 context=shared,
-                opened=(opened or {}).get(choice.path),
                 described=(described if described is not None else {}).setdefault(choice.path, []),
             )
         )
@@ -158,20 +154,6 @@ async def open_agents(
         if setup is not None:
             setup.cancel()
             await asyncio.gather(setup, return_exceptions=True)
-
-
-def files_to_record(settings: Settings, context: RunContext, choices: AgentChoices) -> dict[str, OpenedFiles]:
-    """Collectors for the files of each agent, by its name; empty unless a later pull request may need them."""
-    ci = context.ci
-    if not settings.only_affected or ci.activity.kind != "record" or not isinstance(ci.git, Git):
-        return {}
-
-    unseen = ""
-    if settings.tape_mode in {"replay", "record-missing"}:
-        unseen = "its tools did not run (`replay`), so the files that they read are unknown"
-    elif settings.agent_setup is not None:
-        unseen = "`agent-setup` runs programs, whose files can't be seen"
-    return {choice.path: OpenedFiles(top=ci.git.top, unseen=unseen) for choice in choices.by_file.values()}
 
 
 async def prepare(

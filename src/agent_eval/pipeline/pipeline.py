@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from agent_eval.agents.protocol import AgentRefused
 from agent_eval.agents.sandbox import AgentNotEnded
-from agent_eval.baseline import Baseline, FetchFailed
+from agent_eval.baseline import FetchFailed
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.core.process import FULL, Begun
 from agent_eval.evalset.models import Suite
-from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._agents import add_changes, agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes
@@ -29,7 +28,6 @@ from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open
 from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
-from agent_eval.pipeline._opened import opened_reports
 from agent_eval.pipeline._part import (
     PartPlan,
     empty_part,
@@ -45,7 +43,7 @@ from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
-from agent_eval.results import JOURNAL, remove_logs
+from agent_eval.results import JOURNAL
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -76,8 +74,6 @@ class _Planned:
     bill: Bill
     tapes: Tapes | None
     rules: HeldRules
-    base: Baseline | None
-    """The base branch's results, if they were needed earlier."""
     begun: Begun
 
 
@@ -95,12 +91,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     suite, choices = find(settings)
     for file, choice in choices.by_file.items():
         _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)
-    affected = await limit_to_affected(settings, context.ci, suite, choices)
-    if affected.nothing_left:
-        return _nothing_affected(settings, context, affected, draft_report(settings, context, begun, [], []))
-    if affected.unaffected:
-        settings = affected.settings
-        suite, choices = find(settings)
     async with contextlib.AsyncExitStack() as stack:
         rules = await held_rules(settings, context.ci, suite, choices, find)
         settings = dataclasses.replace(settings, policy=rules.policy)
@@ -120,7 +110,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             problems=problems,
             suite=suite,
             choices=choices,
-            affected=affected,
         )
         parts, refused = _find_parts(settings, plan, draft)
         problems += refused
@@ -144,7 +133,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             bill=bill,
             tapes=tapes,
             rules=rules,
-            base=affected.base,
             begun=begun,
         )
         if part is not None and not part.shard.cases:
@@ -160,18 +148,6 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             if error.errno not in FULL:
                 raise
             return write_if_possible(settings, context, with_problems(draft.report, [_disk_full(error)]))
-
-
-def _nothing_affected(settings: Settings, context: RunContext, affected: Affected, report: RunReport) -> Outcome:
-    """Passes without a run: the pull request can't affect any agent. Results of an earlier run are removed."""
-    from agent_eval.report.phrases import text
-
-    report.unaffected = list(affected.unaffected)
-    report.verdict = "passed"
-    report.reasons = [affected.notices[0]]
-    report.notices += map(text, affected.notices[1:])
-    remove_logs(settings.output)
-    return write(settings, context, report)
 
 
 def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | None, list[Problem]]:
@@ -280,7 +256,6 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
         if settings.concurrency is None and resources.limiter.peak:
             report.provenance["concurrency"] = resources.limiter.summary
-        report.opened = opened_reports(report, checkout, planned.parts)
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         branch = branch_name(report)
         said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
@@ -334,7 +309,7 @@ async def _judged(
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
     stop = checkout.context.stop
-    finding = asyncio.create_task(find_base(settings, ci, base_checkout, planned.base))
+    finding = asyncio.create_task(find_base(settings, ci, base_checkout))
     try:
         repeatable = all(choice.driver.repeatable for choice in planned.choices.by_file.values())
         fail_fast = settings.fail_fast and failure_blocks(settings, ci, repeatable=repeatable)

@@ -53,7 +53,6 @@ class Facts(TypedDict, total=False):
     causes: dict[str, int]
     """Number of cases by code."""
     files: list[str]
-    agents: list[str]
     file: str
     line: int
     """1-based."""

@@ -7,7 +7,7 @@ conversation. The complete recordings are in `recordings.jsonl.gz`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, computed_field, model_validator
 
@@ -35,12 +35,15 @@ SCORING_VERSION = 1
 class _ComputingReport(ReportModel):
     """Base class of models with computed fields, which are in their JSON and are ignored when it is read."""
 
+    former: ClassVar[frozenset[str]] = frozenset()
+    """Fields of earlier results, which are ignored, too."""
+
     @model_validator(mode="before")
     @classmethod
     def _without_computed(cls, value: Any) -> Any:
-        computed = cls.__pydantic_computed_fields__
-        if isinstance(value, dict) and not computed.keys().isdisjoint(value):
-            return {key: item for key, item in value.items() if key not in computed}
+        ignored = cls.__pydantic_computed_fields__.keys() | cls.former
+        if isinstance(value, dict) and not ignored.isdisjoint(value):
+            return {key: item for key, item in value.items() if key not in ignored}
         return value
 
 
@@ -174,28 +177,6 @@ class SelectionReport(ReportModel):
 
 NOT_COMPARED = "not-compared"
 """Code of the reason of a run that was stopped when its cases had been judged, before it looked at the base branch."""
-UNAFFECTED = "unaffected"
-"""Code of the reason of a passed run in which the pull request could affect no agent, so that nothing ran."""
-
-
-class UnaffectedReport(ReportModel):
-    """An eval file that was not run, because the pull request can't affect its agent (`only-affected`)."""
-
-    file: str
-    agent: str
-    cases: int
-    """Cases that neither ran nor were compared."""
-
-
-class OpenedReport(ReportModel):
-    """The files of the repository that an agent depends on, for `only-affected` of later pull requests."""
-
-    agent: str
-    paths: list[str] = Field(default_factory=list)
-    """What its processes opened or imported, relative to the top of the git checkout. A directory that they listed ends
-    with a slash."""
-    unseen: str = Field(default="", exclude_if=lambda value: not value)
-    """Why it may depend on others, as a clause whose subject is the agent; then there are no paths."""
 
 
 class ProblemReport(ReportModel):
@@ -286,6 +267,8 @@ class PassRates(ReportModel):
 class RunReport(_ComputingReport):
     """One run of the gate."""
 
+    former: ClassVar[frozenset[str]] = frozenset({"opened", "unaffected"})
+
     schema_version: Literal["1"] = SCHEMA_VERSION
     scoring_version: int = SCORING_VERSION
     tool_version: str
@@ -310,10 +293,6 @@ class RunReport(_ComputingReport):
     """Only in the results of a part (`--shard`), which have no verdict of their own: `agent-eval merge` decides."""
     merged_from: MergeReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only in merged results."""
-    unaffected: list[UnaffectedReport] = Field(default_factory=list, exclude_if=lambda value: not value)
-    """Eval files that were not run, because the pull request can't affect their agents."""
-    opened: list[OpenedReport] = Field(default_factory=list, exclude_if=lambda value: not value)
-    """Only in a run of the base branch with `only-affected`."""
     options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)

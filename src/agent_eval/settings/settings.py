@@ -140,11 +140,6 @@ class Settings:
         RUNS, "Maximum time for the whole run, in seconds; the remaining cases are reported as not run.", default="3600"
     )
     fail_fast: bool = option(RUNS, "Stop at the first failed case.")
-    only_affected: bool = option(
-        RUNS,
-        "On a pull request, run only the eval files of agents that its changed files can affect; the others are "
-        "reported as unchanged.",
-    )
     replay: Literal["off", "tools"] = option(
         RUNS,
         "What is answered from the tapes beside the eval files: off (nothing), or tools (their calls; no tool runs).",

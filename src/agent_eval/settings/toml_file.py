@@ -126,6 +126,7 @@ FORMER: Mapping[str, str] = {
     "initial-session": "`agent-eval migrate --initial-session FILE`, which writes it into the eval file",
     "keep-sessions": "`remote-sessions: keep`",
     "remote-user-id": "`remote-sessions: as-given`",
+    "only-affected": "`paths`: the workflow can choose it by the changed files",
     "removed-cases": "`rule-changes: block-removals`",
     "report-url": "the variable AGENT_EVAL_REPORT_URL, which the action sets for `mode: link`",
     "run-missing": "`mode: merge-and-run`, or `agent-eval merge --run-missing`",

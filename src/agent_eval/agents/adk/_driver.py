@@ -378,7 +378,6 @@ class ManagedAdkAgent:
             masker=self._context.masker,
             log_dir=log_dir,
             asks_for_tools=self._context.asks_for_tools,
-            opened=self._spec.opened,
             described=self._spec.described,
         )
 

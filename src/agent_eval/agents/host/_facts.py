@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_eval.agents.driver import OpenedFiles
 from agent_eval.agents.host.outage import ModelOutages
 from agent_eval.agents.messages import AgentDescribed, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind, ToolDecider
@@ -46,8 +45,6 @@ class HostSpec:
     """What the hosts run: the agent, or its custom metrics."""
     asks_for_tools: bool = False
     """Whether the hosts ask before ADK runs the body of a tool."""
-    opened: OpenedFiles | None = None
-    """Receives the files that the hosts open; None if no one needs them."""
     described: list[AgentDescribed] | None = None
     """Receives the agents of the tree, from one of the hosts; None if no one needs them."""
 

@@ -28,7 +28,6 @@ from agent_eval.agents.host.connection import (
 from agent_eval.agents.messages import (
     AgentDescribed,
     AgentsDescribed,
-    FilesOpened,
     Hello,
     Loaded,
     ModelNews,
@@ -90,7 +89,6 @@ class HostProcess:
         self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
         self._process: asyncio.subprocess.Process | None = None
         self._closing: str | None = None
-        self._named_files = False
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -183,8 +181,6 @@ class HostProcess:
             params["sub_agent"] = spec.sub_agent
         if spec.asks_for_tools:
             params["tools"] = True
-        if spec.opened is not None:
-            params["files"] = str(spec.opened.top)
         if spec.role == "metrics":
             params["modules"] = {path.stem: path.read_text("utf-8") for path in ADAPTERS}
         _, answer = self._connection.ask("load", params)
@@ -359,8 +355,6 @@ class HostProcess:
         try:
             await self._follow()
         finally:
-            if self._spec.opened is not None and self.loaded.adk and not self._named_files:
-                self._spec.opened.lose()
             if self.exit is None:
                 self.exit = HostExit(message="was lost by the gate", kind=FailureKind.CRASH, log_tail=self.log.tail())
             if not self._hello.done():
@@ -449,10 +443,7 @@ class HostProcess:
         if self.exit is None and self._closing is None:
             self._closing = "was closed"
             _, answer = self._connection.ask("shutdown", {})
-            with contextlib.suppress(TimeoutError, RemoteError, ConnectionLost, ProtocolError, ValidationError):
+            with contextlib.suppress(TimeoutError, RemoteError, ConnectionLost, ProtocolError):
                 async with asyncio.timeout(_SHUTDOWN_SECONDS):
-                    result = await answer
-                if self._spec.opened is not None:
-                    self._spec.opened.add(FilesOpened.model_validate(result))
-                    self._named_files = True
+                    await answer
         await self.end("was closed")

@@ -1,6 +1,6 @@
 """The agent's own virtual environment: its dependencies found, installed and cached."""
 
-from agent_eval.agents.venv._dependencies import declaring_files, dependencies_of
+from agent_eval.agents.venv._dependencies import dependencies_of
 from agent_eval.agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,

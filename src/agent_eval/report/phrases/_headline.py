@@ -14,7 +14,7 @@ from agent_eval.report.phrases._failures import case_names, failing_ids, failure
 from agent_eval.report.phrases.rule_changes import base_name
 from agent_eval.report.views import never_ran
 from agent_eval.report.views.grouping import View, change_counts
-from agent_eval.results import NOT_COMPARED, SHARD_MISSING, UNAFFECTED, CaseReport, RunReport
+from agent_eval.results import NOT_COMPARED, SHARD_MISSING, CaseReport, RunReport
 
 _LINE = 300
 
@@ -165,8 +165,7 @@ def headline_status(report: RunReport) -> str:
         return report.verdict
     changes = report.rule_changes
     loosened = changes is not None and (changes.only_here or changes.removed or changes.replaced)
-    reserved = any(reason.code != UNAFFECTED for reason in report.reasons)
-    return "warning" if reserved or report.warnings or loosened else "passed"
+    return "warning" if report.reasons or report.warnings or loosened else "passed"
 
 
 def _reason(report: RunReport) -> str:

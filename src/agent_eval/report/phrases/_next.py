@@ -239,7 +239,7 @@ def _passed(view: View) -> Iterator[Step]:
         yield "look at "
         yield _case(sorted_out.worse[0])
         yield ": it may be a regression"
-    elif any(reason.code != "unaffected" for reason in report.reasons):
+    elif report.reasons:
         yield "nothing has to be done, but this run does not show that the agent works"
     else:
         yield "nothing"

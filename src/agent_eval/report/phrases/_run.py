@@ -44,30 +44,6 @@ def part_repeated(part: int, total: int, count: int) -> str:
     )
 
 
-def affected_without_base() -> str:
-    return "Everything ran: there are no results of the base branch (`only-affected`)"
-
-
-def changes_unknown() -> str:
-    return "Everything ran: the changed files are unknown (`only-affected`)"
-
-
-def opened_unknown() -> str:
-    return "Everything ran: the results of the base branch don't say which files its agents opened (`only-affected`)"
-
-
-def always_affected(agents: Sequence[str]) -> str:
-    return f"Ran whatever changed: {listed(agents, _MOST_AGENTS)} (`only-affected`)"
-
-
-def all_affected() -> str:
-    return "Everything ran: this pull request can affect every agent (`only-affected`)"
-
-
-def unaffected(count: int, agents: Sequence[str]) -> str:
-    return f"Not affected by this pull request and not run: {plural(count, 'case')} of {listed(agents, _MOST_AGENTS)}"
-
-
 def no_confirmation(because: str) -> str:
     return f"The runs to confirm suspected regressions have no result: {because}"
 
