@@ -14,7 +14,7 @@ from agent_eval.report.phrases._failures import case_names, failing_ids, failure
 from agent_eval.report.phrases.rule_changes import base_name
 from agent_eval.report.views import never_ran
 from agent_eval.report.views.grouping import View, change_counts
-from agent_eval.results import NOT_COMPARED, SHARD_MISSING, CaseReport, RunReport
+from agent_eval.results import NOT_COMPARED, SHARD_MISSING, CaseReport, RunReport, Totals
 
 _LINE = 300
 
@@ -111,7 +111,7 @@ def _counts(view: View) -> list[str]:
     """The cases because of which a run is not `passed`, in groups; empty if it is for another reason."""
     report = view.report
     parts = list(failures(view)) if report.verdict == "failed" else []
-    return parts + (_undecided(view) if report.verdict == "inconclusive" else list(_unjudged(report, parts)))
+    return parts + (_undecided(view) if report.verdict == "inconclusive" else list(_unjudged(report.totals, parts)))
 
 
 def _is_about_removal(view: View) -> bool:
@@ -177,17 +177,16 @@ def _inside(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
-def _unjudged(report: RunReport, before: Sequence[str]) -> Iterator[str]:
+def _unjudged(totals: Totals, before: Sequence[str]) -> Iterator[str]:
     """How many cases have no result."""
-    totals = report.totals
     if totals.errored:
-        yield f"{_some(totals.errored, report, before)} could not be evaluated"
+        yield f"{_some(totals.errored, totals, before)} could not be evaluated"
     if totals.not_run:
-        yield f"{_some(totals.not_run, report, before or ['errored'] * bool(totals.errored))} did not run"
+        yield f"{_some(totals.not_run, totals, before or ['errored'] * bool(totals.errored))} did not run"
 
 
-def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
-    return f"{size:,}" if before else share(size, report.totals.cases, "case")
+def _some(size: int, totals: Totals, before: Sequence[str]) -> str:
+    return f"{size:,}" if before else share(size, totals.cases, "case")
 
 
 _FAILED = {
@@ -200,7 +199,7 @@ _FAILED = {
 
 def _undecided(view: View) -> list[str]:
     report, groups = view.report, view.groups
-    parts = list(_unjudged(report, ()))
+    parts = list(_unjudged(report.totals, ()))
     unjudged = view.errors
     if unjudged and all(cause.owner == "provider" for cause in unjudged):
         errored = share(report.totals.errored, report.totals.cases, "case")

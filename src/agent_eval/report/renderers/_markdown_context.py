@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from agent_eval.core.text import shorten
 from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.report.markup import link, linked, prose
 from agent_eval.report.phrases import (
@@ -15,14 +16,15 @@ from agent_eval.report.phrases import (
     agent_changes,
     agent_unchanged,
     as_often,
+    case_details,
     diff,
     headline,
     headline_status,
     next_step,
     other_reasons,
+    suite_lines,
 )
 from agent_eval.report.phrases.rule_changes import base_name, rule_rows, rule_sentences
-from agent_eval.report.renderers import _sections as sections
 from agent_eval.report.views import (
     Cause,
     Detail,
@@ -31,14 +33,19 @@ from agent_eval.report.views import (
     Reproduction,
     View,
     causes,
+    digest,
+    grouping,
     has_cause,
     not_run_groups,
     reproduce,
+    spending,
     view_of,
+    visible,
 )
 from agent_eval.report.views.examples import SharedCause, acted_before, example_of, shared_causes
-from agent_eval.results import CaseReport, RunReport
+from agent_eval.results import CaseReport, ComparisonReport, RunReport
 
+_MOST_NAMES = 12
 _SEVERITIES = ("error", "warning", "notice")
 _NEVER = frozenset({"agent-import", "agent-environment"})
 
@@ -116,7 +123,7 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         "causes": errors[: detail.listed],
         # A library's log explains nothing.
         "logged": [error for error in errors if error.log and error.owner == "agent"][:3],
-        "log_text": sections.log_text,
+        "log_text": _log_text,
         # What a provider needs, the text says at its top.
         "hints": NO_SECRETS not in codes,
         "table": alone[:rows],
@@ -136,9 +143,9 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
         "rule_sentences": rule_sentences(report),
         "rule_base": base_name(report.rule_changes) if report.rule_changes is not None else "",
         "moves": moves,
-        "metrics": sections.metrics_section(view, deltas, detail),
+        "metrics": _metrics(view, deltas, detail),
         "not_run": not_run_groups(report)[: detail.listed],
-        "base": sections.base_section(view, detail),
+        "base": _base(view, detail),
         "problems": sorted(report.problems, key=lambda problem: _SEVERITIES.index(problem.severity)),
         "reproduce": reproduce([*failing, *groups.errored], report.options) if helps else Reproduction(),
         "run_url": links.own(links.run_url),
@@ -161,3 +168,65 @@ def _next(steps: Sequence[Step], links: Links) -> Markup:
         else:
             parts.append(prose(step.text) if run is None else link(prose(step.text), run))
     return Markup("").join(parts)
+
+
+def _metrics(view: View, deltas: Sequence[diff.DeltaRow], detail: Detail) -> dict[str, Any]:
+    """The tables of metrics, with the base branch's numbers (`diff.delta_rows`) if there are any."""
+    most = max(detail.listed, 5)
+    comparison = view.report.comparison
+    means = view.metric_rows
+    if not any(row.mean is not None for row in means):
+        means = []  # Nothing was measured: the headline says all that a table could.
+    compared = [row for row in deltas if row.moved or row.failed or row.not_evaluated or row.note] if means else []
+    notes = comparison.notes[: detail.listed] if comparison is not None else []
+    return {
+        "unevaluated": any(row.not_evaluated for row in compared),
+        "deltas": [row for row in compared if row.gates][: most + 1],
+        "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
+        "means": [row for row in means if row.gates and comparison is None][:most],
+        "informational": [row for row in means if not row.gates and comparison is None][: min(detail.listed, 20)],
+        "notes": [detail.shorten_message(note.message) for note in notes],
+        "base_runs": comparison.base_records if comparison is not None else 1,
+        "spending": spending(view),
+    }
+
+
+def _base(view: View, detail: Detail) -> dict[str, Any]:
+    """The base branch: cases that are not the same there, and statistics."""
+    comparison = view.report.comparison
+    changes = diff.other_changes(comparison) if comparison is not None and detail.listed else []
+    return {
+        "changes": [
+            (title, [detail.shorten(name) for name in names[: detail.listed]], max(len(names) - detail.listed, 0))
+            for title, names in changes
+        ],
+        "changes_title": _changes_title(comparison, view.branch) if comparison is not None else "",
+        "branch": view.branch,
+        "drops": comparison.drops[: min(detail.listed, 5)] if comparison is not None and changes else [],
+        "statistics": [detail.shorten_message(line) for line in suite_lines(view)[: detail.listed]],
+        "case_statistics": [
+            (detail.shorten(digest.case_name(case)), [shorten(line, 2 * detail.name) for line in lines[:5]])
+            for case, lines in case_details(view)[: min(detail.listed, _MOST_NAMES)]
+        ],
+    }
+
+
+def _changes_title(comparison: ComparisonReport, branch: str) -> str:
+    counts = grouping.change_counts(comparison)
+    parts = {
+        "new": counts["added"],
+        "changed": counts["changed"],
+        "removed": counts["removed"],
+        "renamed": sum(case.renamed_from is not None for case in comparison.cases),
+        "not compared": sum(
+            case.change == "unjudged" and case.head not in diff.LISTED_APART for case in comparison.cases
+        ),
+    }
+    changes = ", ".join(f"{number:,} {change}" for change, number in parts.items() if number)
+    return f"Cases that differ from {branch}: {changes}"
+
+
+def _log_text(log: str, detail: Detail) -> str:
+    """The end of a traceback or a log, which says what happened."""
+    shown = visible(log[-detail.log * 2 :]).strip("\n") if detail.log else ""
+    return shown if len(shown) <= detail.log else "…" + shown[len(shown) - detail.log :]
