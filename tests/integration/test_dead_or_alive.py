@@ -25,10 +25,10 @@ from agent_eval.core.limiter import Limiter
 from agent_eval.gate.history.answers import is_scored
 from agent_eval.gate.verdict import exit_code
 from agent_eval.pipeline._checkout import Checkout
-from agent_eval.pipeline._decision import decide_on
 from agent_eval.pipeline._regression import compare_with_base, pair_with_base
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
+from agent_eval.pipeline.pipeline import decide_on
 from agent_eval.report.phrases import headline, put_into_words
 from agent_eval.report.views import view_of
 from agent_eval.results.report import RunReport

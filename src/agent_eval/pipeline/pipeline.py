@@ -25,7 +25,6 @@ from agent_eval.pipeline._agents import add_changes, agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
-from agent_eval.pipeline._decision import decide_on, failure_blocks
 from agent_eval.pipeline._draft import Draft, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
 from agent_eval.pipeline._part import (
@@ -47,13 +46,15 @@ from agent_eval.results import JOURNAL
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.gate.failures import Compared
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._bill import Bill
     from agent_eval.pipeline._parts import Parts
     from agent_eval.pipeline._regression import Base
-    from agent_eval.results import AgentTree, RunReport
+    from agent_eval.pipeline.ci_context import CIContext
+    from agent_eval.results import AgentTree, Reason, RunReport
     from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
 
@@ -355,6 +356,62 @@ async def _judged(
         verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     return verdict, base
+
+
+def failure_blocks(settings: Settings, ci: CIContext, *, repeatable: bool) -> bool:
+    """Whether a failed case blocks whatever the base branch's results: only then does `fail-fast` end the run.
+
+    Args:
+        settings: Its `gate` counts.
+        ci: Says whether the run is compared with a base branch.
+        repeatable: False for recorded answers.
+    """
+    if not ci.compares or ci.baseline_request is None or settings.gate in {"thresholds", "both"}:
+        return True
+    return settings.gate == "auto" and not repeatable
+
+
+def decide_on(
+    report: RunReport,
+    checkout: Checkout,
+    compared: Compared | None,
+    rules: Sequence[Reason] = (),
+    *,
+    repeatable: bool,
+    base_outage: Reason | None = None,
+) -> Verdict:
+    """Decides, and writes the verdict into the report.
+
+    Args:
+        report: With its cases, after the policy was applied.
+        checkout: The head's.
+        compared: Result of `compare_with_base`.
+        rules: Reasons to fail whatever the cases did.
+        repeatable: False for recorded answers.
+        base_outage: See `evaluate`.
+    """
+    from agent_eval.gate.caveats import no_secrets
+    from agent_eval.gate.evaluation import evaluate
+
+    settings, ci = checkout.settings, checkout.context.ci
+    verdict = evaluate(
+        report.cases,
+        settings.policy,
+        # Recorded answers don't vary and can't be repeated, so the thresholds alone decide.
+        gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
+        pull_request=ci.compares,
+        compared=compared,
+        base_outage=base_outage,
+        rules=rules,
+    )
+    about = ci.activity
+    if verdict.value == "inconclusive" and about.secrets_withheld:
+        is_fork = about.pull_request is not None and about.pull_request.is_fork
+        if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
+            verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
+    report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
+    report.blocking = list(verdict.blocking)
+    return verdict
 
 
 _STARTS = 0.1
