@@ -24,7 +24,7 @@ from typing import Any
 
 from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
 from agent_eval.agents.host import HostSpec, ModelOutages
-from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import SessionRequest
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.agents.tapes import (
@@ -102,13 +102,19 @@ root_agent = Agent(name="bot", model=Model(), tools=[get])
 
 
 class Decider:
-    """`protocol.ToolDecider` on top of a tape."""
+    """`protocol.CallDecider` on top of a tape."""
 
     def __init__(self, session: TapeSession) -> None:
         self.session = session
 
-    def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+    async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
         return self.session.ask(call)
+
+    async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
+        return {"do": "run"}
+
+    def model_ran(self, result: ModelRan) -> None:
+        """Nothing: this measures tools."""
 
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import fcntl
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from agent_eval_host.turns import Turn
 from agent_eval_host.values import plain
 
 VERSION = 1
@@ -55,12 +57,22 @@ class Channel:
                 except OSError:  # the gate is gone
                     os._exit(0)
 
-    def request(self, method: str, params: dict[str, Any]) -> concurrent.futures.Future[Any]:
+    def request(self, method: str, params: dict[str, Any], number: int | None = None) -> concurrent.futures.Future[Any]:
         """Sends a request, also from other threads; the future gets its result."""
-        number, answer = next(self._ids), concurrent.futures.Future[Any]()
+        number, answer = number or next(self._ids), concurrent.futures.Future[Any]()
         self.pending[number] = answer
         self._send({"id": number, "type": "request", "method": method, "params": params})
         return answer
+
+    async def ask(self, turn: Turn, method: str, params: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Asks whether something of a turn runs: the number of the question, and the decision."""
+        number = next(self._ids)
+        answer = self.request(method, {"turn": turn.number, "call": number, **params}, number)
+        turn.asking.add(answer)
+        try:
+            return number, await asyncio.wrap_future(answer)  # also works in the loop of another thread
+        finally:
+            turn.asking.discard(answer)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         self._send({"type": "notify", "method": method, "params": params})

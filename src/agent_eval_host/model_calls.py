@@ -51,6 +51,7 @@ class ModelWatch:
 
     def __init__(self, channel: Channel) -> None:
         self.retry: dict[str, Any] = {}
+        self.is_decided = False  # whether the gate decides if a model is asked, which `asked` reports
         self._sees_gemini = False
         self._channel = channel
         self._numbers = itertools.count(1)
@@ -67,9 +68,24 @@ class ModelWatch:
         file = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
         call = self._make(turn, name, remote=gemini or not is_own(file), seen=gemini and self._sees_gemini)
         _call.set(call)
-        if call.remote and not call.seen:
-            self._report(call, "asked")
+        if not self.is_decided:
+            self.asked()
         return call
+
+    def asked(self) -> None:
+        """The model of the current call is asked. Attempts in google-genai report themselves."""
+        call = _call.get()
+        if call is None or call.ended or call.seen:
+            return
+        call.attempt_began = time.monotonic()
+        if call.remote:
+            self._report(call, "asked")
+
+    def replayed(self) -> None:
+        """The gate has answered the current call: no model is asked."""
+        call = _call.get()
+        if call is not None and not call.ended:
+            call.replayed = True
 
     def _make(self, turn: Turn, name: str, *, remote: bool, seen: bool) -> ModelCall:
         call = ModelCall(next(self._numbers), turn, name, remote=remote, seen=seen)
@@ -82,7 +98,7 @@ class ModelWatch:
             return
         if error is not None:
             call.turn.failed_call = call
-        if call.remote and not call.seen and not call.ended:
+        if call.remote and not (call.seen or call.ended or call.replayed):
             self._attempt_ended(call, error)
         self._close(call)
 

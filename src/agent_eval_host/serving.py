@@ -24,6 +24,7 @@ from agent_eval_host.described import describe
 from agent_eval_host.errors import UnusableEnvironment, error_data
 from agent_eval_host.frames import where_it_hangs
 from agent_eval_host.loading import load_agent, root_of, with_root
+from agent_eval_host.model_answers import ModelAnswers
 from agent_eval_host.model_calls import ModelWatch
 from agent_eval_host.plugin import make_plugin
 from agent_eval_host.tools import ToolWatch
@@ -99,7 +100,7 @@ class Host:
                 "role": "agent",
                 "roles": ["agent", "metrics"],
                 "versions": [VERSION],
-                "capabilities": ["state", "app_details", "stack", "tools"],
+                "capabilities": ["state", "app_details", "stack", "tools", "models"],
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "pid": os.getpid(),
             },
@@ -195,6 +196,8 @@ class Host:
             else:
                 if params.get("tools"):
                     self._tools.install()
+                if params.get("models"):
+                    ModelAnswers(self._channel, self._models).install()
                 app = load_agent(params["agent"], params["root"], self._loop)
                 if params.get("sub_agent"):
                     app = with_root(app, params["sub_agent"])
@@ -361,7 +364,8 @@ class Host:
         self._channel.notify("waiting", {"turn": turn.number, "stalled": stalled, **waiting, "so_far": turn.so_far()})
         task.add_done_callback(lambda _: self._channel.answer(number, {}))
         task.cancel()
-        self._tools.cancel(turn)
+        for answer in list(turn.asking):  # also those of other threads
+            answer.cancel()
 
     def _close_session(self, number: int, params: dict[str, Any]) -> None:
         # The runner itself stays open: closing it would close the tools that all sessions share.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import contextvars
 import functools
 import hashlib
 import importlib
-import itertools
 import sys
 import time
 import weakref
@@ -25,7 +22,7 @@ from agent_eval_host.tool_objects import ToolObjects
 from agent_eval_host.tool_outcomes import effects, recorded, replay
 from agent_eval_host.tool_sources import files_of_server
 from agent_eval_host.turns import Turn, running_turn
-from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
+from agent_eval_host.values import described_error, text_of
 
 _CONTROL_TOOLS = {
     *("transfer_to_agent", "exit_loop", "set_model_response", "get_user_choice", "finish_task"),
@@ -37,7 +34,7 @@ _AGENT_TOOLS = ("AgentTool", "NodeTool")
 """Classes of ADK whose tools run agents. They always run; the gate decides about the tools of those agents."""
 _CONFIRMING = ("google.adk.tools.function_tool", "google.adk.tools.mcp_tool.mcp_tool")
 """The modules of google-adk 1 whose tools have `require_confirmation`."""
-_in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_tool", default=False)
+in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_tool", default=False)
 """Whether the body of a tool is running: what it calls is a part of it."""
 
 
@@ -49,8 +46,6 @@ class ToolWatch:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._calls = itertools.count(1)
-        self._asking: dict[int, tuple[Turn, concurrent.futures.Future[Any]]] = {}
         self._base: Any = None  # ADK's base class of tools
         self._objects = ToolObjects()
         self._sources: dict[str, bytes] = {}
@@ -59,74 +54,53 @@ class ToolWatch:
     def install(self) -> None:
         """Wraps the classes of tools that exist, and those that are defined later."""
         self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
-        _for_each_class(self._base, self._wrap)
+        wrap_method(self._base, "run_async", self._wrapped)
         _for_each_class(importlib.import_module("google.adk.tools.base_toolset").BaseToolset, self._wrap_toolset)
 
     def loaded(self) -> None:
         """The agent has been loaded."""
         self._objects.remember()
 
-    def _wrap(self, cls: Any) -> None:
-        definer = next((parent for parent in cls.__mro__ if "run_async" in vars(parent)), None)
-        if definer is None or (definer is not cls and issubclass(definer, self._base)):
-            return  # The class that defines it is wrapped itself, unless it is a mixin.
-        body = vars(definer)["run_async"]
-
-        @functools.wraps(body)
+    def _wrapped(self, body: Any) -> Any:
         async def run_async(tool: Any, args: Any, tool_context: Any, **more: Any) -> Any:
             turn = running_turn.get()
             run = functools.partial(body, tool, args=args, tool_context=tool_context, **more)
-            if turn is None or _in_tool.get() or _is_control(tool):
+            if turn is None or in_tool.get() or _is_control(tool):
                 return await run()
             if await _is_unconfirmed(tool, body, args, tool_context):
                 return await run()  # which asks for the confirmation, or reports that it was refused
             return await self._decided(turn, tool, run, args, tool_context)
 
-        cls.run_async = run_async
+        return run_async
 
     async def _decided(self, turn: Turn, tool: Any, run: Callable[[], Any], args: Any, context: Any) -> Any:
-        number = next(self._calls)
         params = {
-            "turn": turn.number,
-            "call": number,
             "call_id": context.function_call_id or "",
             "agent": text_of(getattr(context, "agent_name", "")),
             "name": tool.name,
             "args": args,
             **self._identity(tool),
         }
-        decision = await self._ask(turn, number, "tool", params)
+        number, decision = await self._channel.ask(turn, "tool", params)
         if decision.get("do") == "answer":
             turn.replayed.add(params["call_id"])
             return replay(decision, context)
         before, began = effects(context), time.monotonic()
         outcome: dict[str, Any] = {}
-        inside = _in_tool.set(True)
+        inside = in_tool.set(True)
         try:
             response = await run()
             outcome = {"response": response}
             return response
         except Exception as error:
-            cls = type(error)
-            name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-            outcome = {"error": {"type": name, "message": cut(text_of(error), LONGEST_MESSAGE)}}
+            outcome = {"error": described_error(error)}
             raise
         finally:
-            _in_tool.reset(inside)
+            in_tool.reset(inside)
             if outcome:
                 outcome = recorded(tool, outcome, before, effects(context))
                 outcome["seconds"] = round(time.monotonic() - began, 6)
                 self._channel.notify("tool_ran", {"turn": turn.number, "call": number, **outcome})
-
-    async def _ask(self, turn: Turn, number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Asks the gate whether to run the tool or the listing."""
-        answer = self._channel.request(method, params)
-        self._asking[number] = (turn, answer)
-        try:
-            decision: dict[str, Any] = await asyncio.wrap_future(answer)  # also works in the loop of another thread
-        finally:
-            self._asking.pop(number, None)
-        return decision
 
     def _wrap_toolset(self, cls: Any) -> None:
         """Wraps ADK's class of MCP servers, which ask their server for its tools."""
@@ -141,7 +115,7 @@ class ToolWatch:
             turn = running_turn.get()
             run = functools.partial(body, readonly_context=readonly_context)
             # Resources are not recorded: such a server is needed.
-            if turn is None or _in_tool.get() or getattr(toolset, "_use_mcp_resources", False):
+            if turn is None or in_tool.get() or getattr(toolset, "_use_mcp_resources", False):
                 return await run(toolset)
             return await self._listed(turn, toolset, run, place_of(toolset, readonly_context))
 
@@ -149,7 +123,7 @@ class ToolWatch:
 
     async def _listed(self, turn: Turn, toolset: Any, run: Callable[..., Any], place: str) -> Any:
         """The tools of an MCP server: asked for, or made of recorded declarations."""
-        decision = await self._ask(turn, next(self._calls), "toolset", {"turn": turn.number, "toolset": place})
+        _, decision = await self._channel.ask(turn, "toolset", {"toolset": place})
         if decision.get("do") == "answer":
             return await declared_tools(toolset, run, decision.get("tools") or [])
         answers: list[Any] = []
@@ -164,12 +138,6 @@ class ToolWatch:
             listed = {"turn": turn.number, "toolset": place, "tools": self._listings[toolset]}
             self._channel.notify("toolset_listed", listed)
         return tools
-
-    def cancel(self, turn: Turn) -> None:
-        """Ends the calls of a turn that wait for the gate, also those in other threads."""
-        for asking, answer in list(self._asking.values()):
-            if asking is turn:
-                answer.cancel()
 
     def _identity(self, tool: Any) -> dict[str, Any]:
         """A tool's identity: hashes of its declaration and of the agent's files that define it; its implementation."""
@@ -190,6 +158,19 @@ class ToolWatch:
             except OSError:
                 self._sources[file] = b""
         return self._sources[file]
+
+
+def wrap_method(base: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+    """Wraps a method of a class and its subclasses: those that exist, and those that are defined later."""
+
+    def wrap(cls: Any) -> None:
+        definer = next((parent for parent in cls.__mro__ if name in vars(parent)), None)
+        # The class that defines it is wrapped itself, unless it is a mixin.
+        if definer is not None and (definer is cls or not issubclass(definer, base)):
+            body = vars(definer)[name]
+            setattr(cls, name, functools.wraps(body)(wrapped(body)))
+
+    _for_each_class(base, wrap)
 
 
 def _for_each_class(base: Any, wrap: Callable[[Any], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import time
 import weakref
@@ -45,6 +46,11 @@ class Call:
         self.contents: int | None = None  # in the request of a model call
         self.raised: dict[str, Any] | None = None  # what a tool raised
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether the gate has answered this model call."""
+        return self.model_call is not None and self.model_call.replayed
+
     def span(self, turn_began: float, replayed: set[str]) -> dict[str, Any]:
         """The call for the gate, with seconds since the turn began.
 
@@ -61,7 +67,7 @@ class Call:
             "start": round(self.began - turn_began, 4),
             "end": round(self.ended - turn_began, 4),
             "attempts": [failure["status"] for failure in failures],
-            **({"replayed": True} if self.call_id in replayed else {}),
+            **({"replayed": True} if self.is_replayed or self.call_id in replayed else {}),
             **({} if self.contents is None else {"contents": self.contents}),
             **({} if self.raised is None else {"raised": self.raised}),
             **self.tokens,
@@ -83,8 +89,9 @@ class ModelCall:
         self.seen = seen  # whether each attempt is observed: in google-genai only
         self.ended = False
         self.streaming = False  # whether a streamed response has begun but not ended
+        self.replayed = False  # whether the gate has answered it
         self.began = time.monotonic()
-        self.attempt_began: float | None = None if seen else self.began
+        self.attempt_began: float | None = None
         self.silent_attempts = 0
         self.failures: list[dict[str, Any]] = []
         self.go_on = asyncio.Event()
@@ -119,6 +126,7 @@ class Turn:
         self.asking_servers: dict[tuple[str, str], float] = {}  # MCP servers and requests, with their beginning
         self.lost_servers: dict[tuple[str, str], str] = {}  # MCP servers and requests without an answer, and why
         self.replayed: set[str] = set()  # ids of tool calls that the gate answered
+        self.asking: set[concurrent.futures.Future[Any]] = set()  # what the gate is asked
         self._open: dict[tuple[str, Any], Call] = {}
         self._ended: list[Call] = []
         self._requests: dict[tuple[str, str], Any] = {}
@@ -179,14 +187,17 @@ class Turn:
         return {"started_at": self.wall, "duration": duration, "spans": spans, "requests": self._asked()}
 
     def measured(self) -> dict[str, Any]:
-        """The same of a turn that is over, with the seconds awaiting a model, and in tools without awaiting a model."""
+        """The same of a turn that is over, with the seconds awaiting a model, and in tools without awaiting a model.
+
+        A model that the gate answers for is not awaited.
+        """
         result = self.so_far()
         for kind, key in list(self._open):
             self.end(kind, key)
-        model = [(call.began, call.ended) for call in self._ended if call.kind == "model"]
-        both = [(call.began, call.ended) for call in self._ended]
-        model_duration = _seconds(model)
-        return {**result, "model_duration": model_duration, "tool_duration": _seconds(both) - model_duration}
+        models = [call for call in self._ended if call.kind == "model"]
+        live = _seconds([(call.began, call.ended) for call in models if not call.is_replayed])
+        both, in_models = (_seconds([(call.began, call.ended) for call in calls]) for calls in (self._ended, models))
+        return {**result, "model_duration": live, "tool_duration": both - in_models}
 
     def _asked(self) -> list[dict[str, Any]]:
         return [

@@ -37,6 +37,13 @@ def text_of(value: object) -> str:
         return f"<{type(value).__name__}: {type(error).__name__} when shown>"
 
 
+def described_error(error: BaseException) -> dict[str, str]:
+    """The full name of an exception's class (builtins without their module), and its message."""
+    cls = type(error)
+    name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return {"type": name, "message": cut(text_of(error), LONGEST_MESSAGE)}
+
+
 _ENVIRONMENT = tuple(value.strip() for value in os.environ.values() if len(value.strip()) >= 6)
 """Values that may be secrets, from before the agent's code runs and can change them."""
 

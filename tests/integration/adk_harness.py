@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -129,3 +130,21 @@ async def pid(agent: Conversable, of: str = "pid") -> int:
     response = tool_responses((await say(agent, of)).intermediate_data)[0].response
     assert response is not None
     return int(response["pid"])
+
+
+def seen(invocation: Invocation, *, in_parallel: bool = False) -> Any:
+    """An invocation without ids and times; of agents in parallel without the order of their events."""
+    raw = invocation.model_dump(mode="json", exclude_none=True)
+    for key in ("invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration", "spans"):
+        raw.pop(key, None)
+    events = json.loads(json.dumps(raw), object_hook=_without_ids)
+    if in_parallel:
+        # The last answer may be that of either agent; its event has no content then.
+        made = events["intermediate_data"]["invocation_events"]
+        contents = [events["final_response"], *(event["content"] for event in made if "content" in event)]
+        return sorted(json.dumps(content, sort_keys=True) for content in contents)
+    return events
+
+
+def _without_ids(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if key != "id"}

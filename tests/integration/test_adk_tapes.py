@@ -13,11 +13,11 @@ from typing import Any
 import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python, packages_python
-from adk_harness import failure, make, request, say
+from adk_harness import failure, make, request, say, seen
 from loopback import loopback
 
 from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import (
     Mode,
@@ -31,7 +31,7 @@ from agent_eval.agents.tapes import (
     tape_text,
 )
 from agent_eval.core.content import Content, user_message
-from agent_eval.core.invocation import Invocation, InvocationEvents
+from agent_eval.core.invocation import InvocationEvents
 
 WORDS = (
     *("book", "twice", "parallel", "forbidden", "broken", "form", "hand over", "price", "missing"),
@@ -42,13 +42,13 @@ SECRET = "s3cret-of-the-job"
 
 
 class Decider:
-    """`ToolDecider` of one session, on top of a TapeSession."""
+    """`CallDecider` of one session, on top of a TapeSession."""
 
     def __init__(self, session: TapeSession) -> None:
         self.session = session
         self.unanswerable: list[Unanswerable] = []
 
-    def ask(self, call: ToolAsked, so_far: Any) -> Any:
+    async def ask(self, call: ToolAsked, so_far: Any) -> Any:
         try:
             return self.session.ask(call)
         except Unanswerable as error:
@@ -57,6 +57,12 @@ class Decider:
 
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
+
+    async def model(self, asked: ModelAsked) -> Any:
+        raise AssertionError(asked)
+
+    def model_ran(self, result: ModelRan) -> None:
+        raise AssertionError(result)
 
     def toolset(self, toolset: ToolsetAsked) -> Any:
         return self.session.toolset(toolset)
@@ -78,24 +84,6 @@ def recorded(*deciders: Decider) -> Tape:
     facts: dict[str, Any] = {"tools": taped.tools, "calls": taped.calls, "toolsets": taped.toolsets}
     tape = Tape(eval_set_id="s", eval_id="c", recorded_at=0, **facts)
     return Tape.model_validate_json(tape_text(tape))
-
-
-def seen(invocation: Invocation, *, in_parallel: bool = False) -> Any:
-    """An invocation without ids and times; of agents in parallel without the order of their events."""
-    raw = invocation.model_dump(mode="json", exclude_none=True)
-    for key in ("invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration", "spans"):
-        raw.pop(key, None)
-    events = json.loads(json.dumps(raw), object_hook=_without_ids)
-    if in_parallel:
-        # The last answer may be that of either agent; its event has no content then.
-        made = events["intermediate_data"]["invocation_events"]
-        contents = [events["final_response"], *(event["content"] for event in made if "content" in event)]
-        return sorted(json.dumps(content, sort_keys=True) for content in contents)
-    return events
-
-
-def _without_ids(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: item for key, item in value.items() if key != "id"}
 
 
 @asynccontextmanager

@@ -8,11 +8,14 @@ import sys
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel, Field, PrivateAttr
 
 from agent_eval.core.masking import Masker
 from agent_eval_host import frames, values
+from agent_eval_host.model_answers import ModelAnswers
 from agent_eval_host.tool_objects import ToolObjects
 from agent_eval_host.tool_sources import installed_from_repository
 
@@ -96,3 +99,104 @@ def test_own_place__names_the_function_around_a_comprehension(monkeypatch: pytes
     assert frames.own_place(stack[:1]) is None
     lambda_ = [traceback.FrameSummary("/repo/lib/a.py", 2, "<lambda>")]
     assert frames.own_place(lambda_) == {"file": "lib/a.py", "line": 2, "symbol": "<lambda>"}
+
+
+class Config(BaseModel):
+    """As much of google-genai's as there is to leave out."""
+
+    system_instruction: str = "Be brief."
+    temperature: float | None = None
+    response_schema: Any = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    http_options: dict[str, Any] = Field(default_factory=dict)
+    tools: list[Any] = Field(default_factory=list)
+
+
+class Access(BaseModel):
+    """A tool that a provider runs."""
+
+    name: str = "maps"
+    url_context: dict[str, str] = Field(default_factory=dict)
+    auth_config: str = "key-1"
+    headers: dict[str, str] = Field(default_factory=lambda: {"x": "key-2"})
+
+
+class Answer(BaseModel):
+    stars: int = 3
+
+
+class Asked(BaseModel):
+    """As ADK's request."""
+
+    model: str | None = None
+    contents: list[Any] = Field(default_factory=list)
+    config: Config
+    cache_metadata: dict[str, str] = Field(default_factory=lambda: {"name": "cache-1"})
+    service_tier: str | None = None
+
+
+class Model(BaseModel):
+    """As LiteLLM's in ADK, which keeps what it got and looks up the rest later."""
+
+    model: str
+    max_tokens: int = 100
+    api_key: str = "key-3"
+    llm_client: Any = Field(default_factory=object)
+    _additional_args: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _resolved: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+
+def asked_of(model: Model, **request: Any) -> dict[str, Any]:
+    answers = cast("Any", ModelAnswers)(None, None)
+    return dict(answers._asked(model, Asked(**{"config": Config(), **request}), stream=False))
+
+
+def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key() -> None:
+    model = Model(model="lite/large")
+    model._additional_args = {
+        **{"temperature": 0.3, "max_tokens": 7, "top_k": 3, "extra_body": {"reasoning": None}},
+        **{"kept": [1, (2.5, True)], "api_key": "key-4", "api_base": "http://key-5"},
+        **{"extra_headers": {"a": "key-6"}, "aws_secret_access_key": "key-7", "num_retries": 3},
+        **{"timeout": 9, "vertex_credentials": "key-8", "callback": print},
+    }
+    config = Config(
+        temperature=0.5,
+        response_schema=list[Answer],
+        labels={"adk_agent_name": "clerk", "team": "label-1"},
+        http_options={"headers": {"a": "key-9"}, "timeout": 1, "extra_body": {"seed": 1}},
+        tools=[Access(url_context={"page": "1"}), print],
+    )
+    content = {"parts": [{"data": b"\xff", "args": {"b": None, "a": float("nan")}, "of": {"y", "x"}}]}
+    asked = asked_of(model, config=config, contents=[content], service_tier="flex")
+    request = asked["request"]
+    assert (asked["agent"], asked["model"]) == ("clerk", "lite/large")
+    assert asked["settings"] == {
+        "max_tokens": 100,
+        "_additional_args": {
+            **{"temperature": 0.3, "max_tokens": 7, "top_k": 3, "extra_body": {"reasoning": None}},
+            **{"kept": [1, [2.5, True]], "callback": None},
+        },
+        "_resolved": {},
+    }
+    assert request["instruction"] == "Be brief."
+    assert request["tools"] == [{"name": "maps", "url_context": {"page": "1"}}, "print"]
+    assert request["config"]["temperature"] == 0.5
+    assert request["config"]["response_schema"]["items"] == {"$ref": "#/$defs/Answer"}
+    assert request["config"]["http_options"] == {"extra_body": {"seed": 1}}
+    [part] = request["contents"][0]["parts"]
+    assert part["data"].startswith("sha256:a8100ae6aa1940d0")
+    assert (part["args"], list(part["args"]), part["of"]) == ({"b": None, "a": "nan"}, ["b", "a"], ["x", "y"])
+    assert request["service_tier"] == "flex"
+    assert not [word for word in ("key-", "label-", "cache-1", "timeout", "object at") if word in json.dumps(asked)]
+
+
+def test_model_asked__settings_are_those_of_the_first_call_but_fields_may_change() -> None:
+    answers = cast("Any", ModelAnswers)(None, None)
+    model = Model(model="m")
+    first = answers._settings(model)
+    model._resolved["m"] = 1
+    assert answers._settings(model) == first
+    model.max_tokens = 50
+    assert answers._settings(model) == {**first, "max_tokens": 50}
+    del model
+    assert not answers._private, "nothing is kept of a model that is gone"

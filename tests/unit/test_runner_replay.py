@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import time
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +47,15 @@ def tapes(root: Path, mode: Mode = "replay", *rules: ToolRule, **options: Any) -
     return Tapes(root=root, mode=mode, rules=ToolRules(rules=rules), **options)
 
 
+def at_once(decision: Coroutine[Any, Any, Mapping[str, Any]]) -> Mapping[str, Any]:
+    return asyncio.run(decision)
+
+
 def ask(tools: CaseTools, name: str, args: dict[str, Any], **identity: str) -> AgentFailure:
     """The failure that a call causes."""
     call = ToolAsked(turn=1, call=1, name=name, args=args, agent="bot", **identity)
     with pytest.raises(AgentFailure) as caught:
-        tools.ask(call, lambda: [FunctionCall(name=name, args=args)])
+        at_once(tools.ask(call, lambda: [FunctionCall(name=name, args=args)]))
     return caught.value
 
 
@@ -58,7 +64,11 @@ def record(root: Path, *made: tuple[str, dict[str, Any], Any], age: float = 0.0,
     recorder = tapes(root, "record")
     tools = recorder.session(case(), 0, [])
     for number, (name, args, answer) in enumerate(made):
-        tools.ask(ToolAsked(turn=1, call=number, name=name, args=args, agent="bot", declaration="d", source="s"), list)
+        at_once(
+            tools.ask(
+                ToolAsked(turn=1, call=number, name=name, args=args, agent="bot", declaration="d", source="s"), list
+            )
+        )
         tools.ran(ToolRan(turn=1, call=number, response=answer, reason=reason))
     assert (
         recorder.write({"agent": "2.13.0"})[0]
@@ -98,7 +108,7 @@ def test_messages(tmp_path: Path) -> None:
     record(tmp_path, ("roll", {}, 1), ("roll", {}, 2), age=12.5 * 86_400)
     tools = tapes(tmp_path).session(case(), 0, [])
     for _ in range(2):
-        tools.ask(ToolAsked(turn=1, call=1, name="roll", declaration="d", source="s"), list)
+        at_once(tools.ask(ToolAsked(turn=1, call=1, name="roll", declaration="d", source="s"), list))
     often = ask(tools, "roll", {}, declaration="d", source="s").message
     assert "was made more often than it is on the tape (recorded 12 days ago)" in often
 
@@ -109,7 +119,7 @@ def test_messages(tmp_path: Path) -> None:
     assert caught.value.message == "The call save() can't be replayed: it saves artifacts"
     assert "`replay = false` in a [[tool]]" in (caught.value.hint or "")
     live = tapes(tmp_path, "replay", ToolRule(name="save", replay=False)).session(case(), 0, [])
-    assert live.ask(ToolAsked(turn=1, call=1, name="save"), list) == {"do": "run"}
+    assert at_once(live.ask(ToolAsked(turn=1, call=1, name="save"), list)) == {"do": "run"}
 
 
 @pytest.mark.parametrize(
@@ -212,7 +222,7 @@ def test_write__remarks(tmp_path: Path) -> None:
         for number, (name, args, answer) in enumerate(
             [("now", {"id": run}, 1), ("get", {}, run), ("login", {}, {"token": "secret-value"})]
         ):
-            tools.ask(ToolAsked(turn=1, call=number, name=name, args=args), list)
+            at_once(tools.ask(ToolAsked(turn=1, call=number, name=name, args=args), list))
             tools.ran(ToolRan(turn=1, call=number, response=answer))
     assert recorder.write() == [
         "1 tape written with 4 calls: a.test.tools/lamp.tape.json",
@@ -227,7 +237,7 @@ def test_write__remarks_name_the_cases_and_each_agents_version(tmp_path: Path) -
     cases = [dataclasses.replace(planned(name, agent=agent)) for name, agent in (("one", "a"), ("two", "b"))]
     for each in cases:
         tools = recorder.session(each, 0, [])
-        tools.ask(ToolAsked(turn=1, call=1, name="get", args={"id": 1}), list)
+        at_once(tools.ask(ToolAsked(turn=1, call=1, name="get", args={"id": 1}), list))
         tools.ran(ToolRan(turn=1, call=1, error=ToolError(type="TimeoutError", message="30 s")))
 
     lines = recorder.write({"a": "2.13.0", "b": "1.39.1"})
@@ -274,7 +284,7 @@ def test_notices(tmp_path: Path) -> None:
     record(tmp_path, ("book", {"room": "a"}, 1))
     lenient = tapes(tmp_path, "replay", ToolRule(name="*", stale="warn"))
     call = ToolAsked(turn=1, call=1, name="book", args={"room": "a"}, declaration="d", source="new")
-    assert lenient.session(case(), 0, []).ask(call, list)["response"] == 1
+    assert at_once(lenient.session(case(), 0, []).ask(call, list))["response"] == 1
     assert lenient.notices({"agent": "2.13.0"}) == [
         "The answers of `book` were recorded before it changed: the file that defines it"
     ]

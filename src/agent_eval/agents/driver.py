@@ -102,6 +102,8 @@ class DriverContext:
     """Seconds."""
     asks_for_tools: bool = False
     """Whether tools may be answered from a recording (`replay`, `record`)."""
+    asks_for_models: bool = False
+    """Whether calls of models may be recorded, or answered from a recording."""
     remote: RemoteOptions = field(default_factory=RemoteOptions)
 
 

@@ -215,7 +215,7 @@ class ToolAsked(_Message):
 
 
 class ToolError(_Message):
-    """The exception that the body of a tool raised."""
+    """The exception that the body of a tool, or a model, raised."""
 
     type: str
     """Full name of the class; builtins without their module."""
@@ -236,6 +236,42 @@ class ToolRan(_Message):
     seconds: NonNegativeFloat = 0.0
     reason: str | None = None
     """Why the call can't be replayed, e.g. `it saves artifacts`; None if it can."""
+
+
+class ModelAsked(_Message):
+    """Params of the request `model`: a model is about to be called."""
+
+    turn: int
+    call: int
+    """Names the call within its host, among those of tools too."""
+    agent: str = ""
+    """The agent that calls it; "" if it is none."""
+    model: str = ""
+    """The name in the request."""
+    implementation: str = ""
+    """Full name of the model's class."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What the model was made with, as far as it is JSON and the request does not show it. Without addresses, keys,
+    headers, clients and retries."""
+    stream: bool = False
+    request: dict[str, Any] = Field(default_factory=dict)
+    """`instruction`, `contents`, `tools`, `config` (the rest of the generation config), and what else ADK sends.
+    Bytes are a hash. Without labels, headers and caches."""
+    unreadable: str = ""
+    """Why the host can't use the answer that it just got for this call; the turn has to end."""
+
+
+class ModelRan(_Message):
+    """Params of `model_ran`: a model has answered. If there is a second one of a call, it is right."""
+
+    turn: int
+    call: int
+    responses: list[dict[str, Any]] = Field(default_factory=list)
+    """ADK's responses: partial ones, and the first complete one."""
+    error: ToolError | None = None
+    seconds: NonNegativeFloat = 0.0
+    reason: str | None = None
+    """Why the call can't be replayed, e.g. `it was cancelled`; None if it can, unless there is an error."""
 
 
 class ToolsetAsked(_Message):

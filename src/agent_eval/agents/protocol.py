@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from agent_eval.agents.messages import Evaluated, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import Evaluated, ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.core.content import Content, FunctionCall
 from agent_eval.core.invocation import Invocation, Raised
 from agent_eval.core.limiter import Place
@@ -17,11 +17,11 @@ from agent_eval.evalset.models import ConversationScenario
 from agent_eval.results import Waited
 
 
-class ToolDecider(Protocol):
-    """Decides about the tool calls of one session."""
+class CallDecider(Protocol):
+    """Decides about the calls of tools and models of one session."""
 
-    def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
-        """Decides about a call whose body is about to run.
+    async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+        """Decides about a call whose body is about to run. It may wait: it is cancelled when the turn ends.
 
         Args:
             call: The call.
@@ -37,6 +37,21 @@ class ToolDecider(Protocol):
 
     def ran(self, result: ToolRan) -> None:
         """Receives the outcome of a body that has run."""
+        ...
+
+    async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
+        """Decides about a call of a model, as `ask` does about one of a tool.
+
+        Returns:
+            The result of `model` (docs/host-protocol.md).
+
+        Raises:
+            AgentFailure: The call has no answer and must not be made. The turn ends.
+        """
+        ...
+
+    def model_ran(self, result: ModelRan) -> None:
+        """Receives what a model has answered; of some calls twice (see ModelRan)."""
         ...
 
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
@@ -66,8 +81,8 @@ class SessionRequest:
     """The run's concurrency slot. A driver may release it while the agent only waits to retry a model call."""
     turn_limit: float | None = None
     """Seconds that a whole turn may take. A turn that begins late in its case has less time."""
-    tools: ToolDecider | None = None
-    """Decides whether tools run; None: all tools run. For drivers with `Driver.replays_tools`."""
+    tools: CallDecider | None = None
+    """Decides whether tools run and models are asked; None: all of them. For drivers with `Driver.replays_tools`."""
     isolated: bool = False
     """Run this session in its own process: it was in flight when another process died."""
 

@@ -125,7 +125,7 @@ class Span(WireModel):
     contents: NonNegativeInt | None = Field(default=None, exclude_if=lambda value: value is None)
     """Number of contents (messages, calls, responses) in the request of a model call; None if it is unknown."""
     replayed: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether the answer of a tool call comes from a tape (docs/tools.md)."""
+    """Whether the answer comes from a tape (docs/tools.md): no tool ran, or no model was asked."""
     raised: Raised | None = Field(default=None, exclude_if=lambda value: value is None)
     """What a tool raised, whether or not the agent went on."""
 

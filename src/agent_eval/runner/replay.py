@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import (
     InvalidTape,
@@ -58,7 +58,7 @@ Decides = Callable[[str, str, str], bool]
 
 @dataclass(kw_only=True)
 class CaseTools:
-    """Decides about the tool calls of one run; implements `protocol.ToolDecider`."""
+    """Decides about the tool calls of one run; implements `protocol.CallDecider`."""
 
     session: TapeSession
     planned: PlannedCase
@@ -81,8 +81,8 @@ class CaseTools:
         self.error = error
         self.turns = ()  # Sessions that are recorded live until their tape is written.
 
-    def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
-        """Decides; see `protocol.ToolDecider.ask`."""
+    async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+        """Decides; see `protocol.CallDecider.ask`."""
         try:
             return self.session.ask(call)
         except Unanswerable as unanswerable:
@@ -91,6 +91,13 @@ class CaseTools:
     def ran(self, result: ToolRan) -> None:
         """Records the outcome of a body."""
         self.session.ran(result)
+
+    async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
+        """Every model is asked: no tape has its answers."""
+        return {"do": "run"}
+
+    def model_ran(self, result: ModelRan) -> None:
+        """Nothing: no tape has answers of models."""
 
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         """Decides whether an MCP server is asked for its tools."""

@@ -23,7 +23,7 @@ from agent_eval_workbench.recording.target import USER_ID, Refused, Target, erro
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoice, AgentChoices
-    from agent_eval.agents.protocol import Agent, Session, ToolDecider
+    from agent_eval.agents.protocol import Agent, CallDecider, Session
     from agent_eval.pipeline import RunContext
     from agent_eval.runner import PlannedCase
     from agent_eval.settings import Settings
@@ -121,7 +121,7 @@ class Taping:
         self._numbers = itertools.count()
         self._tapes = open_tapes(self._settings)
 
-    def session(self) -> ToolDecider:
+    def session(self) -> CallDecider:
         """Records the tools of a session."""
         assert self._tapes is not None
         return self._tapes.session(self._planned("new"), next(self._numbers), [])

@@ -378,6 +378,7 @@ class ManagedAdkAgent:
             masker=self._context.masker,
             log_dir=log_dir,
             asks_for_tools=self._context.asks_for_tools,
+            asks_for_models=self._context.asks_for_models,
             described=self._spec.described,
         )
 

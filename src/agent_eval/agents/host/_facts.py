@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agent_eval.agents.host.outage import ModelOutages
 from agent_eval.agents.messages import AgentDescribed, Waiting
-from agent_eval.agents.protocol import AgentFailure, FailureKind, ToolDecider
+from agent_eval.agents.protocol import AgentFailure, CallDecider, FailureKind
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.limiter import Place
@@ -45,6 +45,8 @@ class HostSpec:
     """What the hosts run: the agent, or its custom metrics."""
     asks_for_tools: bool = False
     """Whether the hosts ask before ADK runs the body of a tool."""
+    asks_for_models: bool = False
+    """Whether they ask before a model is called."""
     described: list[AgentDescribed] | None = None
     """Receives the agents of the tree, from one of the hosts; None if no one needs them."""
 
@@ -59,10 +61,10 @@ class Turn:
     waiting: Waiting | None = None
     """What the turn was waiting for when it was cancelled."""
     outage: asyncio.Future[AgentFailure]
-    """Gets the turn's failure as soon as the model that it calls is considered down, or a tool call can't be
+    """Gets the turn's failure as soon as the model that it calls is considered down, or a call can't be
     answered."""
-    tools: ToolDecider | None = None
-    """Decides about the turn's tool calls; None: every tool runs."""
+    tools: CallDecider | None = None
+    """Decides about the turn's calls; None: every tool runs, and every model is asked."""
     calls_of: Callable[[Sequence[Mapping[str, Any]]], Sequence[FunctionCall]] = lambda _: ()
     """Reads the tool calls in `events`."""
     place: Place | None = None

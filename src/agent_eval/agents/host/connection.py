@@ -108,7 +108,8 @@ class Connection:
         Args:
             masker: Applied to every incoming text.
             on_notify: Called with method and params of each notification, in order.
-            on_request: Handles a request; if it raises a RemoteError, that is the response. NO_ANSWER: none.
+            on_request: Handles a request; if it raises a RemoteError, that is the response. NO_ANSWER: none. While it
+                waits, other messages are read.
             max_line: Maximum bytes of a message.
         """
         self._masker = masker
@@ -120,6 +121,7 @@ class Connection:
         self._writer: asyncio.StreamWriter | None = None
         self._reader: asyncio.StreamReader | None = None
         self._lost: Exception | None = None
+        self._replies: set[asyncio.Task[None]] = set()
 
     @property
     def lost(self) -> bool:
@@ -170,7 +172,13 @@ class Connection:
             case "notify":
                 self._on_notify(method, params)
             case "request":
-                await self._reply(number, method, params)
+                task = asyncio.create_task(self._reply(number, method, params))
+                await asyncio.sleep(0)  # It begins before the next message is read, and most end.
+                if task.done():
+                    task.result()
+                else:
+                    self._replies.add(task)
+                    task.add_done_callback(self._replies.discard)
             case _:
                 future = self._pending.pop(number, None) if isinstance(number, int) else None
                 if future is None or future.done():
@@ -195,7 +203,8 @@ class Connection:
             reply["result"] = result
         except RemoteError as error:
             reply["error"] = {"code": error.code, "message": error.message, "data": dict(error.data)}
-        self._write(reply)
+        with contextlib.suppress(ConnectionLost, ProtocolError, OSError):  # It may have taken its time.
+            self._write(reply)
 
     def _write(self, message: dict[str, Any]) -> None:
         if self._lost is not None or self._writer is None:

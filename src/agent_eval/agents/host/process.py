@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ from agent_eval.agents.messages import (
     AgentsDescribed,
     Hello,
     Loaded,
+    ModelAsked,
     ModelNews,
+    ModelRan,
     Pause,
     Stack,
     Started,
@@ -40,7 +42,7 @@ from agent_eval.agents.messages import (
     ToolsetListed,
     Waiting,
 )
-from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure, FailureKind
+from agent_eval.agents.protocol import AgentFailure, CallDecider, EnvironmentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox import kill_group, kill_now
 
 ADAPTERS = (PROGRAM.with_name("agent_eval_deepeval.py"),)
@@ -56,12 +58,13 @@ _NO_PROCESS_IDS = (
 )
 
 
-_News = Waiting | Started | ToolRan | ToolsetListed | ModelNews | Pause
+_News = Waiting | Started | ToolRan | ToolsetListed | ModelRan | ModelNews | Pause
 _NEWS: Mapping[str, type[_News]] = {
     "waiting": Waiting,
     "started": Started,
     "tool_ran": ToolRan,
     "toolset_listed": ToolsetListed,
+    "model_ran": ModelRan,
     "model": ModelNews,
     "pause": Pause,
 }
@@ -181,6 +184,8 @@ class HostProcess:
             params["sub_agent"] = spec.sub_agent
         if spec.asks_for_tools:
             params["tools"] = True
+        if spec.asks_for_models:
+            params["models"] = True
         if spec.role == "metrics":
             params["modules"] = {path.stem: path.read_text("utf-8") for path in ADAPTERS}
         _, answer = self._connection.ask("load", params)
@@ -212,7 +217,13 @@ class HostProcess:
 
     async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
         if method == "tool":
-            return self._decide(ToolAsked.model_validate(params))
+            call = ToolAsked.model_validate(params)
+            return await self._decided(
+                call.turn, lambda turn, decider: decider.ask(call, lambda: turn.calls_of(turn.events))
+            )
+        if method == "model":
+            asked = ModelAsked.model_validate(params)
+            return await self._decided(asked.turn, lambda _, decider: _about_model(decider, asked))
         if method == "toolset":
             toolset = ToolsetAsked.model_validate(params)
             turn = self._turns.get(toolset.turn)
@@ -227,18 +238,23 @@ class HostProcess:
             self._hello.set_result(hello)
         return {"version": VERSION, "role": role}
 
-    def _decide(self, call: ToolAsked) -> Any:
-        """Whether the body of a tool runs, or what it would have returned."""
-        turn = self._turns.get(call.turn)
+    async def _decided(self, number: int, decide: Callable[[Turn, CallDecider], Awaitable[Mapping[str, Any]]]) -> Any:
+        """Whether a call of a turn is made, or what it would have returned. Ends with the turn."""
+        turn, task = self._turns.get(number), asyncio.current_task()
         if turn is None or turn.outage.done():
             return NO_ANSWER  # The turn is being cancelled.
         if turn.tools is None:
             return {"do": "run"}
+        turn.answer.add_done_callback(lambda _: task.cancel() if task else None)
         try:
-            return turn.tools.ask(call, lambda: turn.calls_of(turn.events))
+            return await decide(turn, turn.tools)
         except AgentFailure as failure:
-            turn.outage.set_result(failure)
-            return NO_ANSWER
+            if not turn.outage.done():
+                turn.outage.set_result(failure)
+        except Exception as error:  # A mistake of ours must not look like a slow agent.
+            if not turn.outage.done():
+                turn.outage.set_exception(error)
+        return NO_ANSWER
 
     def _on_notify(self, method: str, params: dict[str, Any]) -> None:
         if method == "event":
@@ -261,6 +277,8 @@ class HostProcess:
                 turn.tools.ran(news)
             case ToolsetListed() if turn.tools is not None:
                 turn.tools.listed(news)
+            case ModelRan() if turn.tools is not None:
+                turn.tools.model_ran(news)
             case ModelNews() if self._spec.outages is not None:
                 self._spec.outages.note(turn.outage, news)
             case Pause():
@@ -447,3 +465,13 @@ class HostProcess:
                 async with asyncio.timeout(_SHUTDOWN_SECONDS):
                     await answer
         await self.end("was closed")
+
+
+async def _about_model(decider: CallDecider, asked: ModelAsked) -> Mapping[str, Any]:
+    if asked.unreadable:
+        raise AgentFailure(
+            f"The agent's google-adk can't read a recorded answer of a model: {asked.unreadable}",
+            kind=FailureKind.NOT_REPLAYABLE,
+            owner=Owner.GATE,
+        )
+    return await decider.model(asked)
