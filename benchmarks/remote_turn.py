@@ -53,7 +53,7 @@ async def compare(python: str, turns: int, directory: Path, *, memory: bool) -> 
     agents = directory / "agents"  # A copy: `adk api_server` writes a database beside the agent.
     shutil.copytree(EXAMPLE, agents / "home_automation", ignore=shutil.ignore_patterns("__pycache__", "evals"))
     sandbox = Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(directory)})
-    outages = ModelOutages(turn_timeout=60, limiter=Limiter(64))
+    outages = ModelOutages(turn_timeout=60, limiter=Limiter(64), log=print)
     host = AdkAgent(
         HostSpec(
             python=[python],

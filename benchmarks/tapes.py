@@ -132,7 +132,7 @@ def agent_in(directory: Path, source: str, python: str, *, asks: bool) -> AdkAge
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text("from . import agent\n", encoding="utf-8")
     (package / "agent.py").write_text(source, encoding="utf-8")
-    outages = ModelOutages(turn_timeout=60, limiter=Limiter(64))
+    outages = ModelOutages(turn_timeout=60, limiter=Limiter(64), log=print)
     spec = HostSpec(
         python=[python],
         agent_path=str(package),

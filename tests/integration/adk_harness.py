@@ -64,7 +64,7 @@ def make(
 
     Its hosts are new interpreters, unless `python` is a command of host_forks.py.
     """
-    outages = ModelOutages(turn_timeout=turn_timeout, limiter=limiter or Limiter(64))
+    outages = ModelOutages(turn_timeout=turn_timeout, limiter=limiter or Limiter(64), log=print)
     return AdkAgent(host_spec(name, log_dir, **options), outages, workers=workers)
 
 

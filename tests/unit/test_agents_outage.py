@@ -29,7 +29,10 @@ class Watched:
     def __init__(self, *, turn_timeout: float = 180.0) -> None:
         self.now = 0.0
         self.limiter = CountingLimiter(64, clock=lambda: self.now)
-        self.outages = ModelOutages(turn_timeout=turn_timeout, limiter=self.limiter, clock=lambda: self.now)
+        self.logged: list[str] = []
+        self.outages = ModelOutages(
+            turn_timeout=turn_timeout, limiter=self.limiter, log=self.logged.append, clock=lambda: self.now
+        )
 
     @staticmethod
     def turn() -> asyncio.Future[AgentFailure]:
@@ -65,6 +68,20 @@ async def test_outages__failures_for_a_minute_end_the_turns_that_ask_and_the_age
         watched.outages.check()
     assert caught.value.message == failure.message
     assert watched.limiter.refusals == 11
+
+
+async def test_outages__no_answer_is_in_the_log_once_and_soon() -> None:
+    watched = Watched()
+    turn = watched.turn()
+    watched.refuse(turn, until=50)
+    assert watched.logged == [], "a model that refuses for a while is there"
+    for model in ("new", "new\x1b"):
+        for at in (51, 52, 53):
+            watched.note(turn, "failed", at=at, model=model, cause="connection refused")
+            assert not turn.done()
+        watched.note(turn, "failed", at=54, model=model, cause="connection refused")
+    line = "`new{}` at http://h:1 does not answer: connection refused (3 times). Trying for up to 60 seconds."
+    assert watched.logged == [line.format(""), line.format("\N{REPLACEMENT CHARACTER}")]
 
 
 async def test_outages__few_failures_an_answer_between_or_a_refused_question_are_none() -> None:

@@ -32,7 +32,8 @@ class Health:
             where: Text after the name in the message, e.g. ` at http://...`.
             hint: What to do during an outage.
         """
-        self._model = f"`{model}`{where}"
+        self.name = f"`{model}`{where}"
+        """For messages."""
         self._hint = hint
         self._outage = outage
         self._enough = enough
@@ -68,7 +69,7 @@ class Health:
             calls, duration = plural(len(self._silent), "call"), plural(round(seconds), "second")
             self._failure = ModelFailure(
                 "unavailable",
-                f"{self._model} is down, so no more calls were made: it sent no data to {calls} in {duration}",
+                f"{self.name} is down, so no more calls were made: it sent no data to {calls} in {duration}",
                 f"{self._hint} If the model needs that long, raise `--turn-timeout`.",
             )
 
@@ -82,14 +83,14 @@ class Health:
             seconds = plural(round(now - self._well_at), "second")
             self._failure = ModelFailure(
                 "unavailable",
-                f"{self._model} is down, so no more calls were made after {seconds} without an answer: {cause}",
+                f"{self.name} is down, so no more calls were made after {seconds} without an answer: {cause}",
                 self._hint,
             )
 
     def disable(self, kind: FailureKind, cause: str, hint: str | None) -> None:
         """Marks the model as unusable: no call can succeed."""
         if self._failure is None:
-            self._failure = ModelFailure(kind, f"{self._model} can't be used: {cause}", hint)
+            self._failure = ModelFailure(kind, f"{self.name} can't be used: {cause}", hint)
 
 
 @dataclass(kw_only=True)

@@ -353,9 +353,10 @@ class ManagedAdkAgent:
     async def _create_agent(self) -> AdkAgent:
         interpreter = await self._get_interpreter()
         self._environment = {**interpreter.versions, "environment": interpreter.origin}
-        outages = ModelOutages(turn_timeout=self._context.turn_timeout, limiter=self._context.limiter)
+        context = self._context
+        outages = ModelOutages(turn_timeout=context.turn_timeout, limiter=context.limiter, log=context.log)
         spec = dataclasses.replace(self._host_spec(interpreter), retry=RETRY_OPTIONS)
-        return AdkAgent(spec, outages, workers=self._context.workers)
+        return AdkAgent(spec, outages, workers=context.workers)
 
     async def _metrics_spec(self) -> HostSpec:
         return dataclasses.replace(self._host_spec(await self._get_interpreter()), role="metrics", described=None)

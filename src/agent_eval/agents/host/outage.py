@@ -12,12 +12,15 @@ from agent_eval.agents.host import blame
 from agent_eval.agents.messages import ModelCallFacts, ModelNews
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.core.limiter import Limiter, Request
+from agent_eval.core.text import harmless
 from agent_eval.models import Health, ModelFailure
 from agent_eval.net.statuses import NO_ACCESS, THROTTLED
 
 _LONGEST_OUTAGE = 60.0
 _ENOUGH = 6
 """Failed attempts in a row that an outage takes."""
+_REPORTED = 3
+"""Attempts without an answer after which the log says why nothing happens."""
 _REFUSED = 5
 """Refused keys in a row after which no key of this run can be right."""
 
@@ -49,6 +52,7 @@ class _Model:
     refused: int = 0
     ever_answered: bool = False
     answered_at: float = float("-inf")
+    reported: bool = False
 
 
 class ModelOutages:
@@ -59,6 +63,7 @@ class ModelOutages:
         *,
         turn_timeout: float,
         limiter: Limiter,
+        log: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins with all of them healthy.
@@ -66,11 +71,13 @@ class ModelOutages:
         Args:
             turn_timeout: Seconds that a turn may take.
             limiter: Counts each attempt, and shrinks if it is answered with 429 or 503.
+            log: Gets a line, once for each model, when attempts get no answer at all.
             clock: Only goes forward.
         """
         self._outage = outage_seconds(turn_timeout)
         self._silence = silence_seconds(turn_timeout)
         self._limiter = limiter
+        self._log = log
         self._clock = clock
         self._models: dict[_Key, _Model] = {}
         self._requests: dict[tuple[asyncio.Future[AgentFailure], int], Request] = {}
@@ -124,7 +131,7 @@ class ModelOutages:
             outage=self._outage,
             enough=_ENOUGH,
             now=now,
-            hint="Run the job again when the provider is back.",
+            hint="Run again when the provider is back.",
         )
         return self._models.setdefault(key, _Model(health=health))
 
@@ -138,7 +145,13 @@ class ModelOutages:
 
     def _failed(self, model: _Model, news: ModelNews, now: float) -> None:
         model.causes[news.cause] += 1
-        model.health.failed(now, blame.counted(model.causes))
+        causes = blame.counted(model.causes)
+        model.health.failed(now, causes)
+        if news.status is None and not model.reported and model.causes.total() >= _REPORTED:
+            model.reported = True
+            self._log(
+                harmless(f"{model.health.name} does not answer: {causes}. Trying for up to {self._outage:.0f} seconds.")
+            )
 
     def _refused(self, model: _Model, news: ModelNews) -> None:
         model.causes[news.cause] += 1
