@@ -151,7 +151,7 @@ class News(ModelOutages):
     """Remembers what the hosts say of the models' attempts."""
 
     def __init__(self) -> None:
-        super().__init__(turn_timeout=60, limiter=Limiter(64))
+        super().__init__(turn_timeout=60, limiter=Limiter(64), log=print)
         self.heard: list[tuple[str, str]] = []
 
     def note(self, outage: asyncio.Future[AgentFailure], news: ModelNews) -> None:

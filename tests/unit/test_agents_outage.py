@@ -80,7 +80,7 @@ async def test_outages__no_answer_is_in_the_log_once_and_soon() -> None:
             watched.note(turn, "failed", at=at, model=model, cause="connection refused")
             assert not turn.done()
         watched.note(turn, "failed", at=54, model=model, cause="connection refused")
-    line = "`new{}` at http://h:1 does not answer: connection refused (3 times). Trying for up to 60 seconds."
+    line = "`new{}` at http://h:1 does not answer: connection refused. Trying for 60 s."
     assert watched.logged == [line.format(""), line.format("\N{REPLACEMENT CHARACTER}")]
 
 

@@ -145,13 +145,10 @@ class ModelOutages:
 
     def _failed(self, model: _Model, news: ModelNews, now: float) -> None:
         model.causes[news.cause] += 1
-        causes = blame.counted(model.causes)
-        model.health.failed(now, causes)
+        model.health.failed(now, blame.counted(model.causes))
         if news.status is None and not model.reported and model.causes.total() >= _REPORTED:
             model.reported = True
-            self._log(
-                harmless(f"{model.health.name} does not answer: {causes}. Trying for up to {self._outage:.0f} seconds.")
-            )
+            self._log(harmless(f"{model.health.name} does not answer: {news.cause}. Trying for {self._outage:.0f} s."))
 
     def _refused(self, model: _Model, news: ModelNews) -> None:
         model.causes[news.cause] += 1
