@@ -162,7 +162,8 @@ def _carried(response: Any) -> Any:
     """JSON of which the same response can be made; None if there is none."""
     with contextlib.suppress(Exception):
         text = response.model_dump_json(exclude_defaults=True, by_alias=False, warnings=False)
-        if _response(text) == response:
+        # Not the objects: ADK makes the content of a stream with a subclass.
+        if _response(text).model_dump(warnings=False) == response.model_dump(warnings=False):
             return json.loads(text)
     return None
 

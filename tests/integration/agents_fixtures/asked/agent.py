@@ -31,7 +31,8 @@ class Report(BaseModel):
 
 
 def said(*parts: types.Part, **more: Any) -> LlmResponse:
-    return LlmResponse(content=types.Content(role="model", parts=list(parts)), **more)
+    """A response whose content is of the class that ADK makes of a stream."""
+    return LlmResponse(content=types.ModelContent(list(parts)), **more)
 
 
 class Own(BaseLlm):  # type: ignore[misc]
