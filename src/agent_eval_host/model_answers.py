@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import enum
 import functools
 import hashlib
@@ -14,8 +15,6 @@ import time
 import typing
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import date
-from datetime import time as time_of_day
 from typing import Any
 
 from agent_eval_host.channel import Channel
@@ -31,12 +30,14 @@ _NOT_ASKED = {
 """Fields of ADK's request that have a place of their own, or say nothing to the model."""
 _ELSEWHERE = re.compile(
     r"(^|_)(keys?|secrets?|token|passw\w*|credentials?|auth\w*|headers?|cookies?|client|retr(y|ies)|timeout|url|proxy"
-    r"|endpoint|api_base|project|location|region)(_|$)",
+    r"|endpoint|api_base|project|location|region|cached?)(_|$)",
     re.IGNORECASE,
 )
 """Names of settings that say where and how a model is reached, not what it is asked."""
 _ACCESS = re.compile(r"(^|_)(auth\w*|headers?|api_keys?|credentials?)(_|$)")
 """Names of fields of google-genai that give access, e.g. of a tool to its server."""
+_ADDRESS = re.compile(r"\bat 0x[0-9a-f]+", re.IGNORECASE)
+"""An address in memory, in the text of an object."""
 _in_model: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_model", default=False)
 """Whether the code of a model is running: the models that it calls are a part of it."""
 
@@ -175,19 +176,20 @@ def _fields(model: Any) -> dict[str, Any]:
     return {name: values[name] for name in names if values.get(name) is not None}
 
 
-def _shown(value: Any, *, of_model: bool = False) -> Any:
-    """A part of a request as JSON: bytes as a hash, types as their JSON schema, other things as their name.
+def _shown(value: Any, *, of_model: bool = False, inside: tuple[int, ...] = ()) -> Any:
+    """A part of a request as JSON: bytes as a hash, types as their JSON schema, other things as their name or text.
 
-    `of_model`: a setting of a model, of which these other things are left out, and what has nothing to do with a
-    question.
+    `of_model`: a setting of a model, of which the members are left out that say how it is reached.
     """
-    again = functools.partial(_shown, of_model=of_model)
+    again = functools.partial(_shown, of_model=of_model, inside=(*inside, id(value)))
+    if id(value) in inside:  # an agent knows its parent, and this its sub-agents
+        return type(value).__qualname__
     if isinstance(value, enum.Enum):
         value = value.value
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    if isinstance(value, (float, date, time_of_day)):
-        return value if isinstance(value, float) and value - value == 0 else str(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
     if isinstance(value, (bytes, bytearray)):
         return f"sha256:{hashlib.sha256(value).hexdigest()}"
     if isinstance(value, (list, tuple)):
@@ -196,10 +198,13 @@ def _shown(value: Any, *, of_model: bool = False) -> Any:
         return sorted((again(item) for item in value), key=repr)
     if isinstance(getattr(type(value), "model_fields", None), dict):
         value = {name: item for name, item in _fields(value).items() if not _ACCESS.search(name)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         members = {str(key): item for key, item in value.items()}
         return {key: again(item) for key, item in members.items() if not (of_model and _ELSEWHERE.search(key))}
     if isinstance(value, type) or typing.get_origin(value) is not None:
         with contextlib.suppress(Exception):
             return importlib.import_module("pydantic").TypeAdapter(value).json_schema()
-    return None if of_model else getattr(value, "__qualname__", None) or type(value).__qualname__
+    text = text_of(getattr(value, "__qualname__", value))
+    return type(value).__qualname__ if _ADDRESS.search(text) else text

@@ -98,7 +98,7 @@ class ModelWatch:
             return
         if error is not None:
             call.turn.failed_call = call
-        if call.remote and not (call.seen or call.ended or call.replayed):
+        if call.remote and not call.seen and call.attempt_began is not None:
             self._attempt_ended(call, error)
         self._close(call)
 

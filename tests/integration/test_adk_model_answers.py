@@ -238,7 +238,7 @@ def _check_what_was_asked(recorded: Mapping[str, Decider]) -> None:
     }
     [own] = recorded["own"].of("own")
     assert own.implementation.endswith("agent.Polite")
-    assert own.settings == {"tone": "calm", "_arguments": {"temperature": 0.5}, "_calls": 0}
+    assert own.settings == {"tone": "calm", "_arguments": {"temperature": 0.5}, "_lock": "lock", "_calls": 0}
     asked = json.dumps([one.model_dump() for decider in recorded.values() for one in decider.asked])
     for secret in ("label-of", "header-of", "key-of", "adk_agent_name", "google-genai-sdk", "http://x", "9000"):
         assert secret not in asked

@@ -6,6 +6,8 @@ import importlib
 import json
 import sys
 import traceback
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -135,6 +137,11 @@ class Asked(BaseModel):
     service_tier: str | None = None
 
 
+@dataclass(slots=True)
+class Options:
+    penalty: Decimal = Decimal("0.1")
+
+
 class Model(BaseModel):
     """As LiteLLM's in ADK, which keeps what it got and looks up the rest later."""
 
@@ -157,7 +164,7 @@ def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key()
         **{"temperature": 0.3, "max_tokens": 7, "top_k": 3, "extra_body": {"reasoning": None}},
         **{"kept": [1, (2.5, True)], "api_key": "key-4", "api_base": "http://key-5"},
         **{"extra_headers": {"a": "key-6"}, "aws_secret_access_key": "key-7", "num_retries": 3},
-        **{"timeout": 9, "vertex_credentials": "key-8", "callback": print},
+        **{"timeout": 9, "vertex_credentials": "key-8", "callback": print, "options": Options()},
     }
     config = Config(
         temperature=0.5,
@@ -166,7 +173,9 @@ def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key()
         http_options={"headers": {"a": "key-9"}, "timeout": 1, "extra_body": {"seed": 1}},
         tools=[Access(url_context={"page": "1"}), print],
     )
-    content = {"parts": [{"data": b"\xff", "args": {"b": None, "a": float("nan")}, "of": {"y", "x"}}]}
+    odd: list[Any] = [object(), 1j]
+    odd.append(odd)
+    content = {"parts": [{"data": b"\xff", "args": {"b": None, "a": float("nan")}, "of": {"y", "x"}, "odd": odd}]}
     asked = asked_of(model, config=config, contents=[content], service_tier="flex")
     request = asked["request"]
     assert (asked["agent"], asked["model"]) == ("clerk", "lite/large")
@@ -174,7 +183,7 @@ def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key()
         "max_tokens": 100,
         "_additional_args": {
             **{"temperature": 0.3, "max_tokens": 7, "top_k": 3, "extra_body": {"reasoning": None}},
-            **{"kept": [1, [2.5, True]], "callback": None},
+            **{"kept": [1, [2.5, True]], "callback": "print", "options": {"penalty": "0.1"}},
         },
         "_resolved": {},
     }
@@ -186,6 +195,7 @@ def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key()
     [part] = request["contents"][0]["parts"]
     assert part["data"].startswith("sha256:a8100ae6aa1940d0")
     assert (part["args"], list(part["args"]), part["of"]) == ({"b": None, "a": "nan"}, ["b", "a"], ["x", "y"])
+    assert part["odd"] == ["object", "1j", "list"]
     assert request["service_tier"] == "flex"
     assert not [word for word in ("key-", "label-", "cache-1", "timeout", "object at") if word in json.dumps(asked)]
 
