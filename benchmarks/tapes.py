@@ -108,7 +108,7 @@ class Decider:
         self.session = session
 
     async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
-        return self.session.ask(call)
+        return await self.session.ask(call)
 
     async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
         return {"do": "run"}

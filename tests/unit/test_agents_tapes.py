@@ -14,15 +14,14 @@ import pytest
 from evalset_samples import json_values
 from hypothesis import given
 from hypothesis import strategies as st
+from tape_samples import at_once, session, tape
 
 from agent_eval.agents.messages import ToolAsked, ToolError, ToolRan
 from agent_eval.agents.tapes import (
     InvalidTape,
-    Mode,
     Obstacle,
     RecordedCall,
     Tape,
-    TapeIndex,
     TapeSession,
     ToolHashes,
     ToolPolicy,
@@ -40,16 +39,11 @@ from agent_eval.agents.tapes import (
     tapes_below,
     write_tape,
 )
+from agent_eval.agents.tapes._tape import DEEPEST
 
 calls = st.lists(
     st.tuples(st.sampled_from(["a", "b"]), st.dictionaries(st.sampled_from("xy"), st.integers(0, 1))), max_size=12
 )
-
-
-def session(mode: Mode = "record", tape: Tape | None = None, *rules: ToolRule, **options: Any) -> TapeSession:
-    tool_rules = ToolRules(rules=rules)
-    index = None if tape is None else TapeIndex(tape, tool_rules)
-    return TapeSession(mode=mode, rules=tool_rules, index=index, **options)
 
 
 class Player:
@@ -64,16 +58,11 @@ class Player:
         """What the agent gets: the tape's answer, or the tool's own as it runs."""
         self.count += 1
         asked = ToolAsked(turn=1, call=self.count, name=tool, args=args, agent="agent", **self.identity)
-        decision = self.tapes.ask(asked)
+        decision = at_once(self.tapes.ask(asked))
         if decision["do"] == "answer":
             return decision["response"]
         self.tapes.ran(ToolRan(turn=1, call=self.count, response=answer, **outcome))
         return answer
-
-
-def tape(*sessions: TapeSession, before: Tape | None = None, rules: ToolRules | None = None) -> Tape:
-    taped = tape_of(sessions, rules or ToolRules(), before)
-    return Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls))
 
 
 def recorded(*made: tuple[str, dict[str, Any], Any], **identity: Any) -> Tape:
@@ -224,7 +213,7 @@ def test_session__a_changed_tool(changes: dict[str, Any], what: str) -> None:
 def test_session__two_agents_have_different_tools_of_one_name() -> None:
     def ask(tapes: TapeSession, number: int, agent: str, source: str) -> Any:
         asked = ToolAsked(turn=1, call=number, name="get", agent=agent, args={}, source=source)
-        return tapes.ask(asked).get("response")
+        return at_once(tapes.ask(asked)).get("response")
 
     live = session()
     for number, (agent, source) in enumerate((("left", "a"), ("right", "b"))):
@@ -283,6 +272,16 @@ def test_session__what_can_not_be_stored() -> None:
     refused(replay, "long", {"x": deep})
 
 
+def test_session__what_is_nested_as_deeply_as_possible_can_be_read_again() -> None:
+    value: Any = "x"
+    for _ in range(DEEPEST):
+        value = [value]
+    player = Player(session())
+    player.call("deep", {"x": value[0]}, value)
+    [call] = Tape.model_validate_json(tape_text(tape(player.tapes))).calls
+    assert (call.replayable, call.response) == (True, value)
+
+
 def refused(player: Player, tool: str, args: dict[str, Any] | None = None) -> Unanswerable:
     with pytest.raises(Unanswerable) as caught:
         player.call(tool, args or {})
@@ -305,7 +304,7 @@ def test_session__errors_state_and_actions_are_answered_without_secrets() -> Non
     assert not [secret for secret in ("hunter2", "abc123", "c=1") if secret in text]
     assert live.tapes.masked == {"login(token)", "login(cookie)"}
     replay = session("replay", Tape.model_validate_json(text))
-    assert replay.ask(ToolAsked(turn=1, call=1, name="a")) == {
+    assert at_once(replay.ask(ToolAsked(turn=1, call=1, name="a"))) == {
         "do": "answer",
         "response": None,
         "state": {"s": 1},
@@ -368,13 +367,12 @@ def test_write_tape__hostile_ids_stay_in_their_folder(eval_id: str, tmp_path: Pa
 
 
 GOOD = tape_text(recorded(("get", {"a": 1}, 1)))
-VERSION = '"schema_version": "1"'
+VERSION = '"schema_version": "2"'
 INVALID = {
     "empty-file": "",
     "nested-too-deeply": "[" * 100_000,
     "wrong-type": GOOD.replace('"tool": "get"', '"tool": 5'),
     "unknown-key": GOOD.replace('"calls"', '"cals"'),
-    "tape-invalid has version 0 of the schema": GOOD.replace(VERSION, '"schema_version": "0"'),
     "invalid-value": GOOD.replace('"occurrence": 0', '"occurrence": -1'),
     "tape-invalid without the tool": GOOD.replace('"get": {}', '"got": {}'),
     # It would hold for one agent only, and a call of any other one would never be stale.
@@ -382,10 +380,10 @@ INVALID = {
     "tape-invalid without a schema": GOOD.replace('"tools"', '"toolsets": {"a/1": [{"name": "x"}]}, "tools"'),
     "tape-invalid by its size": '{"eval_set_id": "' + "x" * 5_000_001 + '"}',
     **{
-        f"tape-invalid has version {shown} of the schema; this agent-eval reads version 1": GOOD.replace(
+        f"tape-invalid has version {shown} of the schema; this agent-eval reads 1 and 2": GOOD.replace(
             VERSION, f'"schema_version": {version}, "new": 1'
         )
-        for version, shown in (('"2"', "2"), ("3", "3"), ('"' + "9" * 999 + '"', "9" * 20))
+        for version, shown in (('"0"', "0"), ("3", "3"), ('"' + "9" * 999 + '"', "9" * 20))
     },
 }
 
@@ -405,7 +403,7 @@ def test_read_tape__invalid(name: str, tmp_path: Path) -> None:
     code, _, says = name.partition(" ")
     assert (problem.code, problem.file) == (code, "a.test.tools/x.tape.json")
     assert says in problem.message or "version" not in says
-    assert (problem.line == 10) == (code == "wrong-type")
+    assert (problem.line == 11) == (code == "wrong-type")
     assert problem.hint is not None
     assert problem.hint.startswith("Record the case again"), "not: correct it, remove a key, write an eval set"
 

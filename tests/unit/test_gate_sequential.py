@@ -111,11 +111,13 @@ def test_sequential__fixed_and_better() -> None:
     assert {name: of(decision, name).word for name in expected} == {name: word for name, (*_, word) in expected.items()}
 
 
+SOME, ROUNDS = (NO, YES, NO, YES, *[YES, YES, NO] * 3, NO, NO), (0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4)
+"""Fresh runs whose bet pays 20, and their rounds."""
+
+
 def test_sequential__suspicious_cases_share_the_error_rate() -> None:
     """A bet that pays 20 is enough for a name if it were one case, and not for one of two."""
-    some = (NO, YES, NO, YES, *[YES, YES, NO] * 3, NO, NO)
-    rounds = (0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4)
-    two = [case(name, [NO], [YES] * 10, head_confirm=some, head_rounds=rounds) for name in "ab"]
+    two = [case(name, [NO], [YES] * 10, head_confirm=SOME, head_rounds=ROUNDS) for name in "ab"]
     decision, _ = run([*steady(28), *two], always(YES), budget=Budget(extra_runs=0))
     codes = {reason.code for reason in decision.reasons}
     assert "cases-worse-together" in codes and "case-worse" not in codes
@@ -267,22 +269,41 @@ def test_sequential__what_only_informs_gets_no_runs_and_blocks_nothing() -> None
 
 
 def test_sequential__metrics_share_the_error_rate() -> None:
-    """A drop that is enough for one metric alone may not be for one of twenty."""
+    """A drop that is enough for one metric is not for one of twenty, unless they have error rates of their own."""
 
-    def adjusted(rules: Rules) -> dict[str, float]:
+    def adjusted(*rules: MetricRule) -> float:
         series = {
             f"m{number}": Series(head_screen=(0.7 if number else 0.55,), base=(0.5, 0.6, 0.7, 0.8, 0.9))
             for number in range(20)
         }
         evidence = [CaseEvidence(case_id=f"c{index}", metrics=series) for index in range(6)]
-        decision, _ = run(evidence, always(0.7), rules, Budget(extra_runs=0))
-        return {suite.metric: suite.p_adjusted or 0.0 for suite in decision.suites}
+        metrics = {f"m{number}": rule for number, rule in enumerate(rules)}
+        decision, _ = run(evidence, always(0.7), Rules(metrics=metrics), Budget(extra_runs=0))
+        return decision.suites[0].p_adjusted or 0.0
 
-    alone = adjusted(Rules(metrics={"m0": MetricRule()}))["m0"]
-    many = adjusted(Rules(metrics={f"m{n}": MetricRule() for n in range(20)}))
-    assert alone > 0 and min(many.values()) == pytest.approx(min(1.0, 20 * alone), rel=0.5)
-    own = adjusted(Rules(metrics={f"m{n}": MetricRule(alpha=None if n else 0.05) for n in range(20)}))
-    assert own["m0"] == alone
+    informs = MetricRule(blocking=False)  # Without runs of their own, the screening decides.
+    alone = adjusted(informs)
+    assert 0 < alone < 0.05 < adjusted(*[informs] * 20) == pytest.approx(20 * alone)
+    assert adjusted(*[replace(informs, alpha=0.05)] * 2, *[informs] * 18) == alone
+    assert adjusted(informs, *[MetricRule()] * 19) == alone
+
+
+@pytest.mark.parametrize(("rounds", "named"), [(ROUNDS, ["a", "b"]), ((0,) * 15, ["a"])])
+def test_sequential__a_second_metric_is_rejected_at_the_whole_level(rounds: tuple[int, ...], named: list[str]) -> None:
+    """Its cases share it with the first metric. A case that only failed at one moment is not named."""
+    bet = Series(head_screen=(NO,), base=(YES,) * 10, head_confirm=SOME, head_rounds=ROUNDS)
+    failing = replace(bet, head_confirm=(NO,) * 15)
+    metrics = {"a": {PASS: bet, "score": failing}, "b": {PASS: bet, "score": replace(failing, head_rounds=rounds)}}
+    evidence = [CaseEvidence(case_id=name, metrics=own) for name, own in metrics.items()]
+    rules = Rules(alpha=0.005, metrics={PASS: MetricRule(), "score": MetricRule()})
+    decision, _ = run([*steady(28), *evidence], always(YES), rules, Budget(extra_runs=0))
+    assert {(reason.metric, reason.code): reason.case_ids for reason in decision.reasons} == {
+        ("score", "case-worse"): named,
+        (PASS, "cases-worse-together"): ["a", "b"],
+    }
+    assert 0.005 / 2 < (decision.suites[0].p_adjusted or 0.0) <= 0.005
+    adjusted = [(decided.p_value, decided.p_adjusted) for decided in decision.cases if decided.metric == PASS]
+    assert all(after == pytest.approx(2 * 2 * (before or 0.0)) for before, after in adjusted if after is not None)
 
 
 @pytest.mark.parametrize(("score", "blocking"), [(0.1, {PASS, "score"}), (0.9, set())])

@@ -6,23 +6,31 @@ import asyncio
 import dataclasses
 import hashlib
 import time
-from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runner_doubles import planned
+from runner_doubles import execution, planned
+from tape_samples import answer, asked, at_once, said
 
-from agent_eval.agents.messages import ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import (
+    ModelAsked,
+    ModelRan,
+    ToolAsked,
+    ToolError,
+    ToolRan,
+    ToolsetAsked,
+    ToolsetListed,
+)
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
+from agent_eval.agents.tapes import Mode, RecordedRun, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
 from agent_eval.core.content import FunctionCall, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.problem import docs_page
 from agent_eval.criteria.registry import build
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 from agent_eval.results import RunError
-from agent_eval.runner import Plan, Tapes
+from agent_eval.runner import REPLAY_MISSES, Chosen, Plan, Tapes
 from agent_eval.runner.plan import PlannedCase
 from agent_eval.runner.replay import CaseTools
 from agent_eval.runner.tool_files import ToolFiles, hash_of_files, stale_tools
@@ -47,10 +55,6 @@ def tapes(root: Path, mode: Mode = "replay", *rules: ToolRule, **options: Any) -
     return Tapes(root=root, mode=mode, rules=ToolRules(rules=rules), **options)
 
 
-def at_once(decision: Coroutine[Any, Any, Mapping[str, Any]]) -> Mapping[str, Any]:
-    return asyncio.run(decision)
-
-
 def ask(tools: CaseTools, name: str, args: dict[str, Any], **identity: str) -> AgentFailure:
     """The failure that a call causes."""
     call = ToolAsked(turn=1, call=1, name=name, args=args, agent="bot", **identity)
@@ -63,13 +67,13 @@ def record(root: Path, *made: tuple[str, dict[str, Any], Any], age: float = 0.0,
     """Writes the tape of the case."""
     recorder = tapes(root, "record")
     tools = recorder.session(case(), 0, [])
-    for number, (name, args, answer) in enumerate(made):
+    for number, (name, args, response) in enumerate(made):
         at_once(
             tools.ask(
                 ToolAsked(turn=1, call=number, name=name, args=args, agent="bot", declaration="d", source="s"), list
             )
         )
-        tools.ran(ToolRan(turn=1, call=number, response=answer, reason=reason))
+        tools.ran(ToolRan(turn=1, call=number, response=response, reason=reason))
     assert (
         recorder.write({"agent": "2.13.0"})[0]
         == f"1 tape written with {len(made)} call{'s' * (len(made) != 1)}: a.test.tools/lamp.tape.json"
@@ -219,11 +223,11 @@ def test_write__remarks(tmp_path: Path) -> None:
     recorder = tapes(tmp_path, "record")
     for run in range(2):
         tools = recorder.session(case(), run, [])
-        for number, (name, args, answer) in enumerate(
+        for number, (name, args, response) in enumerate(
             [("now", {"id": run}, 1), ("get", {}, run), ("login", {}, {"token": "secret-value"})]
         ):
             at_once(tools.ask(ToolAsked(turn=1, call=number, name=name, args=args), list))
-            tools.ran(ToolRan(turn=1, call=number, response=answer))
+            tools.ran(ToolRan(turn=1, call=number, response=response))
     assert recorder.write() == [
         "1 tape written with 4 calls: a.test.tools/lamp.tape.json",
         "get() got different answers in different runs: the tool is not deterministic, and the first answer is kept",
@@ -297,6 +301,201 @@ def test_notices(tmp_path: Path) -> None:
     assert tapes(tmp_path).notices({"agent": "3.0.0rc1"}) == [
         "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `replay: tools`"
     ]
+
+
+# --- Models
+
+
+def record_models(
+    root: Path, *texts: str, mode: Mode = "record", runs: int = 1, chosen: Chosen | None = None, **outcome: Any
+) -> list[str]:
+    """Writes a tape of runs that call a tool and ask a model with these texts."""
+    recorder = tapes(root, mode)
+    for run in range(runs):
+        tools = recorder.session(case(), run, [])
+        at_once(tools.ask(ToolAsked(turn=1, call=99, name="book", args=dict(EXPECTED.args or {}), agent="bot"), list))
+        tools.ran(ToolRan(turn=1, call=99, response=f"room {run}"))
+        for number, text in enumerate(texts):
+            at_once(tools.model(asked(said(text), call=number)))
+            tools.model_ran(ModelRan(turn=1, call=number, **{"responses": [answer(f"{text} {run}")], **outcome}))
+    return recorder.write({}, {case().case_id: chosen} if chosen or runs > 1 else None)
+
+
+def ask_model(tools: CaseTools, call: ModelAsked) -> AgentFailure:
+    with pytest.raises(AgentFailure) as caught:
+        at_once(tools.model(call))
+    return caught.value
+
+
+def book(tools: CaseTools, **args: Any) -> Any:
+    """Calls the tool of `record_models`."""
+    made = FunctionCall(name="book", args={**(EXPECTED.args or {}), **args})
+    call = ToolAsked(turn=1, call=1, name="book", args=made.args or {}, agent="bot")
+    return at_once(tools.ask(call, lambda: [made]))["response"]
+
+
+def test_models__messages(tmp_path: Path) -> None:
+    def start() -> CaseTools:
+        return tapes(tmp_path, "all", patience=0).session(case(), 0, [])
+
+    def refused(recorder: Tapes) -> AgentFailure:
+        with pytest.raises(AgentFailure) as caught:
+            recorder.session(case(), 0, [])
+        return caught.value
+
+    missing = refused(tapes(tmp_path, "all"))
+    assert (missing.kind, missing.owner) == (FailureKind.TAPE_MISSING, Owner.GATE)
+    assert missing.message == "The case has no tape"
+    record(tmp_path, ("book", {}, 1))
+    assert refused(tapes(tmp_path, "all")).message == "The tape of the case has no model calls"
+
+    assert record_models(tmp_path, "on", "off") == ["1 tape written with 3 calls: a.test.tools/lamp.tape.json"]
+    tools = start()
+    assert book(tools) == "room 0"
+    assert at_once(tools.model(asked(said("on"))))["responses"] == [answer("on 0")]
+    miss = ask_model(tools, asked(said("dim")))
+    assert (miss.kind, miss.owner) == (FailureKind.MODEL_NOT_RECORDED, Owner.GATE)
+    assert miss.message == (
+        "What the agent `bot` asks gemini is not on the tape (recorded today). The first difference is in "
+        'contents[0].parts[0].text: "on" on the tape, "dim" now'
+    )
+    assert miss.hint == f"Record the case again: {AGAIN}. Then commit the tape with the change."
+    often = ask_model(tools, asked(said("on"))).message
+    assert often.endswith("asks gemini is on the tape (recorded today), but not as often as it is asked now")
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    assert "can't be looked up on the tape: It is nested more" in ask_model(tools, asked(deep)).message
+    with pytest.raises(AgentFailure) as caught:
+        tools.finish()
+    assert (caught.value.kind, caught.value.owner) == (FailureKind.MODEL_CALLS_LEFT, Owner.GATE)
+    assert caught.value.message == (
+        "The conversation ended before 1 call on the tape (recorded today): a model call of the agent `bot`"
+    )
+    assert at_once(tools.model(asked(said("off"), agent="bot")))["responses"] == [answer("off 0")]
+    tools.finish()
+    assert (tools.use.mode, tools.use.model_calls, tools.use.replayed) == ("all", 2, 1)
+
+    async def out_of_order() -> AgentFailure:
+        with pytest.raises(AgentFailure) as caught:
+            await start().model(asked(said("on")))
+        return caught.value
+
+    waited = asyncio.run(out_of_order())
+    assert waited.kind is FailureKind.MODEL_NOT_RECORDED
+    assert waited.message == (
+        'The recorded answer of the model of the agent `bot` came after that of book(nights=1, room="a"), which the '
+        "agent does not make"
+    )
+
+    key = ("a.test.json", "lamp")
+    changed = refused(tapes(tmp_path, "all", untrusted={key: "the pull request changes it"}))
+    assert (changed.kind, changed.owner) == (FailureKind.TAPE_CHANGED, Owner.GATE)
+    assert changed.message == "The tape of the case is not used: the pull request changes it"
+    assert "base branch's tapes decide" in (changed.hint or "")
+    kinds = {missing.kind, miss.kind, caught.value.kind, waited.kind, changed.kind}
+    assert kinds < REPLAY_MISSES
+    # Where tools alone are replayed, nobody need trust the answers of models.
+    assert book(tapes(tmp_path, untrusted={key: "x"}).session(case(), 0, [])) == "room 0"
+
+
+def test_models__a_miss_after_wrong_calls_is_the_agents_failure(tmp_path: Path) -> None:
+    record_models(tmp_path, "on")
+    for args, owner in (({"room": "b"}, Owner.AGENT), ({}, Owner.GATE)):
+        tools = tapes(tmp_path, "all", ToolRule(name="book", replay=False)).session(case(), 0, [])
+        call = ToolAsked(turn=1, call=1, name="book", agent="bot")
+        made = FunctionCall(name="book", args={**(EXPECTED.args or {}), **args})
+        at_once(tools.ask(call, lambda made=made: [made]))  # type: ignore[misc]
+        assert ask_model(tools, asked(said("dim"))).owner is owner
+        later = asked(said("dim")).model_copy(update={"turn": 2})
+        assert ask_model(tools, later).owner is Owner.GATE, "these are calls of another turn"
+
+
+def test_models__which_run_becomes_the_tape(tmp_path: Path) -> None:
+    def stored() -> Tape:
+        found = read_tape(tape_path(tmp_path, "a.test.json", "lamp"), tmp_path)
+        assert found is not None
+        return found
+
+    chosen = Chosen(run=1, status="failed", scores={"m": 0.5})
+    assert record_models(tmp_path, "on", runs=2, chosen=chosen)[1:] == [
+        'book(room="a", nights=1) got different answers in different runs: the tool is not deterministic, and the '
+        "first answer is kept"
+    ]
+    assert [call.response for call in stored().calls] == ["room 1"]
+    assert [call.responses for call in stored().model_calls] == [[answer("on 1")]]
+    assert stored().recorded == RecordedRun(status="failed", scores={"m": 0.5})
+    tools = tapes(tmp_path, "all").session(case(), 0, [])
+    assert (book(tools), tools.use.recorded_status) == ("room 1", "failed")
+
+    remark = "The tape has no model calls, so the case always runs live: "
+    assert f"{remark}its runs had different results" in record_models(tmp_path, "on", runs=2)
+    assert (stored().model_calls, stored().parts, stored().recorded) == ([], {}, None)
+    assert [call.done for call in stored().calls] == [None]
+    busy = record_models(tmp_path, "on", error=ToolError(type="Busy"))
+    assert busy[1:] == [f"{remark}a model raised Busy"]
+    big = record_models(tmp_path, *("x" * 800_000 + str(number) for number in range(4)))
+    assert big[1:] == [f"{remark}it would be too big with them"]
+    assert [call.response for call in stored().calls] == ["room 0"]
+
+    recorder = tapes(tmp_path, "record")
+    tools = recorder.session(case(), 0, [])
+    at_once(tools.model(asked()))
+    tools.model_ran(ModelRan(turn=1, call=1, responses=[answer("yes")]))
+    tools.ended(RunError(kind="agent-exception", owner="agent", message="no"))
+    assert recorder.write() == [
+        "a.test.tools/lamp.tape.json was removed: the agent called no tool that can be recorded"
+    ]
+    # A case without a tool has a tape, too.
+    tools.ended(None)
+    assert recorder.write() == ["1 tape written with 1 call: a.test.tools/lamp.tape.json"]
+
+
+def test_models__record_missing_writes_what_is_new(tmp_path: Path) -> None:
+    record(tmp_path, ("book", dict(EXPECTED.args or {}), "old"))
+    path = tape_path(tmp_path, "a.test.json", "lamp")
+
+    def complete(text: str) -> list[str]:
+        recorder = tapes(tmp_path, "record-missing")
+        tools = recorder.session(case(), 0, [])
+        call = ToolAsked(turn=1, call=1, name="book", args=dict(EXPECTED.args or {}), declaration="d", source="s")
+        assert at_once(tools.ask(call, list))["response"] == "old"
+        at_once(tools.model(asked(said(text), call=2)))
+        tools.model_ran(ModelRan(turn=1, call=2, responses=[answer(text)]))
+        return recorder.write()
+
+    written = ["1 tape written with 2 calls: a.test.tools/lamp.tape.json"]
+    assert complete("on") == written
+    before = path.read_bytes()
+    assert (complete("on"), path.read_bytes()) == ([], before)
+    assert complete("off") == written
+
+
+def test_models__decide_about_the_fingerprint_only_where_they_are_replayed(tmp_path: Path) -> None:
+    plan = Plan(cases=(dataclasses.replace(case(), content="content"),), num_runs=1)
+
+    def fingerprint(mode: Mode) -> str:
+        planned, problems = tapes(tmp_path, mode).in_plan(plan)
+        assert (problems, mode == "replay" or planned.cases[0].content == "content") == ([], True)
+        return planned.cases[0].fingerprint
+
+    record_models(tmp_path, "on")
+    tools, models = fingerprint("replay"), fingerprint("all")
+    record_models(tmp_path, "off")
+    assert (fingerprint("replay") == tools, fingerprint("all") == models) == (True, False)
+    assert tapes(tmp_path, "all").for_base() is None
+
+
+async def test_models__a_conversation_that_leaves_calls_is_not_evaluated(tmp_path: Path) -> None:
+    record_models(tmp_path, "on")
+    cases = [dataclasses.replace(planned("lamp"), eval_set_id="set")]
+    run = execution(tmp_path / "run", cases)
+    run.tools = tapes(tmp_path, "all")
+    [report] = await run.run()
+    run.journal.close()
+    error = report.runs[0].error
+    assert error is not None
+    assert (report.status, error.kind, error.owner) == ("errored", "model-calls-left", "gate")
 
 
 def test_stale_tools(tmp_path: Path) -> None:

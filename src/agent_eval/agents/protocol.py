@@ -191,6 +191,12 @@ class FailureKind(enum.StrEnum):
     """A tool has changed since its answers were recorded."""
     NOT_REPLAYABLE = "tool-not-replayable"
     """A recorded tool call can't be replayed."""
+    MODEL_NOT_RECORDED = "model-not-recorded"
+    """What the agent asks its model is not on the case's tape."""
+    MODEL_CALLS_LEFT = "model-calls-left"
+    """The conversation ended, and the agent has not made all recorded calls."""
+    TAPE_CHANGED = "tape-changed"
+    """The case's tape is not the base branch's."""
 
 
 class MetricFailureKind(enum.StrEnum):

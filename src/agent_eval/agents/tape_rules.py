@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-Mode = Literal["live", "record", "record-missing", "replay"]
-"""How calls are answered, by the settings `replay` and `record`."""
+Mode = Literal["live", "record", "record-missing", "replay", "all"]
+"""How calls are answered, by the settings `replay` and `record`. `replay` answers tools, `all` models, too."""
 Miss = Literal["error", "live"]
 """What happens to a call that is not on the tape: the run of its case ends, or the tool runs."""
 Stale = Literal["error", "warn"]

@@ -23,9 +23,14 @@ class Usage(WireModel):
 class ToolUse(WireModel):
     """How the tool calls of a run were answered, with `replay` or `record` (docs/tools.md)."""
 
-    mode: Literal["record", "record-missing", "replay"]
+    mode: Literal["record", "record-missing", "replay", "all"]
+    """`all`: models and tools are replayed; else tools alone are recorded or replayed."""
+    recorded_status: str = ""
+    """With `all`, the status of the run that was recorded: `passed` or `failed`; "" where the tape doesn't say it."""
+    model_calls: int = 0
+    """Calls of models answered from the tape."""
     replayed: int = 0
-    """Calls answered from the tape."""
+    """Calls of tools answered from the tape. The next three are also of tools."""
     live: int = 0
     """Calls that ran because of `replay = false` or `miss = "live"`."""
     recorded: int = 0

@@ -32,5 +32,5 @@ from agent_eval.runner.plan import (
     make_plan,
     source_fingerprint,
 )
-from agent_eval.runner.replay import Tapes
+from agent_eval.runner.replay import REPLAY_MISSES, Chosen, Tapes
 from agent_eval.runner.usage import usage_by_model

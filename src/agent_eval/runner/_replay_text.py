@@ -1,13 +1,23 @@
-"""Words for a tool call that a tape does not answer, and for a new tape."""
+"""Words for a call that a tape does not answer, and for a new tape."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.agents.tapes import Obstacle, RecordedCall, Tape, Taped, TapeSession, Unanswerable, changing_arguments
+from agent_eval.agents.messages import ModelAsked, ToolAsked
+from agent_eval.agents.tapes import (
+    ModelExchange,
+    Obstacle,
+    RecordedCall,
+    Tape,
+    Taped,
+    TapeSession,
+    Unanswerable,
+    changing_arguments,
+)
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.problem import docs_page
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.criteria import describe_differences, render_call
 
 
@@ -18,9 +28,48 @@ def message_of(error: Unanswerable, age: float | None) -> str:
         error: The call.
         age: Seconds since the tape was recorded; None without a tape.
     """
-    call = FunctionCall(name=error.call.name, args=error.call.args)
-    shown, when = render_call(call), f" ({_ago(age)})" if age is not None else ""
+    when = f" ({_ago(age)})" if age is not None else ""
     taped = f"on the tape (recorded {_ago(age)})" if age is not None else "on the tape"
+    if error.left:
+        return _left(error, taped)
+    match error.call:
+        case ToolAsked():
+            return _about_tool(error, error.call, taped, when)
+        case ModelAsked() if error.obstacle is Obstacle.MODEL_NOT_RECORDED:
+            return _about_model(error, error.call, taped)
+    if error.obstacle is Obstacle.CHANGED:
+        return f"The tape of the case is not used: {error.why}"
+    return "The case has no tape" if age is None else "The tape of the case has no model calls"
+
+
+def _about_model(error: Unanswerable, call: ModelAsked, taped: str) -> str:
+    asked = f"What {_asker(call)} asks {call.model or 'its model'}"
+    if error.why:
+        return f"{asked} can't be looked up on the tape: {error.why}"
+    if error.difference is None:
+        return f"{asked} is {taped}, but not as often as it is asked now"
+    place, recorded, now = error.difference.place, error.difference.recorded, error.difference.now
+    return f"{asked} is not {taped}. The first difference is in {place}: {recorded} on the tape, {now} now"
+
+
+def _left(error: Unanswerable, taped: str) -> str:
+    """About answers for which the agent has not asked."""
+    left = [
+        _shown(call) if isinstance(call, RecordedCall) else f"a model call of {_asker(call)}" for call in error.left
+    ]
+    if error.call is None:
+        return f"The conversation ended before {plural(len(left), 'call')} {taped}: {listed(left, 3)}"
+    waiting = f"`{error.call.name}`" if isinstance(error.call, ToolAsked) else f"the model of {_asker(error.call)}"
+    return f"The recorded answer of {waiting} came after that of {left[0]}, which the agent does not make"
+
+
+def _asker(call: ModelAsked | ModelExchange) -> str:
+    return f"the agent `{call.agent}`" if call.agent else "the agent"
+
+
+def _about_tool(error: Unanswerable, asked: ToolAsked, taped: str, when: str) -> str:
+    call = FunctionCall(name=asked.name, args=asked.args)
+    shown = render_call(call)
     match error.obstacle:
         case Obstacle.MISSING:
             return f"The agent called {shown}, and the case has no tape to answer it"
@@ -43,7 +92,7 @@ def message_of(error: Unanswerable, age: float | None) -> str:
 def hint_of(error: Unanswerable, case_id: str) -> str:
     """What to do about it."""
     again = f"agent-eval run '{case_id}' --record all"
-    name = error.call.name
+    name = error.call.name if isinstance(error.call, ToolAsked) else ""
     match error.obstacle:
         case Obstacle.NOT_RECORDED:
             return (
@@ -53,8 +102,13 @@ def hint_of(error: Unanswerable, case_id: str) -> str:
             )
         case Obstacle.NOT_REPLAYABLE:
             return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs ({docs_page("tools")}).'
-        case Obstacle.STALE:
+        case Obstacle.STALE | Obstacle.MODEL_NOT_RECORDED | Obstacle.CALLS_LEFT:
             return f"Record the case again: {again}. Then commit the tape with the change."
+        case Obstacle.CHANGED:
+            page = docs_page("tools")
+            return (
+                f"The base branch's tapes decide. Run the case with a model, or accept the change of the tape ({page})."
+            )
     return f"Record the case and commit its tape: {again}."
 
 

@@ -359,6 +359,8 @@ class Execution:
                 if isinstance(message, Stop):
                     if planned.case.conversation_scenario is not None:
                         recording.stop_reason = message.reason
+                    if tools is not None:
+                        tools.finish()
                     return
                 remaining = case_end - now()
                 if remaining <= 0:

@@ -1,4 +1,4 @@
-"""Gives each session the tape of its case, words what a tape does not answer, and writes recorded tapes."""
+"""Gives each session the tape of its case, says why a call has no answer, and writes recorded tapes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from typing import Any
 from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import (
+    PATIENCE,
     InvalidTape,
     Mode,
     Obstacle,
+    Order,
+    RecordedRun,
     Tape,
+    Taped,
     TapeIndex,
     TapeSession,
     ToolRules,
     Unanswerable,
+    fits,
     read_tape,
     tape_of,
     tape_path,
@@ -45,20 +50,38 @@ _KINDS = {
     Obstacle.MISSING: FailureKind.TAPE_MISSING,
     Obstacle.STALE: FailureKind.TAPE_STALE,
     Obstacle.NOT_REPLAYABLE: FailureKind.NOT_REPLAYABLE,
+    Obstacle.MODEL_NOT_RECORDED: FailureKind.MODEL_NOT_RECORDED,
+    Obstacle.CALLS_LEFT: FailureKind.MODEL_CALLS_LEFT,
+    Obstacle.CHANGED: FailureKind.TAPE_CHANGED,
 }
-
+REPLAY_MISSES = frozenset(_KINDS.values())
+"""What ends a run whose tape does not answer: the case has to run without it."""
+_EARLY = frozenset({Obstacle.NOT_RECORDED, Obstacle.MODEL_NOT_RECORDED})
+"""What may happen after calls that already fail the case."""
 
 _TESTED_MAJOR = 2
 """Major version of the newest google-adk in tests/integration/adk_envs.py."""
 _UNKNOWN: Mapping[str, str] = {}
 """Versions of google-adk, by agent: none is known."""
+_REPLAYING = frozenset({"replay", "all"})
 Decides = Callable[[str, str, str], bool]
 """Whether a metric fails a case by its threshold in test_config.json: file, eval id, metric."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """The run of a case whose model calls become its tape."""
+
+    run: int
+    status: str = ""
+    """`passed` or `failed`."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """By metric."""
+
+
 @dataclass(kw_only=True)
 class CaseTools:
-    """Decides about the tool calls of one run; implements `protocol.CallDecider`."""
+    """Decides about the calls of one run; implements `protocol.CallDecider`."""
 
     session: TapeSession
     planned: PlannedCase
@@ -70,6 +93,8 @@ class CaseTools:
     decides: Decides
     error: RunError | None = None
     """Why the run ended early."""
+    _so_far: tuple[int, Callable[[], Sequence[FunctionCall]]] = (0, tuple)
+    """The turn of the last tool call, and its calls."""
 
     @property
     def use(self) -> ToolUse:
@@ -83,21 +108,36 @@ class CaseTools:
 
     async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
         """Decides; see `protocol.CallDecider.ask`."""
+        self._so_far = (call.turn, so_far)
         try:
-            return self.session.ask(call)
+            return await self.session.ask(call)
         except Unanswerable as unanswerable:
             raise self._failure(unanswerable, so_far) from None
+
+    async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
+        """Decides about a call of a model."""
+        turn, so_far = self._so_far
+        try:
+            return await self.session.model(asked)
+        except Unanswerable as unanswerable:
+            raise self._failure(unanswerable, so_far if turn == asked.turn else tuple) from None
+
+    def model_ran(self, result: ModelRan) -> None:
+        """Records the answer of a model."""
+        self.session.model_ran(result)
+
+    def finish(self) -> None:
+        """The conversation has ended.
+
+        Raises:
+            AgentFailure: The agent has not made all calls of the tape.
+        """
+        if left := self.session.left:
+            raise self._failure(Unanswerable(Obstacle.CALLS_LEFT, left=left), tuple)
 
     def ran(self, result: ToolRan) -> None:
         """Records the outcome of a body."""
         self.session.ran(result)
-
-    async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
-        """Every model is asked: no tape has its answers."""
-        return {"do": "run"}
-
-    def model_ran(self, result: ModelRan) -> None:
-        """Nothing: no tape has answers of models."""
 
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         """Decides whether an MCP server is asked for its tools."""
@@ -109,7 +149,7 @@ class CaseTools:
 
     def _failure(self, error: Unanswerable, so_far: Callable[[], Sequence[FunctionCall]]) -> AgentFailure:
         owner = Owner.GATE
-        if error.obstacle is Obstacle.NOT_RECORDED and self._is_contradicted(so_far()):
+        if error.obstacle in _EARLY and self._is_contradicted(so_far()):
             owner = Owner.AGENT
         return AgentFailure(
             message_of(error, self.tape_age),
@@ -141,6 +181,10 @@ class Tapes:
     decides: Decides = lambda file, eval_id, metric: True
     skip: Sequence[Path] = ()
     """Directories that `depends` never covers, e.g. the output directory."""
+    untrusted: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The cases (file, eval id) whose tape answers no model calls, each with the reason as a clause."""
+    patience: float = PATIENCE
+    """Seconds that an answer waits for an earlier one for which the agent does not ask."""
     _indexes: dict[tuple[str, str], TapeIndex | None] = field(default_factory=dict)
     _sessions: dict[str, list[CaseTools]] = field(default_factory=lambda: defaultdict(list))
     _changed: dict[str, str] = field(default_factory=dict)
@@ -167,6 +211,8 @@ class Tapes:
                 problems += invalid.problems
                 index = None
             tape = index.tape.content_hash if index is not None else ""
+            if index is not None and self.mode == "all":
+                tape = _hash([tape, index.tape.conversation])
             fingerprint = _hash([case.fingerprint, self.mode, self.of_base, self.rules.as_json(), tape])
             content = _hash([case.content, tape]) if self.mode == "replay" and tape else case.content
             cases.append(dataclasses.replace(case, fingerprint=fingerprint, content=content))
@@ -193,10 +239,10 @@ class Tapes:
         return self._indexes[key]
 
     def session(self, planned: PlannedCase, run: int, turns: Sequence[Invocation]) -> CaseTools:
-        """Decides about the tool calls of a new session.
+        """Decides about the calls of a new session.
 
         Raises:
-            AgentFailure: The case's tape holds a call that can't be replayed.
+            AgentFailure: The case's tape can't be used, or holds a call that can't be replayed.
         """
         index = self._index(planned)
         age = max(time.time() - index.tape.recorded_at, 0.0) if index is not None else None
@@ -207,7 +253,8 @@ class Tapes:
                 index=index,
                 of_base=self.of_base,
                 depends=self._files.of_patterns,
-                changed=self._changed if self.mode == "replay" else {},
+                changed=self._changed if self.mode in _REPLAYING else {},
+                order=Order(patience=self.patience),
             ),
             planned=planned,
             run=run,
@@ -215,16 +262,28 @@ class Tapes:
             tape_age=age,
             decides=self.decides,
         )
-        if self.mode != "replay":
+        if self.mode not in _REPLAYING:
             self._planned[planned.case_id] = planned
             self._sessions[planned.case_id] = [one for one in self._sessions[planned.case_id] if one.run != run]
             self._sessions[planned.case_id].append(tools)
-        for call in index.tape.calls if index is not None and self.mode == "replay" else ():
-            if not call.replayable and self.rules.of(call.tool).replay:
-                asked = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
-                obstacle = Unanswerable(Obstacle.NOT_REPLAYABLE, asked, why=call.reason or "")
-                raise tools._failure(obstacle, tuple)
+        if unusable := self._unusable(planned, index):
+            raise tools._failure(unusable, tuple)
         return tools
+
+    def _unusable(self, planned: PlannedCase, index: TapeIndex | None) -> Unanswerable | None:
+        """Why a case can't be replayed, if that is known before it begins."""
+        if self.mode not in _REPLAYING:
+            return None
+        if self.mode == "all" and (why := self.untrusted.get((planned.file, planned.case.eval_id))):
+            return Unanswerable(Obstacle.CHANGED, why=why)
+        if self.mode == "all" and (index is None or not index.tape.model_calls):
+            return Unanswerable(Obstacle.MISSING)
+        for call in index.tape.calls if index is not None else ():
+            needed = self.mode == "replay" or call.done is not None
+            if needed and not call.replayable and self.rules.of(call.tool).replay:
+                asked = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
+                return Unanswerable(Obstacle.NOT_REPLAYABLE, asked, why=call.reason or "")
+        return None
 
     @functools.cached_property
     def _files(self) -> ToolFiles:
@@ -258,11 +317,13 @@ class Tapes:
         """The tape of a recorded case becomes that of another one."""
         self._planned[planned.case_id] = renamed
 
-    def write(self, adk: Mapping[str, str] = _UNKNOWN) -> list[str]:
+    def write(self, adk: Mapping[str, str] = _UNKNOWN, chosen: Mapping[str, Chosen | None] | None = None) -> list[str]:
         """Writes the recorded tapes.
 
         Args:
             adk: The version of google-adk that ran the tools of each agent, by the agent's key.
+            chosen: The run whose model calls each tape gets, by case id; None if the case's runs disagree. Of a case
+                that is not named, its only run.
 
         Returns:
             Lines for the reader: what was written, what was not, and what looks wrong.
@@ -275,7 +336,9 @@ class Tapes:
         for case_id, sessions in self._sessions.items():
             sessions.sort(key=lambda tools: tools.run)
             planned = self._planned[case_id]
-            tape = self._write_case(planned, sessions, adk.get(planned.agent, ""), written)
+            only = Chosen(run=sessions[0].run) if len(sessions) == 1 else None
+            run = (chosen or {}).get(case_id, only)
+            tape = self._write_case(planned, sessions, run, adk.get(planned.agent, ""), written)
             if isinstance(tape, str):
                 obstacles.append(tape)
                 continue
@@ -290,7 +353,12 @@ class Tapes:
         return lines + [f"{remark} ({listed(ids, 3)})" if several else remark for remark, ids in remarks.items()]
 
     def _write_case(
-        self, planned: PlannedCase, sessions: Sequence[CaseTools], adk: str, written: dict[str, int]
+        self,
+        planned: PlannedCase,
+        sessions: Sequence[CaseTools],
+        chosen: Chosen | None,
+        adk: str,
+        written: dict[str, int],
     ) -> list[str] | str:
         """Writes the tape of one case; `written` gets its name with the number of its calls.
 
@@ -306,11 +374,13 @@ class Tapes:
         if (runs := sum(tools.run < self._num_runs for tools in sessions)) < self._num_runs:
             return f"{name} was not written: only {runs} of {self._num_runs} runs of the case took place here"
         index = self._index(planned)
-        taped = tape_of([tools.session for tools in sessions], self.rules, None if index is None else index.tape)
-        if not taped.calls and not taped.toolsets:
+        source, untaped = _source_of(sessions, chosen)
+        before = None if index is None else index.tape
+        taped = tape_of([tools.session for tools in sessions], self.rules, before, source.session if source else None)
+        if not (taped.calls or taped.toolsets or taped.model_calls):
             return _removed(path, name)
         is_new = any(tools.session.recorded for tools in sessions)
-        if self.mode == "record-missing" and not is_new and index and index.tape.toolsets == taped.toolsets:
+        if self.mode == "record-missing" and not is_new and before and _has_all_of(before, taped):
             return []
         tape = Tape(
             eval_set_id=planned.eval_set_id,
@@ -321,14 +391,40 @@ class Tapes:
             tools=dict(taped.tools),
             calls=list(taped.calls),
             toolsets=dict(taped.toolsets),
+            model_calls=list(taped.model_calls),
+            parts=dict(taped.parts),
+            recorded=RecordedRun(status=chosen.status, scores=dict(chosen.scores)) if chosen and source else None,
         )
         try:
+            if tape.model_calls and not fits(tape):
+                untaped = "it would be too big with them"
+                tape = tape.without_models()
             write_tape(path, tape)
             give_to_owner(path.parent, self.root)
         except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
             return f"{name} could not be written: {error}"
-        written[name] = len(tape.calls)
-        return remarks_on(tape, taped, [tools.session for tools in sessions])
+        written[name] = len(tape.calls) + len(tape.model_calls)
+        remarks = [f"The tape has no model calls, so the case always runs live: {untaped}"] if untaped else []
+        return remarks + remarks_on(tape, taped, [tools.session for tools in sessions])
+
+
+def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[CaseTools | None, str]:
+    """The run whose model calls become the tape; or None and the reason, which is empty if there is no model call."""
+    if not any(tools.session.asked_models for tools in sessions):
+        return None, ""
+    if chosen is None:
+        return None, "its runs had different results"
+    source = next((tools for tools in sessions if tools.run == chosen.run), None)
+    if source is None or source.error is not None:
+        return None, "the run ended early"
+    why = source.session.why_not_taped
+    return (source, "") if why is None else (None, why)
+
+
+def _has_all_of(before: Tape, taped: Taped) -> bool:
+    """Whether a tape has everything that a new one without new tool calls would have."""
+    asked = [{call.fingerprint for call in calls} for calls in (before.model_calls, taped.model_calls)]
+    return before.toolsets == taped.toolsets and asked[0] == asked[1]
 
 
 def _removed(path: Path, name: str) -> list[str] | str:

@@ -1,10 +1,11 @@
-"""Recorded tools: answers of tools kept beside the eval files, so that a run needs no real tool (docs/tools.md)."""
+"""Tapes: answers of tools and models kept beside the eval files, so that a run needs neither (docs/tools.md)."""
 
 from agent_eval.agents.tape_rules import Miss, Mode, ToolPolicy, ToolRule, ToolRules
 from agent_eval.agents.tapes._files import (
     FOLDER,
     SUFFIX,
     InvalidTape,
+    fits,
     folder_of,
     read_tape,
     tape_name,
@@ -13,13 +14,13 @@ from agent_eval.agents.tapes._files import (
     tapes_below,
     write_tape,
 )
+from agent_eval.agents.tapes._making import Taped, changing_arguments, tape_of
+from agent_eval.agents.tapes._order import PATIENCE, Order
+from agent_eval.agents.tapes._requests import Difference, contents_of
 from agent_eval.agents.tapes._session import (
     Obstacle,
-    Taped,
     TapeIndex,
     TapeSession,
     Unanswerable,
-    changing_arguments,
-    tape_of,
 )
-from agent_eval.agents.tapes._tape import RecordedCall, Tape, ToolHashes, canonical, masked
+from agent_eval.agents.tapes._tape import ModelExchange, RecordedCall, RecordedRun, Tape, ToolHashes, canonical, masked

@@ -84,6 +84,8 @@ def read_tape(path: Path, root: Path) -> Tape | None:
         raise InvalidTape([_problem(name, "The tape is nested too deeply.")]) from error
     if lacking := sorted({call.tool for call in tape.calls} - tape.tools.keys()):
         raise InvalidTape([_problem(name, f"The tape has calls of `{lacking[0]}`, which `tools` does not list.")])
+    if flaw := tape.flaw():
+        raise InvalidTape([_problem(name, flaw)])
     for toolset, tools in tape.toolsets.items():
         if not all(isinstance(tool.get("name"), str) and isinstance(tool.get("inputSchema"), dict) for tool in tools):
             message = f"A tool of the toolset `{toolset}` lacks its `name` or `inputSchema`."
@@ -98,9 +100,9 @@ def _located(data: bytes, name: str, error: ValidationError) -> list[Problem]:
     document, problems = parse_document(data, name)
     if document is not None:
         version = document.value.get("schema_version") if isinstance(document.value, dict) else None
-        if isinstance(version, str | int) and str(version) != SCHEMA_VERSION:
+        if isinstance(version, str | int) and str(version) not in {"1", SCHEMA_VERSION}:
             shown = harmless(str(version)[:20])
-            message = f"The tape has version {shown} of the schema; this agent-eval reads version {SCHEMA_VERSION}."
+            message = f"The tape has version {shown} of the schema; this agent-eval reads 1 and {SCHEMA_VERSION}."
             return [_problem(name, message)]
         problems = shape_problems(document, error, Tape, ()) or [_problem(name, "It is not a tape.")]
     # A recording is made again, not corrected by hand.
@@ -114,7 +116,7 @@ def _problem(name: str, message: str) -> Problem:
 def tape_text(tape: Tape) -> str:
     """The file's content: indented by one, keys sorted."""
     value = tape.model_dump(mode="json", exclude_defaults=True)
-    value = {"schema_version": tape.schema_version, **value}
+    value = {**value, "schema_version": SCHEMA_VERSION}
     for call, recorded in zip(value.get("calls", ()), tape.calls, strict=True):
         # Written even if empty: what a reader of the file looks for.
         call |= {"args": recorded.args, "occurrence": recorded.occurrence}
@@ -123,18 +125,22 @@ def tape_text(tape: Tape) -> str:
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def fits(tape: Tape) -> bool:
+    """Whether a tape is not larger than MAX_TAPE."""
+    return len(tape_text(tape).encode("utf-8", "surrogatepass")) <= MAX_TAPE
+
+
 def write_tape(path: Path, tape: Tape) -> None:
     """Replaces a tape.
 
     Raises:
         OSError: It can't be written, or would be larger than MAX_TAPE.
     """
-    text = tape_text(tape)
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_TAPE:
+    if not fits(tape):
         raise OSError(errno.EFBIG, f"The tape would be larger than {MAX_TAPE // 1_000_000} MB", str(path))
     if path.parent.is_symlink() or path.is_symlink():
         raise OSError(errno.ELOOP, "It is a symbolic link, or in a directory that is one", str(path))
-    write_text(path, text)
+    write_text(path, tape_text(tape))
 
 
 def tapes_below(root: Path, eval_files: Iterable[str]) -> list[Path]:

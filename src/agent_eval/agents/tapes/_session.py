@@ -1,33 +1,46 @@
-"""Decides about the tool calls of one session: answers them from the tape, or lets them run and records them; and makes
-a tape from the sessions of a case. Pure.
-"""
+"""Decides about the calls of one session: answers them from the tape, or lets them run and records them."""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from agent_eval.agents.messages import ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.tape_rules import Mode, ToolRules
 from agent_eval.agents.tapes._files import MAX_RESPONSE
+from agent_eval.agents.tapes._order import Order
+from agent_eval.agents.tapes._requests import (
+    Difference,
+    Request,
+    first_difference,
+    masked_content,
+    request_of,
+)
 from agent_eval.agents.tapes._tape import (
+    MAX_MODEL_CALLS,
     CallActions,
     CallError,
+    ModelExchange,
     RecordedCall,
     Tape,
     TooDeep,
     ToolHashes,
     canonical,
-    equal,
+    facts_of,
     masked,
     masked_names,
 )
 from agent_eval.results import ToolUse
 
 RUN: Mapping[str, Any] = {"do": "run"}
+_Key = tuple[str, str, int]
+"""A tool call: its tool, its canonical arguments and its occurrence."""
 
 
 class Obstacle(StrEnum):
@@ -37,26 +50,40 @@ class Obstacle(StrEnum):
     MISSING = "tool-tape-missing"
     STALE = "tool-tape-stale"
     NOT_REPLAYABLE = "tool-not-replayable"
+    MODEL_NOT_RECORDED = "model-not-recorded"
+    CALLS_LEFT = "model-calls-left"
+    CHANGED = "tape-changed"
 
 
 class Unanswerable(Exception):
     """A call that the tape does not answer, and that must not run."""
 
     def __init__(
-        self, obstacle: Obstacle, call: ToolAsked, *, nearest: RecordedCall | None = None, why: str = ""
+        self,
+        obstacle: Obstacle,
+        call: ToolAsked | ModelAsked | None = None,
+        *,
+        nearest: RecordedCall | None = None,
+        difference: Difference | None = None,
+        left: Sequence[RecordedCall | ModelExchange] = (),
+        why: str = "",
     ) -> None:
         """Describes the call.
 
         Args:
             obstacle: What is wrong.
-            call: The call, with its arguments masked.
+            call: The call, a tool's with its arguments masked; None if the tape as a whole can't be used.
             nearest: The most similar call of the same tool on the tape.
+            difference: The first difference of a model's call from the most similar one on the tape.
+            left: Recorded calls that the agent has not made: the call waits for the answer of the first of them.
             why: Details: what changed, or why the recorded call can't be replayed.
         """
-        super().__init__(f"{obstacle}: {call.name}")
+        super().__init__(f"{obstacle}: {call.name}" if isinstance(call, ToolAsked) else str(obstacle))
         self.obstacle = obstacle
         self.call = call
         self.nearest = nearest
+        self.difference = difference
+        self.left = left
         self.why = why
 
 
@@ -67,19 +94,41 @@ class TapeIndex:
         self.tape = tape
         self._rules = rules
         self._calls: dict[tuple[str, str], list[RecordedCall]] = {}
+        self._of_agents: dict[tuple[str, str, str], list[RecordedCall]] = {}
         for call in tape.calls:
             key = (call.tool, canonical(call.args, rules.of(call.tool)))
             self._calls.setdefault(key, []).append(call)
+            if call.done is not None:
+                self._of_agents.setdefault((call.agent, *key), []).append(call)
+        for calls in self._of_agents.values():
+            calls.sort(key=lambda call: call.occurrence)
+        self._exchanges = {(call.fingerprint, call.occurrence): call for call in tape.model_calls}
 
-    def find(self, tool: str, key: str, occurrence: int) -> RecordedCall | None:
+    def conversation(self) -> list[RecordedCall | ModelExchange]:
+        """The calls of the run whose model calls are on the tape, in the order of their answers."""
+        calls = [call for call in self.tape.calls if call.done is not None and self._rules.of(call.tool).replay]
+        return sorted([*self.tape.model_calls, *calls], key=_place)
+
+    def exchange(self, request: Request, occurrence: int) -> ModelExchange | None:
+        """The recorded call of a model that answers; None if there is none."""
+        return self._exchanges.get((request.fingerprint, occurrence))
+
+    def made(self, agent: str, tool: str, key: str, number: int) -> RecordedCall | None:
+        """The nth of an agent's equal calls in the conversation; None if there is none."""
+        calls = self._of_agents.get((agent, tool, key), [])
+        return calls[number] if number < len(calls) else None
+
+    def find(self, tool: str, key: str, occurrence: int, *, repeat: bool) -> RecordedCall | None:
         """The recorded call that answers; None if there is none.
 
-        More calls than recorded get the last answer, if all recorded answers are the same.
+        With `repeat`, more calls than recorded get the last answer, if all recorded answers are the same.
         """
         calls = self._calls.get((tool, key), [])
         for call in calls:
             if call.occurrence == occurrence:
                 return call
+        if not repeat:
+            return None
         repeatable = all(call.replayable and call.answers_like(calls[0]) for call in calls)
         return calls[-1] if calls and repeatable else None
 
@@ -97,6 +146,11 @@ def _equal_args(recorded: Mapping[str, Any], args: Mapping[str, Any]) -> int:
     return 2 * same - len(recorded.keys() ^ args.keys())
 
 
+def _place(call: RecordedCall | ModelExchange) -> int:
+    assert call.done is not None, "filtered before"
+    return call.done
+
+
 @dataclass(kw_only=True)
 class TapeSession:
     """One session of one case."""
@@ -109,6 +163,8 @@ class TapeSession:
     """Whether the agent is the base branch's, whose tools may be older than the answers."""
     depends: Callable[[Sequence[str]], str] = lambda patterns: ""
     """Hash of the files that match patterns."""
+    order: Order = field(default_factory=Order)
+    """Releases the answers in mode `all`."""
     use: ToolUse = field(init=False)
     hashes: dict[tuple[str, str], ToolHashes] = field(default_factory=dict)
     """Of the tools of these calls, by agent and name."""
@@ -120,19 +176,51 @@ class TapeSession:
     """The tools that MCP servers have listed, in MCP's own form, by `ToolsetAsked.toolset`."""
     varying: set[str] = field(default_factory=set)
     """The toolsets of which there were different lists."""
+    parts: dict[str, Any] = field(default_factory=dict)
+    """The values of the requests of `model_calls`; see `Tape.parts`."""
+    obstacle: str | None = None
+    """Why the model calls of this session can't be on a tape; None if they can."""
+    done: dict[_Key, tuple[str, int]] = field(default_factory=dict)
+    """Who made each tool call, and the place of its answer."""
     _recorded: dict[int, RecordedCall] = field(default_factory=dict)
-    _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _running: dict[int, tuple[ToolAsked, int]] = field(default_factory=dict)
+    _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    _running: dict[int, tuple[ToolAsked, _Key]] = field(default_factory=dict)
+    _places: Iterator[int] = field(default_factory=itertools.count)
+    _exchanges: dict[int, ModelExchange | None] = field(default_factory=dict)
+    _requests: dict[int, tuple[Request, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        assert self.mode != "live", "then there is no session"
         self.use = ToolUse(mode=self.mode)
+        if self.mode == "all" and self.index is not None:
+            self.order.expect(_place(call) for call in self.index.conversation())
+            self.use.recorded_status = self.index.tape.recorded.status if self.index.tape.recorded else ""
 
     @property
     def recorded(self) -> list[RecordedCall]:
         """The calls whose bodies ran, in the order of their beginnings."""
         return [self._recorded[number] for number in sorted(self._recorded)]
 
-    def ask(self, call: ToolAsked) -> Mapping[str, Any]:
+    @property
+    def model_calls(self) -> list[ModelExchange]:
+        """The calls of models that have answered, in the order in which they were asked."""
+        return [exchange for exchange in self._exchanges.values() if exchange is not None]
+
+    @property
+    def asked_models(self) -> bool:
+        """Whether a model was asked."""
+        return bool(self._exchanges) or self.obstacle is not None
+
+    @property
+    def why_not_taped(self) -> str | None:
+        """Why the model calls of this session can't be on a tape; None if they can."""
+        if self.obstacle is None and None in self._exchanges.values():
+            return "a call of a model did not end"
+        if self.obstacle is None and len(self._exchanges) > MAX_MODEL_CALLS:
+            return f"it has more than {MAX_MODEL_CALLS:,} calls of models"
+        return self.obstacle
+
+    async def ask(self, call: ToolAsked) -> Mapping[str, Any]:
         """The result of `tool` (docs/host-protocol.md).
 
         Raises:
@@ -140,8 +228,7 @@ class TapeSession:
         """
         policy = self.rules.of(call.name)
         if not policy.replay:
-            self.use.live += 1
-            return RUN
+            return self._live(call)
         try:
             key = canonical(call.args, policy)
         except TooDeep as error:
@@ -150,24 +237,111 @@ class TapeSession:
         self._counts[call.name, key] += 1
         call = call.model_copy(update={"args": masked(call.args, policy)})
         if self.mode == "record":
-            return self._run(call, occurrence)
-        answer = self.index.find(call.name, key, occurrence) if self.index is not None else None
+            return self._run(call, (call.name, key, occurrence))
+        answer = self._answer(call, key, occurrence)
         changed = self._changed(call, answer)
         if self.mode == "record-missing":
             if answer is None or changed or not answer.replayable:
-                return self._run(call, occurrence)
+                return self._run(call, (call.name, key, occurrence))
+            self.done[call.name, key, occurrence] = (call.agent, next(self._places))
         elif changed and policy.stale == "error":
             raise Unanswerable(Obstacle.STALE, call, why=changed)
         elif answer is None:
             return self._missed(call)
         elif not answer.replayable:
             raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=answer.reason or "")
+        elif self.mode == "all":
+            await self._reach(answer, call)
         self.use.replayed += 1
         return {"do": "answer", **answer.answer()}
 
+    def _answer(self, call: ToolAsked, key: str, occurrence: int) -> RecordedCall | None:
+        if self.index is None:
+            return None
+        if self.mode != "all":
+            return self.index.find(call.name, key, occurrence, repeat=self.mode == "replay")
+        number = self._counts[call.agent, call.name, key]
+        self._counts[call.agent, call.name, key] += 1
+        return self.index.made(call.agent, call.name, key, number)
+
+    async def model(self, call: ModelAsked) -> Mapping[str, Any]:
+        """The result of `model` (docs/host-protocol.md).
+
+        Raises:
+            Unanswerable: The tape has no answer, and the model must not be asked.
+        """
+        if self.mode == "replay":
+            return RUN
+        try:
+            request = request_of(call, self.rules)
+        except TooDeep as error:
+            if self.mode == "all":
+                raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, why=str(error)) from error
+            self.obstacle = f"a request can't be stored: {error}"
+            return RUN
+        occurrence = self._counts["", request.fingerprint]
+        self._counts["", request.fingerprint] += 1
+        if self.mode != "all":
+            for name, part in request.parts.items():
+                self.parts.setdefault(name, part)
+            self._requests[call.call] = (dataclasses.replace(request, parts={}), occurrence)
+            self._exchanges[call.call] = None
+            return RUN
+        if self.index is None or not self.index.tape.model_calls:
+            raise Unanswerable(Obstacle.MISSING, call)
+        exchange = self.index.exchange(request, occurrence)
+        if exchange is None:
+            difference = first_difference(self.index.tape, request)
+            raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, difference=difference)
+        await self._reach(exchange, call)
+        self.use.model_calls += 1
+        return {"do": "answer", "responses": exchange.responses}
+
+    def model_ran(self, result: ModelRan) -> None:
+        """Records a call of a model that has answered; what it says later of the same call counts."""
+        request, occurrence = self._requests.get(result.call, (None, 0))
+        if request is None:
+            return
+        earlier = self._exchanges[result.call]
+        reason = f"a model raised {result.error.type}" if result.error is not None else result.reason
+        responses: list[dict[str, Any]] = []
+        try:
+            responses = [self._response(response) for response in result.responses]
+        except TooDeep as error:
+            reason = reason or f"the answer of a model can't be stored: {error}"
+        if len(json.dumps(responses)) > MAX_RESPONSE:
+            reason = reason or f"the answer of a model has more than {MAX_RESPONSE // 1_000_000} MB"
+        if reason is not None or not responses:
+            self.obstacle = self.obstacle or reason or "a model gave no answer"
+            return
+        self._exchanges[result.call] = ModelExchange(
+            **facts_of(request.asked),
+            request=dict(request.references),
+            fingerprint=request.fingerprint,
+            occurrence=occurrence,
+            responses=responses,
+            seconds=result.seconds,
+            done=next(self._places) if earlier is None else earlier.done,
+        )
+
+    def _response(self, response: Mapping[str, Any]) -> dict[str, Any]:
+        content = masked_content(response.get("content"), self.rules)
+        return {**response, "content": content} if "content" in response else dict(response)
+
+    async def _reach(self, answer: RecordedCall | ModelExchange, call: ToolAsked | ModelAsked) -> None:
+        """Waits until all earlier answers are released."""
+        if await self.order.reach(_place(answer)) is not None:
+            raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, left=self.left)
+
+    @property
+    def left(self) -> list[RecordedCall | ModelExchange]:
+        """In mode `all`: the recorded calls that the agent has not made so far, in the order of their answers."""
+        calls, left = self.index.conversation() if self.index is not None else [], self.order.left
+        return [call for call in calls if call.done in left]
+
     def toolset(self, asked: ToolsetAsked) -> Mapping[str, Any]:
         """The result of `toolset` (docs/host-protocol.md). A list that is not on the tape is asked for."""
-        if self.mode != "replay" or self.index is None or asked.toolset not in self.index.tape.toolsets:
+        if self.mode not in {"replay", "all"} or self.index is None or asked.toolset not in self.index.tape.toolsets:
             return RUN
         return {"do": "answer", "tools": self.index.tape.toolsets[asked.toolset]}
 
@@ -176,15 +350,19 @@ class TapeSession:
         if self.toolsets.setdefault(listing.toolset, listing.tools) != listing.tools:
             self.varying.add(listing.toolset)
 
-    def _run(self, call: ToolAsked, occurrence: int) -> Mapping[str, Any]:
-        self._running[call.call] = (call, occurrence)
+    def _live(self, call: ToolAsked) -> Mapping[str, Any]:
+        self.use.live += 1
+        self.order.running.add(call.call)
+        return RUN
+
+    def _run(self, call: ToolAsked, key: _Key) -> Mapping[str, Any]:
+        self._running[call.call] = (call, key)
         return RUN
 
     def _missed(self, call: ToolAsked) -> Mapping[str, Any]:
         self.use.missed += 1
         if self.rules.of(call.name).miss == "live":
-            self.use.live += 1
-            return RUN
+            return self._live(call)
         if self.index is None:
             raise Unanswerable(Obstacle.MISSING, call)
         raise Unanswerable(Obstacle.NOT_RECORDED, call, nearest=self.index.nearest(call.name, call.args))
@@ -222,12 +400,14 @@ class TapeSession:
 
     def ran(self, result: ToolRan) -> None:
         """Records a call whose body has run."""
-        call, occurrence = self._running.pop(result.call, (None, 0))
+        self.order.running.discard(result.call)
+        call, key = self._running.pop(result.call, (None, ("", "", 0)))
         if call is None:
             return
         self.use.recorded += 1
+        self.done[key] = (call.agent, next(self._places))
         self.hashes[call.agent, call.name] = self._hashes(call)
-        self._recorded[result.call] = self._record(call, occurrence, result)
+        self._recorded[result.call] = self._record(call, key[-1], result)
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.response)}
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.state)}
 
@@ -253,108 +433,3 @@ class TapeSession:
         if result.error is not None:
             recorded.error = CallError(type=result.error.type, message=result.error.message)
         return recorded
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taped:
-    """A new tape, and what its author should know."""
-
-    calls: tuple[RecordedCall, ...]
-    tools: Mapping[str, ToolHashes]
-    conflicts: tuple[RecordedCall, ...]
-    """Calls to which two runs got different answers; the first answer was kept."""
-    toolsets: Mapping[str, list[dict[str, Any]]]
-    """The tools that MCP servers list."""
-    varying: tuple[str, ...]
-    """Toolsets that are not recorded, because their servers listed other tools from time to time."""
-
-
-def tape_of(sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | None = None) -> Taped:
-    """Merges the calls of several sessions of a case.
-
-    Args:
-        sessions: In the order of their runs.
-        rules: Say which calls are the same.
-        before: The tape to complete (`record-missing`); None to begin an empty one.
-    """
-    changed = {tool for session in sessions for tool in session.changed}
-    tools = {key: value for key, value in (before.tools if before else {}).items() if not _names(key) & changed}
-    calls: dict[tuple[str, str, int], RecordedCall] = {}
-    for call in before.calls if before else ():
-        if call.tool not in changed and call.replayable:
-            calls[_key(call, rules)] = call
-    conflicts: list[RecordedCall] = []
-    for session in sessions:
-        for (agent, name), hashes in session.hashes.items():
-            if tools.setdefault(name, hashes) != hashes:
-                tools[f"{agent}/{name}"] = hashes
-        for call in session.recorded:
-            key = _key(call, rules)
-            first = calls.setdefault(key, call)
-            if first is call:
-                continue
-            calls[key] = first.model_copy(update={"seen": first.seen + 1})
-            if not first.answers_like(call):
-                conflicts.append(call)
-    used = {call.tool for call in calls.values()}
-    toolsets, varying = _toolsets_of(sessions, before)
-    return Taped(
-        calls=tuple(calls.values()),
-        tools={key: value for key, value in tools.items() if _names(key) & used},
-        conflicts=tuple(conflicts),
-        toolsets=toolsets,
-        varying=varying,
-    )
-
-
-def _toolsets_of(
-    sessions: Sequence[TapeSession], before: Tape | None
-) -> tuple[dict[str, list[dict[str, Any]]], tuple[str, ...]]:
-    """The lists of tools on which all sessions agree, and the names of the others."""
-    toolsets: dict[str, list[dict[str, Any]]] = {}
-    varying = {name for session in sessions for name in session.varying}
-    for session in sessions:
-        for name, tools in session.toolsets.items():
-            if toolsets.setdefault(name, tools) != tools:
-                varying.add(name)
-    merged = {**(before.toolsets if before else {}), **toolsets}
-    return {name: tools for name, tools in merged.items() if name not in varying}, tuple(sorted(varying))
-
-
-def changing_arguments(sessions: Sequence[TapeSession]) -> set[str]:
-    """Arguments that differ in every run while the others are the same, e.g. `search(request_id)`: times, ids."""
-    if len(sessions) < 2:
-        return set()
-    names: set[str] = set()
-    by_tool: list[dict[str, list[RecordedCall]]] = []
-    for session in sessions:
-        grouped: dict[str, list[RecordedCall]] = {}
-        for call in session.recorded:
-            grouped.setdefault(call.tool, []).append(call)
-        by_tool.append(grouped)
-    for tool in set.intersection(*(set(grouped) for grouped in by_tool)):
-        for calls in zip(*(grouped[tool] for grouped in by_tool), strict=False):
-            names |= {f"{tool}({name})" for name in _changing([call.args for call in calls])}
-    return names
-
-
-def _changing(args: Sequence[Mapping[str, object]]) -> list[str]:
-    first = args[0]
-    if any(each.keys() != first.keys() for each in args):
-        return []
-    different = [
-        name
-        for name in first
-        if not any(equal(each[name], other[name]) for at, each in enumerate(args) for other in args[at + 1 :])
-    ]
-    same = [name for name in first if all(equal(each[name], first[name]) for each in args)]
-    return different if len(different) + len(same) == len(first) else []
-
-
-def _names(key: str) -> set[str]:
-    """The tools that a key of `Tape.tools` may stand for: the name of an MCP server's tool may have a slash in it."""
-    return {key, key.partition("/")[2]}
-
-
-def _key(call: RecordedCall, rules: ToolRules) -> tuple[str, str, int]:
-    return call.tool, canonical(call.args, rules.of(call.tool)), call.occurrence

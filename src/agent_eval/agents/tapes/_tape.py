@@ -1,4 +1,4 @@
-"""A tape: the tool calls of one case with their answers, as in CASE.tape.json. Pure.
+"""A tape: the calls of tools and models of one case with their answers, as in CASE.tape.json. Pure.
 
 And which calls are the same: arguments in canonical form, and what is masked in them.
 """
@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, NonNegativeFloat, NonNegativeInt
 
+from agent_eval.agents.messages import ModelAsked
 from agent_eval.agents.tape_rules import ToolPolicy
 from agent_eval.core.masking import MASK
 from agent_eval.core.text import listed
 from agent_eval.core.wire import WireModel
 
-SCHEMA_VERSION: Literal["1"] = "1"
+SCHEMA_VERSION: Literal["2"] = "2"
 NOT_COMPARED = "$"
 """Stands for a value that is another one at each start of the agent or on each machine, and for a secret."""
 
@@ -106,6 +107,8 @@ class RecordedCall(WireModel):
     replayable: bool = True
     reason: str | None = None
     """Why it can't be replayed, e.g. `it saves artifacts`."""
+    done: NonNegativeInt | None = None
+    """Its position among all answers of the run whose model calls are on the tape; None if that has no such call."""
 
     def answers_like(self, other: RecordedCall) -> bool:
         """Whether both calls have the same answer."""
@@ -121,10 +124,49 @@ class RecordedCall(WireModel):
         }
 
 
-class Tape(WireModel):
-    """The recorded tool calls of one case."""
+class ModelExchange(WireModel):
+    """A call of a model and its answer."""
 
-    schema_version: Literal["1"] = SCHEMA_VERSION
+    agent: str = ""
+    model: str = ""
+    """The name in the request."""
+    implementation: str = ""
+    """Full name of the model's class."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What its constructor was given and the request does not show."""
+    stream: bool = False
+    request: dict[str, str] = Field(default_factory=dict)
+    """`instruction`, `contents`, `tools`, `config`, ...: keys of `Tape.parts`, `contents` that of the last one."""
+    fingerprint: str
+    """Hash of all of the above."""
+    occurrence: NonNegativeInt = 0
+    """The number of calls with this fingerprint before it in the conversation."""
+    responses: list[dict[str, Any]] = Field(min_length=1)
+    """ADK's LlmResponses: the parts of a stream, and the whole answer."""
+    seconds: NonNegativeFloat = 0.0
+    """Duration when it was recorded."""
+    done: NonNegativeInt
+    """Its position among all answers of the conversation."""
+
+
+class RecordedRun(WireModel):
+    """What became of the run whose model calls are on the tape."""
+
+    status: str = ""
+    """`passed` or `failed`."""
+    scores: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """By metric."""
+
+
+MAX_MODEL_CALLS = 1_000
+"""Of a tape."""
+
+
+class Tape(WireModel):
+    """The recorded calls of one case."""
+
+    schema_version: Literal["1", "2"] = SCHEMA_VERSION
+    """Version 1 has no model calls."""
     eval_set_id: str
     eval_id: str
     recorded_at: FiniteFloat
@@ -140,10 +182,36 @@ class Tape(WireModel):
     toolsets: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
     """The tools that MCP servers list, in MCP's own form. By the agent, and its number among the agent's toolsets:
     `clerk/1`."""
+    model_calls: list[ModelExchange] = Field(default_factory=list, max_length=MAX_MODEL_CALLS)
+    """Those of one run, in the order in which they were asked; none if its runs disagreed."""
+    parts: dict[str, Any] = Field(default_factory=dict)
+    """The values of their requests, in canonical form and by their hashes. One of `contents` is `{content, after}`: a
+    conversation is a chain."""
+    recorded: RecordedRun | None = None
+
+    def flaw(self) -> str | None:
+        """What is wrong with the model calls, as a sentence: a merge or an editor has broken the file."""
+        if altered := next((name for name, value in self.parts.items() if digest(value) != name), None):
+            return f"The part `{altered[:40]}` is not what was recorded."
+        nodes = {name: value for name, value in self.parts.items() if isinstance(value, dict) and "content" in value}
+        needed = [node["after"] for node in nodes.values() if "after" in node]
+        for call in self.model_calls:
+            if call.fingerprint != fingerprint_of(call, call.request):
+                return f"The fingerprint `{call.fingerprint[:40]}` is not that of its model call."
+            needed += [node for name, node in call.request.items() if name == "contents"]
+            if not self.parts.keys() >= set(call.request.values()):
+                return f"`parts` lacks one of the model call `{call.fingerprint[:40]}`."
+        if not nodes.keys() >= set(map(str, needed)):
+            return "The contents of a model call are not complete."
+        if len({(call.fingerprint, call.occurrence) for call in self.model_calls}) < len(self.model_calls):
+            return "It has two model calls with one fingerprint and `occurrence`."
+        done = [call.done for call in self.model_calls]
+        done += [call.done for call in self.calls if call.done is not None]
+        return "Two of its calls have the same place in `done`." if len(set(done)) < len(done) else None
 
     @property
     def content_hash(self) -> str:
-        """Hash of what replayed agents see. Recording the same answers again does not change it."""
+        """Hash of what agents see whose tools are replayed. Recording the same answers again does not change it."""
         calls = [
             [call.tool, call.args, call.occurrence, call.replayable, call.answer()]
             for call in sorted(
@@ -152,6 +220,17 @@ class Tape(WireModel):
         ]
         text = json.dumps([calls, self.toolsets] if self.toolsets else calls, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def without_models(self) -> Tape:
+        """The tape without its model calls."""
+        calls = [call.model_copy(update={"done": None}) for call in self.calls]
+        return self.model_copy(update={"calls": calls, "model_calls": [], "parts": {}, "recorded": None})
+
+    @property
+    def conversation(self) -> list[object]:
+        """What decides about the answers of models, for a hash."""
+        calls = [[call.fingerprint, call.occurrence, call.done, call.responses] for call in self.model_calls]
+        return [calls, [[call.tool, call.args, call.occurrence, call.done] for call in self.calls]]
 
     def hashes_of(self, tool: str, agent: str) -> ToolHashes | None:
         """What a tool of an agent was when its answers were recorded; None if it wasn't recorded."""
@@ -175,7 +254,8 @@ SECRET_NAMES = frozenset(
 )
 """Names whose values are masked in arguments, responses and state. Case, dashes and underscores don't count:
 `accessToken` and `Access-Token` are names, too."""
-_DEEPEST = 200
+DEEPEST = 190
+"""Levels of a value: a tape holds it some levels deeper, and pydantic reads 200."""
 
 
 class TooDeep(ValueError):
@@ -193,13 +273,35 @@ def masked_names(value: Any, path: str = "") -> Iterable[str]:
     if isinstance(value, Mapping):
         for key, item in value.items():
             at = f"{path}.{key}" if path else str(key)
-            if _is_secret(key) and item not in (None, "", MASK):
+            if is_secret(key) and item not in (None, "", MASK):
                 yield at
             else:
                 yield from masked_names(item, at)
     elif isinstance(value, list):
         for item in value:
             yield from masked_names(item, path)
+
+
+def facts_of(call: ModelAsked | ModelExchange) -> dict[str, Any]:
+    """Who asks which model, which decides about its answer as the request does."""
+    return {
+        "agent": call.agent,
+        "model": call.model,
+        "implementation": call.implementation,
+        "settings": call.settings,
+        "stream": call.stream,
+    }
+
+
+def fingerprint_of(call: ModelAsked | ModelExchange, references: Mapping[str, str]) -> str:
+    """The fingerprint of a model call whose settings are in canonical form."""
+    return digest([facts_of(call), references])
+
+
+def digest(value: Any) -> str:
+    """Hash of a value in canonical form."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def canonical(args: Mapping[str, Any], policy: ToolPolicy) -> str:
@@ -212,34 +314,34 @@ def canonical(args: Mapping[str, Any], policy: ToolPolicy) -> str:
         value = _selected(value, [path.split(".") for path in policy.match])
     for path in policy.ignore:
         value = _without(value, path.split("."))
-    return json.dumps(_normal(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(normal(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def equal(left: Any, right: Any) -> bool:
     """Whether two values are the same JSON."""
-    return json.dumps(_normal(left), sort_keys=True) == json.dumps(_normal(right), sort_keys=True)
+    return json.dumps(normal(left), sort_keys=True) == json.dumps(normal(right), sort_keys=True)
 
 
-def _normal(value: Any) -> Any:
+def normal(value: Any) -> Any:
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {unicodedata.normalize("NFC", str(key)): _normal(item) for key, item in value.items()}
-    return [_normal(item) for item in value] if isinstance(value, list | tuple) else value
+        return {unicodedata.normalize("NFC", str(key)): normal(item) for key, item in value.items()}
+    return [normal(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _is_secret(key: object) -> bool:
+def is_secret(key: object) -> bool:
     return isinstance(key, str) and key.lower().replace("-", "").replace("_", "") in SECRET_NAMES
 
 
 def _without_secrets(value: Any, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise TooDeep(f"It is nested more than {_DEEPEST} levels deep")
+    if depth > DEEPEST:
+        raise TooDeep(f"It is nested more than {DEEPEST} levels deep")
     if isinstance(value, Mapping):
         return {
-            key: MASK if _is_secret(key) and item not in (None, "") else _without_secrets(item, depth + 1)
+            key: MASK if is_secret(key) and item not in (None, "") else _without_secrets(item, depth + 1)
             for key, item in value.items()
         }
     return [_without_secrets(item, depth + 1) for item in value] if isinstance(value, list | tuple) else value

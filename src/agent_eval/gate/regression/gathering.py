@@ -7,9 +7,9 @@ raises a threshold, adds a criterion or changes a judge has not made the agent w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from agent_eval.evalset.models import INFORMATIONAL_METRICS
@@ -41,7 +41,8 @@ from agent_eval.results import (
     RunResult,
 )
 
-_ENDLESS = 1 << 30
+_ALL = range(1 << 30)
+"""The numbers of all runs."""
 _VALUE: Mapping[str, float] = {PASSED: 1.0, FAILED: 0.0, BROKE: 0.0}
 
 
@@ -175,27 +176,28 @@ def gather(
                 )
         if pair is None or case.status in {"quarantined", "not_run"} or never_started(case):
             continue
-        base_id = pair.history.case_id
-        renamed = base_extra.get(base_id, ()) if base_id != case.case_id else ()
-        sides = _Sides(
-            head=_runs([case], pair.rules, range(num_runs)),
-            head_more=_runs([case], pair.rules, range(num_runs, _ENDLESS), more.rounds)
-            + _runs(extra.get(case.case_id, ()), pair.rules, range(_ENDLESS), more.rounds),
-            base=rescored(base, pair.history, pair.rules),
-            base_more=_runs([*base_extra.get(case.case_id, ()), *renamed], pair.rules, range(_ENDLESS)),
-            same_day=same_day,
-            before=more.before.get(case.case_id, ""),
-        )
-        if not sides.head:
+        head = _runs([case], pair.rules, _ALL[:num_runs])
+        if not head:
             continue
-        metrics = {PASS: sides.passes()}
+        there = rescored(base, pair.history, pair.rules)
+        ids = dict.fromkeys((case.case_id, pair.history.case_id))  # The same, unless the case was renamed.
+        series_of = partial(
+            _series,
+            head_screen=head,
+            head_confirm=_runs([case], pair.rules, _ALL[num_runs:], rounds=more.rounds)
+            + _runs(extra.get(case.case_id, ()), pair.rules, rounds=more.rounds),
+            base=() if same_day else there,
+            base_screen=there if same_day else (),
+            base_confirm=_runs([part for name in ids for part in base_extra.get(name, ())], pair.rules),
+        )
+        metrics = {PASS: series_of(None, before=more.before.get(case.case_id, ""))}
         own = {PASS: _rule(reader.metric(PASS, entries), None, reader.blocks(entries))}
         for metric in case.metrics:
             metric_policy = reader.metric(metric.name, entries)
             if metric_policy.named:
                 direction = metric_policy.direction or ("lower" if metric.name in lower else "higher")
                 sign = -1.0 if direction == "lower" else 1.0
-                series = sides.scores((metric.name, metric.fingerprint), sign, metric.threshold)
+                series = series_of((metric.name, metric.fingerprint), sign=sign, threshold=metric.threshold)
                 if series.head_screen and (series.base or series.base_screen):
                     metrics[metric.name] = series
                     costs = metric.threshold is None or metric.name in INFORMATIONAL_METRICS
@@ -279,7 +281,7 @@ def _by_id(cases: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
 
 
 def _runs(
-    parts: Sequence[CaseReport], rules: PassRules, numbers: range, rounds: Mapping[tuple[str, int], int] | None = None
+    parts: Sequence[CaseReport], rules: PassRules, numbers: range = _ALL, rounds: Mapping[tuple[str, int], int] = {}
 ) -> list[StoredRun]:
     """Today's runs with a result, in the order of their numbers; the record of each is its round."""
     by_number: dict[int, StoredRun] = {}
@@ -290,55 +292,46 @@ def _runs(
             own = scores.get(run.run, {})
             outcome = outcome_of(run, own, None if as_judged else rules) if run.run in numbers else None
             if outcome is not None:
+                record = rounds.get((part.case_id, run.run), 0)
                 rounded = {key: stored(score) for key, score in own.items()}
-                by_number[run.run] = StoredRun(
-                    record=(rounds or {}).get((part.case_id, run.run), 0), outcome=outcome, scores=rounded
-                )
+                by_number[run.run] = StoredRun(record=record, outcome=outcome, scores=rounded)
     return [by_number[number] for number in sorted(by_number)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Sides:
-    """All runs of one case."""
+def _series(
+    metric: MetricKey | None,
+    *,
+    head_screen: Sequence[StoredRun],
+    head_confirm: Sequence[StoredRun],
+    base: Sequence[StoredRun],
+    base_screen: Sequence[StoredRun],
+    base_confirm: Sequence[StoredRun],
+    sign: float = 1.0,
+    threshold: float | None = None,
+    before: Before = "",
+) -> Series:
+    """A metric's scores in all runs of a case; without a metric, 1.0 for a passed run and 0.0 for a failed one."""
 
-    head: Sequence[StoredRun]
-    head_more: Sequence[StoredRun]
-    base: Sequence[StoredRun]
-    base_more: Sequence[StoredRun]
-    same_day: bool
-    before: Before
+    def score(run: StoredRun) -> float | None:
+        return _VALUE.get(run.outcome) if metric is None else run.scores.get(metric)
 
-    def passes(self) -> Series:
-        """1.0 for each passed run, 0.0 for each failed run."""
-        passes = self._series(lambda run: _VALUE.get(run.outcome), None)
-        return dataclasses.replace(passes, before=self.before)
+    def values(runs: Sequence[StoredRun]) -> tuple[float, ...]:
+        return tuple(sign * value for run in runs if (value := score(run)) is not None)
 
-    def scores(self, key: MetricKey, sign: float, threshold: float | None) -> Series:
-        """Scores of a metric, negated where lower is better."""
+    def records(runs: Sequence[StoredRun]) -> tuple[int, ...]:
+        return tuple(run.record for run in runs if score(run) is not None)
 
-        def score(run: StoredRun) -> float | None:
-            value = run.scores.get(key)
-            return None if value is None else sign * value
-
-        return self._series(score, None if threshold is None else sign * threshold)
-
-    def _series(self, value: Callable[[StoredRun], float | None], threshold: float | None) -> Series:
-        base = [(number, str(run.record)) for run in self.base if (number := value(run)) is not None]
-        values = tuple(number for number, _ in base)
-        return Series(
-            head_screen=_values(self.head, value),
-            head_confirm=_values(self.head_more, value),
-            head_rounds=tuple(run.record for run in self.head_more if value(run) is not None),
-            base=() if self.same_day else values,
-            base_screen=values if self.same_day else (),
-            base_confirm=_values(self.base_more, value),
-            base_days=None if self.same_day else tuple(day for _, day in base),
-            threshold=threshold,
-        )
-
-
-def _values(runs: Sequence[StoredRun], value: Callable[[StoredRun], float | None]) -> tuple[float, ...]:
-    return tuple(number for run in runs if (number := value(run)) is not None)
+    return Series(
+        head_screen=values(head_screen),
+        head_confirm=values(head_confirm),
+        head_rounds=records(head_confirm),
+        base=values(base),
+        base_screen=values(base_screen),
+        base_confirm=values(base_confirm),
+        base_days=tuple(map(str, records(base))),
+        before=before,
+        threshold=None if threshold is None else sign * threshold,
+    )
 
 
 Before = Literal["", "suspicious", "blocked"]

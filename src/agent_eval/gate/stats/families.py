@@ -151,7 +151,7 @@ class Family:
             Columns(
                 head=tuple(value + drop for value in (*series.head_screen, *columns)),
                 base=series.base,
-                records=series.base_days or (),
+                records=series.base_days,
             )
             for series, columns, drop in zip(self.series, self.fresh_columns, self.drops, strict=True)
         ]

@@ -32,8 +32,8 @@ class Series:
     """Today's base runs of every case, made beside `head_screen` (`baseline: rerun`)."""
     base_confirm: tuple[float, ...] = ()
     """Today's base runs of suspected regressions, made beside `head_confirm`."""
-    base_days: tuple[str, ...] | None = None
-    """The record (commit or run id) of each value of `base`; as long as `base`. None if unknown."""
+    base_days: tuple[str, ...] = ()
+    """The record (commit or run id) of each value of `base`; as long as `base`, or empty if unknown."""
     before: Literal["", "suspicious", "blocked"] = ""
     """The case's result in the pull request's previous attempt. It raises suspicion, but its runs don't count."""
     threshold: float | None = None
@@ -47,7 +47,7 @@ class Series:
         """
         if len(self.head_rounds) != len(self.head_confirm):
             raise ValueError(f"head_rounds has {len(self.head_rounds)} entries for {len(self.head_confirm)} runs")
-        if self.base_days is not None and len(self.base_days) != len(self.base):
+        if self.base_days and len(self.base_days) != len(self.base):
             raise ValueError(f"base_days has {len(self.base_days)} entries for {len(self.base)} runs")
 
 
