@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tape_samples import TOOLS, answer, asked, at_once, called, converse, returned, said, session, tape
 
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.tapes import (
     InvalidTape,
     Obstacle,
@@ -371,6 +371,39 @@ def test_session__a_chosen_run_decides_about_the_tools() -> None:
     completed = tape(more, before=stored)
     assert [(call.tool, call.agent, call.done) for call in completed.calls] == [("get", "a", 0), ("other", "", None)]
     assert [call.done for call in completed.model_calls] == [1]
+    # A call that the new run does not make has no place in its order.
+    without = session("record-missing", completed)
+    assert [call.done for call in tape(converse(without, (asked(said("n")), "n")), before=completed).calls] == [
+        None,
+        None,
+    ]
+    # A call more than on the tape runs, and is added.
+    for number in range(2):
+        decision = at_once(without.ask(ToolAsked(turn=1, call=number, name="get")))
+        without.ran(ToolRan(turn=1, call=number, response="third"))
+    assert decision == {"do": "run"}
+    added = tape(without, before=completed)
+    assert [(call.tool, call.response, call.done) for call in added.calls] == [
+        *(("get", "second", 1), ("other", "x", None), ("get", "third", 2)),
+    ]
+    added.calls.reverse()
+    replay = session("all", added, order=Order(patience=0))
+    at_once(replay.model(asked(said("n"))))
+    answers = [at_once(replay.ask(ToolAsked(turn=1, call=number, name="get"))) for number in range(2)]
+    assert [each["response"] for each in answers] == ["second", "third"]
+
+
+def test_session__a_tool_that_runs_by_now_is_not_expected_on_the_tape() -> None:
+    live = converse(session(), (asked(said("on")), "yes"))
+    at_once(live.ask(ToolAsked(turn=1, call=8, name="get")))
+    live.ran(ToolRan(turn=1, call=8, response="old"))
+    live.listed(ToolsetListed(turn=1, toolset="bot/1", tools=[]))
+    stored = tape(live).model_copy(update={"toolsets": live.toolsets})
+    replay = session("all", stored, ToolRule(name="get", replay=False))
+    at_once(replay.model(asked(said("on"))))
+    assert at_once(replay.ask(ToolAsked(turn=1, call=1, name="get"))) == {"do": "run"}
+    assert replay.left == []
+    assert replay.toolset(ToolsetAsked(turn=1, toolset="bot/1")) == {"do": "answer", "tools": []}
 
 
 DEEP: Any = "x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import time
@@ -484,6 +485,21 @@ def test_models__decide_about_the_fingerprint_only_where_they_are_replayed(tmp_p
     record_models(tmp_path, "off")
     assert (fingerprint("replay") == tools, fingerprint("all") == models) == (True, False)
     assert tapes(tmp_path, "all").for_base() is None
+
+
+def test_models__a_call_of_another_run_that_can_not_be_replayed_is_no_obstacle(tmp_path: Path) -> None:
+    recorder = tapes(tmp_path, "record")
+    for run in range(2):
+        tools = recorder.session(case(), run, [])
+        at_once(tools.model(asked()))
+        tools.model_ran(ModelRan(turn=1, call=1, responses=[answer("yes")]))
+    at_once(tools.ask(ToolAsked(turn=1, call=2, name="save"), list))
+    tools.ran(ToolRan(turn=1, call=2, reason="it saves artifacts"))
+    for run, kinds in ((0, {"replay"}), (1, {"replay", "all"})):
+        recorder.write({}, {case().case_id: Chosen(run=run)})
+        for mode in ("replay", "all"):
+            with pytest.raises(AgentFailure) if mode in kinds else contextlib.nullcontext():
+                tapes(tmp_path, mode).session(case(), 0, [])
 
 
 async def test_models__a_conversation_that_leaves_calls_is_not_evaluated(tmp_path: Path) -> None:
