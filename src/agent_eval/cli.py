@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "files": {
         "edit": "change one eval case",
         "migrate": "convert eval files in older formats",
-        "tapes": "list recorded tool answers; remove unused ones",
+        "tapes": "list recorded answers; remove unused ones",
     },
     "more": {
         "calibrate": "measure how well a judge agrees with people",
@@ -292,6 +292,7 @@ def _parser(*, everything: bool = False) -> tuple[_Parser, Mapping[str, _Parser]
     _add_merge(add("merge"), everything=everything)
     tapes = add("tapes")
     add_settings(tapes, [BY_INPUT[name] for name in _FILES])
+    tapes.add_argument("--show", action="store_true", help="list the calls of each tape with their answers")
     tapes.add_argument("--prune", action="store_true", help="remove tapes that belong to no case")
     compared = "Exit codes: 0 the results were compared, whatever differs; 2 one of them can't be used."
     add_compare(add("compare", epilog=compared))

@@ -373,6 +373,12 @@ def test_models__messages(tmp_path: Path) -> None:
     assert caught.value.message == (
         "The conversation ended before 1 call on the tape (recorded today): a model call of the agent `bot`"
     )
+    with pytest.raises(AgentFailure) as again:
+        book(tools)
+    assert again.value.message == (
+        'The call book(room="a", nights=1) is on the tape (recorded today), but it was made more often than in the run '
+        "whose model calls are on it"
+    )
     assert at_once(tools.model(asked(said("off"), agent="bot")))["responses"] == [answer("off 0")]
     tools.finish()
     assert (tools.use.mode, tools.use.model_calls, tools.use.replayed) == ("all", 2, 1)

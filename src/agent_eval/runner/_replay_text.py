@@ -80,6 +80,8 @@ def _about_tool(error: Unanswerable, asked: ToolAsked, taped: str, when: str) ->
     if error.nearest is None:
         return f"The call {shown} is not {taped}, and no other call of `{call.name}` is"
     nearest = FunctionCall(name=error.nearest.tool, args=error.nearest.args)
+    if nearest.args == call.args and error.why:
+        return f"The call {shown} is {taped}, but it was made more often than in {error.why}"
     if nearest.args == call.args:
         return f"The call {shown} was made more often than it is {taped}, and its recorded answers differ"
     differences = "; ".join(

@@ -76,7 +76,7 @@ class Unanswerable(Exception):
             nearest: The most similar call of the same tool on the tape.
             difference: The first difference of a model's call from the most similar one on the tape.
             left: Recorded calls that the agent has not made: the call waits for the answer of the first of them.
-            why: Details: what changed, or why the recorded call can't be replayed.
+            why: Details: what changed, why the recorded call can't be replayed, or what alone answers.
         """
         super().__init__(f"{obstacle}: {call.name}" if isinstance(call, ToolAsked) else str(obstacle))
         self.obstacle = obstacle
@@ -365,7 +365,9 @@ class TapeSession:
             return self._live(call)
         if self.index is None:
             raise Unanswerable(Obstacle.MISSING, call)
-        raise Unanswerable(Obstacle.NOT_RECORDED, call, nearest=self.index.nearest(call.name, call.args))
+        nearest = self.index.nearest(call.name, call.args)
+        why = "the run whose model calls are on it" if self.mode == "all" else ""
+        raise Unanswerable(Obstacle.NOT_RECORDED, call, nearest=nearest, why=why)
 
     def _changed(self, call: ToolAsked, answer: RecordedCall | None) -> str:
         """What changed in a tool since its answers were recorded; "" if nothing did.
