@@ -84,8 +84,11 @@ class ModelAnswers:
             except ValueError as error:  # The gate ends the turn.
                 await self._channel.ask(turn, "model", {**params, "unreadable": cut(text_of(error), LONGEST_MESSAGE)})
                 raise
-            for answer in answers:
-                yield answer
+            try:
+                for answer in answers:
+                    yield answer
+            finally:  # Whoever got the last one has dealt with it.
+                self._channel.notify("model_ran", {"turn": turn.number, "call": number})
             return
         self._models.asked()
         began, said, is_complete = time.monotonic(), list[Any](), False

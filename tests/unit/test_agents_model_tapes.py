@@ -518,9 +518,72 @@ def test_order__an_answer_that_waits_for_one_never_asked_for_is_a_miss() -> None
         with pytest.raises(Unanswerable) as caught:
             await tapes.model(asked(said("b")))
         assert caught.value.obstacle is Obstacle.MODEL_NOT_RECORDED
-        assert [call.done for call in caught.value.left] == [0, 1]
+        assert [call.done for call in caught.value.left] == [0]
 
     asyncio.run(replay())
+
+
+def overlapping() -> Tape:
+    """Of two agents that both ask before one has an answer; the first one asks again before the other has one."""
+    live = session()
+    for number, (agent, word) in enumerate([("left", "a"), ("right", "b")], 1):
+        at_once(live.model(asked(said(word), agent=agent, call=number)))
+    live.model_ran(ModelRan(turn=1, call=1, responses=[answer("a")]))
+    at_once(live.model(asked(said("c"), agent="left", call=3)))
+    for number, word in ((2, "b"), (3, "c")):
+        live.model_ran(ModelRan(turn=1, call=number, responses=[answer(word)]))
+    stored = tape(live)
+    assert [(call.agent, call.after, call.done) for call in stored.model_calls] == [
+        ("left", 0, 0),
+        ("right", 0, 1),
+        ("left", 1, 2),
+    ]
+    return stored
+
+
+async def idle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def test_order__an_answer_waits_for_the_calls_that_were_made_before_it_came() -> None:
+    tapes = session("all", overlapping(), order=Order(patience=PATIENT, use=0))
+    right = asyncio.create_task(tapes.model(asked(said("b"), agent="right", call=2)))
+    await idle()
+    assert (await tapes.model(asked(said("a"), agent="left", call=1)))["responses"] == [answer("a")]
+    await idle()
+    assert not right.done(), "what follows from the first answer is not done"
+    left = asyncio.create_task(tapes.model(asked(said("c"), agent="left", call=3)))
+    assert (await right)["responses"] == [answer("b")]
+    assert (await left)["responses"] == [answer("c")]
+    assert tapes.left == []
+
+
+async def test_order__an_answer_waits_until_another_agent_has_used_the_one_before_it() -> None:
+    live = session()
+    for number, agent in enumerate(("left", "right"), 1):
+        at_once(live.model(asked(said(agent), agent=agent, call=number)))
+    for number in (1, 2):
+        live.model_ran(ModelRan(turn=1, call=number, responses=[answer(str(number))]))
+    stored = tape(live)
+
+    async def replay(use: float, *, says: bool) -> bool:
+        """Whether the second answer has come."""
+        tapes = session("all", stored, order=Order(patience=PATIENT, use=use))
+        right = asyncio.create_task(tapes.model(asked(said("right"), agent="right", call=2)))
+        await idle()
+        await tapes.model(asked(said("left"), agent="left", call=1))
+        await idle()
+        assert not right.done()
+        if says:
+            tapes.model_ran(ModelRan(turn=1, call=1))
+        done, _ = await asyncio.wait([right], timeout=0.2)
+        right.cancel()
+        return bool(done)
+
+    assert await replay(PATIENT, says=True)
+    assert not await replay(PATIENT, says=False)
+    assert await replay(0.01, says=False), "ADK does not say it of every answer"
 
 
 def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:
@@ -544,6 +607,14 @@ def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:
 
 
 # --- Files
+
+
+def test_tape_text__keeps_the_order_of_keys_which_other_agents_are_shown() -> None:
+    live = session()
+    at_once(live.ask(ToolAsked(turn=1, call=1, name="get", args={"to": 1, "from": 2})))
+    live.ran(ToolRan(turn=1, call=1, response={"price": 1, "city": "Rome"}))
+    [call] = Tape.model_validate_json(tape_text(tape(live))).calls
+    assert (list(call.args), list(call.response)) == (["to", "from"], ["price", "city"])
 
 
 def conversation(calls: int) -> Tape:

@@ -403,7 +403,7 @@ def test_read_tape__invalid(name: str, tmp_path: Path) -> None:
     code, _, says = name.partition(" ")
     assert (problem.code, problem.file) == (code, "a.test.tools/x.tape.json")
     assert says in problem.message or "version" not in says
-    assert (problem.line == 11) == (code == "wrong-type")
+    assert (problem.line == 10) == (code == "wrong-type")
     assert problem.hint is not None
     assert problem.hint.startswith("Record the case again"), "not: correct it, remove a key, write an eval set"
 

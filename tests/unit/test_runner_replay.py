@@ -391,7 +391,7 @@ def test_models__messages(tmp_path: Path) -> None:
     waited = asyncio.run(out_of_order())
     assert waited.kind is FailureKind.MODEL_NOT_RECORDED
     assert waited.message == (
-        'The recorded answer of the model of the agent `bot` came after that of book(nights=1, room="a"), which the '
+        'The recorded answer of the model of the agent `bot` came after that of book(room="a", nights=1), which the '
         "agent does not make"
     )
 

@@ -262,7 +262,10 @@ class ModelAsked(_Message):
 
 
 class ModelRan(_Message):
-    """Params of `model_ran`: a model has answered. If there is a second one of a call, it is right."""
+    """Params of `model_ran`: a model has answered. If there is a second one of a call, it is right.
+
+    Of a call that the gate has answered: the agent has dealt with the answer.
+    """
 
     turn: int
     call: int

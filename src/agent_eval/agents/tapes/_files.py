@@ -114,7 +114,7 @@ def _problem(name: str, message: str) -> Problem:
 
 
 def tape_text(tape: Tape) -> str:
-    """The file's content: indented by one, keys sorted."""
+    """The file's content. Keys stay in the order of the answers: ADK shows these to other agents as text."""
     value = tape.model_dump(mode="json", exclude_defaults=True)
     value = {**value, "schema_version": SCHEMA_VERSION}
     for call, recorded in zip(value.get("calls", ()), tape.calls, strict=True):
@@ -122,7 +122,7 @@ def tape_text(tape: Tape) -> str:
         call |= {"args": recorded.args, "occurrence": recorded.occurrence}
         if recorded.error is None and recorded.replayable:
             call["response"] = recorded.response
-    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def fits(tape: Tape) -> bool:

@@ -64,9 +64,9 @@ def tape_of(
                 conflicts.append(call)
     used = {call.tool for call in calls.values()}
     toolsets, varying = _toolsets_of(sessions, before)
-    done = chosen.done if chosen is not None else {}
+    made = chosen.made if chosen is not None else {}
     return Taped(
-        calls=tuple(_placed(call, done.get(key)) for key, call in calls.items()),
+        calls=tuple(_placed(call, made.get(key)) for key, call in calls.items()),
         model_calls=tuple(chosen.model_calls if chosen is not None else ()),
         parts=chosen.parts if chosen is not None else {},
         tools={key: value for key, value in tools.items() if _names(key) & used},
@@ -76,9 +76,10 @@ def tape_of(
     )
 
 
-def _placed(call: RecordedCall, made: tuple[str, int] | None) -> RecordedCall:
-    """The call with the place of its answer in the chosen run, and with the agent that made it there."""
-    return call.model_copy(update={"done": None} if made is None else {"agent": made[0], "done": made[1]})
+def _placed(call: RecordedCall, made: tuple[str, int, int] | None) -> RecordedCall:
+    """The call with its place in the chosen run, and with the agent that made it there."""
+    agent, after, done = made or (call.agent, 0, None)
+    return call.model_copy(update={"agent": agent, "after": after, "done": done})
 
 
 def _toolsets_of(

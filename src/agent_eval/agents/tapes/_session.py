@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -180,20 +179,19 @@ class TapeSession:
     """The values of the requests of `model_calls`; see `Tape.parts`."""
     obstacle: str | None = None
     """Why the model calls of this session can't be on a tape; None if they can."""
-    done: dict[_Key, tuple[str, int]] = field(default_factory=dict)
-    """Who made each tool call, and the place of its answer."""
+    made: dict[_Key, tuple[str, int, int]] = field(default_factory=dict)
+    """Of each tool call `agent`, `after` and `done`; see RecordedCall."""
     _recorded: dict[int, RecordedCall] = field(default_factory=dict)
     _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    _running: dict[int, tuple[ToolAsked, _Key]] = field(default_factory=dict)
-    _places: Iterator[int] = field(default_factory=itertools.count)
+    _running: dict[int, tuple[ToolAsked, _Key, int]] = field(default_factory=dict)
     _exchanges: dict[int, ModelExchange | None] = field(default_factory=dict)
-    _requests: dict[int, tuple[Request, int]] = field(default_factory=dict)
+    _requests: dict[int, tuple[Request, int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.mode != "live", "then there is no session"
         self.use = ToolUse(mode=self.mode)
         if self.mode == "all" and self.index is not None:
-            self.order.expect(_place(call) for call in self.index.conversation())
+            self.order.expect(self.index.conversation())
             self.use.recorded_status = self.index.tape.recorded.status if self.index.tape.recorded else ""
 
     @property
@@ -205,6 +203,11 @@ class TapeSession:
     def model_calls(self) -> list[ModelExchange]:
         """The calls of models that have answered, in the order in which they were asked."""
         return [exchange for exchange in self._exchanges.values() if exchange is not None]
+
+    @property
+    def _answers(self) -> int:
+        """How many answers have come; only while they are recorded."""
+        return len(self.made) + len(self.model_calls)
 
     @property
     def asked_models(self) -> bool:
@@ -243,7 +246,7 @@ class TapeSession:
         if self.mode == "record-missing":
             if answer is None or changed or not answer.replayable:
                 return self._run(call, (call.name, key, occurrence))
-            self.done[call.name, key, occurrence] = (call.agent, next(self._places))
+            self.made[call.name, key, occurrence] = (call.agent, self._answers, self._answers)
         elif changed and policy.stale == "error":
             raise Unanswerable(Obstacle.STALE, call, why=changed)
         elif answer is None:
@@ -284,7 +287,7 @@ class TapeSession:
         if self.mode != "all":
             for name, part in request.parts.items():
                 self.parts.setdefault(name, part)
-            self._requests[call.call] = (dataclasses.replace(request, parts={}), occurrence)
+            self._requests[call.call] = (dataclasses.replace(request, parts={}), occurrence, self._answers)
             self._exchanges[call.call] = None
             return RUN
         if self.index is None or not self.index.tape.model_calls:
@@ -294,15 +297,21 @@ class TapeSession:
             difference = first_difference(self.index.tape, request)
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, difference=difference)
         await self._reach(exchange, call)
+        self._exchanges[call.call] = exchange
         self.use.model_calls += 1
         return {"do": "answer", "responses": exchange.responses}
 
     def model_ran(self, result: ModelRan) -> None:
-        """Records a call of a model that has answered; what it says later of the same call counts."""
-        request, occurrence = self._requests.get(result.call, (None, 0))
+        """Records a call of a model that has answered; what it says later of the same call counts.
+
+        Of an answer of the tape: the agent has dealt with it.
+        """
+        earlier = self._exchanges.get(result.call)
+        request, occurrence, after = self._requests.get(result.call, (None, 0, 0))
         if request is None:
+            if earlier is not None:
+                self.order.used(earlier.done)
             return
-        earlier = self._exchanges[result.call]
         reason = f"a model raised {result.error.type}" if result.error is not None else result.reason
         responses: list[dict[str, Any]] = []
         try:
@@ -321,7 +330,8 @@ class TapeSession:
             occurrence=occurrence,
             responses=responses,
             seconds=result.seconds,
-            done=next(self._places) if earlier is None else earlier.done,
+            done=self._answers if earlier is None else earlier.done,
+            after=after,
         )
 
     def _response(self, response: Mapping[str, Any]) -> dict[str, Any]:
@@ -330,7 +340,7 @@ class TapeSession:
 
     async def _reach(self, answer: RecordedCall | ModelExchange, call: ToolAsked | ModelAsked) -> None:
         """Waits until all earlier answers are released."""
-        if await self.order.reach(_place(answer)) is not None:
+        if await self.order.reach(answer) is not None:
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, left=self.left)
 
     @property
@@ -356,7 +366,7 @@ class TapeSession:
         return RUN
 
     def _run(self, call: ToolAsked, key: _Key) -> Mapping[str, Any]:
-        self._running[call.call] = (call, key)
+        self._running[call.call] = (call, key, self._answers)
         return RUN
 
     def _missed(self, call: ToolAsked) -> Mapping[str, Any]:
@@ -403,11 +413,11 @@ class TapeSession:
     def ran(self, result: ToolRan) -> None:
         """Records a call whose body has run."""
         self.order.running.discard(result.call)
-        call, key = self._running.pop(result.call, (None, ("", "", 0)))
+        call, key, after = self._running.pop(result.call, (None, ("", "", 0), 0))
         if call is None:
             return
         self.use.recorded += 1
-        self.done[key] = (call.agent, next(self._places))
+        self.made[key] = (call.agent, after, self._answers)
         self.hashes[call.agent, call.name] = self._hashes(call)
         self._recorded[result.call] = self._record(call, key[-1], result)
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.response)}

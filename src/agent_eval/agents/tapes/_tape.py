@@ -109,6 +109,8 @@ class RecordedCall(WireModel):
     """Why it can't be replayed, e.g. `it saves artifacts`."""
     done: NonNegativeInt | None = None
     """Its position among all answers of the run whose model calls are on the tape; None if that has no such call."""
+    after: NonNegativeInt = 0
+    """How many of these answers had come when it was made."""
 
     def answers_like(self, other: RecordedCall) -> bool:
         """Whether both calls have the same answer."""
@@ -147,6 +149,8 @@ class ModelExchange(WireModel):
     """Duration when it was recorded."""
     done: NonNegativeInt
     """Its position among all answers of the conversation."""
+    after: NonNegativeInt
+    """How many of these had come when it was made."""
 
 
 class RecordedRun(WireModel):
@@ -223,7 +227,7 @@ class Tape(WireModel):
 
     def without_models(self) -> Tape:
         """The tape without its model calls."""
-        calls = [call.model_copy(update={"done": None}) for call in self.calls]
+        calls = [call.model_copy(update={"done": None, "after": 0}) for call in self.calls]
         return self.model_copy(update={"calls": calls, "model_calls": [], "parts": {}, "recorded": None})
 
     @property
