@@ -191,7 +191,8 @@ def test_tapes__what_is_refused_before_an_agent_starts_and_what_is_listed(shop: 
     tape.write_text(tape.read_text("utf-8").replace('"occurrence": 0', '"occurrence": "first"'), encoding="utf-8")
     invalid = gate(shop, "replay")
     assert invalid.code == 2
-    assert "shop/shop.evalset.tools/tea.tape.json:9:18: error" in invalid.out
+    line = 1 + [' "first"' in text for text in tape.read_text("utf-8").splitlines()].index(True)
+    assert f"shop/shop.evalset.tools/tea.tape.json:{line}:18: error" in invalid.out
     assert shop.gate("validate").code == 2
     assert shop.gate("tapes").code == 2
     # A tape that is not used does not matter.

@@ -590,7 +590,8 @@ def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:
     stored = tape(converse(session(), (asked(said("a")), "a"), (asked(said("b")), "b")))
 
     async def replay(*, asks: bool) -> Any:
-        tapes = session("all", stored, ToolRule(name="live", replay=False), order=Order(patience=0, pause=0))
+        order = Order(patience=0, pause=0, rounds=1_000)
+        tapes = session("all", stored, ToolRule(name="live", replay=False), order=order)
         assert await tapes.ask(ToolAsked(turn=1, call=5, name="live")) == {"do": "run"}
         waiting = asyncio.create_task(tapes.model(asked(said("b"))))
         for _ in range(50):
@@ -604,6 +605,18 @@ def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:
     assert asyncio.run(replay(asks=True))["responses"] == [answer("b")]
     with pytest.raises(Unanswerable):
         asyncio.run(replay(asks=False))
+
+
+def test_order__a_live_tool_that_was_cancelled_holds_no_answer_for_ever() -> None:
+    stored = tape(converse(session(), (asked(said("a")), "a"), (asked(said("b")), "b")))
+
+    async def replay() -> None:
+        tapes = session("all", stored, ToolRule(name="live", replay=False), order=Order(patience=0, rounds=9))
+        await tapes.ask(ToolAsked(turn=1, call=5, name="live"))
+        with pytest.raises(Unanswerable):
+            await tapes.model(asked(said("b")))
+
+    asyncio.run(replay())
 
 
 # --- Files

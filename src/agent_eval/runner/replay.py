@@ -56,8 +56,6 @@ _KINDS = {
 }
 REPLAY_MISSES = frozenset(_KINDS.values())
 """What ends a run whose tape does not answer: the case has to run without it."""
-_EARLY = frozenset({Obstacle.NOT_RECORDED, Obstacle.MODEL_NOT_RECORDED})
-"""What may happen after calls that already fail the case."""
 
 _TESTED_MAJOR = 2
 """Major version of the newest google-adk in tests/integration/adk_envs.py."""
@@ -149,7 +147,7 @@ class CaseTools:
 
     def _failure(self, error: Unanswerable, so_far: Callable[[], Sequence[FunctionCall]]) -> AgentFailure:
         owner = Owner.GATE
-        if error.obstacle in _EARLY and self._is_contradicted(so_far()):
+        if error.obstacle in {Obstacle.NOT_RECORDED, Obstacle.MODEL_NOT_RECORDED} and self._is_contradicted(so_far()):
             owner = Owner.AGENT
         return AgentFailure(
             message_of(error, self.tape_age),

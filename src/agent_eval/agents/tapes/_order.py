@@ -28,8 +28,10 @@ class Order:
     patience: float = PATIENCE
     use: float = _USE
     pause: float = _PAUSE
+    rounds: int = 20
+    """How often an answer is patient while a tool runs: that may have been cancelled, which nobody reports."""
     running: set[int] = field(default_factory=set)
-    """The tools that run, by `ToolAsked.call`: meanwhile every answer may wait."""
+    """The tools that run, by `ToolAsked.call`: meanwhile every answer may wait longer."""
     _left: deque[int] = field(default_factory=deque)
     _unasked: dict[int, int] = field(default_factory=dict)
     """`after` of the calls that the agent has not made, by `done`, as the next one."""
@@ -59,13 +61,15 @@ class Order:
             if agent == call.agent:
                 used.set()
         self._move()
-        while self._first(call.done) is not None:
+        rounds = self.rounds
+        while (first := self._first(call.done)) is not None:
+            if rounds < 0:
+                return first
             try:
                 async with asyncio.timeout(self.patience):
                     await self._moved.wait()
             except TimeoutError:
-                if not self.running and (first := self._first(call.done)) is not None:
-                    return first
+                rounds -= 1 if self.running else self.rounds + 1
         await self._others(call)
         self._left.popleft()
         until = time.monotonic() + (self.use if isinstance(call, ModelExchange) else self.pause)

@@ -101,16 +101,13 @@ class TapeIndex:
                 self._of_agents.setdefault((call.agent, *key), []).append(call)
         for calls in self._of_agents.values():
             calls.sort(key=lambda call: call.occurrence)
-        self._exchanges = {(call.fingerprint, call.occurrence): call for call in tape.model_calls}
+        self.exchanges = {(call.fingerprint, call.occurrence): call for call in tape.model_calls}
+        """The calls of models."""
 
     def conversation(self) -> list[RecordedCall | ModelExchange]:
         """The calls of the run whose model calls are on the tape, in the order of their answers."""
         calls = [call for call in self.tape.calls if call.done is not None and self._rules.of(call.tool).replay]
         return sorted([*self.tape.model_calls, *calls], key=_place)
-
-    def exchange(self, request: Request, occurrence: int) -> ModelExchange | None:
-        """The recorded call of a model that answers; None if there is none."""
-        return self._exchanges.get((request.fingerprint, occurrence))
 
     def made(self, agent: str, tool: str, key: str, number: int) -> RecordedCall | None:
         """The nth of an agent's equal calls in the conversation; None if there is none."""
@@ -292,7 +289,7 @@ class TapeSession:
             return RUN
         if self.index is None or not self.index.tape.model_calls:
             raise Unanswerable(Obstacle.MISSING, call)
-        exchange = self.index.exchange(request, occurrence)
+        exchange = self.index.exchanges.get((request.fingerprint, occurrence))
         if exchange is None:
             difference = first_difference(self.index.tape, request)
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, difference=difference)
