@@ -58,7 +58,7 @@ def shop(repository: Repository) -> Repository:
     repository.write({"runs.txt": ""})
     recorded = gate(repository, "record")
     assert (recorded.code, runs(repository)) == (0, 1), recorded.out
-    assert "1 tape written with 1 call" in recorded.out
+    assert "1 tape written with 3 calls" in recorded.out
     repo.commit({})
     return repository
 
@@ -161,7 +161,7 @@ def test_tapes__what_is_refused_before_an_agent_starts_and_what_is_listed(shop: 
     assert (planned.code, "No tape" in planned.out) == (0, False)
     listed = shop.gate("tapes")
     assert (listed.code, listed.out.splitlines()[-1]) == (0, "2 tapes, 1 without a case (--prune removes them)")
-    assert "shop/shop.evalset.json:tea: 1 call; price; recorded today; 1 run" in listed.out
+    assert "shop/shop.evalset.json:tea: 1 call; price; 2 model calls; recorded today; 1 run" in listed.out
     validated = shop.gate("validate")
     assert (validated.code, "warning [tape-orphaned]" in validated.out) == (0, True)
     # An eval file that was removed has left its tapes; one that is merely not selected keeps them.
@@ -191,8 +191,8 @@ def test_tapes__what_is_refused_before_an_agent_starts_and_what_is_listed(shop: 
     tape.write_text(tape.read_text("utf-8").replace('"occurrence": 0', '"occurrence": "first"'), encoding="utf-8")
     invalid = gate(shop, "replay")
     assert invalid.code == 2
-    line = 1 + [' "first"' in text for text in tape.read_text("utf-8").splitlines()].index(True)
-    assert f"shop/shop.evalset.tools/tea.tape.json:{line}:18: error" in invalid.out
+    at = 1 + [' "first"' in text for text in tape.read_text("utf-8").splitlines()].index(True)
+    assert f"shop/shop.evalset.tools/tea.tape.json:{at}:18: error" in invalid.out
     assert shop.gate("validate").code == 2
     assert shop.gate("tapes").code == 2
     # A tape that is not used does not matter.

@@ -16,7 +16,7 @@ from agent_eval.report.phrases import notes_of, text
 from agent_eval.results._merge import merge
 from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.recording import RunError
+from agent_eval.results.recording import RunError, ToolUse
 from agent_eval.results.report import (
     CaseReport,
     CaseStatus,
@@ -114,6 +114,12 @@ def case(
     )
     [merged] = merge([part], min_pass_rate=min_pass_rate)
     return merged
+
+
+def replayed(report: CaseReport, recorded: str = "passed") -> CaseReport:
+    """A case that was replayed from the tape of a run with a status."""
+    report.runs[0].tools = ToolUse(mode="all", recorded_status=recorded)
+    return report
 
 
 def history_of(*reports: RunReport, keep: int = KEEP) -> HistoryReport:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gate_play import Played, Story, play
-from history_samples import FILE, case
+from history_samples import FILE, case, replayed
 
 from agent_eval.gate.evaluation import evaluate
 from agent_eval.gate.policy import Gate, Policy
@@ -129,6 +129,24 @@ STORIES = {
     "cases without a key beside quarantined ones": (
         Story(head={"x": "1"}, heads=[without_key()], gate="thresholds", policy=HELD),
         "inconclusive: nothing-scored; quarantined",
+    ),
+    "a replayed case that passed when it was recorded": (
+        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"))]),
+        "failed: replayed-failed; ",
+    ),
+    "a replayed case that failed when it was recorded": (
+        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"), "failed")]),
+        "passed: ; failed-as-recorded",
+    ),
+    "a replayed case of a tape without a status": (
+        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"), "")]),
+        "failed: replayed-failed; ",
+    ),
+    "nothing but a replayed case that failed when it was recorded": (
+        Story(
+            base={"x": TEN, "y": TEN}, head={}, heads=[replayed(case("x", "0"), "failed"), case("y", "1")], gate="auto"
+        ),
+        "passed: ; failed-as-recorded",
     ),
     "a threshold that every score reaches": (
         Story(heads=[case("x", scores=[0.5], threshold=0.0)], gate="thresholds"),

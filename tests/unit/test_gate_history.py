@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from history_samples import FILE, SCORE, TOKENS, case, history_of, report
+from history_samples import FILE, SCORE, TOKENS, case, history_of, replayed, report
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -145,14 +145,20 @@ def test_history_keep__counts_records_of_each_case_and_not_runs() -> None:
         report(day=1),
         report(case("a", "0"), day=1, pull_request=7),
         report(case("a", "0"), day=1).model_copy(update={"verdict": "invalid"}),
+        report(replayed(case("a", "0")), day=1),
     ],
-    ids=["killed", "a run of a case", "empty", "pull request", "invalid"],
+    ids=["killed", "a run of a case", "empty", "pull request", "invalid", "replayed"],
 )
 def test_history__nothing_of_a_run_that_was_broken_off_enters(broken_off: RunReport) -> None:
     before = history_of(report(case("a", "1")))
     assert unfit(broken_off)
     assert extend(before, broken_off) == before
     assert extend(None, broken_off).cases == []
+
+
+def test_history__a_replayed_case_adds_no_run() -> None:
+    history = history_of(day(0, case("a", "1"), case("b", "1")), day(1, replayed(case("a", "0")), case("b", "1")))
+    assert {name: outcomes for name, (outcomes, _, _) in columns(history).items()} == {"a": "1", "b": "11"}
 
 
 def test_history__a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:

@@ -55,7 +55,9 @@ def choose_mode(
     gate: Gate, cases: Sequence[CaseReport], *, pull_request: bool, compared: Compared | None
 ) -> tuple[GateMode, Reason | None]:
     """The mode that decides, and a note if it is not the requested one."""
-    usable = compared is not None and bool(compared.gathered.evidence or are_broken_alike(cases, compared))
+    usable = compared is not None and bool(
+        compared.gathered.evidence or any(case.replayed for case in cases) or are_broken_alike(cases, compared)
+    )
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
     if gate in {"regressions", "both"} and not usable:
@@ -172,6 +174,7 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
         *_reason("agent-error", sorted_out.agent_errors),
         *_reason("not-comparable", sorted_out.not_comparable),
         *_reason("metric-not-comparable", sorted_out.new_metrics),
+        *_reason("replayed-failed", sorted_out.replayed),
     ]
     if outage(compared.confirmations):
         undecided = _reason(OUTAGE, sorted_out.open, phrase="no-fresh-result")
@@ -219,6 +222,7 @@ def _not_held_against(sorted_out: FailedCases, rules: Rules) -> list[Reason]:
     notes += _reason("failed-at-first", sorted_out.gone, phrase="failed-rarely-again")
     notes += _reason("red-on-base", sorted_out.broken_alike, phrase="broken-alike")
     notes += _reason("red-otherwise", sorted_out.otherwise)
+    notes += _reason("failed-as-recorded", sorted_out.as_recorded)
     groups: dict[str, list[CaseDecisionReport]] = {code: [] for code in _NOT_HELD_AGAINST}
     for _, word in sorted_out.as_before:
         groups[_why_not(word, rules.alpha)].append(word)

@@ -57,6 +57,10 @@ class FailedCases:
     broken_alike: list[CaseReport] = field(default_factory=list)
     """Their metrics break in the same way on both sides."""
 
+    replayed: list[CaseReport] = field(default_factory=list)
+    """Replayed from tapes of runs that passed."""
+    as_recorded: list[CaseReport] = field(default_factory=list)
+    """Replayed from tapes of runs that failed, too."""
     gone: list[CaseReport] = field(default_factory=list)
     """Can't be compared, and passed often enough when repeated."""
     open: list[CaseReport] = field(default_factory=list)
@@ -70,7 +74,7 @@ class FailedCases:
     def blocking(self) -> list[CaseReport]:
         """The cases that count against the pull request."""
         lost = [case for cases in self.not_evaluated.values() for case in cases]
-        return [*lost, *self.agent_errors, *self.not_comparable, *self.new_metrics]
+        return [*lost, *self.agent_errors, *self.not_comparable, *self.new_metrics, *self.replayed]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +134,11 @@ def sort_failed_case(
         base_errors: The agent's errors on the base branch.
         into: Where to add it. A case for which the decision has a reason of its own is added nowhere.
     """
+    if case.replayed:
+        # Nothing varies from run to run: what failed here and not when it was recorded is this pull request's.
+        failed_then = all(run.tools is not None and run.tools.recorded_status == "failed" for run in case.runs)
+        (into.as_recorded if failed_then else into.replayed).append(case)
+        return
     comparable = compared.gathered.comparable.get(case.case_id)
     counterpart = compared.pairing.counterparts.get(case.case_id)
     broke, outcome = bool(kinds_of(case)), compared.gathered.reproduced.get(case.case_id)

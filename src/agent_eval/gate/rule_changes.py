@@ -16,7 +16,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
 from typing import Any
@@ -46,6 +46,8 @@ class Side:
     files: Sequence[LoadedFile]
     code: Callable[[str, str], str] = lambda file, function: ""
     """A hash of the code of a custom metric, by eval file and function; "" where it is not in the repository."""
+    tapes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """A hash of each tape by eval file and eval id; empty unless models are replayed."""
 
 
 @dataclass(frozen=True, kw_only=True)

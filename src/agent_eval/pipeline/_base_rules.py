@@ -12,6 +12,7 @@ from agent_eval.baseline import GitError
 from agent_eval.core.text import first_line
 from agent_eval.evalset.models import LoadedFile, Suite
 from agent_eval.forge import ACCEPT_RULES
+from agent_eval.pipeline._tapes import tape_digests
 from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import default_model
 
@@ -48,6 +49,9 @@ class HeldRules:
     """Why the base branch's rules can't be read, as a sentence."""
     not_accepted: str = ""
     """Why the label that accepts them does not count, as a sentence."""
+    changed_tapes: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    """The cases (file, eval id) whose tape is not the base branch's, with a clause that says so: models are not
+    replayed from it. Empty if the change is accepted."""
 
     def reasons(self, settings: Settings, cases: list[CaseReport]) -> list[Reason]:
         """Reasons to fail whatever the cases did."""
@@ -98,17 +102,22 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     from agent_eval.gate.rule_effects import loosened_by_renaming
 
     base_ref = ci.activity.base_ref or (ci.baseline_request.base_ref if ci.baseline_request is not None else "")
-    own = dataclasses.replace(own, base_ref=base_ref)
+    head = _side(settings, suite, choices)
+    unread = dict.fromkeys(head.tapes, f"the tapes of {base_ref or 'the base branch'} can't be read")
+    own = dataclasses.replace(own, base_ref=base_ref, changed_tapes=unread)
     try:
         base = await _base_side(settings, ci, find)
     except (GitError, NotOnBase) as error:
         return dataclasses.replace(own, unread=first_line(str(error), 300))
-    changes = await asyncio.to_thread(
-        rule_changes, _side(settings, suite, choices), base, default_judge=default_model(settings)
-    )
+    tapes = {
+        case: f"it is not the tape of {base_ref or 'the base branch'}"
+        for case, tape in head.tapes.items()
+        if base.tapes.get(case) != tape
+    }
+    changes = await asyncio.to_thread(rule_changes, head, base, default_judge=default_model(settings))
     policy = dataclasses.replace(settings.policy, renamed=changes.renamed)
     renamed = loosened_by_renaming(policy, changes.files)
-    by, why_not = await asyncio.to_thread(_accepted_by, settings, ci, changes, renamed)
+    by, why_not = await asyncio.to_thread(_accepted_by, settings, ci, changes, bool(renamed or tapes))
     accepted = by or (_reported(settings) if settings.rule_changes == "report" else "")
     removal: Removal = "reported"
     if settings.rule_changes == "block-removals" and changes.removed:
@@ -124,6 +133,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         accepted=accepted,
         removal=removal,
         not_accepted=why_not,
+        changed_tapes={} if accepted else tapes,
     )
 
 
@@ -159,15 +169,16 @@ def _side(settings: Settings, suite: Suite, choices: AgentChoices, *, keep: bool
         choice = choices.by_file.get(file)
         return function_source(function, settings.root, None if choice is None else choice.directory(settings.root))
 
+    tapes = tape_digests(settings, suite.files)
     if not keep:
-        return Side(files=suite.files, code=code)
+        return Side(files=suite.files, code=code, tapes=tapes)
     # The checkout is deleted before the functions are compared.
     sources = {
         (file.path, function): code(file.path, function)
         for file in suite.files
         for function in (metric["code_config"]["name"] for metric in file.config.custom_metrics.values())
     }
-    return Side(files=suite.files, code=lambda file, function: sources.get((file, function), ""))
+    return Side(files=suite.files, code=lambda file, function: sources.get((file, function), ""), tapes=tapes)
 
 
 def _reported(settings: Settings) -> str:
@@ -176,12 +187,17 @@ def _reported(settings: Settings) -> str:
     return f"`rule-changes` is `report`{f' ({source})' if source else ''}"
 
 
-def _accepted_by(
-    settings: Settings, ci: CIContext, changes: RuleChanges, renamed: Mapping[str, str]
-) -> tuple[str, str]:
-    """Who accepts the changes, and why a label that is set does not count."""
+def _accepted_by(settings: Settings, ci: CIContext, changes: RuleChanges, others: bool) -> tuple[str, str]:
+    """Who accepts the changes, and why a label that is set does not count.
+
+    Args:
+        settings: The effective settings.
+        ci: The run's CI context.
+        changes: The changed criteria and cases.
+        others: Whether there is anything else to accept.
+    """
     rules = (
-        bool(changes.changes or renamed or changes.replaced) or changes.removal_blocks
+        others or bool(changes.changes or changes.replaced) or changes.removal_blocks
     ) and settings.rule_changes != "report"
     removal = bool(changes.removed) and settings.rule_changes == "block-removals"
     about = ci.activity

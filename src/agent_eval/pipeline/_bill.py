@@ -10,7 +10,7 @@ from agent_eval.results import Recording, RunError
 from agent_eval.runner import usage_by_model
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Bill:
     """Counts what agents spend."""
 
@@ -18,6 +18,8 @@ class Bill:
     meter: Meter
     """Has the budget, which judges and simulated users share."""
     ledger: Ledger = field(default_factory=Ledger)
+    saved: float = 0.0
+    """What the replayed model calls cost when they were recorded, in US dollars, as far as prices are known."""
 
     @property
     def is_limited(self) -> bool:
@@ -31,7 +33,7 @@ class Bill:
             recording: The run.
             purpose: Why it was made, e.g. `agent`.
         """
-        cost = 0.0
+        cost, replayed = 0.0, recording.is_replayed
         for model, usage in usage_by_model(recording.all_turns).items():
             price = price_of_agent(model, self.prices)
             tokens = ModelUsage(
@@ -53,9 +55,13 @@ class Bill:
                 cost=price.of(tokens) if price is not None and known else None,
                 unpriced_calls=0 if known else usage.model_calls,
             )
-            self.ledger.book(entry)
+            if not replayed:
+                self.ledger.book(entry)
             cost += entry.cost or 0.0
-        self.meter.pay(cost)
+        if replayed:
+            self.saved += cost
+        else:
+            self.meter.pay(cost)
 
     @property
     def used_up(self) -> RunError | None:

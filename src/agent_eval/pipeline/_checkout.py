@@ -22,6 +22,7 @@ from agent_eval.agents.sandbox import (
 )
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
+from agent_eval.core.text import plural
 from agent_eval.pipeline.context import Preparation, RunContext, open_agents
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Checkout(Resources):
     """Runs taken from the journal."""
     run_ids: list[str] = field(default_factory=list)
     """All requested runs, in order."""
+    not_replayed: dict[str, str] = field(default_factory=dict)
+    """Why each case ran live that was to be replayed, by case id (`replay: missing-live`)."""
 
     async def execute(self, plan: Plan, *, fail_fast: bool = False) -> list[CaseReport]:
         """Runs a plan.
@@ -84,6 +87,33 @@ class Checkout(Resources):
         Returns:
             A report for every case of the plan, in its order.
         """
+        if self.tapes is None or self.tapes.mode != "all":
+            return await self._execute(plan, self.tapes, fail_fast=fail_fast)
+        if plan.first_run:  # More runs of cases that were not replayed.
+            return await self._execute(_live(plan), None, fail_fast=fail_fast)
+        return await self._replay(plan, self.tapes, fail_fast=fail_fast)
+
+    async def _replay(self, plan: Plan, tapes: Tapes, *, fail_fast: bool) -> list[CaseReport]:
+        """Replays each case once; with `replay: missing-live`, the cases that their tapes don't answer run live."""
+        from agent_eval.runner import REPLAY_MISSES
+
+        cases = await self._execute(dataclasses.replace(plan, num_runs=1), tapes, fail_fast=fail_fast)
+        missed = {
+            case.case_id: run.error.message
+            for case in cases
+            for run in case.runs
+            if run.error is not None and run.error.kind in REPLAY_MISSES
+        }
+        if self.settings.replay == "all" or not missed or (fail_fast and any(map(self._fails, cases))):
+            return cases
+        self.context.log(f"agent-eval: {plural(len(missed), 'case')} of {len(cases):,} not replayed, run live")
+        self.not_replayed |= missed
+        more = _live(plan.more(missed, plan.num_runs, first_run=0))
+        live = await self._execute(more, None, fail_fast=fail_fast)
+        by_id = {case.case_id: case for case in live}
+        return [by_id.get(case.case_id, case) for case in cases]
+
+    async def _execute(self, plan: Plan, tapes: Tapes | None, *, fail_fast: bool) -> list[CaseReport]:
         from agent_eval.runner import Execution, Limits
 
         settings, bill = self.settings, self.bill
@@ -102,7 +132,7 @@ class Checkout(Resources):
                 min_pass_rate=settings.min_pass_rate,
             ),
             limiter=self.limiter,
-            tools=self.tapes,
+            tools=tapes,
             model=self.models,
             bill=lambda recording: None if bill is None else bill.add(recording, purpose),
             used_up=lambda: None if bill is None else bill.used_up,
@@ -127,6 +157,12 @@ class Checkout(Resources):
         return {
             f"{name} ({path})": value for path, agent in self.agents.items() for name, value in agent.provenance.items()
         }
+
+
+def _live(plan: Plan) -> Plan:
+    """The plan for runs without tapes; `--resume` must not take them for replayed ones."""
+    cases = tuple(dataclasses.replace(case, fingerprint=f"{case.fingerprint}-live") for case in plan.cases)
+    return dataclasses.replace(plan, cases=cases)
 
 
 @contextlib.contextmanager

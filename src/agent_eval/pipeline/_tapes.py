@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_eval.core.files import read_regular
 from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.core.text import listed, plural
-from agent_eval.evalset.models import Suite
+from agent_eval.evalset.models import LoadedFile, Suite
 from agent_eval.pipeline.ci_context import CIContext
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.tapes import Tape
-    from agent_eval.runner import Plan, Tapes
+    from agent_eval.pipeline._bill import Bill
+    from agent_eval.results import CaseReport, RunReport
+    from agent_eval.runner import Chosen, Plan, Tapes
     from agent_eval.settings import Settings
 
 
-def open_tapes(settings: Settings) -> Tapes | None:
-    """The tapes of the repository's cases; None if all tools run."""
+def open_tapes(settings: Settings, untrusted: Mapping[tuple[str, str], str] | None = None) -> Tapes | None:
+    """The tapes of the repository's cases; None if all calls run.
+
+    Args:
+        settings: The run's settings.
+        untrusted: The cases (file, eval id) whose models are not replayed, with the reason as a clause.
+    """
     if settings.tape_mode == "live":
         return None
     from agent_eval.agents.tapes import ToolRules
@@ -41,7 +50,30 @@ def open_tapes(settings: Settings) -> Tapes | None:
         rules=ToolRules(rules=settings.tool_rules),
         decides=decides,
         skip=(settings.output,),
+        untrusted=untrusted or {},
     )
+
+
+def tape_digests(settings: Settings, files: Iterable[LoadedFile]) -> dict[tuple[str, str], str]:
+    """A hash of each tape by eval file and eval id; empty unless models are replayed.
+
+    A tape that can't be read, or that is reached through a link, is equal to no other one.
+    """
+    if settings.tape_mode != "all":
+        return {}
+    from agent_eval.agents.tapes import MAX_TAPE, tape_path
+
+    digests = {}
+    for case in ((file.path, case.eval_id) for file in files for case in file.cases):
+        path = tape_path(settings.root, *case)
+        try:
+            is_link = path.is_symlink() or path.parent.is_symlink()
+            digests[case] = f"link in {path}" if is_link else hashlib.sha256(read_regular(path, MAX_TAPE)).hexdigest()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            digests[case] = f"unreadable: {path}"
+    return digests
 
 
 def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem]:
@@ -69,6 +101,50 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
             )
         )
     return problems
+
+
+def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
+    """The run of each case whose model calls become its tape; None if the runs have different results.
+
+    Args:
+        cases: The head's, with the policy applied.
+    """
+    from agent_eval.runner import Chosen
+
+    chosen: dict[str, Chosen | None] = {}
+    for case in cases:
+        judged = [run for run in case.runs if run.status in {"passed", "failed"}]
+        chosen[case.case_id] = None
+        if judged and len({run.status for run in judged}) == 1:
+            number = judged[0].run
+            scores = {
+                metric.name: score.score
+                for metric in case.metrics
+                for score in metric.runs
+                if score.run == number and score.score is not None
+            }
+            chosen[case.case_id] = Chosen(run=number, status=judged[0].status, scores=scores)
+    return chosen
+
+
+def replay_notices(report: RunReport, live: Mapping[str, str], bill: Bill) -> list[str]:
+    """What was replayed, what that saved, and which cases ran live.
+
+    Args:
+        report: With its cases.
+        live: Why each case ran live that was to be replayed, by case id.
+        bill: Knows what the replayed calls would have cost.
+    """
+    from agent_eval.report.phrases import say
+
+    uses = [run.tools for case in report.cases if case.replayed for run in case.runs if run.tools is not None]
+    lines = []
+    if uses and report.shard is None:  # A merge counts the cases of all parts.
+        calls, total = sum(use.model_calls for use in uses), len(report.cases)
+        lines.append(say("replayed", count=len(uses), total=total, calls=calls, cost=bill.saved))
+    if live:
+        lines.append(say("not-replayed", cases=list(live), message=next(iter(live.values()))))
+    return lines
 
 
 def _said(settings: Settings) -> str:

@@ -125,6 +125,7 @@ async def open_agents(
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
         asks_for_tools=settings.tape_mode != "live",
+        asks_for_models=settings.tape_mode not in {"live", "replay"},
         remote=RemoteOptions(
             headers=headers,
             secrets_withheld=withheld,

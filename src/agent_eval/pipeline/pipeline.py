@@ -37,7 +37,7 @@ from agent_eval.pipeline._part import (
     spending,
     with_durations,
 )
-from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
+from agent_eval.pipeline._tapes import chosen_runs, open_tapes, plan_tapes, replay_notices, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
@@ -89,6 +89,8 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         ValueError: `settings.agent_env` is invalid; `read_settings` reports this earlier.
     """
     begun = Begun()
+    if settings.replay == "all":
+        settings = dataclasses.replace(settings, num_runs=1)  # A replay is the same every time.
     suite, choices = find(settings)
     for file, choice in choices.by_file.items():
         _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)
@@ -99,7 +101,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         uses = model_uses(ruled.files, settings)
         models, unusable, without = await open_models(settings, context, uses, stack)
         plan = plan_runs(settings, ruled, choices, models, without)
-        tapes = open_tapes(settings)
+        tapes = open_tapes(settings, rules.changed_tapes)
         recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
         plan = with_durations(plan_tapes(plan, tapes), recorded)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
@@ -268,7 +270,11 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         ]
         if planned.tapes is not None:
             adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
-            remarks = [*planned.tapes.notices(adk), *planned.tapes.write(adk)]
+            remarks = [
+                *replay_notices(report, checkout.not_replayed, planned.bill),
+                *planned.tapes.notices(adk),
+                *planned.tapes.write(adk, chosen_runs(report.cases)),
+            ]
             report.notices += [remark for remark in remarks if remark not in report.notices]
             if report.shard is not None:
                 report.shard.notices = remarks

@@ -126,6 +126,10 @@ class Facts(TypedDict, total=False):
     there: float
     side: Literal["here", "base", "both"]
     """Which side has no result."""
+    calls: int
+    """Of models."""
+    cost: float
+    """US dollars; 0 if it is unknown."""
     conclusion: str
     """GitHub's, of a workflow run."""
 

@@ -109,6 +109,11 @@ class Recording(WireModel):
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
 
     @property
+    def is_replayed(self) -> bool:
+        """Whether its models were replayed, too: then it cost nothing."""
+        return self.tools is not None and self.tools.mode == "all"
+
+    @property
     def all_turns(self) -> list[Invocation]:
         """The turns, also the one that an error ended."""
         return [*self.invocations, *([self.unfinished] if self.unfinished is not None else ())]

@@ -115,6 +115,11 @@ class RunResult(ReportModel):
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
 
+    @property
+    def replayed(self) -> bool:
+        """Whether it has a result, and every answer of its models and tools came from the case's tape."""
+        return self.tools is not None and self.tools.mode == "all" and self.status in {"passed", "failed"}
+
 
 class CaseReport(_ComputingReport):
     """A case over all its runs."""
@@ -141,6 +146,11 @@ class CaseReport(_ComputingReport):
     def duration(self) -> float:
         """Wall-clock seconds of all runs."""
         return sum(run.duration for run in self.runs)
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it was replayed from its tape: such a case is run once, and compared without statistics."""
+        return any(run.replayed for run in self.runs)
 
 
 class FileReport(ReportModel):

@@ -268,7 +268,7 @@ class Execution:
         def end() -> Recording:
             recording.error = error
             recording.duration = round(time.perf_counter() - begun, 6)
-            recording.usage = usage_of(recording.invocations)
+            recording.usage = usage_of(() if recording.is_replayed else recording.invocations)
             recording.attempts = max(attempts, 1)
             return recording
 

@@ -140,15 +140,17 @@ class Settings:
         RUNS, "Maximum time for the whole run, in seconds; the remaining cases are reported as not run.", default="3600"
     )
     fail_fast: bool = option(RUNS, "Stop at the first failed case.")
-    replay: Literal["off", "tools"] = option(
+    replay: Literal["off", "tools", "all", "missing-live"] = option(
         RUNS,
-        "What is answered from the tapes beside the eval files: off (nothing), or tools (their calls; no tool runs).",
+        "What is answered from the tapes beside the eval files: off (nothing), tools (no tool runs), all (no tool runs "
+        "and no model is asked; what is not on a case's tape makes the case inconclusive), or missing-live (the same, "
+        "but such a case runs live).",
         default="off",
     )
     record: Literal["off", "all", "missing"] = option(
         RUNS,
-        "What is recorded on the tapes: off (nothing), all (tools run, and each case's tape is written again), or "
-        "missing (calls that are on the tape are answered from it; the others run and are added).",
+        "What is recorded on the tapes: off (nothing), all (each case's tape is written again, with the calls of tools "
+        "and models), or missing (tools that are on the tape are answered from it; the other calls run and are added).",
         default="off",
     )
     shard: "Part | None" = option(
@@ -378,7 +380,8 @@ class Settings:
     def tape_mode(self) -> Mode:
         """What this run does with tapes, by `replay` and `record`; `live`: nothing."""
         recording: Mapping[str, Mode] = {"all": "record", "missing": "record-missing"}
-        return recording.get(self.record, "live" if self.replay == "off" else "replay")
+        replaying: Mapping[str, Mode] = {"off": "live", "tools": "replay"}
+        return recording.get(self.record) or replaying.get(self.replay, "all")
 
     @property
     def merges(self) -> bool:

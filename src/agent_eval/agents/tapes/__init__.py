@@ -3,6 +3,7 @@
 from agent_eval.agents.tape_rules import Miss, Mode, ToolPolicy, ToolRule, ToolRules
 from agent_eval.agents.tapes._files import (
     FOLDER,
+    MAX_TAPE,
     SUFFIX,
     InvalidTape,
     fits,

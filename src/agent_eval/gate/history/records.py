@@ -67,7 +67,9 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
     silent = silent_cases(report.cases, agents_by_file(report))
     # A single case with an error may be flaky; several cases with nothing but errors mean that the agent is down.
     cases = [
-        case for case in report.cases if case.case_id not in silent or (len(silent) == 1 and not never_started(case))
+        case
+        for case in report.cases
+        if not case.replayed and (case.case_id not in silent or (len(silent) == 1 and not never_started(case)))
     ]
     for case in cases:
         old = olds.get(case.case_id)
@@ -135,6 +137,8 @@ def unfit(report: RunReport) -> Reason | None:
         return Reason.of("is-a-part", part=report.shard.index, total=report.shard.total)
     if report.origin is not None and report.origin.pull_request is not None:
         return Reason.of("is-of-a-pull-request")
+    if all(case.replayed for case in report.cases):
+        return Reason.of("was-replayed")
     left = sum(broken_off(case) for case in report.cases)
     # The runs that ended before the interruption are the fastest ones, not a random sample.
     return Reason.of("broken-off", count=left) if left else None

@@ -104,7 +104,7 @@ def comparable_cases(
         return {}
     comparable: dict[str, Comparable] = {}
     for case in cases:
-        if (history := stored.get(case.case_id)) is not None:
+        if (history := stored.get(case.case_id)) is not None and not case.replayed:
             # If every run of the head raised an error before scoring, only the history has the thresholds.
             rules = rules_of(case) if case.metrics else stored_rules(base, history)
             # A case whose runs all raised an error on the base has no scores, but failed under any rules.
@@ -222,7 +222,7 @@ def _retrial(
     case: CaseReport, pair: Comparable | None, base: HistoryReport
 ) -> Literal["case", "error", "quarantined"] | None:
     """The kind of retrial that a failure needs before it blocks; None if there is none or the comparison decides."""
-    if never_started(case):
+    if never_started(case) or case.replayed:
         return None
     if case.status == "quarantined":
         outcomes = [run.outcome for run in rescored(base, pair.history, pair.rules)] if pair is not None else []

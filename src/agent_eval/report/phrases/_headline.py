@@ -309,6 +309,7 @@ _IN_THE_TABLE = frozenset(
         "cases-worse-together",
         "agent-error",
         "not-comparable",
+        "replayed-failed",
         "invalid",
         CASES_REMOVED,
     }

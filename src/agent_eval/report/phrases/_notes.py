@@ -100,6 +100,10 @@ def nothing_was_run() -> str:
     return "nothing was run"
 
 
+def was_replayed() -> str:
+    return "it was replayed from recordings"
+
+
 def is_a_part(part: int, total: int) -> str:
     return f"it is part {part} of {total} of a run (`shard`), without a verdict: `agent-eval merge` decides"
 

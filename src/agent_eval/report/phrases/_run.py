@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.core.text import every, listed, plural
+from agent_eval.core.text import every, listed, plural, short_name
+from agent_eval.report.phrases._words import about
 
 _MOST_AGENTS = 5
 
@@ -42,6 +43,19 @@ def part_repeated(part: int, total: int, count: int) -> str:
         f"Part {part} of {total} was repeated: {plural(count, 'run')} that its first attempt could not "
         f"judge {'was' if count == 1 else 'were'} taken from a later one. A judged run is never replaced"
     )
+
+
+def replayed(count: int, total: int, calls: int, cost: float = 0.0) -> str:
+    cases = every(total, "case") if count == total else f"{count:,} of {plural(total, 'case')}"
+    price = f" (about ${cost:.2f})" if cost >= 0.005 else ""
+    were = "was" if count == 1 else "were"
+    unmade = f"{plural(calls, 'model call')}{price}"
+    return f"{cases[0].upper()}{cases[1:]} {were} replayed from recordings, without {unmade}"
+
+
+def not_replayed(cases: Sequence[str], message: str) -> str:
+    first = short_name(cases[0])
+    return f"{about(cases, 'ran live')}. {first}: {message}"
 
 
 def no_confirmation(because: str) -> str:

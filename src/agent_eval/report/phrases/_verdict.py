@@ -97,6 +97,14 @@ def metric_not_comparable(cases: Sequence[str], base: str) -> str:
     return about(cases, f"failed by a metric that {base} has no score of")
 
 
+def replayed_failed(cases: Sequence[str]) -> str:
+    return about(cases, "failed that passed when recorded, with the same answers of models and tools")
+
+
+def failed_as_recorded(cases: Sequence[str]) -> str:
+    return about(cases, "failed as when recorded")
+
+
 def no_fresh_result(cases: Sequence[str], base: str) -> str:
     return about(cases, f"failed, can't be compared with {base} and had no result in fresh runs")
 

@@ -1,0 +1,145 @@
+"""`replay: all` and `missing-live` as users run them: what is recorded is not asked, and nothing else is green."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+import pytest
+from adk_envs import FIXTURES
+from base_repos import Repo
+from gate_runs import Done, Repository
+
+AGENT = """import os
+
+from google.adk.agents.llm_agent import LlmAgent
+from scripted_model import call, reply, scripted, text
+
+from .tools import price
+
+
+def script(said, count, request):
+    with open(os.environ["RUNS_FILE"], "a", encoding="utf-8") as file:
+        file.write(f"asked about {said}\\n")
+    if not count:
+        return reply(call("price", item=said))
+    answer = request.contents[-1].parts[0].function_response.response
+    return reply(text(f"It costs {answer['price']}."))
+
+
+root_agent = LlmAgent(name="shop", model=scripted(script), instruction="Sell.", tools=[price])
+"""
+TOOLS = '''import os
+
+
+def price(item: str) -> dict[str, int]:
+    """The price of an item."""
+    with open(os.environ["RUNS_FILE"], "a", encoding="utf-8") as file:
+        file.write("ran\\n")
+    return {"price": len(item)}
+'''
+CASES = {"tea": "It costs 3.", "cocoa": "It costs 5."}
+
+
+def files_of(agent: str) -> dict[str, str]:
+    return {
+        f"{agent}/__init__.py": "from . import agent\n",
+        f"{agent}/agent.py": AGENT,
+        f"{agent}/tools.py": TOOLS,
+    }
+
+
+@pytest.fixture
+def shops(repository: Repository) -> Repository:
+    """Two agents of a case each, which are recorded."""
+    repo = Repo(repository.root)
+    repo.git("init", "-q", "-b", "main")
+    shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+    for agent, case in (("shop", "tea"), ("kiosk", "cocoa")):
+        repository.write(files_of(agent))
+        repository.evals(f"{agent}/{agent}.evalset.json", {case: case}, expect={case: CASES[case]})
+    repository.write({".gitignore": "agent-eval-results/\n__pycache__/\nlog.txt\n"})
+    recorded = gate(repository, "--record", "all", "--num-runs", "2")
+    assert recorded.code == 0, recorded.out
+    assert len(log(repository)) == 2 * 2 * 3
+    repo.commit({})
+    return repository
+
+
+def gate(repository: Repository, *arguments: str) -> Done:
+    """Runs the gate; the log begins anew."""
+    repository.write({"log.txt": ""})
+    environment = {"CI": "", "RUNS_FILE": str(repository.root / "log.txt")}
+    return repository.gate("run", *arguments, environment=environment)
+
+
+def log(repository: Repository) -> list[str]:
+    """What models and tools did."""
+    return (repository.root / "log.txt").read_text("utf-8").splitlines()
+
+
+def errors(done: Done) -> dict[str, str]:
+    """The kind of each case's error."""
+    return {case.eval_id: run.error.kind for case in done.report.cases for run in case.runs if run.error is not None}
+
+
+def scores(done: Done) -> dict[str, list[float | None]]:
+    return {case.eval_id: [metric.score for metric in case.metrics] for case in done.report.cases}
+
+
+def test_replay_all__asks_no_model_and_runs_no_tool(shops: Repository) -> None:
+    live = gate(shops)
+    done = gate(shops, "--replay", "all", "--num-runs", "3")
+    assert (done.code, log(shops)) == (0, []), done.out
+    assert scores(done) == scores(live)
+    assert "Both cases were replayed from recordings, without 4 model calls" in done.out
+    runs = [run for case in done.report.cases for run in case.runs]
+    assert [(run.tools.mode, run.tools.model_calls, run.usage.model_calls) for run in runs if run.tools] == [
+        ("all", 2, 0),
+        ("all", 2, 0),
+    ]
+    assert not done.report.model_usage
+
+
+ANSWERED = "tools=[price], before_model_callback=lambda *args, **more: reply(text('It costs 5.'))"
+CHANGES: Mapping[str, tuple[str, str, str, str]] = {
+    "instruction": ("kiosk/agent.py", '"Sell."', '"Sell it."', "model-not-recorded"),
+    "declaration": ("kiosk/tools.py", "The price of", "What it costs:", "model-not-recorded"),
+    "body": ("kiosk/tools.py", "len(item)", "len(item) + 0", "tool-tape-stale"),
+    "fewer-calls": ("kiosk/agent.py", "tools=[price]", ANSWERED, "model-calls-left"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_what_is_asked__is_never_green_from_the_tape(shops: Repository, change: str) -> None:
+    file, old, new, kind = CHANGES[change]
+    path = shops.root / file
+    source = path.read_text("utf-8")
+    assert old in source
+    path.write_text(source.replace(old, new), "utf-8")
+
+    alone = gate(shops, "--replay", "all")
+    assert (alone.code, errors(alone), log(shops)) == (3, {"cocoa": kind}, []), alone.out
+    excused = gate(shops, "--replay", "all", "--on-inconclusive", "pass")
+    assert excused.code == 3
+
+    done = gate(shops, "--replay", "missing-live", "--num-runs", "2")
+    assert done.code == 0, done.out
+    assert "asked about tea" not in log(shops)
+    assert log(shops).count("ran") == (0 if change == "fewer-calls" else 2)
+    assert {case.eval_id: len(case.runs) for case in done.report.cases} == {"tea": 1, "cocoa": 2}
+    assert "1 case ran live" in done.out
+
+
+def test_missing_live__takes_no_part_in_parts_that_it_splits(shops: Repository) -> None:
+    path = shops.root / "kiosk/agent.py"
+    path.write_text(path.read_text("utf-8").replace('"Sell."', '"Sell it."'), "utf-8")
+    replaying = ("--replay", "missing-live", "--num-runs", "2")
+    for part in ("1", "2"):
+        done = gate(shops, *replaying, "--shard", f"{part}/2", "--output-dir", f"shards/{part}")
+        assert done.code == 0, done.out
+    environment = {"CI": "", "RUNS_FILE": str(shops.root / "log.txt")}
+    merged = shops.gate("merge", *replaying, environment=environment)
+    assert merged.code == 0, merged.out
+    assert {case.eval_id: len(case.runs) for case in merged.report.cases} == {"tea": 1, "cocoa": 2}
+    assert "1 of 2 cases was replayed from recordings, without 2 model calls" in merged.out

@@ -1,0 +1,127 @@
+"""The life of pull requests whose agents are replayed: forks without a key, forged tapes, somebody who accepts one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+import pytest
+from adk_envs import FIXTURES
+from fake_github import FakeGitHub
+from gate_runs import Done
+from pull_requests import Lab
+
+from agent_eval.forge import ACCEPT_RULES
+
+CASES = ("lamp_on", "lamp_off")
+AGENT = """from google.adk.agents.llm_agent import LlmAgent
+from scripted_model import call, reply, scripted, text
+
+from .tools import look
+
+
+def script(said, count, request):
+    if not KEY:
+        raise AssertionError("the model was asked")
+    if not count:
+        return reply(call("look", item=said))
+    return reply(text(request.contents[-1].parts[0].function_response.response["text"]))
+
+
+root_agent = LlmAgent(name="bot", model=scripted(script), instruction="Be kind.", tools=[look])
+"""
+TOOLS = '''def look(item: str) -> dict[str, str]:
+    """Looks."""
+    return {"text": item}
+'''
+WITH_KEY = AGENT.replace("KEY", "True")
+WITHOUT_KEY = AGENT.replace("KEY", "False")
+REPLAY = ("--replay", "all", "--gate", "regressions")
+
+
+@pytest.fixture
+def lab(lab: Lab, github: FakeGitHub) -> Lab:
+    """A base branch whose cases are recorded; without a key, its model answers nobody."""
+    shutil.copy(FIXTURES / "scripted_model.py", lab.repository.root)
+    lab.commit({}, **{"bot/agent.py": WITH_KEY, "bot/tools.py": TOOLS})
+    recorded = lab.repository.gate("run", "--record", "all", environment={"CI": ""})
+    assert recorded.code == 0, recorded.out
+    push(lab)
+    base = lab.base_run()
+    assert base.code == 0, base.out + base.err
+    return lab
+
+
+def push(lab: Lab, **files: str) -> None:
+    """A commit with what is in the working tree."""
+    lab.commit({}, **{"bot/agent.py": WITH_KEY, "bot/tools.py": TOOLS, **files})
+
+
+def pull(lab: Lab, number: int, files: Mapping[str, str | None], *arguments: str, label: str = "") -> Done:
+    """A pull request of a fork, whose job has no key."""
+    written = {"bot/agent.py": WITHOUT_KEY, "bot/tools.py": TOOLS, **files}
+    return lab.pull_request(number, {}, *(arguments or REPLAY), files=written, fork="somebody/shop", label=label)
+
+
+def kinds(done: Done) -> set[str]:
+    return {run.error.kind for case in done.report.cases for run in case.runs if run.error is not None}
+
+
+def tape_of(lab: Lab, case: str) -> tuple[str, str]:
+    name = f"evals/bot.evalset.tools/{case}.tape.json"
+    return name, (lab.repository.root / name).read_text("utf-8")
+
+
+def test_a_fork__is_green_without_a_key_if_it_asks_nothing_new(lab: Lab) -> None:
+    done = pull(lab, 7, {"README.md": "Better words."})
+    assert done.code == 0, done.out + done.err
+    assert [case.replayed for case in done.report.cases] == [True, True]
+    assert "Both cases were replayed" in done.out
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "said"),
+    [
+        ({"bot/agent.py": WITHOUT_KEY.replace("kind", "rude")}, "model-not-recorded", "Be rude."),
+        ({"bot/tools.py": TOOLS.replace("item}", "item[1:]}")}, "tool-tape-stale", "tools.py"),
+    ],
+    ids=["instruction", "tool"],
+)
+def test_a_fork__is_inconclusive_if_it_asks_something_new(
+    lab: Lab, files: Mapping[str, str], kind: str, said: str
+) -> None:
+    done = pull(lab, 7, files)
+    assert (done.code, kinds(done)) == (3, {kind}), done.out + done.err
+    assert said in done.out or kind.startswith("tool")
+    assert all(case in done.out for case in CASES)
+
+
+def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> None:
+    name, tape = tape_of(lab, "lamp_on")
+    rude = WITH_KEY.replace("kind", "rude")
+    lab.repository.write({"bot/agent.py": rude})
+    assert lab.repository.gate("run", "--record", "all", environment={"CI": ""}).code == 0
+    worse = {"bot/agent.py": WITHOUT_KEY.replace("kind", "rude"), name: tape_of(lab, "lamp_on")[1]}
+    lab.repo.git("checkout", "-q", ".")
+    done = pull(lab, 7, worse)
+    assert (done.code, kinds(done)) == (3, {"tape-changed", "model-not-recorded"}), done.out + done.err
+    assert "it is not the tape of main" in done.out
+
+    same = pull(lab, 8, {name: tape + "\n"})
+    assert (same.code, kinds(same)) == (3, {"tape-changed"}), same.out + same.err
+    accepted = pull(lab, 8, {name: tape + "\n"}, label=ACCEPT_RULES)
+    assert accepted.code == 0, accepted.out + accepted.err
+
+
+def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:
+    shout = (
+        WITHOUT_KEY.replace(
+            "tools=[look])",
+            "tools=[look], after_model_callback=lambda callback_context, llm_response: shout(llm_response))",
+        )
+        + "\n\ndef shout(response):\n    if response.content.parts[0].text:\n        return reply(text('No.'))\n"
+    )
+    done = pull(lab, 7, {"bot/agent.py": shout})
+    assert done.code == 1, done.out + done.err
+    assert "2 regressions vs. main" in done.out
+    assert [reason.code for reason in done.report.reasons] == ["replayed-failed"]
