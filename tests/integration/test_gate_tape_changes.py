@@ -1,0 +1,59 @@
+"""`--replay all` after a change: nothing that changes a request or an answer is green, nothing else needs a model.
+
+`python benchmarks/model_tapes.py --only changes` tries the other changes of journey_changes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import host_forks
+import journey_runs
+import pytest
+from adk_envs import REFERENCE, packages_python
+from gate_runs import Repository, repository_in
+from journey_changes import ALTERS, HARMLESS, changed, outcome
+
+ALTERING = (
+    "instruction: a file",
+    "state: a default",
+    "model: class",
+    "model: temperature that the class keeps",
+    "model: extra body",
+    "tool: order",
+    "tool: body",
+    "agent: order of two",
+    "agent: a field of the output",
+    "callback: a tool's answer",
+    "artifact",
+    "the last call is left out",
+)
+KEEPING = ("a callback is split", "a label", "timeout", "retries", "order of arguments", "line ends of a tool's file")
+
+
+@pytest.fixture(scope="module")
+def python() -> list[str]:
+    return host_forks.command(packages_python(f"adk-{REFERENCE}-mcp", f"google-adk=={REFERENCE}", "mcp<2"))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, python: Sequence[str]) -> Iterator[Repository]:
+    with repository_in(tmp_path_factory.mktemp("journey")) as made:
+        done = journey_runs.record(made, ("first", "other"), python)
+        assert done.code == 0, done.out
+        yield made
+
+
+@pytest.mark.parametrize("name", ALTERING)
+def test_replay_all__is_not_green_after(name: str, recorded: Repository, python: Sequence[str], tmp_path: Path) -> None:
+    met, said = outcome(changed(recorded, ALTERS[name], tmp_path / "repo"), python, alters=True)
+    assert met, said
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_replay_all__asks_no_model_after(
+    name: str, recorded: Repository, python: Sequence[str], tmp_path: Path
+) -> None:
+    met, said = outcome(changed(recorded, HARMLESS[name], tmp_path / "repo"), python, alters=False)
+    assert met, said
