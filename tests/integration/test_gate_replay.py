@@ -92,7 +92,7 @@ def test_replay_all__asks_no_model_and_runs_no_tool(shops: Repository) -> None:
     done = gate(shops, "--replay", "all", "--num-runs", "3")
     assert (done.code, log(shops)) == (0, []), done.out
     assert scores(done) == scores(live)
-    assert "Both cases were replayed from recordings, without 4 model calls" in done.out
+    assert "Both cases were replayed from recordings: 4 model calls saved" in done.out
     runs = [run for case in done.report.cases for run in case.runs]
     assert [(run.tools.mode, run.tools.model_calls, run.usage.model_calls) for run in runs if run.tools] == [
         ("all", 2, 0),
@@ -142,4 +142,4 @@ def test_missing_live__takes_no_part_in_parts_that_it_splits(shops: Repository) 
     merged = shops.gate("merge", *replaying, environment=environment)
     assert merged.code == 0, merged.out
     assert {case.eval_id: len(case.runs) for case in merged.report.cases} == {"tea": 1, "cocoa": 2}
-    assert "1 of 2 cases was replayed from recordings, without 2 model calls" in merged.out
+    assert "1 of 2 cases was replayed from recordings: 2 model calls saved" in merged.out

@@ -41,6 +41,18 @@ def test_causes__another_kind_or_hint_or_line_is_another_cause() -> None:
     ) == [["a"], ["b"], ["c"], ["d"]]
 
 
+def test_causes__a_command_for_one_case_becomes_one_for_all() -> None:
+    hint = "Record again: agent-eval run '{}' --record all."
+    cases = [broke(name, "not on the tape") for name in "ab"]
+    for each in cases:
+        assert each.runs[0].error is not None
+        each.runs[0].error.hint = hint.format(each.case_id)
+    [both] = causes(report("failed", cases), cases)
+    [alone] = causes(report("failed", cases), cases[:1])
+    assert (len(both.cases), both.hint) == (2, "Record again: agent-eval run --record all.")
+    assert alone.hint == hint.format(cases[0].case_id)
+
+
 def test_causes__agents_are_kept_apart() -> None:
     files = [case(f"c{n}", "failed", file=f"evals/{n}.test.json", errors={0: NOT_IMPORTED}) for n in range(4)]
     sample = of_shop(report("failed", files))

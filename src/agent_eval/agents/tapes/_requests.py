@@ -25,8 +25,8 @@ from agent_eval.agents.tapes._tape import (
 )
 from agent_eval.core.masking import MASK
 
-_BEFORE, _SHOWN = 24, 100
-"""Characters of a text before its first difference, and in all, that a difference shows."""
+_BEFORE, _OF_TEXT, _OF_VALUE = 16, 56, 100
+"""Characters that a difference shows: of a text before its first difference, and in all; of any other value."""
 _NONE = object()
 """Stands for a value that one of two requests does not have."""
 
@@ -207,11 +207,11 @@ def _shown(value: Any, other: Any) -> str:
     if value is _NONE:
         return "nothing"
     if not isinstance(value, str):
-        return _cut(json.dumps(value, sort_keys=True, ensure_ascii=False), 0)
+        return _cut(json.dumps(value, sort_keys=True, ensure_ascii=False), 0, _OF_VALUE)
     characters = zip_longest(value, other if isinstance(other, str) else "")
     first = next((at for at, (left, right) in enumerate(characters) if left != right), 0)
-    return json.dumps(_cut(value, max(first - _BEFORE, 0)), ensure_ascii=False)
+    return json.dumps(_cut(value, max(first - _BEFORE, 0), _OF_TEXT), ensure_ascii=False)
 
 
-def _cut(text: str, start: int) -> str:
-    return f"{'…' if start else ''}{text[start : start + _SHOWN]}{'…' if len(text) > start + _SHOWN else ''}"
+def _cut(text: str, start: int, most: int) -> str:
+    return f"{'…' if start else ''}{text[start : start + most]}{'…' if len(text) > start + most else ''}"

@@ -49,8 +49,8 @@ def replayed(count: int, total: int, calls: int, cost: float = 0.0) -> str:
     cases = every(total, "case") if count == total else f"{count:,} of {plural(total, 'case')}"
     price = f" (about ${cost:.2f})" if cost >= 0.005 else ""
     were = "was" if count == 1 else "were"
-    unmade = f"{plural(calls, 'model call')}{price}"
-    return f"{cases[0].upper()}{cases[1:]} {were} replayed from recordings, without {unmade}"
+    saved = f"{plural(calls, 'model call')} saved{price}"
+    return f"{cases[0].upper()}{cases[1:]} {were} replayed from recordings: {saved}"
 
 
 def not_replayed(cases: Sequence[str], message: str) -> str:

@@ -61,7 +61,8 @@ def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
         cause = _cause(case, agents.get(case.file, ""))
         if cause is not None:
             at = (cause.file or "", str(cause.line)) if cause.owner == "agent" else ()
-            key = (cause.agent, cause.kind, cause.hint, _CHANGING.sub("0", cause.message), *at)
+            hint = cause.hint.replace(case.case_id, "")
+            key = (cause.agent, cause.kind, hint, _CHANGING.sub("0", cause.message), *at)
             members_by_key.setdefault(key, []).append((case, cause))
     groups = [_together(members) for members in members_by_key.values()]
     return sorted(groups, key=lambda cause: -len(cause.cases))
@@ -81,8 +82,10 @@ def never_ran(case: CaseReport) -> bool:
 
 
 def _together(members: Sequence[tuple[CaseReport, Cause]]) -> Cause:
-    first = members[0][1]
-    return Cause(**{**first.__dict__, "cases": tuple(case for case, _ in members)})
+    case, first = members[0]
+    # A command for one case would not do for the others.
+    hint = first.hint if len(members) == 1 else first.hint.replace(f" '{case.case_id}'", "")
+    return Cause(**{**first.__dict__, "hint": hint, "cases": tuple(case for case, _ in members)})
 
 
 def _cause(case: CaseReport, agent: str) -> Cause | None:
