@@ -117,7 +117,10 @@ class ToolWatch:
             # Resources are not recorded: such a server is needed.
             if turn is None or in_tool.get() or getattr(toolset, "_use_mcp_resources", False):
                 return await run(toolset)
-            return await self._listed(turn, toolset, run, place_of(toolset, readonly_context))
+            files = sorted(files_of_server(toolset))
+            # A server whose own files have changed may list other tools.
+            version = f"#{_hash([self._content(file) for file in files])}" if files else ""
+            return await self._listed(turn, toolset, run, place_of(toolset, readonly_context) + version)
 
         cls.get_tools = get_tools
 

@@ -104,6 +104,7 @@ ALTERS: Mapping[str, Edits] = {
     "tool: the list of a server": (
         (SERVER, "server.run()", '@server.tool()\ndef stops() -> str:\n    return ""\n\n\nserver.run()'),
     ),
+    "tool: the list of a server that nobody calls": (("journey/stations.py", "Lists stations.", "Lists towns."),),
     "agent: description of a sub-agent": ((AGENT, "Plans journeys.", "Plans trips."),),
     "agent: order of two": ((AGENT, "[ways, merge]", "[merge, ways]"),),
     "agent: one removed": ((AGENT, "sub_agents=[north, south]", "sub_agents=[north]"),),

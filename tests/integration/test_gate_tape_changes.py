@@ -23,6 +23,7 @@ ALTERING = (
     "model: extra body",
     "tool: order",
     "tool: body",
+    "tool: the list of a server that nobody calls",
     "agent: order of two",
     "agent: a field of the output",
     "callback: a tool's answer",

@@ -28,6 +28,7 @@ from agent_eval.agents.tapes import (
     Unanswerable,
     contents_of,
     read_tape,
+    tape_of,
     tape_path,
     tape_text,
 )
@@ -466,6 +467,22 @@ def test_session__secrets_are_masked_before_they_are_hashed_and_stored() -> None
         "do": "answer",
         "responses": [{"content": called("book", masked), "avg_logprobs": 0.5}],
     }
+
+
+def test_session__a_changed_server_is_asked_for_its_tools_where_no_model_is_asked() -> None:
+    search = {"name": "search", "inputSchema": {"type": "object"}}
+    facts: dict[str, Any] = {"eval_set_id": "s", "eval_id": "c", "recorded_at": 0}
+    stored = Tape(**facts, toolsets={"bot/1#0c1f": [search], "bot/2": []})
+    known = {"do": "answer", "tools": [search]}
+    for mode, changed in (("replay", known), ("all", {"do": "run"})):
+        listed = {
+            name: session(mode, stored).toolset(ToolsetAsked(turn=1, toolset=name))  # type: ignore[arg-type]
+            for name in ("bot/1#0c1f", "bot/1#9e21", "bot/2", "bot/3")
+        }
+        assert list(listed.values()) == [known, changed, {"do": "answer", "tools": []}, {"do": "run"}]
+    live = session()
+    live.listed(ToolsetListed(turn=1, toolset="bot/1#9e21", tools=[]))
+    assert tape_of([live], ToolRules(), stored).toolsets == {"bot/2": [], "bot/1#9e21": []}, "a server has one list"
 
 
 # --- The order of answers

@@ -282,7 +282,7 @@ class ToolsetAsked(_Message):
 
     turn: int
     toolset: str
-    """Its agent, and its number among the agent's toolsets: `clerk/1`."""
+    """See `Tape.toolsets`."""
 
 
 class ToolsetListed(ToolsetAsked):

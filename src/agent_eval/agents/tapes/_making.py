@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_eval.agents.tape_rules import ToolRules
 from agent_eval.agents.tapes._session import TapeSession
-from agent_eval.agents.tapes._tape import ModelExchange, RecordedCall, Tape, ToolHashes, canonical, equal
+from agent_eval.agents.tapes._tape import ModelExchange, RecordedCall, Tape, ToolHashes, canonical, equal, place_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +92,12 @@ def _toolsets_of(
         for name, tools in session.toolsets.items():
             if toolsets.setdefault(name, tools) != tools:
                 varying.add(name)
-    merged = {**(before.toolsets if before else {}), **toolsets}
-    return {name: tools for name, tools in merged.items() if name not in varying}, tuple(sorted(varying))
+    places = set(map(place_of, toolsets))
+    merged = {
+        name: tools for name, tools in (before.toolsets if before else {}).items() if place_of(name) not in places
+    }
+    steady = {name: tools for name, tools in {**merged, **toolsets}.items() if name not in varying}
+    return steady, tuple(sorted(map(place_of, varying)))
 
 
 def changing_arguments(sessions: Sequence[TapeSession]) -> set[str]:

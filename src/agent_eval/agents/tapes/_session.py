@@ -34,6 +34,7 @@ from agent_eval.agents.tapes._tape import (
     facts_of,
     masked,
     masked_names,
+    place_of,
 )
 from agent_eval.results import ToolUse
 
@@ -347,10 +348,14 @@ class TapeSession:
         return [call for call in calls if call.done in left]
 
     def toolset(self, asked: ToolsetAsked) -> Mapping[str, Any]:
-        """The result of `toolset` (docs/host-protocol.md). A list that is not on the tape is asked for."""
-        if self.mode not in {"replay", "all"} or self.index is None or asked.toolset not in self.index.tape.toolsets:
-            return RUN
-        return {"do": "answer", "tools": self.index.tape.toolsets[asked.toolset]}
+        """The result of `toolset` (docs/host-protocol.md). A list that is not on the tape is asked for.
+
+        So is one of a server that has changed, unless a model is asked anyway.
+        """
+        taped = self.index.tape.toolsets if self.mode in {"replay", "all"} and self.index is not None else {}
+        before = {place_of(name): name for name in taped} if self.mode == "replay" else {}
+        name = asked.toolset if asked.toolset in taped else before.get(place_of(asked.toolset))
+        return RUN if name is None else {"do": "answer", "tools": taped[name]}
 
     def listed(self, listing: ToolsetListed) -> None:
         """Records the tools of an MCP server."""

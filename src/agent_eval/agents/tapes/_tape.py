@@ -184,8 +184,8 @@ class Tape(WireModel):
     calls: list[RecordedCall] = Field(default_factory=list)
     """In the order of their first appearance."""
     toolsets: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
-    """The tools that MCP servers list, in MCP's own form. By the agent, and its number among the agent's toolsets:
-    `clerk/1`."""
+    """The tools that MCP servers list, in MCP's own form. By the agent, and its number among the agent's toolsets, with
+    a hash of the server's own files, if there are any: `clerk/1`, `clerk/2#0c1f0e5b7a6d4c33`."""
     model_calls: list[ModelExchange] = Field(default_factory=list, max_length=MAX_MODEL_CALLS)
     """Those of one run, in the order in which they were asked; none if its runs disagreed."""
     parts: dict[str, Any] = Field(default_factory=dict)
@@ -284,6 +284,11 @@ def masked_names(value: Any, path: str = "") -> Iterable[str]:
     elif isinstance(value, list):
         for item in value:
             yield from masked_names(item, path)
+
+
+def place_of(toolset: str) -> str:
+    """The name of a toolset, without the hash of its server's files."""
+    return toolset.partition("#")[0]
 
 
 def facts_of(call: ModelAsked | ModelExchange) -> dict[str, Any]:

@@ -101,7 +101,11 @@ class Journey(BaseModel):
     changes: int
 
 
-server = StdioServerParameters(command=sys.executable, args=[str(HERE / "mcp_server.py")])
+def server(script: str) -> McpToolset:
+    started = StdioServerParameters(command=sys.executable, args=[str(HERE / script)])
+    return McpToolset(connection_params=StdioConnectionParams(server_params=started, timeout=30))
+
+
 currency = LlmAgent(
     name="currency",
     description="Knows currencies.",
@@ -114,7 +118,7 @@ north = LlmAgent(
     description="Plans the way through the north.",
     model=Streaming(model="gemini-2.5-flash-north"),
     instruction="Plan the northern way.",
-    tools=[look_up],
+    tools=[look_up, server("stations.py")],
     after_tool_callback=labels,
 )
 south = LlmAgent(
@@ -143,7 +147,7 @@ root_agent = LlmAgent(
     generate_content_config=types.GenerateContentConfig(temperature=0.2, max_output_tokens=500),
     tools=[
         *(look_up, fare, desk.rooms, AgentTool(agent=currency)),
-        McpToolset(connection_params=StdioConnectionParams(server_params=server, timeout=30)),
+        server("mcp_server.py"),
     ],
     sub_agents=[planner],
     before_agent_callback=saves_logo,
