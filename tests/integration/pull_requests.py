@@ -96,13 +96,15 @@ class Lab:
         self.github.state.take_git(self.repo.root)
         return sha
 
-    def base_run(self, *arguments: str, sha: str | None = None, upload: bool = True, **options: Any) -> Done:
-        """A push to main, its run, and the artifact that it uploads."""
+    def base_run(
+        self, *arguments: str, sha: str | None = None, upload: bool = True, event: str = "push", **options: Any
+    ) -> Done:
+        """A push to main (or another event), its run, and the artifact that it uploads."""
         self.repo.git("checkout", "-q", "main")
         sha = sha or self.repo.head
-        run = self.github.state.run(sha, path=WORKFLOW)
+        run = self.github.state.run(sha, path=WORKFLOW, event=event)
         payload = {"repository": {"default_branch": "main"}, "after": sha}
-        done = self._gate("push", payload, sha, "refs/heads/main", run, *arguments, **options)
+        done = self._gate(event, payload, sha, "refs/heads/main", run, *arguments, **options)
         run.conclusion = "success" if done.code == 0 else "failure"
         if upload:
             self.github.state.upload(run, done.output)

@@ -125,3 +125,23 @@ def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:
     assert done.code == 1, done.out + done.err
     assert "2 regressions vs. main" in done.out
     assert [reason.code for reason in done.report.reasons] == ["replayed-failed"]
+
+
+def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(lab: Lab) -> None:
+    push(lab, **{"bot/agent.py": WITH_KEY.replace("kind", "polite")})
+    ci = {"CI": "true"}
+    refused = lab.base_run("--record", "all", upload=False, environment=ci)
+    assert (refused.code, "[record-in-ci]" in refused.out) == (2, True), refused.out
+    recorded = lab.base_run("--record", "all", "--num-runs", "3", event="schedule", environment=ci)
+    assert recorded.code == 0, recorded.out + recorded.err
+    changed = lab.repo.git("diff", "--name-only").split()
+    assert changed == [tape_of(lab, case)[0] for case in sorted(CASES)]
+    lab.repo.git("commit", "-q", "-a", "-m", "Record tapes")
+    lab.github.state.take_git(lab.repo.root)
+
+    base = lab.base_run("--replay", "missing-live")
+    assert (base.code, [case.replayed for case in base.report.cases]) == (0, [True, True]), base.out + base.err
+    assert base.report.history is not None
+    assert [case.outcomes for case in base.report.history.cases] == ["1111", "1111"]
+    polite = pull(lab, 7, {"bot/agent.py": WITHOUT_KEY.replace("kind", "polite")})
+    assert polite.code == 0, polite.out + polite.err

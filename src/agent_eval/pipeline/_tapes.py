@@ -263,14 +263,20 @@ def _readable(settings: Settings, stored: StoredTape) -> Tape | None:
         return None
 
 
+_RECORDING = frozenset({"schedule", "workflow_dispatch"})
+"""Events of workflows that can be there to record: their code is no pull request's, and a push starts none of them."""
+
+
 def recording_refused(settings: Settings, ci: CIContext, *, in_ci: bool) -> list[Problem]:
     """An error where recording would write tapes that are lost, or that a pull request made."""
-    if settings.record == "off" or not (in_ci or ci.activity.pull_request is not None):
+    guarded = (in_ci or ci.activity.pull_request is not None) and ci.event.name not in _RECORDING
+    if settings.record == "off" or not guarded:
         return []
     return [
         Problem(
             code="record-in-ci",
             message=f"`{_said(settings)}` is set, and this is CI: it runs the tools and writes into the checkout.",
-            hint=f"Record on your machine, and commit the tapes ({docs_page('tools')}). `--yes` records nevertheless.",
+            hint="Record on your machine, or in a workflow that a schedule starts, and commit the tapes "
+            f"({docs_page('tools')}). `--yes` records nevertheless.",
         )
     ]
