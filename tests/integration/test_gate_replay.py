@@ -131,6 +131,33 @@ def test_a_change_of_what_is_asked__is_never_green_from_the_tape(shops: Reposito
     assert "1 case ran live" in done.out
 
 
+STALE_LIVE = '[[tool]]\nname = "*"\nstale = "live"\n'
+
+
+@pytest.mark.parametrize(
+    ("new", "code", "kind", "message"),
+    [
+        ("len(item)}  # characters", 0, "", ""),
+        ("len(item) + 1}", 3, "tool-tape-stale", "Its answer differs in response.price: 5 on the tape, 6 now"),
+        ("len(item) // 0}", 1, "agent-exception", "ZeroDivisionError"),
+    ],
+    ids=["comment", "answer", "exception"],
+)
+def test_a_changed_tool__runs_and_must_answer_as_recorded(
+    shops: Repository, new: str, code: int, kind: str, message: str
+) -> None:
+    path = shops.root / "kiosk/tools.py"
+    path.write_text(path.read_text("utf-8").replace("len(item)}", new), "utf-8")
+    shops.write({"agent-eval.toml": STALE_LIVE})
+    for replay in ("all", "missing-live"):
+        if replay == "missing-live" and kind == "tool-tape-stale":
+            continue
+        done = gate(shops, "--replay", replay)
+        assert (done.code, log(shops)) == (code, ["ran"]), done.out
+        assert errors(done) == ({"cocoa": kind} if kind else {})
+        assert message in " ".join(done.out.split()), done.out
+
+
 def test_missing_live__takes_no_part_in_parts_that_it_splits(shops: Repository) -> None:
     path = shops.root / "kiosk/agent.py"
     path.write_text(path.read_text("utf-8").replace('"Sell."', '"Sell it."'), "utf-8")

@@ -407,6 +407,109 @@ def test_session__a_tool_that_runs_by_now_is_not_expected_on_the_tape() -> None:
     assert replay.toolset(ToolsetAsked(turn=1, toolset="bot/1")) == {"do": "answer", "tools": []}
 
 
+STALE_LIVE = ToolRule(name="*", stale="live")
+
+
+def edited() -> Tape:
+    """Of an agent that gets something, and then asks twice; the tool has changed since."""
+    live = session()
+    at_once(live.ask(ToolAsked(turn=1, call=8, name="get", source="old")))
+    live.ran(ToolRan(turn=1, call=8, response={"n": 1}, state={"got": True}))
+    return tape(converse(live, (asked(said("1")), "yes"), (asked(said("2")), "no")))
+
+
+def test_session__a_changed_tool_may_run_and_must_answer_as_recorded() -> None:
+    call = ToolAsked(turn=1, call=3, name="get", source="new")
+    with pytest.raises(Unanswerable):
+        at_once(session("all", edited()).ask(call))
+    replay = session("all", edited(), STALE_LIVE, order=Order(pause=0))
+    assert at_once(replay.ask(call)) == {"do": "run"}
+    replay.ran(ToolRan(turn=1, call=3, response={"n": 1.0}, state={"got": True}))
+    assert at_once(replay.model(asked(said("1"))))["responses"] == [answer("yes")]
+    assert at_once(replay.model(asked(said("2"))))["responses"] == [answer("no")]
+    replay.check_ended()
+    assert (replay.left, replay.use.live, replay.use.replayed) == ([], 1, 0)
+    # An unchanged tool does not run, and where models are asked, nothing is compared.
+    same = ToolAsked(turn=1, call=3, name="get", source="old")
+    assert at_once(session("all", edited(), STALE_LIVE).ask(same))["do"] == "answer"
+    live = session("replay", edited(), STALE_LIVE)
+    assert at_once(live.ask(call)) == {"do": "run"}
+    live.ran(ToolRan(turn=1, call=3, response={"n": 2}))
+    live.check_ended()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        ({"response": {"n": 2}, "state": {"got": True}}, ("response.n", "1", "2")),
+        ({"response": {"n": 1}}, ("state.got", "true", "nothing")),
+        (
+            {"response": {"n": 1}, "state": {"got": True}, "actions": {"escalate": True}},
+            ("actions.escalate", "nothing", "true"),
+        ),
+        (
+            {"response": {"n": 1}, "state": {"got": True}, "reason": "it saves artifacts"},
+            ("actions", "nothing", "it saves artifacts"),
+        ),
+    ],
+)
+def test_session__another_answer_of_a_changed_tool_is_a_miss(outcome: Any, expected: tuple[str, str, str]) -> None:
+    replay = session("all", edited(), STALE_LIVE)
+    at_once(replay.ask(ToolAsked(turn=1, call=3, name="get", source="new")))
+    with pytest.raises(Unanswerable) as caught:
+        replay.ran(ToolRan(turn=1, call=3, **outcome))
+    difference = caught.value.difference
+    assert difference is not None
+    assert (difference.place, difference.recorded, difference.now) == expected
+    assert (caught.value.obstacle, caught.value.why) == (Obstacle.STALE, "the file that defines it")
+    with pytest.raises(Unanswerable):  # whatever becomes of the run
+        replay.check_ended()
+
+
+async def test_session__a_changed_tool_that_raises_or_never_ends_is_not_green() -> None:
+    call = ToolAsked(turn=1, call=3, name="get", source="new")
+    raised = ToolRan(turn=1, call=3, error=ToolError(type="own.Broken"))
+    for outcome in (raised, None):
+        replay = session("all", edited(), STALE_LIVE, order=Order(patience=0, rounds=0))
+        await replay.ask(call)
+        if outcome is not None:
+            replay.ran(outcome)  # The agent gets it: no miss, if it ends the turn.
+        for question in (said("1"), said("other")):
+            with pytest.raises(Unanswerable) as caught:
+                await replay.model(asked(question))
+            assert caught.value.obstacle is Obstacle.STALE
+        with pytest.raises(Unanswerable):
+            replay.check_ended()
+    # A recorded exception is an answer as any other.
+    live = session()
+    await live.ask(ToolAsked(turn=1, call=8, name="get", source="old"))
+    live.ran(raised.model_copy(update={"call": 8}))
+    stored = tape(converse(live, (asked(), "yes")))
+    replay = session("all", stored, STALE_LIVE)
+    await replay.ask(call)
+    replay.ran(raised)
+    replay = session("all", stored, STALE_LIVE)
+    await replay.ask(call)
+    with pytest.raises(Unanswerable):
+        replay.ran(raised.model_copy(update={"error": ToolError(type="own.Other")}))
+
+
+async def test_order__later_answers_wait_until_the_body_of_a_changed_tool_has_run() -> None:
+    live = session()
+    at_once(live.ask(ToolAsked(turn=1, call=8, name="get", agent="a", source="old")))
+    at_once(live.model(asked(agent="b", call=9)))
+    live.ran(ToolRan(turn=1, call=8, response="x"))
+    live.model_ran(ModelRan(turn=1, call=9, responses=[answer("yes")]))
+    replay = session("all", tape(live), STALE_LIVE, order=Order(patience=PATIENT, pause=0))
+    tool = asyncio.create_task(replay.ask(ToolAsked(turn=1, call=3, name="get", agent="a", source="new")))
+    waiting = asyncio.create_task(replay.model(asked(agent="b", call=4)))
+    assert await tool == {"do": "run"}
+    await idle()
+    assert not waiting.done()
+    replay.ran(ToolRan(turn=1, call=3, response="x"))
+    assert (await waiting)["responses"] == [answer("yes")]
+
+
 DEEP: Any = "x"
 for _ in range(300):
     DEEP = [DEEP]

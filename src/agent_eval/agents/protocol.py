@@ -36,7 +36,11 @@ class CallDecider(Protocol):
         ...
 
     def ran(self, result: ToolRan) -> None:
-        """Receives the outcome of a body that has run."""
+        """Receives the outcome of a body that has run.
+
+        Raises:
+            AgentFailure: It is not what was recorded. The turn ends.
+        """
         ...
 
     async def model(self, asked: ModelAsked) -> Mapping[str, Any]:

@@ -10,8 +10,9 @@ Mode = Literal["live", "record", "record-missing", "replay", "all"]
 """How calls are answered, by the settings `replay` and `record`. `replay` answers tools, `all` models, too."""
 Miss = Literal["error", "live"]
 """What happens to a call that is not on the tape: the run of its case ends, or the tool runs."""
-Stale = Literal["error", "warn"]
-"""What happens to a call of a tool that has changed: the run of its case ends, or the old answer counts."""
+Stale = Literal["error", "warn", "live"]
+"""What happens to a call of a tool that has changed: the run of its case ends, the old answer counts, or the tool runs.
+If models are replayed, only an answer that is equal to the old one continues the conversation then."""
 
 
 @dataclass(frozen=True, kw_only=True)

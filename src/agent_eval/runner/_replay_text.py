@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agent_eval.agents.messages import ModelAsked, ToolAsked
 from agent_eval.agents.tapes import (
+    Difference,
     ModelExchange,
     Obstacle,
     RecordedCall,
@@ -48,8 +49,11 @@ def _about_model(error: Unanswerable, call: ModelAsked, taped: str) -> str:
         return f"{asked} can't be looked up on the tape: {error.why}"
     if error.difference is None:
         return f"{asked} is {taped}, but not as often as it is asked now"
-    place, recorded, now = error.difference.place, error.difference.recorded, error.difference.now
-    return f"{asked} is not {taped}. The first difference is in {place}: {recorded} on the tape, {now} now"
+    return f"{asked} is not {taped}. {_said(error.difference, 'The first difference is')}"
+
+
+def _said(difference: Difference, what: str) -> str:
+    return f"{what} in {difference.place}: {difference.recorded} on the tape, {difference.now} now"
 
 
 def _left(error: Unanswerable, taped: str) -> str:
@@ -74,7 +78,8 @@ def _about_tool(error: Unanswerable, asked: ToolAsked, taped: str, when: str) ->
         case Obstacle.MISSING:
             return f"The agent called {shown}, and the case has no tape to answer it"
         case Obstacle.STALE:
-            return f"`{call.name}` was changed after its answers were recorded{when}; what changed is {error.why}"
+            changed = f"`{call.name}` was changed after its answers were recorded{when}; what changed is {error.why}"
+            return f"{changed}. {_said(error.difference, 'Its answer differs')}" if error.difference else changed
         case Obstacle.NOT_REPLAYABLE:
             return f"The call {shown} can't be replayed: {error.why}"
     if error.nearest is None:

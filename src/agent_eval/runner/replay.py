@@ -130,12 +130,19 @@ class CaseTools:
         Raises:
             AgentFailure: The agent has not made all calls of the tape.
         """
+        try:
+            self.session.check_ended()
+        except Unanswerable as unanswerable:
+            raise self._failure(unanswerable, tuple) from None
         if left := self.session.left:
             raise self._failure(Unanswerable(Obstacle.CALLS_LEFT, left=left), tuple)
 
     def ran(self, result: ToolRan) -> None:
-        """Records the outcome of a body."""
-        self.session.ran(result)
+        """Records the outcome of a body, or compares it with the tape."""
+        try:
+            self.session.ran(result)
+        except Unanswerable as unanswerable:
+            raise self._failure(unanswerable, tuple) from None
 
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         """Decides whether an MCP server is asked for its tools."""

@@ -154,6 +154,6 @@ _OF_TOOLS: Fields = {
     "mask": _arguments,
     "replay": flag,
     "miss": one_of("error", "live"),
-    "stale": one_of("error", "warn"),
+    "stale": one_of("error", "warn", "live"),
     "depends": file_patterns,
 }

@@ -265,7 +265,11 @@ class HostProcess:
         elif (model := _NEWS.get(method)) is not None:  # Others are from a newer host.
             news = model.model_validate(params)
             if (turn := self._turns.get(news.turn)) is not None:
-                self._on_news(turn, news)
+                try:
+                    self._on_news(turn, news)
+                except AgentFailure as failure:
+                    if not turn.outage.done():
+                        turn.outage.set_result(failure)
 
     def _on_news(self, turn: Turn, news: _News) -> None:
         match news:

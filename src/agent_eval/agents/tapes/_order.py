@@ -49,8 +49,8 @@ class Order:
         """The places of the answers for which nobody has asked."""
         return frozenset(self._unasked)
 
-    async def reach(self, call: RecordedCall | ModelExchange) -> int | None:
-        """Waits until it is the turn of this call's answer, and releases it.
+    async def reach(self, call: RecordedCall | ModelExchange, *, runs: bool = False) -> int | None:
+        """Waits until it is the turn of this call's answer, and releases it; if the tool `runs`, `release` does so.
 
         Returns:
             None; or the place of the call for which it has waited in vain.
@@ -71,11 +71,17 @@ class Order:
             except TimeoutError:
                 rounds -= 1 if self.running else self.rounds + 1
         await self._others(call)
+        if not runs:
+            self.release(call)
+        return None
+
+    def release(self, call: RecordedCall | ModelExchange) -> None:
+        """The answer whose turn it is has come."""
+        assert call.done is not None and call.done == self._left[0], "reached before"
         self._left.popleft()
         until = time.monotonic() + (self.use if isinstance(call, ModelExchange) else self.pause)
         self._unused[call.done] = call.agent, until, asyncio.Event()
         self._move()
-        return None
 
     def used(self, place: int) -> None:
         """The agent has dealt with an answer."""

@@ -177,7 +177,12 @@ def first_difference(tape: Tape, request: Request) -> Difference | None:
     """
     recorded = _nearest(tape, request)
     before = _whole(recorded, recorded.request, tape.parts)
-    for place, old, new in _differences(before, _whole(request.asked, request.references, request.parts), ""):
+    return difference_of(before, _whole(request.asked, request.references, request.parts))
+
+
+def difference_of(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Difference | None:
+    """Where two values in canonical form first differ; None if they don't."""
+    for place, old, new in _differences(recorded, now, ""):
         return Difference(place=place, recorded=_shown(old, new), now=_shown(new, old))
     return None
 

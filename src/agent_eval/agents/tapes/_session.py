@@ -17,6 +17,7 @@ from agent_eval.agents.tapes._order import Order
 from agent_eval.agents.tapes._requests import (
     Difference,
     Request,
+    difference_of,
     first_difference,
     masked_content,
     request_of,
@@ -34,6 +35,7 @@ from agent_eval.agents.tapes._tape import (
     facts_of,
     masked,
     masked_names,
+    normal,
     place_of,
 )
 from agent_eval.results import ToolUse
@@ -182,6 +184,8 @@ class TapeSession:
     _recorded: dict[int, RecordedCall] = field(default_factory=dict)
     _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _running: dict[int, tuple[ToolAsked, _Key, int]] = field(default_factory=dict)
+    _checked: dict[int, tuple[ToolAsked, RecordedCall, Difference | None]] = field(default_factory=dict)
+    """In mode `all`: calls whose changed tools run, the answers that they must give, and how the outcome differs."""
     _exchanges: dict[int, ModelExchange | None] = field(default_factory=dict)
     _requests: dict[int, tuple[Request, int, int]] = field(default_factory=dict)
 
@@ -251,6 +255,11 @@ class TapeSession:
             return self._missed(call)
         elif not answer.replayable:
             raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=answer.reason or "")
+        elif changed and policy.stale == "live":
+            if self.mode == "all":
+                await self._reach(answer, call, runs=True)
+                self._checked[call.call] = (call, answer, difference_of(normal(answer.answer()), {}))
+            return self._live(call)
         elif self.mode == "all":
             await self._reach(answer, call)
         self.use.replayed += 1
@@ -292,6 +301,7 @@ class TapeSession:
             raise Unanswerable(Obstacle.MISSING, call)
         exchange = self.index.exchanges.get((request.fingerprint, occurrence))
         if exchange is None:
+            self.check_ended()
             difference = first_difference(self.index.tape, request)
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, difference=difference)
         await self._reach(exchange, call)
@@ -336,10 +346,23 @@ class TapeSession:
         content = masked_content(response.get("content"), self.rules)
         return {**response, "content": content} if "content" in response else dict(response)
 
-    async def _reach(self, answer: RecordedCall | ModelExchange, call: ToolAsked | ModelAsked) -> None:
+    async def _reach(
+        self, answer: RecordedCall | ModelExchange, call: ToolAsked | ModelAsked, *, runs: bool = False
+    ) -> None:
         """Waits until all earlier answers are released."""
-        if await self.order.reach(answer) is not None:
+        if await self.order.reach(answer, runs=runs) is not None:
+            self.check_ended()
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, left=self.left)
+
+    def check_ended(self) -> None:
+        """A changed tool must have given its recorded answer.
+
+        Raises:
+            Unanswerable: It has raised, or its call was cancelled: had the run ended of that, nobody would ask.
+        """
+        if self._checked:
+            call, _, difference = next(iter(self._checked.values()))
+            raise Unanswerable(Obstacle.STALE, call, difference=difference, why=self.changed[call.name])
 
     @property
     def left(self) -> list[RecordedCall | ModelExchange]:
@@ -413,8 +436,14 @@ class TapeSession:
         )
 
     def ran(self, result: ToolRan) -> None:
-        """Records a call whose body has run."""
+        """Records a call whose body has run, or compares its answer with the recorded one.
+
+        Raises:
+            Unanswerable: A changed tool has given another answer.
+        """
         self.order.running.discard(result.call)
+        if result.call in self._checked:
+            self._check(result)
         call, key, after = self._running.pop(result.call, (None, ("", "", 0), 0))
         if call is None:
             return
@@ -424,6 +453,19 @@ class TapeSession:
         self._recorded[result.call] = self._record(call, key[-1], result)
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.response)}
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.state)}
+
+    def _check(self, result: ToolRan) -> None:
+        call, answer, _ = self._checked[result.call]
+        now = self._record(call, answer.occurrence, result)
+        difference = difference_of(normal(answer.answer()), normal(now.answer()))
+        if now.reason is not None:
+            difference = Difference(place="actions", recorded="nothing", now=now.reason)
+        if difference is None:
+            del self._checked[result.call]
+            return self.order.release(answer)
+        self._checked[result.call] = (call, answer, difference)
+        # A new exception is the agent's, as in a live run: it ends the turn, or the next question does.
+        return None if answer.error is None and now.error is not None else self.check_ended()
 
     def _record(self, call: ToolAsked, occurrence: int, result: ToolRan) -> RecordedCall:
         policy = self.rules.of(call.name)
