@@ -141,9 +141,9 @@ class Newsroom:
 
     def _run(self, version: str, driver: str) -> Done:
         repository = self._repository(version, driver)
-        if driver == "replay":
+        if driver in REPLAYS:
             self._gate(repository, version, "--agent", "newsroom", "--record", "all", "--yes")
-            return self._gate(repository, version, "--agent", "newsroom", "--replay", "tools")
+            return self._gate(repository, version, "--agent", "newsroom", "--replay", REPLAYS[driver])
         return self._gate(
             repository, version, "--agent", self._agent(version, driver), "--remote-sessions=ignore-state"
         )
@@ -168,7 +168,7 @@ class Newsroom:
         root = self._directory / version / driver.replace(" ", "-").strip(":")
         root.mkdir(parents=True)
         repository = Repository(root=root)
-        for name, config in _configs(python=version != "1.18.0" and driver in ("in process", "replay")).items():
+        for name, config in _configs(python=version != "1.18.0" and driver in ("in process", *REPLAYS)).items():
             (root / name).mkdir()
             shutil.copy(FIXTURES / "newsroom" / f"{name}.evalset.json", root / name)
             (root / name / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -220,6 +220,8 @@ class Newsroom:
                 time.sleep(0.1)
 
 
+REPLAYS = {"replay": "tools", "replay all": "all"}
+"""By driver, the setting `replay` after a recording."""
 CARD = {
     "name": "newsroom", "description": "A newsroom.", "version": "1", "protocolVersion": "0.3.0",
     "capabilities": {}, "skills": [], "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],

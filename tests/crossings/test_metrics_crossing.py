@@ -11,7 +11,7 @@ from newsroom_runs import INSTRUCTIONS, PYTHON_METRICS, Newsroom, Outcome
 from agent_eval.evalset.models import METRICS
 
 VERSIONS = ("2.13.0", "2.10.0", "2.7.1", "2.5.0", "1.39.1", "1.18.0")
-DRIVERS = ("in process", "replay", "recorded", "adk:", "a2a:")
+DRIVERS = ("in process", "replay", "replay all", "recorded", "adk:", "a2a:")
 
 ALL_BUT_THE_LAST = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
 REFERENCE: dict[str, Outcome] = {
