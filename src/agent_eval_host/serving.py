@@ -119,15 +119,19 @@ class Host:
                 continue
 
     def _read(self) -> None:
-        """Runs in a separate thread: even if the loop is blocked, the host answers `stack` and ends with the gate."""
+        """Runs in a separate thread: even if the loop is blocked, the host answers `stack`, gives other threads of the
+        agent the gate's answers, and ends with the gate.
+        """
         with contextlib.suppress(ValueError):
             for message in self._channel.messages():
                 if message.get("method") == "stack":
                     self._channel.answer(message.get("id"), self._stack())
-                    continue
-                self._inbox.put(message)
-                if self._loaded:
-                    self._loop.call_soon_threadsafe(self._drain)
+                elif message.get("type") == "response":
+                    self._answered(message)
+                else:
+                    self._inbox.put(message)
+                    if self._loaded:
+                        self._loop.call_soon_threadsafe(self._drain)
         os._exit(0)
 
     def _stack(self) -> dict[str, Any]:
@@ -149,16 +153,15 @@ class Host:
         while not self._inbox.empty():
             self._serve(self._inbox.get_nowait())
 
+    def _answered(self, message: dict[str, Any]) -> None:
+        if error := message.get("error"):  # no common protocol version, or a request that the gate refuses
+            sys.stderr.write(f"agent-eval: {error.get('message')}\n")
+            os._exit(70)
+        answer = self._channel.pending.pop(message.get("id", 0), None)
+        if answer is not None and answer.set_running_or_notify_cancel():
+            answer.set_result(message.get("result") or {})
+
     def _serve(self, message: dict[str, Any]) -> None:
-        if message.get("type") == "response":
-            error = message.get("error")
-            if error:  # no common protocol version, or a request that the gate refuses
-                sys.stderr.write(f"agent-eval: {error.get('message')}\n")
-                os._exit(70)
-            answer = self._channel.pending.pop(message.get("id", 0), None)
-            if answer is not None and answer.set_running_or_notify_cancel():
-                answer.set_result(message.get("result") or {})
-            return
         number, method, params = message.get("id", 0), message.get("method"), message.get("params") or {}
         handler = {
             "load": self._load,

@@ -281,6 +281,7 @@ async def test_answers__that_a_tape_can_not_hold_or_give(version: str, tmp_path:
                 assert word != "again" or len(decider.results("own")[0].responses) == 2
             await _reports_errors(agent)
             await _asks_not_within_tools(agent, server)
+            await _answers_another_thread(agent)
             await _cancels_what_is_held(agent)
             await _ends_with_an_unreadable_answer(agent)
             # A session without a decider asks all models.
@@ -311,6 +312,13 @@ async def _asks_not_within_tools(agent: AdkAgent, server: FakeGemini) -> None:
     assert decider.tools == ["consult"]
     assert server.stats.requests - before == 3
     assert [asked.agent for asked in decider.asked] == ["front", "front"]
+
+
+async def _answers_another_thread(agent: AdkAgent) -> None:
+    """Also while the event loop is blocked, which waits for that thread."""
+    decider = Decider()
+    await say(agent, "thread", tools=decider)
+    assert [asked.model for asked in decider.asked] == ["own-2", "gemini-2.5-flash"]
 
 
 async def _cancels_what_is_held(agent: AdkAgent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import threading
 from collections.abc import AsyncGenerator
@@ -109,6 +110,20 @@ def decorate(callback_context: Any, llm_response: Any) -> None:
             part.text += "!"
 
 
+def thinks(callback_context: Any) -> None:
+    """Blocks the event loop until another thread has asked a model, if the user says `thread`."""
+
+    async def think() -> None:
+        request = LlmRequest(model="own-2", contents=[types.Content(role="user", parts=[types.Part(text="think")])])
+        async for response in Own("own-2").generate_content_async(request):
+            print(f"thought {response.partial}", flush=True)
+
+    if callback_context.user_content.parts[0].text == "thread":
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(asyncio.run, think()))
+        thread.start()
+        thread.join()
+
+
 def by_itself(name: str, model: Any, **more: Any) -> LlmAgent:
     return LlmAgent(
         name=name,
@@ -141,6 +156,7 @@ root_agent = LlmAgent(
     name="front",
     model=Gemini(model=MODEL, retry_options=types.HttpRetryOptions(attempts=1)),
     instruction="You are front.",
+    before_agent_callback=thinks,
     after_model_callback=decorate,
     tools=[look_up, consult, AgentTool(helper)],
     sub_agents=[desk, own, far],
