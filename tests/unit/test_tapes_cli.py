@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tape_samples import answer, asked, at_once, called, returned, said, session, tape
+from base_repos import new_repo
+from tape_samples import answer, asked, at_once, called, converse, returned, said, session, tape
 
 from agent_eval.agents.messages import ModelRan, ToolAsked, ToolError, ToolRan
-from agent_eval.agents.tapes import tape_path, write_tape
+from agent_eval.agents.tapes import TapeSession, tape_path, write_tape
 from agent_eval.cli import main
 
 TURN = {"user_content": {"parts": [{"text": "on"}]}, "final_response": {"parts": [{"text": "ok"}]}}
@@ -44,3 +45,56 @@ def test_show__lists_questions_and_answers_in_their_order(
     assert shown[1] == '  bot: switch(room=0) -> {"now": "on"}'
     assert shown[2].startswith('  bot: gemini asked switch() -> "It is very') and len(shown[2]) < 200
     assert shown[3] == "  bot: switch(room=1) -> Busy (another run)"
+
+
+def test_diff__shows_calls_that_are_new_gone_or_answered_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = new_repo(tmp_path / "repo")
+    cases = [{"eval_id": name, "conversation": [TURN]} for name in ("asks", "answers", "added", "gone", "same", "long")]
+    (repo.root / "a.test.json").write_text(json.dumps({"eval_set_id": "s", "eval_cases": cases}))
+    hello, more = asked(said("Hello")), asked(said("More\n::error::now"))
+
+    def write(name: str, live: TapeSession, value: int = 1) -> None:
+        at_once(live.ask(ToolAsked(turn=1, call=9, name="switch", agent="bot", args={"room": "hall"})))
+        live.ran(ToolRan(turn=1, call=9, response={"now": value}))
+        write_tape(tape_path(repo.root, "a.test.json", name), tape(live))
+
+    for name in ("asks", "answers", "gone", "same", "long"):
+        write(name, converse(session(), (hello, "Hi."), (more, "All.")))
+    repo.commit({})
+    calm = asked(said("Hello"), instruction="You are a calm lamp.")
+    write("asks", converse(session(), (calm, "Hi."), (more, "All.")))
+    write("answers", converse(session(), (hello, "Hi."), (more, "All of it.")), value=2)
+    write("added", converse(session(), (hello, "Hi.")))
+    write("long", converse(session(), *((asked(said(str(number))), "Hi.") for number in range(20))))
+    tape_path(repo.root, "a.test.json", "gone").unlink()
+    monkeypatch.chdir(repo.root)
+
+    assert main(["tapes", "--diff"]) == 0
+    shown = capsys.readouterr().out
+    blocks = dict(block.split(":\n", 1) for block in shown.rpartition("\n5 tapes")[0].split("a.test.json:")[1:])
+    assert "::error" not in shown and shown.endswith("5 tapes with other calls than in HEAD\n")
+    assert blocks["asks"].splitlines() == [
+        '  - bot: gemini asked "Hello" -> "Hi."',
+        '  + bot: gemini asked "Hello" -> "Hi."',
+        '  first difference of a request: instruction: "You are a lamp." -> "You are a calm lamp."',
+    ]
+    assert blocks["answers"].replace("\u200b", "").splitlines() == [
+        '  ~ bot: gemini asked "More\\n::error::now" -> "All of it." (before: "All.")',
+        '  ~ bot: switch(room="hall") -> {"now": 2} (before: {"now": 1})',
+    ]
+    assert [line[:4] for line in blocks["added"].splitlines()] == ["  + "] * 2
+    assert [line[:4] for line in blocks["gone"].splitlines()] == ["  - "] * 3
+    assert blocks["long"].splitlines()[-2] == "  ... 14 more calls"
+
+    repo.commit({})
+    assert main(["tapes", "--diff"]) == 0
+    assert capsys.readouterr().out == "0 tapes with other calls than in HEAD\n"
+    assert main(["tapes", "a.test.json:asks", "--diff", "HEAD~"]) == 0
+    assert capsys.readouterr().out.endswith("1 tape with other calls than in HEAD~\n")
+    assert main(["tapes", "--diff", "elsewhere"]) == 2
+    assert "`elsewhere` is no commit" in capsys.readouterr().err
+    tape_path(repo.root, "a.test.json", "asks").write_text("{}")
+    assert main(["tapes", "--diff"]) == 2
+    assert "a.test.tools/asks.tape.json" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`agent-eval tapes`: lists the tapes of the eval files and the calls on them, and removes those without a case."""
+"""`agent-eval tapes`: lists tapes and their calls, compares them with a commit's, and removes those without a case."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from agent_eval.core.content import FunctionCall
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import harmless, listed, plural, shorten, unbroken
 from agent_eval.criteria import render_call
+from agent_eval.evalset.models import Suite
+from agent_eval.evalset.paths import name_of
 from agent_eval.pipeline import StoredTape, load, stale_tools_by, stored_tapes
+from agent_eval.settings import Settings
 
 _LONGEST = 100
 """Characters of a question or an answer."""
+_MOST_CHANGES = 8
+"""Calls of a case that `--diff` lists."""
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -32,6 +37,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if has_error(problems):  # Cases of invalid files are unknown, so any tape may have one.
         print_problems(problems)
         return 2
+    if arguments.diff is not None:
+        return _compare(arguments.diff, suite, settings, io)
     tapes = stored_tapes(settings, suite)
     stale_tools = stale_tools_by(settings)
     invalid: list[Problem] = []
@@ -87,14 +94,82 @@ def _lines(
 
 def _call(call: ModelExchange | RecordedCall, tape: Tape) -> str:
     """What was asked and answered."""
-    who = f"{call.agent}: " if call.agent else ""
+    who, answer = f"{call.agent}: " if call.agent else "", shorten(_answer(call), _LONGEST)
     if isinstance(call, RecordedCall):
-        answer = call.error.type if call.error else json.dumps(call.response, ensure_ascii=False)
         other = "" if call.done is not None or not tape.model_calls else " (another run)"
-        return f"{who}{render_call(FunctionCall(name=call.tool, args=call.args))} -> {shorten(answer, _LONGEST)}{other}"
+        return f"{who}{render_call(FunctionCall(name=call.tool, args=call.args))} -> {answer}{other}"
     asked = _content((contents_of(call.request, tape.parts) or [None])[-1])
-    answer = _content(call.responses[-1].get("content"))
-    return f"{who}{call.model} asked {shorten(asked, _LONGEST)} -> {shorten(answer, _LONGEST)}"
+    return f"{who}{call.model} asked {shorten(asked, _LONGEST)} -> {answer}"
+
+
+def _answer(call: ModelExchange | RecordedCall) -> str:
+    if isinstance(call, RecordedCall):
+        return call.error.type if call.error else json.dumps(call.response, ensure_ascii=False)
+    return _content(call.responses[-1].get("content"))
+
+
+def _compare(ref: str, suite: Suite, settings: Settings, io: CliIO) -> int:
+    """Prints how the tapes of the working tree differ from those of a commit, and returns the exit code."""
+    from agent_eval.agents.tapes import tape_in, tape_path
+    from agent_eval.baseline import GitError, open_git
+
+    root = settings.root.absolute()
+    invalid: list[Problem] = []
+    changed = 0
+    try:
+        git = open_git(root, io.environ)
+        commit = git.commit(ref)
+        if commit is None:
+            raise GitError(f"`{harmless(ref)}` is no commit of this repository.")
+        for file in suite.files:
+            for case in file.cases:
+                path = tape_path(root, file.path, case.eval_id)
+                entry = git.entry(commit, git.prefix / name_of(path, root))
+                try:
+                    old = None if entry is None else tape_in(git.blob(entry.blob), name_of(path, root))
+                    lines = _changes(old, read_tape(path, root))
+                except InvalidTape as error:
+                    invalid += error.problems
+                    continue
+                if lines:
+                    changed += 1
+                    print(f"{file.path}:{case.eval_id}:", *map(harmless, map(unbroken, lines)), sep="\n  ")
+    except GitError as error:
+        io.log(f"agent-eval: {error.message}")
+        return 2
+    print(f"{plural(changed, 'tape')} with other calls than in {ref}")
+    print_problems(invalid)
+    return 2 if invalid else 0
+
+
+def _changes(old: Tape | None, new: Tape | None) -> list[str]:
+    """The calls that only one of two tapes has, or that have another answer, and what is asked otherwise."""
+    from agent_eval.agents.tapes import changed_request
+
+    before, now = _by_question(old), _by_question(new)
+    lines = [f"- {line}" for asked, (line, _) in before.items() if asked not in now]
+    for asked, (line, answer) in now.items():
+        known = before.get(asked, ("", answer))[1]
+        if asked not in before or known != answer:
+            lines.append(f"~ {line} (before: {shorten(known, _LONGEST)})" if asked in before else f"+ {line}")
+    if len(lines) > _MOST_CHANGES:
+        lines[_MOST_CHANGES:] = [f"... {plural(len(lines) - _MOST_CHANGES, 'more call')}"]
+    if old and new and (first := changed_request(old, new)):
+        lines.append(f"first difference of a request: {first.place}: {first.recorded} -> {first.now}")
+    return lines
+
+
+def _by_question(tape: Tape | None) -> dict[tuple[str, int], tuple[str, str]]:
+    """A line and the whole answer of each call."""
+    calls: dict[tuple[str, int], tuple[str, str]] = {}
+    if tape is None:
+        return calls
+    for model_call in tape.model_calls:
+        calls[model_call.fingerprint, model_call.occurrence] = _call(model_call, tape), _answer(model_call)
+    for call in tape.calls:
+        question = json.dumps([call.agent, call.tool, call.args], sort_keys=True)
+        calls[question, call.occurrence] = _call(call, tape), _answer(call)
+    return calls
 
 
 def _content(content: Any) -> str:

@@ -9,6 +9,7 @@ from agent_eval.agents.tapes._files import (
     fits,
     folder_of,
     read_tape,
+    tape_in,
     tape_name,
     tape_path,
     tape_text,
@@ -17,7 +18,7 @@ from agent_eval.agents.tapes._files import (
 )
 from agent_eval.agents.tapes._making import Taped, changing_arguments, tape_of
 from agent_eval.agents.tapes._order import PATIENCE, Order
-from agent_eval.agents.tapes._requests import Difference, contents_of
+from agent_eval.agents.tapes._requests import Difference, changed_request, contents_of
 from agent_eval.agents.tapes._session import (
     Obstacle,
     TapeIndex,

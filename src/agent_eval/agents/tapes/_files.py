@@ -76,6 +76,15 @@ def read_tape(path: Path, root: Path) -> Tape | None:
     except OSError as error:
         why = (error.strerror or str(error)).rstrip(".")
         raise InvalidTape([_problem(name, f"The tape can't be read: {why}.")]) from error
+    return tape_in(data, name)
+
+
+def tape_in(data: bytes, name: str) -> Tape:
+    """The tape in a file with this name.
+
+    Raises:
+        InvalidTape: It is no tape.
+    """
     try:
         tape = Tape.model_validate_json(data)
     except ValidationError as error:

@@ -187,6 +187,18 @@ def difference_of(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Differ
     return None
 
 
+def changed_request(old: Tape, new: Tape) -> Difference | None:
+    """Where what is asked on a new tape first differs from the old one; None if only the number of calls does."""
+    known = {call.fingerprint for call in old.model_calls}
+    for call in new.model_calls if known else ():
+        if call.fingerprint not in known:
+            asked = ModelAsked(turn=1, call=1, **facts_of(call))
+            return first_difference(
+                old, Request(asked=asked, parts=new.parts, references=call.request, fingerprint=call.fingerprint)
+            )
+    return None
+
+
 def _whole(of: ModelExchange | ModelAsked, references: Mapping[str, str], parts: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that counts, in the order in which differences are looked for."""
     values = {name: parts[node] for name, node in references.items() if name != "contents"}
