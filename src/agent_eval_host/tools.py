@@ -7,6 +7,7 @@ import contextvars
 import functools
 import hashlib
 import importlib
+import os
 import sys
 import time
 import weakref
@@ -38,6 +39,28 @@ in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_to
 """Whether the body of a tool is running: what it calls is a part of it."""
 
 
+_reading: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar("agent_eval_reading", default=None)
+"""The files that the running body of a tool has opened for reading."""
+_MOST_FILES = 100
+"""Files of a call that are reported."""
+
+
+def _hear(event: str, args: tuple[Any, ...]) -> None:
+    """Notes what Python opens (an audit hook). It must not disturb what the agent does."""
+    if event in {"open", "sqlite3.connect"} and (opened := _reading.get()) is not None:
+        writes = len(args) > 2 and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_TRUNC)
+        if isinstance(args[0], (str, bytes)) and not writes:
+            opened.add(os.fsdecode(args[0]))
+
+
+def _data(opened: set[str]) -> list[str]:
+    """The names of the repository's files among those that were opened, without code."""
+    root = agent_places[-1]
+    paths = {os.path.realpath(path) for path in opened}
+    own = (path for path in paths if path.startswith(root) and is_own(path) and not path.endswith((".py", ".pyc")))
+    return sorted(path[len(root) :] for path in own)[:_MOST_FILES]
+
+
 class ToolWatch:
     """Asks the gate before ADK runs the body of a tool: the gate answers instead, or lets the body run.
 
@@ -53,6 +76,7 @@ class ToolWatch:
 
     def install(self) -> None:
         """Wraps the classes of tools that exist, and those that are defined later."""
+        sys.addaudithook(_hear)
         self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
         wrap_method(self._base, "run_async", self._wrapped)
         _for_each_class(importlib.import_module("google.adk.tools.base_toolset").BaseToolset, self._wrap_toolset)
@@ -87,7 +111,8 @@ class ToolWatch:
             return replay(decision, context)
         before, began = effects(context), time.monotonic()
         outcome: dict[str, Any] = {}
-        inside = in_tool.set(True)
+        opened = set[str]()
+        inside, reading = in_tool.set(True), _reading.set(opened)
         try:
             response = await run()
             outcome = {"response": response}
@@ -97,8 +122,10 @@ class ToolWatch:
             raise
         finally:
             in_tool.reset(inside)
+            _reading.reset(reading)
             if outcome:
                 outcome = recorded(tool, outcome, before, effects(context))
+                outcome["read"] = _data(opened)
                 outcome["seconds"] = round(time.monotonic() - began, 6)
                 self._channel.notify("tool_ran", {"turn": turn.number, "call": number, **outcome})
 

@@ -36,7 +36,8 @@ def price(item: str) -> dict[str, int]:
     """The price of an item."""
     with open(os.environ["RUNS_FILE"], "a", encoding="utf-8") as file:
         file.write("ran\\n")
-    return {"price": len(item)}
+    with open(os.path.join(os.path.dirname(__file__), "prices.txt"), encoding="utf-8") as file:
+        return {"price": int(file.read()) * len(item)}
 '''
 CASES = {"tea": "It costs 3.", "cocoa": "It costs 5."}
 
@@ -46,6 +47,7 @@ def files_of(agent: str) -> dict[str, str]:
         f"{agent}/__init__.py": "from . import agent\n",
         f"{agent}/agent.py": AGENT,
         f"{agent}/tools.py": TOOLS,
+        f"{agent}/prices.txt": "1\n",
     }
 
 
@@ -105,7 +107,8 @@ ANSWERED = "tools=[price], before_model_callback=lambda *args, **more: reply(tex
 CHANGES: Mapping[str, tuple[str, str, str, str]] = {
     "instruction": ("kiosk/agent.py", '"Sell."', '"Sell it."', "model-not-recorded"),
     "declaration": ("kiosk/tools.py", "The price of", "What it costs:", "model-not-recorded"),
-    "body": ("kiosk/tools.py", "len(item)", "len(item) + 0", "tool-tape-stale"),
+    "body": ("kiosk/tools.py", "len(item)}", "len(item) * 1}", "tool-tape-stale"),
+    "data": ("kiosk/prices.txt", "1", " 1", "tool-tape-stale"),
     "fewer-calls": ("kiosk/agent.py", "tools=[price]", ANSWERED, "model-calls-left"),
 }  # fmt: skip
 

@@ -236,6 +236,8 @@ class ToolRan(_Message):
     seconds: NonNegativeFloat = 0.0
     reason: str | None = None
     """Why the call can't be replayed, e.g. `it saves artifacts`; None if it can."""
+    read: list[str] = Field(default_factory=list)
+    """The repository's files that it opened for reading, relative to the root, without code."""
 
 
 class ModelAsked(_Message):

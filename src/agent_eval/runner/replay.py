@@ -258,6 +258,7 @@ class Tapes:
                 index=index,
                 of_base=self.of_base,
                 depends=self._files.of_patterns,
+                data=self._files.of_data,
                 changed=self._changed if self.mode in _REPLAYING else {},
                 order=Order(patience=self.patience),
             ),

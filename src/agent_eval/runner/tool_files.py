@@ -9,9 +9,11 @@ from pathlib import Path
 
 from agent_eval.agents.tapes import Tape, ToolRules
 from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.text import listed
 
+_SECONDS = 60.0
 NO_FILES = hashlib.sha256().hexdigest()[:16]
 """`hash_of_files` of nothing."""
 
@@ -30,6 +32,7 @@ class ToolFiles:
         self._skip = skip
         self._patterns: dict[tuple[str, ...], str] = {}
         self._sources: dict[tuple[str, ...], str] = {}
+        self._data: dict[str, str] = {}
 
     def of_patterns(self, patterns: Sequence[str]) -> str:
         """Hash of the files that match the patterns of `depends`."""
@@ -37,6 +40,18 @@ class ToolFiles:
         if key not in self._patterns:
             self._patterns[key] = hash_of_files(self._root, patterns, skip=self._skip)
         return self._patterns[key]
+
+    def of_data(self, name: str) -> str:
+        """Hash of a file that a tool opens; "" if it can't be read, or git ignores it: then a run has made it."""
+        if name not in self._data:
+            path = self._root / name
+            ours = path.resolve().is_relative_to(self._root.resolve()) and not any(
+                path.resolve().is_relative_to(folder.resolve()) for folder in self._skip
+            )
+            self._data[name] = (
+                _hash_of_sources(self._root, [name]) if ours and not _is_ignored(self._root, name) else ""
+            )
+        return self._data[name]
 
     def of_sources(self, files: Sequence[str]) -> str:
         """The hash that a host computes of the files that define a tool; "" if one of them can't be read."""
@@ -62,7 +77,23 @@ def stale_tools(tape: Tape, rules: ToolRules, files: ToolFiles) -> dict[str, str
             changed[tool] = listed(hashes.files, 3)
         elif what := hashes.changed_depends(files.of_patterns(policy.depends) if policy.depends else ""):
             changed[tool] = what
+    for call in tape.calls:
+        if rules.of(call.tool).replay and (what := call.changed_data(files.of_data)):
+            changed.setdefault(call.tool, what)
     return changed
+
+
+def _is_ignored(root: Path, name: str) -> bool:
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
+    if top is None:
+        return False
+    config = (*CONFIG, ("safe.directory", str(top)))
+    environment = {**{key: os.environ[key] for key in KEPT if key in os.environ}, **ENVIRONMENT}
+    listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", name)
+    try:
+        return not run_git(listing, cwd=root, environment=environment, config=config, owner=None, timeout=_SECONDS)
+    except GitError:
+        return False
 
 
 def _hash_of_sources(root: Path, files: Sequence[str]) -> str:

@@ -162,6 +162,8 @@ class TapeSession:
     """Whether the agent is the base branch's, whose tools may be older than the answers."""
     depends: Callable[[Sequence[str]], str] = lambda patterns: ""
     """Hash of the files that match patterns."""
+    data: Callable[[str], str] = lambda name: ""
+    """Hash of a file of the repository; "" for one that is none."""
     order: Order = field(default_factory=Order)
     """Releases the answers in mode `all`."""
     use: ToolUse = field(init=False)
@@ -419,6 +421,7 @@ class TapeSession:
             "the file that defines it" if before.source != now.source else "",
             before.changed_implementation(now.implementation),
             before.changed_depends(now.depends),
+            "" if answer is None else answer.changed_data(self.data),
         )
         changed = " and ".join(filter(None, parts))
         if changed:
@@ -472,6 +475,7 @@ class TapeSession:
         recorded = RecordedCall(
             tool=call.name, agent=call.agent, args=call.args, occurrence=occurrence, seconds=result.seconds
         )
+        recorded.read = {name: content for name in result.read if (content := self.data(name))}
         reason = result.reason
         try:
             recorded.response = masked(result.response, policy)

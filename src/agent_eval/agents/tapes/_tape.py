@@ -107,10 +107,21 @@ class RecordedCall(WireModel):
     replayable: bool = True
     reason: str | None = None
     """Why it can't be replayed, e.g. `it saves artifacts`."""
+    read: dict[str, str] = Field(default_factory=dict)
+    """Hashes of the repository's files that it opened, by name, without code: the answer holds for these."""
     done: NonNegativeInt | None = None
     """Its position among all answers of the run whose model calls are on the tape; None if that has no such call."""
     after: NonNegativeInt = 0
     """How many of these answers had come when it was made."""
+
+    def changed_data(self, now: Callable[[str], str]) -> str:
+        """Which files that it opened are no longer as recorded, in words; "" if none is.
+
+        Args:
+            now: A file's hash today.
+        """
+        changed = [name for name, before in self.read.items() if now(name) != before]
+        return f"a file that it reads ({listed(changed, 3)})" if changed else ""
 
     def answers_like(self, other: RecordedCall) -> bool:
         """Whether both calls have the same answer."""
