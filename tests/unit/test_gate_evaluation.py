@@ -142,6 +142,10 @@ STORIES = {
         Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"), "")]),
         "failed: replayed-failed; ",
     ),
+    "a replayed case that failed when it was recorded, and breaks now": (
+        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "x"), "failed")]),
+        "failed: agent-error; ",
+    ),
     "nothing but a replayed case that failed when it was recorded": (
         Story(
             base={"x": TEN, "y": TEN}, head={}, heads=[replayed(case("x", "0"), "failed"), case("y", "1")], gate="auto"

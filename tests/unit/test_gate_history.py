@@ -160,6 +160,24 @@ def test_history__a_replayed_case_adds_no_run() -> None:
     history = history_of(day(0, case("a", "1"), case("b", "1")), day(1, replayed(case("a", "0")), case("b", "1")))
     assert {name: outcomes for name, (outcomes, _, _) in columns(history).items()} == {"a": "1", "b": "11"}
 
+    unjudged = case("a", "?", tokens=[5.0])
+    assert unjudged.status == "errored", "a judge was down"
+    history = history_of(day(0, case("a", "1"), case("b", "1")), day(1, replayed(unjudged), case("b", "1")))
+    assert {name: outcomes for name, (outcomes, _, _) in columns(history).items()} == {"a": "1", "b": "11"}
+
+
+def test_history__of_a_replayed_case_is_remembered_while_other_cases_run() -> None:
+    reports = [day(0, case("a", "1"), case("b", "1"))]
+    reports += [day(number, replayed(case("a", "1")), case("b", "1")) for number in range(1, 12)]
+    assert columns(history_of(*reports, keep=3))["a"][0] == "1"
+
+
+def test_trend__seconds_are_those_of_live_runs() -> None:
+    slow, fast = case("a", "1"), replayed(case("b", "1"))
+    slow.runs[0].duration, fast.runs[0].duration = 8.0, 0.01
+    [row] = history_of(day(0, slow, fast)).trend
+    assert (row.cases, row.passed, row.p50) == (2, 2, 8.0)
+
 
 def test_history__a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:
     reports = [day(0, case("a", "1"), case("b", "1")), *(day(number, case("b", "1")) for number in range(1, 12))]

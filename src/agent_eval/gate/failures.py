@@ -137,7 +137,8 @@ def sort_failed_case(
     if case.replayed:
         # Nothing varies from run to run: what failed here and not when it was recorded is this pull request's.
         failed_then = all(run.tools is not None and run.tools.recorded_status == "failed" for run in case.runs)
-        (into.as_recorded if failed_then else into.replayed).append(case)
+        known = into.agent_errors if kinds_of(case) else into.as_recorded  # No run with an error is on a tape.
+        (known if failed_then else into.replayed).append(case)
         return
     comparable = compared.gathered.comparable.get(case.case_id)
     counterpart = compared.pairing.counterparts.get(case.case_id)

@@ -117,8 +117,9 @@ class RunResult(ReportModel):
 
     @property
     def replayed(self) -> bool:
-        """Whether it has a result, and every answer of its models and tools came from the case's tape."""
-        return self.tools is not None and self.tools.mode == "all" and self.status in {"passed", "failed"}
+        """Whether the case's tape had every answer of models and tools that the agent asked for."""
+        missed = self.error is not None and self.error.owner == "gate"
+        return self.tools is not None and self.tools.mode == "all" and not missed
 
 
 class CaseReport(_ComputingReport):

@@ -82,11 +82,12 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
         rules = rules_of(case)
         runs = rescored(earlier, old, rules) if old is not None else []
         writer.add(case, rules, [*runs, *fresh])
+    replayed = {olds[case.case_id].case_id for case in report.cases if case.replayed and case.case_id in olds}
     # Cases that this run omitted may run again next time.
     here = {case.case_id for case in cases} | {olds[case.case_id].case_id for case in cases if case.case_id in olds}
     for old in earlier.cases:
         runs = stored_runs(earlier, old) if old.case_id not in here else []
-        if runs and runs[-1].record >= len(records) - keep:
+        if runs and (old.case_id in replayed or runs[-1].record >= len(records) - keep):
             writer.add_stored(old.case_id, old.fingerprint, stored_rules(earlier, old), runs)
     trend = joined_rows(trend, [trend_row(report, record)])
     return writer.report(report.scoring_version, records).model_copy(update={"trend": trend})
