@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from adk_envs import FIXTURES
 from base_repos import Repo
+from fake_gemini import FakeGemini, Fault
 from gate_runs import Done, Repository
 
 AGENT = """import os
@@ -68,10 +70,10 @@ def shops(repository: Repository) -> Repository:
     return repository
 
 
-def gate(repository: Repository, *arguments: str) -> Done:
+def gate(repository: Repository, *arguments: str, **variables: str) -> Done:
     """Runs the gate; the log begins anew."""
     repository.write({"log.txt": ""})
-    environment = {"CI": "", "RUNS_FILE": str(repository.root / "log.txt")}
+    environment = {"CI": "", "RUNS_FILE": str(repository.root / "log.txt"), **variables}
     return repository.gate("run", *arguments, environment=environment)
 
 
@@ -173,3 +175,94 @@ def test_missing_live__takes_no_part_in_parts_that_it_splits(shops: Repository) 
     assert merged.code == 0, merged.out
     assert {case.eval_id: len(case.runs) for case in merged.report.cases} == {"tea": 1, "cocoa": 2}
     assert "1 of 2 cases was replayed from recordings: 2 model calls saved" in merged.out
+
+
+WITHOUT_JUDGE = ("--without-keys", "deterministic-only")
+
+
+@pytest.fixture
+def judged(shops: Repository) -> Iterator[Callable[..., Done]]:
+    """Runs the gate with a judge of `cocoa` that answers nobody."""
+    shops.write({"kiosk/test_config.json": {"criteria": {"response_match_score": 1.0, "final_response_match_v2": 0.5}}})
+    with FakeGemini(lambda _: Fault(kind=400)) as server:
+        yield lambda *arguments: gate(
+            shops, *arguments, "--judge-base-url", server.url, AGENT_EVAL_JUDGE_API_KEY="AIza-a-key"
+        )
+
+
+def change(repository: Repository, file: str, old: str, new: str) -> None:
+    path = repository.root / file
+    source = path.read_text("utf-8")
+    assert old in source
+    path.write_text(source.replace(old, new), "utf-8")
+
+
+def test_a_part__whose_replayed_case_could_not_be_judged_is_merged(
+    shops: Repository, judged: Callable[..., Done]
+) -> None:
+    change(shops, "shop/agent.py", "import os", "import os, no_such_module")
+    replaying = ("--replay", "missing-live", "--num-runs", "2")
+    for part in ("1", "2"):
+        judged(*replaying, "--shard", f"{part}/2", "--output-dir", f"shards/{part}")
+    environment = {"CI": "", "AGENT_EVAL_JUDGE_API_KEY": "AIza-a-key"}
+    merged = shops.gate("merge", *replaying, environment=environment)
+    assert merged.code == 1, merged.out
+    assert errors(merged) == {"tea": "agent-import"}
+    assert {case.eval_id: case.status for case in merged.report.cases} == {"tea": "failed", "cocoa": "errored"}
+
+
+def test_resume__asks_for_nothing_twice(shops: Repository, judged: Callable[..., Done]) -> None:
+    change(shops, "kiosk/agent.py", '"Sell."', '"Sell it."')
+    replaying = ("--replay", "missing-live", "--num-runs", "2")
+    first = judged(*replaying)
+    assert (first.code, len(log(shops))) == (3, 6), first.out
+    again = gate(shops, *replaying, "--resume", *WITHOUT_JUDGE)
+    assert (again.code, log(shops)) == (0, []), again.out
+    assert {case.eval_id: (case.replayed, len(case.runs)) for case in again.report.cases} == {
+        "tea": (True, 1),
+        "cocoa": (False, 2),
+    }
+
+
+def test_record__without_a_judge_keeps_the_calls_of_models(shops: Repository, judged: Callable[..., Done]) -> None:
+    recorded = judged("--record", "all", "--num-runs", "2")
+    assert recorded.code == 3, recorded.out
+    done = gate(shops, "--replay", "all", *WITHOUT_JUDGE)
+    assert (done.code, log(shops)) == (0, []), done.out
+
+
+def test_record__a_run_that_is_stopped_keeps_the_old_tape(shops: Repository) -> None:
+    tape = shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json"
+    before = tape.read_text("utf-8")
+    change(shops, "kiosk/tools.py", "    return", "    import time\n\n    time.sleep(30)\n    return")
+    done = gate(shops, "--record", "all", "--run-timeout", "5")
+    assert done.code == 3, done.out
+    assert "asked about cocoa" in log(shops)
+    assert "cocoa.tape.json was not written: a run of the case ended early (run-timeout)" in done.out
+    assert tape.read_text("utf-8") == before
+
+
+def test_fail_fast__does_not_end_a_run_for_a_case_that_runs_live(shops: Repository) -> None:
+    """The tape's answer contradicts the expected calls by now, which fails the case where nothing runs live."""
+    expected = {"tool_uses": [{"name": "price", "args": {"item": "cocoa"}}]}
+    file = shops.root / "kiosk/kiosk.evalset.json"
+    document = json.loads(file.read_text("utf-8"))
+    document["eval_cases"][0]["conversation"][0]["intermediate_data"] = expected
+    shops.write({"kiosk/kiosk.evalset.json": document})
+    shops.write({"kiosk/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0}}})
+    change(shops, "kiosk/agent.py", "def script", SPOILT + "\n\ndef script")
+    change(shops, "kiosk/agent.py", "tools=[price]", "tools=[price], after_model_callback=spoilt")
+    alone = gate(shops, "--replay", "all")
+    assert (alone.code, errors(alone)) == (1, {"cocoa": "tool-not-recorded"}), alone.out
+    done = gate(shops, "--replay", "missing-live", "--fail-fast")
+    assert done.code == 0, done.out
+    assert "asked about cocoa" in log(shops)
+
+
+SPOILT = '''
+def spoilt(callback_context, llm_response):
+    """Spoils the call of a replay alone: then nothing is in the log."""
+    call = llm_response.content.parts[0].function_call
+    if call is not None and not os.path.getsize(os.environ["RUNS_FILE"]):
+        call.args["item"] = "milk"
+'''

@@ -59,7 +59,8 @@ class Bill:
                 self.ledger.book(entry)
             cost += entry.cost or 0.0
         if replayed:
-            self.saved += cost
+            if recording.error is None:  # Otherwise the case may run live, and pay.
+                self.saved += cost
         else:
             self.meter.pay(cost)
 

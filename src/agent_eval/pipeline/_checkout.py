@@ -146,7 +146,12 @@ class Checkout(Resources):
 
     def _fails(self, case: CaseReport) -> bool:
         from agent_eval.gate.regression import fails_alone  # Only fail-fast needs it so early.
+        from agent_eval.runner import REPLAY_MISSES
 
+        if self.settings.replay == "missing-live" and any(
+            run.error is not None and run.error.kind in REPLAY_MISSES for run in case.runs
+        ):
+            return False  # It runs live.
         return fails_alone(case, self.settings.policy, min_pass_rate=self.settings.min_pass_rate)
 
     @property

@@ -44,7 +44,7 @@ def check_parts(
     split = split_hash(assigned, plan.units(), total=first.total, num_runs=plan.num_runs)
     if first.weights_from == "turns" or settings.shard_plan is not None:  # Else only the parts know their durations.
         own["plan"] = split[:12]
-    if problems := [*_differences(results, own)] or [*_incomplete(results, list(plan.numbers()))]:
+    if problems := [*_differences(results, own)] or [*_incomplete(results, list(plan.numbers()), settings.replay)]:
         return None, problems
     owners = dict(assigned) if split == first.plan else {}
     for result in results:
@@ -131,14 +131,12 @@ _HINTS = {
 }
 
 
-def _incomplete(results: Sequence[PartResults], numbers: list[int]) -> Iterator[Problem]:
+def _incomplete(results: Sequence[PartResults], numbers: list[int], replay: str) -> Iterator[Problem]:
     """A refusal for each part that does not have exactly the runs of its cases."""
     for result in results:
-        runs = {
-            # A case that was replayed is run once.
-            case.case_id: numbers if case.replayed and len(case.runs) == 1 else sorted(run.run for run in case.runs)
-            for case in result.report.cases
-        }
+        runs = {case.case_id: sorted(run.run for run in case.runs) for case in result.report.cases}
+        if replay == "missing-live":  # A case that does not run live is run once.
+            runs = {case_id: numbers if own == numbers[:1] else own for case_id, own in runs.items()}
         cases = dict.fromkeys(result.shard.cases)
         if wrong := [case_id for case_id in cases | runs if case_id not in cases or runs.get(case_id) != numbers]:
             yield _other_cases(result, "the results are not those of the part's cases", wrong)

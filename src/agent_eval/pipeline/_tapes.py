@@ -91,7 +91,7 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
         )
         for path in sorted(unable)
     ]
-    if settings.resume and settings.tape_mode != "replay":
+    if settings.resume and settings.record != "off":
         problems.append(
             Problem(
                 code="tapes-unsupported",
@@ -114,6 +114,8 @@ def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
     chosen: dict[str, Chosen | None] = {}
     for case in cases:
         judged = [run for run in case.runs if run.status in {"passed", "failed"}]
+        # A judge that is down does not change what the agent did.
+        judged = judged or [run for run in case.runs if run.status == "errored" and run.error is None]
         chosen[case.case_id] = None
         if judged and len({run.status for run in judged}) == 1:
             number = judged[0].run
@@ -123,7 +125,9 @@ def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
                 for score in metric.runs
                 if score.run == number and score.score is not None
             }
-            chosen[case.case_id] = Chosen(run=number, status=judged[0].status, scores=scores)
+            chosen[case.case_id] = Chosen(
+                run=number, status=judged[0].status if judged[0].status != "errored" else "", scores=scores
+            )
     return chosen
 
 

@@ -266,6 +266,8 @@ class Execution:
             )
 
         def end() -> Recording:
+            if tools is not None:
+                tools.ended(error)
             recording.error = error
             recording.duration = round(time.perf_counter() - begun, 6)
             recording.usage = usage_of(() if recording.is_replayed else recording.invocations)
@@ -290,6 +292,7 @@ class Execution:
                 error = None
                 break
             except asyncio.CancelledError:
+                error = self._halt
                 self.bill(end())  # The gate stops the run. The turns that ended have cost something, too.
                 raise
             except SimulatorFailure as caught:
@@ -312,8 +315,6 @@ class Execution:
             if attempts == 2 or not failure.collateral:
                 break
             self.bill(end())  # What is repeated has cost something, too.
-        if tools is not None:
-            tools.ended(error)
         return end()
 
     async def _converse(

@@ -218,7 +218,8 @@ class Tapes:
             tape = index.tape.content_hash if index is not None else ""
             if index is not None and self.mode == "all":
                 tape = _hash([tape, index.tape.conversation])
-            fingerprint = _hash([case.fingerprint, self.mode, self.of_base, self.rules.as_json(), tape])
+            untrusted = self.untrusted.get((case.file, case.case.eval_id), "")
+            fingerprint = _hash([case.fingerprint, self.mode, self.of_base, self.rules.as_json(), tape, untrusted])
             content = _hash([case.content, tape]) if self.mode == "replay" and tape else case.content
             cases.append(dataclasses.replace(case, fingerprint=fingerprint, content=content))
         return dataclasses.replace(plan, cases=tuple(cases)), problems
