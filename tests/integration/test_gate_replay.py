@@ -96,6 +96,9 @@ def test_replay_all__asks_no_model_and_runs_no_tool(shops: Repository) -> None:
     done = gate(shops, "--replay", "all", "--num-runs", "3")
     assert (done.code, log(shops)) == (0, []), done.out
     assert scores(done) == scores(live)
+    assert "Passed: both cases pass; replayed" in done.out
+    assert "Replayed from its tape" in shops.gate("show", "tea", python=False).out
+    assert (done.output / "junit.xml").read_text("utf-8").count("Replayed from its tape") == 2
     assert "Both cases were replayed from recordings: 4 model calls saved" in done.out
     runs = [run for case in done.report.cases for run in case.runs]
     assert [(run.tools.mode, run.tools.model_calls, run.usage.model_calls) for run in runs if run.tools] == [
@@ -161,6 +164,19 @@ def test_a_changed_tool__runs_and_must_answer_as_recorded(
         assert (done.code, log(shops)) == (code, ["ran"]), done.out
         assert errors(done) == ({"cocoa": kind} if kind else {})
         assert message in " ".join(done.out.split()), done.out
+
+
+def test_plan__names_the_cases_that_a_replay_does_not_answer(shops: Repository) -> None:
+    (shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json").unlink()
+    tools = shops.root / "shop/tools.py"
+    tools.write_text(tools.read_text("utf-8").replace("len(item)", "len(item) + 0"), "utf-8")
+    for replay, then in {"all": "inconclusive", "missing-live": "which will run live"}.items():
+        planned = shops.gate("validate", "--plan", "--replay", replay, "--num-runs", "3")
+        assert f"No recorded model calls: 1 case, {then}: kiosk/kiosk.evalset.json:cocoa" in planned.out
+        assert f"because tools have changed: 1 case, {then}: shop/shop.evalset.json:tea" in planned.out
+        assert ("In all 2 agent turns" in planned.out) == (replay == "all")
+    shops.write({"agent-eval.toml": STALE_LIVE})
+    assert "tools have changed" not in shops.gate("validate", "--plan", "--replay", "all").out
 
 
 def test_missing_live__takes_no_part_in_parts_that_it_splits(shops: Repository) -> None:

@@ -10,6 +10,7 @@ from adk_envs import FIXTURES
 from fake_github import FakeGitHub
 from gate_runs import Done
 from pull_requests import Lab
+from runner_log import outputs_in
 
 from agent_eval.forge import ACCEPT_RULES
 
@@ -106,11 +107,16 @@ def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> No
     done = pull(lab, 7, worse)
     assert (done.code, kinds(done)) == (3, {"tape-changed", "model-not-recorded"}), done.out + done.err
     assert "it is not the tape of main" in done.out
+    assert f"set the label `{ACCEPT_RULES}`" in " ".join(done.out.split())
 
     same = pull(lab, 8, {name: tape + "\n"})
     assert (same.code, kinds(same)) == (3, {"tape-changed"}), same.out + same.err
     accepted = pull(lab, 8, {name: tape + "\n"}, label=ACCEPT_RULES)
     assert accepted.code == 0, accepted.out + accepted.err
+
+    # Without a comparison nobody knows the base branch's tapes.
+    ungated = pull(lab, 9, {name: tape + "\n"}, "--replay", "all", "--mode", "gate")
+    assert (ungated.code, kinds(ungated)) == (3, {"tape-changed"}), ungated.out + ungated.err
 
 
 def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:
@@ -123,7 +129,12 @@ def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:
     )
     done = pull(lab, 7, {"bot/agent.py": shout})
     assert done.code == 1, done.out + done.err
-    assert "2 regressions vs. main" in done.out
+    assert "2 regressions vs. main (lamp_on, lamp_off); replayed" in done.out
+    outputs = dict(outputs_in((lab.repository.root.parent / f"job-{lab.runs[-1].id}" / "output").read_text("utf-8")))
+    assert outputs["regressions"] == "2"
+    assert "--replay all evals/bot.evalset.json:lamp_on,lamp_off" in lab.comment()
+    # No model took its time.
+    assert "a run (on main" not in lab.comment() and "invocation_duration_v1" not in lab.comment()
     assert [reason.code for reason in done.report.reasons] == ["replayed-failed"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from history_samples import compare
+from history_samples import compare, replayed
 from report_samples import (
     EVIL,
     HOME,
@@ -536,6 +536,20 @@ def fork_without_key() -> Situation:
     return Situation(report=sample.report, warnings=[warning])
 
 
+def replayed_in_part() -> Situation:
+    """Most cases are replayed; one is live and fails."""
+    head = [*map(replayed, fine_cases()), wrong_room()]
+    run_report = pull_request("failed", head, [*fine_cases(), good(wrong_room().eval_id)])
+    run_report.options = {"replay": "missing-live"}
+    calls, total = 2 * (len(head) - 1), len(head)
+    asked = 'The first difference is in instruction: "Be <b>kind</b>." on the tape, "Be *rude* | `now`." now'
+    run_report.notices = [
+        say("replayed", count=total - 1, total=total, calls=calls, cost=0.25),
+        say("not-replayed", cases=[head[-1].case_id], message=f"What the agent asks is not on the tape. {asked}"),
+    ]
+    return Situation(report=run_report)
+
+
 def mixed() -> Situation:
     renamed = good("lamp_is_on", file=SINGLE, line=4, response=0.99)
     renamed.fingerprint = "asks lamp_on"
@@ -655,6 +669,6 @@ SITUATIONS: Mapping[str, Callable[[], Situation]] = {
     for made in (
         *(first_run, fine, regression, fix, mixed, errors, no_baseline, incompatible, many, scripts, hostile, flaky),
         *(tool_broken, one_cause, two_causes, most_broken, import_error, provider_down, unchanged, improved),
-        *(too_few_runs, loosened, removed, fork_without_key),
+        *(too_few_runs, loosened, removed, fork_without_key, replayed_in_part),
     )
 }

@@ -35,7 +35,7 @@ OF_PULL_REQUESTS: Mapping[str, Callable[[Situation], str]] = {
     "annotations.txt": lambda sample: OF_RUNS["annotations.txt"](sample.report),
     "console.txt": lambda sample: console(sample.report, width=110),
 }
-IN_ALL_MEDIA = {"flaky", "import-error", "loosened", "mixed", "no-baseline", "two-causes"}
+IN_ALL_MEDIA = {"flaky", "import-error", "loosened", "mixed", "no-baseline", "replayed-in-part", "two-causes"}
 """Of the other situations, only the comment is kept."""
 GOLDEN: list[tuple[str, str, str]] = [
     *(("golden", name, text) for name in SAMPLES for text in OF_RUNS if (name, text) != ("many", "junit.xml")),

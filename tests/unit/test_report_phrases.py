@@ -61,8 +61,14 @@ BY_NAME: Mapping[str, tuple[object, object]] = {
     "votes": ("3:2", ""),
 }
 """Facts whose values a phrase looks at."""
-NONE = {"part": ("count", "runs"), "quarantined-cases": ("count",), "call-missing": ("at",)}
-"""Numbers that may be 0, where a phrase then says something else."""
+NONE: Mapping[str, Mapping[str, Any]] = {
+    "part": {"count": 0, "runs": 0},
+    "quarantined-cases": {"count": 0},
+    "call-missing": {"at": 0},
+    "num-runs-differ": {"count": 0},
+    "not-replayed": {"message": ""},
+}
+"""Values that may be absent, where a phrase then says something else."""
 
 
 def facts_of(phrase: str) -> Iterator[dict[str, Any]]:
@@ -71,7 +77,7 @@ def facts_of(phrase: str) -> Iterator[dict[str, Any]]:
     names = inspect.signature(PHRASES[phrase]).parameters.keys() - {"base"}
     pairs = {name: BY_NAME.get(name) or BY_TYPE.get(hints[name], (name, name)) for name in names}
     one, several = ({name: pair[at] for name, pair in pairs.items()} for at in (0, 1))
-    yield from (one, several, *({**several, name: 0} for name in NONE.get(phrase, ())))
+    yield from (one, several, *({**several, name: none} for name, none in NONE.get(phrase, {}).items()))
 
 
 def test_phrases__every_code_is_rendered() -> None:

@@ -77,6 +77,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if has_error(problems):
         print_problems(problems)
         return 2
+    if settings.replay == "all":
+        settings = replace(settings, num_runs=1)
     suite, choices = find(settings)
     if arguments.format != "json":
         print(render_choices(choices))

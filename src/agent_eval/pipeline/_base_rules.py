@@ -95,7 +95,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         find: Reads another checkout's.
     """
     own = HeldRules(files=suite.files, policy=settings.policy)
-    if not ci.compares or suite.errors:
+    if suite.errors or not (ci.compares or ci.activity.pull_request is not None):
         return own
     from agent_eval.baseline.rerun import NotOnBase
     from agent_eval.gate.rule_changes import rule_changes
@@ -105,6 +105,8 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     head = _side(settings, suite, choices)
     unread = dict.fromkeys(head.tapes, f"the tapes of {base_ref or 'the base branch'} can't be read")
     own = dataclasses.replace(own, base_ref=base_ref, changed_tapes=unread)
+    if not ci.compares:  # A pull request with `mode: gate`.
+        return own
     try:
         base = await _base_side(settings, ci, find)
     except (GitError, NotOnBase) as error:

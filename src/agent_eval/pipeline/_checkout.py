@@ -22,7 +22,7 @@ from agent_eval.agents.sandbox import (
 )
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
-from agent_eval.core.text import plural
+from agent_eval.core.text import share
 from agent_eval.pipeline.context import Preparation, RunContext, open_agents
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Checkout(Resources):
         }
         if self.settings.replay == "all" or not missed or (fail_fast and any(map(self._fails, cases))):
             return cases
-        self.context.log(f"agent-eval: {plural(len(missed), 'case')} of {len(cases):,} not replayed, run live")
+        self.context.log(f"agent-eval: {share(len(missed), len(cases), 'case')} can't be replayed: live runs begin")
         self.not_replayed |= missed
         more = _live(plan.more(missed, plan.num_runs, first_run=0))
         live = await self._execute(more, None, fail_fast=fail_fast)

@@ -96,7 +96,13 @@ def _selection(settings: Settings) -> SelectionReport | None:
 
 
 def _options(settings: Settings) -> dict[str, str]:
-    values = {"agent": settings.agent, "config": settings.config, "agent-python": settings.agent_python}
+    replay = settings.replay if settings.replay != "off" else None
+    values = {
+        "agent": settings.agent,
+        "config": settings.config,
+        "agent-python": settings.agent_python,
+        "replay": replay,
+    }
     return {name: carriable(without_credentials(str(value))) for name, value in values.items() if value is not None}
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from agent_eval.runner import Chosen, Plan, Tapes
     from agent_eval.settings import Settings
 
+_MOST_REASONS = 3
+"""Of cases that ran live."""
+
 
 def open_tapes(settings: Settings, untrusted: Mapping[tuple[str, str], str] | None = None) -> Tapes | None:
     """The tapes of the repository's cases; None if all calls run.
@@ -146,8 +149,13 @@ def replay_notices(report: RunReport, live: Mapping[str, str], bill: Bill) -> li
     if uses and report.shard is None:  # A merge counts the cases of all parts.
         calls, total = sum(use.model_calls for use in uses), len(report.cases)
         lines.append(say("replayed", count=len(uses), total=total, calls=calls, cost=bill.saved))
-    if live:
-        lines.append(say("not-replayed", cases=list(live), message=next(iter(live.values()))))
+    together: dict[str, list[str]] = {}
+    for case_id, message in live.items():
+        together.setdefault(message, []).append(case_id)
+    groups = sorted(together.items(), key=lambda group: -len(group[1]))
+    others = [case_id for _, cases in groups[_MOST_REASONS:] for case_id in cases]
+    for message, cases in [*groups[:_MOST_REASONS], *([("", others)] if others else [])]:
+        lines.append(say("not-replayed", cases=cases, message=message))
     return lines
 
 
@@ -239,22 +247,32 @@ def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
 
 
 def unanswered(settings: Settings, suite: Suite) -> list[str]:
-    """Lines about the selected cases whose tape is missing or stale, if tools are replayed."""
-    if settings.tape_mode != "replay":
+    """Lines about the selected cases whose tape is missing or stale, if it is replayed."""
+    if settings.replay == "off":
         return []
+    from agent_eval.agents.tapes import ToolRules
+
     tapes = {stored.case_id: stored for stored in stored_tapes(settings, suite)}
     cases = [f"{file.path}:{case.eval_id}" for file in suite.files for case in file.cases]
-    missing = [case for case in cases if case not in tapes]
-    stale_tools = stale_tools_by(settings)
+    readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings, tapes[case]))}
+    without_models = [case for case in cases if case not in readable or not readable[case].model_calls]
+    missing = [case for case in cases if case not in tapes] if settings.replay == "tools" else without_models
+    stale_tools, rules = stale_tools_by(settings), ToolRules(rules=settings.tool_rules)
     stale = [
-        case for case in cases if case in tapes and (tape := _readable(settings, tapes[case])) and stale_tools(tape)
+        case
+        for case, tape in readable.items()
+        if case not in missing and any(rules.of(tool).stale == "error" for tool in stale_tools(tape))
     ]
+    then = {"all": ", inconclusive", "missing-live": ", which will run live"}.get(settings.replay, "")
     lines = []
     if missing:
-        lines.append(f"No tape: {plural(len(missing), 'case')}, which must not call a tool: {listed(missing, 3)}")
+        what = f"No recorded model calls: {plural(len(missing), 'case')}{then}"
+        if settings.replay == "tools":
+            what = f"No tape: {plural(len(missing), 'case')}, which must not call a tool"
+        lines.append(f"{what}: {listed(missing, 3)}")
     if stale:
         number = plural(len(stale), "case")
-        lines.append(f"Stale tapes, because tools have changed: {number}: {listed(stale, 3)}")
+        lines.append(f"Stale tapes, because tools have changed: {number}{then}: {listed(stale, 3)}")
     return lines
 
 

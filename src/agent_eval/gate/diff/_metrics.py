@@ -14,7 +14,7 @@ _MOST_DROPS = 10
 _SAME = 1e-9
 """Scores that differ by at most this rounding error are equal."""
 
-Fate = Literal["comparable", "options", "judge", "scoring", "unmeasured", "unjudged", "new", "gone"]
+Fate = Literal["comparable", "options", "judge", "scoring", "unmeasured", "unjudged", "new", "gone", "replayed"]
 """Whether a metric's two scores may be compared, or why not."""
 
 
@@ -37,6 +37,7 @@ _NOTES: Mapping[Fate, str] = {
     "unjudged": "side-unjudged",
     "new": "new-criterion",
     "gone": "criterion-gone",
+    "replayed": "was-replayed",
 }
 
 
@@ -91,6 +92,8 @@ class MetricTable:
             if base.threshold is not None and head.threshold is not None and base.threshold != head.threshold:
                 row.moved[base.threshold, head.threshold] += 1
         fate = self._fate(head, base) if judged else "unjudged"
+        if fate == "comparable" and head.name == "invocation_duration_v1" and case.replayed:
+            fate = "replayed"  # No model took its time.
         if fate == "new" and base is None and any(run.error is not None for run in old.runs):
             fate = "unmeasured"  # A run that broke off has no scores.
         if (note := fate_note(fate, head, base)) is not None:

@@ -59,7 +59,7 @@ def compare(
         unchanged=sum(case.status == old.status == "passed" for case, old in pairing.pairs),
         metrics=table.rows(),
         pass_rate=_pass_rate(counted, means),
-        duration=_over(counted, lambda case: _mean(run.duration for run in _good(case))),
+        duration=_over(counted, lambda case: _mean(run.duration for run in _good(case) if not run.replayed)),
         tokens=_over(counted, lambda case: _mean(_tokens(run) for run in _good(case))),
         cost=Delta(head=_cost(head), base=_cost(base)),
         base_records=means.records,
@@ -224,7 +224,11 @@ def _notes(head: RunReport, base: RunReport, pairing: Pairing) -> Iterator[Reaso
         yield Reason.of("outside-selection", count=pairing.left_out)
     if pairing.without_fingerprints:
         yield Reason.of("compared-by-name", count=pairing.without_fingerprints)
-    if head.num_runs != base.num_runs:
-        yield Reason.of("num-runs-differ", here=head.num_runs, there=base.num_runs)
+    live = sum(not case.replayed for case in head.cases)
+    if head.num_runs != base.num_runs and (live or not head.cases):
+        differ = Reason.of("num-runs-differ", here=head.num_runs, there=base.num_runs)
+        if live < len(head.cases):
+            differ = Reason.of("num-runs-differ", here=head.num_runs, there=base.num_runs, count=live)
+        yield differ
     if head.min_pass_rate != base.min_pass_rate:
         yield Reason.of("min-pass-rate-differs", here=head.min_pass_rate, there=base.min_pass_rate)

@@ -15,7 +15,7 @@ from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
-from agent_eval.report.views import Links, findings, low_turns, reproduce, shown_word
+from agent_eval.report.views import WAS_REPLAYED, Links, findings, low_turns, reproduce, shown_word
 from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 from agent_eval.results.origin import CaseWord
 
@@ -97,6 +97,8 @@ class PageCase:
         case, branch = self.case, self.facts.view.branch
         notes = []
         change = self.facts.change(case.case_id)
+        if case.replayed:
+            notes.append(f"{WAS_REPLAYED}.")
         if case.status == "quarantined":
             notes.append(case.reason.message if case.reason else "The case is in quarantine: it can't fail the gate.")
         if change is not None and change.renamed_from is not None:

@@ -228,6 +228,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
         "new": change is not None and change.change == "added",
         "changed": change is not None and change.change == "changed",
         "renamed": change is not None and change.renamed_from is not None,
+        "replayed": case.replayed,
     }
     return [tag for tag, holds in tags.items() if holds]
 

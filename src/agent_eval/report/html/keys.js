@@ -24,7 +24,7 @@ const SEARCH_HELP = [
   ["tool:set_status", "a tool that was called"],
   ["metric:NAME<0.8", "a score; metric:NAME for cases that fail it"],
   ["seconds>30", "also tokens and cost; <, <=, >, >=, ="],
-  ["flaky", "also regression, suspected, quarantined, blocking, fixed"],
+  ["flaky", "also regression, suspected, quarantined, blocking, fixed, replayed"],
 ];
 
 /** Whether keys of one letter act; for the page's life. */

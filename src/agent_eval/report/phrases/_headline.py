@@ -56,7 +56,15 @@ def headline(view: View, *, brief: bool = False) -> str:
         return decision
     gone = "" if _is_about_removal(view) else _gone(view)
     separator = ", but" if report.verdict == "passed" else ";"
-    return f"{_with_rules(decision, report)}{f'{separator} {gone}' if gone else ''}"
+    return f"{_with_rules(decision, report)}{f'{separator} {gone}' if gone else ''}{_replayed(report)}"
+
+
+def _replayed(report: RunReport) -> str:
+    """How many cases no model answered."""
+    count, total = sum(case.replayed for case in report.cases), len(report.cases)
+    if not count:
+        return ""
+    return "; replayed" if count == total else f"; {count:,} of {total:,} replayed"
 
 
 def _lead(report: RunReport) -> str:

@@ -57,17 +57,23 @@ _REMEDIES: Mapping[str, str] = {
     "simulator-invalid-request": "fix the model of the simulated user or its key",
     "judge-replay-miss": "record the judge's replies again",
     "simulator-replay-miss": "record the simulated user's replies again",
-    "tool-not-recorded": "record its tools again",
-    "tool-tape-missing": "record its tools (`--record all`)",
-    "tool-tape-stale": "record its tools again",
-    "model-not-recorded": "record the case again",
-    "model-calls-left": "record the case again",
-    "tape-changed": "run the case with a model, or accept its tape",
     "tool-not-replayable": "set `replay = false` for the tool",
     "unreported": "take the metric out of the `[[policy]]`",
     "fail-fast": "fix the case that failed: `fail-fast` ended the run",
 }
 """What to do about cases without a result, by the cause. For every other cause: run the job again."""
+
+_TAPES = frozenset(
+    {
+        "tool-tape-missing",
+        "tool-tape-stale",
+        "tool-not-recorded",
+        "model-not-recorded",
+        "model-calls-left",
+        "tape-changed",
+    }
+)
+"""Causes that end when the tapes are what the agent does."""
 
 
 def next_step(view: View) -> list[Step]:
@@ -153,12 +159,27 @@ def _about_unjudged(view: View) -> Iterator[Step]:
     codes = ["no-key" if cause.no_key else cause.kind for cause in found for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
     common = max(codes, key=codes.count)
-    if common in _REMEDIES:
+    if common in _TAPES:
+        yield from _record_again(report, common, codes.count(common))
+    elif common in _REMEDIES:
         yield _REMEDIES[common]
     else:
         yield _again(report)
     if report.is_for_merge and any(cause.kind == common and cause.owner == "provider" for cause in found):
         yield f". {_FOR_NOTHING}"
+
+
+def _record_again(report: RunReport, code: str, count: int) -> Iterator[Step]:
+    cases, tapes = ("the case", "its tape") if count == 1 else (f"these {count:,} cases", "their tapes")
+    models = report.options.get("replay") in {"all", "missing-live"}
+    if code == "tape-changed":
+        yield f"run {cases} with a model (`replay: missing-live`), or let a maintainer accept {tapes}: "
+        yield _how_to_accept(report)
+        return
+    what = cases if models else "its tools" if count == 1 else f"the tools of {cases}"
+    yield f"record {what} again (`--record all`) and commit {tapes}"
+    if models and report.is_for_merge:
+        yield f". A maintainer then accepts {tapes}: {_how_to_accept(report)}"
 
 
 def _failed(view: View) -> Iterator[Step]:

@@ -84,8 +84,9 @@ def compared_by_name(count: int) -> str:
     )
 
 
-def num_runs_differ(here: float, there: float) -> str:
-    return f"Each case ran {_times(here)} now and {_times(there)} on the base."
+def num_runs_differ(here: float, there: float, count: int = 0) -> str:
+    cases = "Each case" if not count else "The live case" if count == 1 else "Each live case"
+    return f"{cases} ran {_times(here)} now and {_times(there)} on the base."
 
 
 def min_pass_rate_differs(here: float, there: float) -> str:

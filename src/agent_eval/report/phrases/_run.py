@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.core.text import every, listed, plural, short_name
-from agent_eval.report.phrases._words import about
+from agent_eval.core.text import every, listed, plural
+from agent_eval.report.phrases._words import MOST_NAMES
 
 _MOST_AGENTS = 5
 
@@ -54,8 +54,8 @@ def replayed(count: int, total: int, calls: int, cost: float = 0.0) -> str:
 
 
 def not_replayed(cases: Sequence[str], message: str) -> str:
-    first = short_name(cases[0])
-    return f"{about(cases, 'ran live')}. {first}: {message}"
+    why = f": {message}" if message else ", for other reasons"
+    return f"{plural(len(cases), 'case')} ran live ({listed(cases, MOST_NAMES)}){why}"
 
 
 def no_confirmation(because: str) -> str:

@@ -13,6 +13,7 @@ from agent_eval.core.text import plural
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
 from agent_eval.report.views import (
     LABELS,
+    WAS_REPLAYED,
     RowKind,
     TurnView,
     case_view,
@@ -79,6 +80,8 @@ def _blocks(view: RunView) -> Iterator[RenderableType]:
     title = styled((f"{sign}{case.status.replace('_', ' ')} ", style), (case.eval_id, "bold"))
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
     yield styled("  ", (location(case.file, case.line), "cyan"))
+    if case.replayed:
+        yield styled("  ", (WAS_REPLAYED, ""))
     if case.reason is not None:
         yield styled("  ", (case.reason.message, ""))
     yield ""

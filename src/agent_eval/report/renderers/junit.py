@@ -20,6 +20,7 @@ from agent_eval.core.text import plural, shorten
 from agent_eval.report.phrases import cause_evidence, change_label, headline
 from agent_eval.report.views import (
     LABELS,
+    WAS_REPLAYED,
     TurnView,
     View,
     case_view,
@@ -214,6 +215,8 @@ def _problem_suite(view: View, file: str | None, problems: Sequence[ProblemRepor
 def score_lines(case: CaseReport) -> Iterator[str]:
     """The place of the case and its scores, one line each."""
     yield location(case.file, case.line)
+    if case.replayed:
+        yield WAS_REPLAYED
     if len(case.runs) > 1:
         yield plural(len(case.runs), "run")
     for metric in case.metrics:

@@ -85,7 +85,8 @@ def _regressions(report: RunReport) -> str:
     if report.comparison is None or report.decision is None:
         return _count(report, "newly_failing")
     view = view_of(report)
-    return str(sum(view.kind(case.case_id) == "regression" for case in report.cases))
+    replayed = sum(case.replayed for case in view.groups.worse)  # No test says anything about them.
+    return str(replayed + sum(view.kind(case.case_id) == "regression" for case in report.cases))
 
 
 def _metrics(report: RunReport) -> str:

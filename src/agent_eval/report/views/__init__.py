@@ -16,6 +16,7 @@ from agent_eval.report.views._visible import folded, one_line, visible
 from agent_eval.report.views.conversation import LABELS, CaseView, RowKind, TurnView, case_view, rows
 from agent_eval.report.views.detail import Detail, fitting
 from agent_eval.report.views.digest import (
+    WAS_REPLAYED,
     MetricRow,
     case_name,
     close_vote_notes,

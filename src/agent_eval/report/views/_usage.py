@@ -104,15 +104,16 @@ def usage_line(usage: ModelUsageReport) -> str:
 
 def spending(view: View) -> str:
     """Seconds, tokens and dollars in one line, beside those of the base branch; "" when nothing ran."""
-    return ", ".join(_spending(view))
+    spent = ", ".join(_spending(view))
+    return spent[:1].upper() + spent[1:]
 
 
 def _spending(view: View) -> Iterator[str]:
     report, comparison, on_base = view.report, view.report.comparison, f"on {view.branch}"
-    good = [run for case in report.cases for run in case.runs if run.error is None]
+    good = [run for case in report.cases for run in case.runs if run.error is None and not run.replayed]
     if not good:
-        return
-    if comparison is not None and comparison.duration.head is not None and comparison.duration.base is not None:
+        pass
+    elif comparison is not None and comparison.duration.head is not None and comparison.duration.base is not None:
         here, there = duration_text(comparison.duration.head), duration_text(comparison.duration.base)
         yield f"{here} a run ({on_base} {there})"
     else:

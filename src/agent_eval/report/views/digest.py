@@ -12,6 +12,7 @@ from agent_eval.results import CaseComparison, CaseReport, MetricReport, RunRepo
 
 _LINE = 300
 """Characters of one line of an explanation."""
+WAS_REPLAYED = "Replayed from its tape: no model was asked"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = N
     return Reproduction(command=command, left_out=len(cases) - selected)
 
 
-REPEATED = ("agent", "config", "agent-python")
+REPEATED = ("agent", "config", "agent-python", "replay")
 """Settings that a run on another machine needs as well."""
 
 
