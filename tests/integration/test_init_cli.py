@@ -153,6 +153,7 @@ def test_init__writes_what_is_missing_once(name: str, tmp_path: Path) -> None:
     assert done.code == 0, done.out + done.err
     for pattern in out:
         assert re.search(pattern, done.out), (pattern, done.out)
+    assert ("`replay: missing-live`" in done.out) == ("record a case of" in done.out)
     after = contents(repository.root)
     assert {path for path, text in after.items() if before.get(path) != text} == changed
     assert all(after[path].startswith(text) for path, text in before.items())

@@ -81,7 +81,7 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     assert "→ roll_die(sides=10)" in done.out
     assert "scored against itself: tool_trajectory_avg_score 1.00, response_match_score 1.00" in done.out
     assert "1 tape written with 1 call: evals/dice.evalset.tools/roll.tape.json\n" in done.out
-    assert "Run it: agent-eval run evals/dice.evalset.json:roll --replay tools\n" in done.out
+    assert "Run it: agent-eval run evals/dice.evalset.json:roll --replay missing-live\n" in done.out
     tape = json.loads((file.parent / "dice.evalset.tools" / "roll.tape.json").read_text("utf-8"))
     assert (tape["eval_set_id"], tape["eval_id"], tape["runs"], tape["adk"]) == ("dice", "roll", 2, "2.13.0")
     assert [(call["tool"], call["args"], call["seen"]) for call in tape["calls"]] == [("roll_die", {"sides": 10}, 2)]

@@ -325,7 +325,7 @@ class _Recorder:
         lines += scores
         if taping := recorded[0].taping:
             lines += taping.write(cases[0].eval_id)
-            command += ["--replay", "tools"]
+            command += ["--replay", "missing-live"]
         lines.append(f"Run it: {shlex.join(command)}")
         if self.settings.tape_mode != "live" and not taping:
             recording = shlex.join([*command, "--record", "all"])
