@@ -29,7 +29,7 @@ def script(said, count, request):
     return reply(text(request.contents[-1].parts[0].function_response.response["text"]))
 
 
-root_agent = LlmAgent(name="bot", model=scripted(script), instruction="Be kind.", tools=[look])
+root_agent = LlmAgent(name="bot", model=scripted(script), instruction="Be kind. Always.", tools=[look])
 """
 TOOLS = '''def look(item: str) -> dict[str, str]:
     """Looks."""
@@ -117,6 +117,26 @@ def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> No
     # Without a comparison nobody knows the base branch's tapes.
     ungated = pull(lab, 9, {name: tape + "\n"}, "--replay", "all", "--mode", "gate")
     assert (ungated.code, kinds(ungated)) == (3, {"tape-changed"}), ungated.out + ungated.err
+
+
+def test_volatile_texts__a_pull_request_can_not_declare_its_own(lab: Lab) -> None:
+    rule = {"agent-eval.toml": "[[volatile]]\npattern = 'Be \\w{1,9}\\.'\n"}
+    rude = {"bot/agent.py": WITHOUT_KEY.replace("kind", "rude")}
+    done = pull(lab, 7, {**rude, **rule})
+    assert (done.code, kinds(done)) == (3, {"model-not-recorded"}), done.out + done.err
+
+    # On the base branch, the rule holds for what is recorded with it, and for pull requests without it.
+    lab.repo.git("checkout", "-q", "-f", "main")
+    push(lab, **rule)
+    assert lab.repository.gate("run", "--record", "all", environment={"CI": ""}).code == 0
+    push(lab)
+    assert lab.base_run().code == 0
+    for number, files in ((9, rude), (10, {**rude, "agent-eval.toml": None})):
+        done = pull(lab, number, files)
+        assert done.code == 0, done.out + done.err
+        assert [case.replayed for case in done.report.cases] == [True, True]
+    done = pull(lab, 11, {"bot/agent.py": WITHOUT_KEY.replace("Always", "Never")})
+    assert (done.code, kinds(done)) == (3, {"model-not-recorded"}), done.out + done.err
 
 
 def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:

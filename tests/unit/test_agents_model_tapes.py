@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from agent_eval.agents.tapes import (
     ToolRule,
     ToolRules,
     Unanswerable,
+    VolatileRule,
     contents_of,
     read_tape,
     tape_of,
@@ -508,6 +510,76 @@ async def test_order__later_answers_wait_until_the_body_of_a_changed_tool_has_ru
     assert not waiting.done()
     replay.ran(ToolRan(turn=1, call=3, response="x"))
     assert (await waiting)["responses"] == [answer("yes")]
+
+
+# --- Volatile texts
+
+
+def volatile(pattern: str, place: Any = "instruction", agent: str = "*") -> ToolRules:
+    return ToolRules(volatile=(VolatileRule(pattern=re.compile(pattern), place=place, agent=agent),))
+
+
+def print_of(call: ModelAsked, rules: ToolRules) -> str:
+    return request_of(call, rules).fingerprint
+
+
+TODAY = volatile(r"Today is \w{1,9}")
+
+
+def on(day: str, *contents: Any, **changes: Any) -> ModelAsked:
+    return asked(*contents, instruction=f"You are a lamp. Today is {day}.", **changes)
+
+
+def test_volatile__only_what_a_rule_matches_at_its_place_is_not_compared() -> None:
+    monday = print_of(on("Monday"), TODAY)
+    assert monday == print_of(on("Friday"), TODAY)
+    assert monday == print_of(on("Friday", agent="bot"), volatile(r"Today is \w{1,9}")), "the same rule"
+    for other in (
+        print_of(on("Monday"), PLAIN),
+        print_of(on("Monday"), volatile(r"Today is \w{1,8}")),  # another rule: another tape
+        print_of(on("Monday"), volatile(r"Today is \w{1,9}", agent="b*")),
+        print_of(asked(instruction="You are a door. Today is Monday."), TODAY),
+        print_of(on("Monday", said("Today is Monday")), TODAY),
+    ):
+        assert other != monday
+    for rules in (volatile(r"Today is \w{1,9}", agent="other"), volatile(r"Today is \w{1,9}", "contents")):
+        assert print_of(on("Monday"), rules) == print_of(on("Monday"), PLAIN) != print_of(on("Friday"), rules)
+    # A text of which nothing else would be left is compared.
+    for text in ("Today is Monday", "Today is Monday. Today is Friday!"):
+        assert print_of(asked(instruction=text), TODAY) == print_of(asked(instruction=text), PLAIN)
+    long = f"{'x' * 20_000} Today is Monday."
+    assert print_of(asked(instruction=long), TODAY) == print_of(asked(instruction=long), PLAIN)
+    parts = [print_of(asked(instruction={"parts": [{"text": f"Hi. Today is {day}"}]}), TODAY) for day in ("a", "b")]
+    assert parts[0] == parts[1]
+
+
+def test_volatile__in_contents() -> None:
+    rules = volatile(r"T-\d{1,9}", "contents")
+
+    def talk(ticket: str, name: str = "open") -> ModelAsked:
+        call = called(name, {"ticket": ticket, "n": 1})
+        return asked(said(f"[bot] said: {ticket}"), call, returned(name, {"ticket": [ticket]}), None, {"parts": [1]})
+
+    assert print_of(talk("T-1"), rules) == print_of(talk("T-23"), rules)
+    assert print_of(talk("T-1"), PLAIN) != print_of(talk("T-23"), PLAIN)
+    assert print_of(talk("T-1", "T-1"), rules) != print_of(talk("T-1", "T-2"), rules)
+    assert print_of(asked(said("T-1")), rules) != print_of(asked(said("T-2")), rules)
+    assert print_of(asked(instruction="Use T-1 now."), rules) != print_of(asked(instruction="Use T-2 now."), rules)
+
+
+def test_volatile__a_replay_needs_the_rules_of_the_recording() -> None:
+    live = session()
+    live.rules = TODAY
+    stored = tape(converse(live, (on("Monday"), "yes")))
+    for rules, day, is_answered in ((TODAY, "Friday", True), (PLAIN, "Monday", False), (TODAY, "1 May", False)):
+        replay = session("all", stored)
+        replay.rules = rules
+        if is_answered:
+            assert at_once(replay.model(on(day)))["responses"] == [answer("yes")]
+        else:
+            found = refusal(replay, on(day)).difference
+            assert found is not None and found.place == "instruction" and "›" in found.recorded
+    assert "Monday" not in tape_text(stored)
 
 
 DEEP: Any = "x"

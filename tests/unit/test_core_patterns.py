@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.core.patterns import PathPatterns
+from agent_eval.core.patterns import PathPatterns, bounded
 
 PIECES = ("a", "b", "*", "?", "/", "/**/", "[ab]", "[!a]", "[^b]", "[a-c]", "\\a", "x.json", "!", ".", "-")
 NAMES = ("a", "b", "ab", "x.json", "a.b", "c", "-a")
@@ -75,3 +75,46 @@ def test_match__takes_no_exponential_time(pattern: str) -> None:
     begun = time.monotonic()
     assert not PathPatterns([pattern]).match("/".join(["a" * 200] * 40))
     assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"Today is .{1,40}\.",
+        r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?([+-]\d{2}:\d{2}|Z)?",
+        r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}",
+        r"(?i)session (?P<id>[\w-]{1,64})(?=;)",
+        # As slow as any may be:
+        r".{1,28}.{1,28}x",
+        r"(?:a?){9}x",
+        r"(a|a){4}(a|aa){3}x",
+        r"(a)(?>\1{1,20})b",
+    ],
+)
+def test_bounded__no_text_takes_long(pattern: str) -> None:
+    expression = bounded(pattern)
+    began = time.process_time()
+    for text in ("a" * 20_000, "2026-01-01T00:00:00." * 1_000, "Today is " * 2_200, "0123abcd-" * 2_200):
+        expression.sub("", text)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("[", "is no regular expression: unterminated"),
+        ("a{99999999999}", "is no regular expression: "),
+        (".*", "would match the empty text"),
+        ("(?=a)", "would match the empty text"),
+        (".+", "could take too long"),
+        ("(a{1,9}){1,9}", "could take too long"),
+        ("(?:a?){10}x", "could take too long"),
+        ("(?:a|a){10}x", "could take too long"),
+        ("(?=(?:x?){9}y)a{1,9}", "could take too long"),
+        ("(a)?(?(1)b{1,30}|c{1,900})x", "could take too long"),
+        ("a{1001}", "could take too long"),
+    ],
+)
+def test_bounded__refused(pattern: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        bounded(pattern)

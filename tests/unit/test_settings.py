@@ -343,3 +343,34 @@ def test_servers__headers_never_go_to_a_server_of_the_pull_request(tmp_path: Pat
     secrets = {"AGENT_EVAL_AGENT_HEADERS": "X-Token: hunter2"}
     _, problems = read_settings(tmp_path, text=text, secrets=secrets)
     assert [problem.code for problem in problems] == ["remote-agent-headers"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agent = 'x'", "has no `pattern`"),
+        ("pattern = 3", "`pattern` of [[volatile]] must be a regular expression, not 3"),
+        ("pattern = '.{1,99}'", "`pattern` of [[volatile]] would match a whole text"),
+        ("pattern = '[a-z]{1,9}'", "would match a whole text"),
+        ("pattern = '\\w'", "would match a whole text"),
+        ("pattern = '(a+)+'", "could take too long"),
+        ("pattern = 'a?'", "would match the empty text"),
+        ("pattern = 'a('", "is no regular expression"),
+        ("pattern = 'x y'\nin = 'tools'", "`in` of [[volatile]]"),
+        ("pattern = 'x y'\nplace = 'contents'", "There is no `place` in [[volatile]]"),
+    ],
+)
+def test_volatile__invalid(tmp_path: Path, text: str, message: str) -> None:
+    settings, [problem] = read_settings(tmp_path, text=f"num-runs = 1\n[[volatile]]\n{text}\n")
+    assert (problem.code, problem.file, settings.volatile_rules) == ("tool-rule-invalid", CONFIG_FILE, ())
+    assert (problem.line or 0) >= 2 and message in problem.message
+
+
+def test_volatile__valid(tmp_path: Path) -> None:
+    rules = ("pattern = 'Today is \\w{1,9}'", "agent = 'a*'\npattern = 'T-\\d{4}'\nin = 'contents'")
+    settings, problems = read_settings(tmp_path, text="".join(f"[[volatile]]\n{rule}\n" for rule in rules))
+    assert problems == []
+    assert [(rule.agent, rule.pattern.pattern, rule.place) for rule in settings.volatile_rules] == [
+        ("*", r"Today is \w{1,9}", "instruction"),
+        ("a*", r"T-\d{4}", "contents"),
+    ]

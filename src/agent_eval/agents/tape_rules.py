@@ -1,10 +1,16 @@
-"""What `[[tool]]` of agent-eval.toml says about tools."""
+"""What `[[tool]]` of agent-eval.toml says about tools, and `[[volatile]]` about texts that models get."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
+
+_LONGEST_TEXT = 20_000
+"""Characters of a text up to which volatile parts of it are looked for."""
 
 Mode = Literal["live", "record", "record-missing", "replay", "all"]
 """How calls are answered, by the settings `replay` and `record`. `replay` answers tools, `all` models, too."""
@@ -51,10 +57,28 @@ class ToolPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VolatileRule:
+    """One `[[volatile]]`: what it matches in what a model is asked is another text in each run."""
+
+    pattern: re.Pattern[str]
+    """A bounded expression; see `core.patterns`."""
+    agent: str = "*"
+    """A glob of the names of the agents that ask."""
+    place: Literal["instruction", "contents"] = "instruction"
+
+    @functools.cached_property
+    def mark(self) -> str:
+        """Stands for what it matches. Another rule has another mark: no tape that was made without it has this one."""
+        text = "\0".join((self.agent, self.place, self.pattern.pattern))
+        return f"‹volatile {hashlib.sha256(text.encode()).hexdigest()[:8]}›"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolRules:
     """All entries. Of several that match a tool and have a key, the last one counts."""
 
     rules: tuple[ToolRule, ...] = ()
+    volatile: tuple[VolatileRule, ...] = ()
     _policies: dict[str, ToolPolicy] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, tool: str) -> ToolPolicy:
@@ -75,4 +99,24 @@ class ToolRules:
     def as_json(self) -> object:
         """For a fingerprint: everything that decides which answer a call gets."""
         keys = ("name", "match", "ignore", "mask", "replay", "miss", "stale")
-        return [[getattr(rule, key) for key in keys] for rule in self.rules]
+        return [*([getattr(rule, key) for key in keys] for rule in self.rules), *(rule.mark for rule in self.volatile)]
+
+
+def steady(value: Any, rules: tuple[VolatileRule, ...], *, whole: bool = False) -> Any:
+    """JSON with the marks of rules instead of what they match in its texts.
+
+    Args:
+        value: The JSON.
+        rules: The rules that hold for its place.
+        whole: Whether they may match all letters and digits of a text. A text of which nothing else would be left stays
+            as it is.
+    """
+    if isinstance(value, list):
+        return [steady(item, rules, whole=whole) for item in value]
+    if isinstance(value, dict):
+        return {key: steady(item, rules, whole=whole) for key, item in value.items()}
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+        return value
+    marked = functools.reduce(lambda text, rule: rule.pattern.sub(rule.mark, text), rules, value)
+    rest = functools.reduce(lambda text, rule: text.replace(rule.mark, ""), rules, marked)
+    return marked if whole or any(map(str.isalnum, rest)) else value

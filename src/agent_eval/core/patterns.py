@@ -1,11 +1,15 @@
-"""Patterns of paths, as in a .gitignore; they match in polynomial time, whatever the pattern."""
+"""Patterns that match in polynomial time, whatever the text: of paths, as in a .gitignore, and bounded expressions."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterable
+from typing import Any
 
 _ANY_FOLDERS = "(?:[^/]+/)*?"
+_MOST_WAYS = 1_000
+"""In which a bounded expression can match at one place, and characters of its longest match."""
 
 
 class PathPatterns:
@@ -51,6 +55,47 @@ def glob(pattern: str) -> re.Pattern[str]:
         ValueError: It is none.
     """
     return re.compile(_expression([segment for segment in pattern.split("/") if segment not in ("", ".")], pattern))
+
+
+def bounded(pattern: str) -> re.Pattern[str]:
+    """A regular expression that no text can make slow.
+
+    Raises:
+        ValueError: It is none, could match in too many ways, or matches the empty text. The message is a clause.
+    """
+    try:
+        expression = re.compile(pattern)
+        parsed = importlib.import_module("re._parser").parse(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    shortest, longest = parsed.getwidth()
+    if not shortest:
+        raise ValueError("would match the empty text")
+    if max(_ways(parsed), longest) > _MOST_WAYS:
+        raise ValueError("could take too long; bound what repeats, e.g. `.{1,40}` instead of `.+`")
+    return expression
+
+
+def _ways(parsed: Any) -> int:
+    """In how many ways a parsed expression can match at one place, at most; about, if they are too many."""
+    ways = 1
+    for operation, what in parsed:
+        match str(operation):
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                low, high, inner = int(what[0]), int(what[1]), _ways(what[2])
+                ways *= (high - low + 1) * (inner ** min(high, 20) if inner > 1 else 1)
+            case "BRANCH":
+                ways *= sum(map(_ways, what[1]))
+            case "SUBPATTERN":
+                ways *= _ways(what[3])
+            case "ATOMIC_GROUP":
+                ways *= _ways(what)
+            case "ASSERT" | "ASSERT_NOT":
+                ways *= _ways(what[1]) * (1 + what[1].getwidth()[1])
+            case "GROUPREF_EXISTS":
+                ways *= _ways(what[1]) + _ways(what[2] or ())
+        ways = min(ways, _MOST_WAYS + 1)
+    return ways
 
 
 def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:

@@ -50,7 +50,7 @@ def open_tapes(settings: Settings, untrusted: Mapping[tuple[str, str], str] | No
     return Tapes(
         root=settings.root.absolute(),
         mode=settings.tape_mode,
-        rules=ToolRules(rules=settings.tool_rules),
+        rules=ToolRules(rules=settings.tool_rules, volatile=settings.volatile_rules),
         decides=decides,
         skip=(settings.output,),
         untrusted=untrusted or {},

@@ -1,4 +1,6 @@
-"""Reads `[servers.NAME]` and `[[tool]]` of agent-eval.toml: the servers that the gate starts, and rules for tools."""
+"""Reads `[servers.NAME]`, `[[tool]]` and `[[volatile]]` of agent-eval.toml: servers that the gate starts, and rules for
+tapes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.agents.driver import READY_PATHS, ServerSpec
-from agent_eval.agents.tape_rules import ToolRule
+from agent_eval.agents.tape_rules import ToolRule, VolatileRule, steady
+from agent_eval.core.patterns import bounded
 from agent_eval.core.problem import Problem
 from agent_eval.core.toml_lines import Path as KeyPath
 from agent_eval.settings._tables import Fields, TableReader, file_patterns, flag, number, one_of, text
@@ -141,6 +144,35 @@ def read_tool_rules(
     return tuple(rules), reader.problems
 
 
+def read_volatile_rules(
+    entries: Any, lines: Mapping[KeyPath, int], file: str
+) -> tuple[tuple[VolatileRule, ...], list[Problem]]:
+    """Reads `volatile`, as `read_tool_rules` does `tool`."""
+    example = "[[volatile]]\n    pattern = 'Today is \\w{1,10}'"
+    reader = TableReader(code="tool-rule-invalid", example=example, lines=lines, file=file)
+    rules = []
+    for at, values in reader.array(entries, "volatile", _OF_VOLATILE):
+        if "pattern" not in values:
+            reader.error("This [[volatile]] has no `pattern`, a regular expression.", at)
+        else:
+            rules.append(VolatileRule(place=values.pop("in", "instruction"), **values))
+    return tuple(rules), reader.problems
+
+
+def _volatile(value: Any) -> re.Pattern[str]:
+    if not isinstance(value, str):
+        raise ExpectedError("a regular expression")
+    pattern = bounded(value)
+    rules = (VolatileRule(pattern=pattern),)
+    if any(steady(sample, rules, whole=True) != steady(sample, rules) for sample in _TEXTS):
+        raise ValueError("would match a whole text, whatever it says")
+    return pattern
+
+
+_TEXTS = ("Q", "zqx", "Zqx vkzq.", "Zqx vkzq.\nVkzq zqx: 1 vkz.")
+"""Nobody's words: of these, a volatile pattern must leave something."""
+
+
 def _arguments(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(path, str) and all(path.split(".")) for path in value):
         raise ExpectedError('a list of arguments, e.g. ["city", "customer.email"]')
@@ -157,3 +189,4 @@ _OF_TOOLS: Fields = {
     "stale": one_of("error", "warn", "live"),
     "depends": file_patterns,
 }
+_OF_VOLATILE: Fields = {"agent": text, "pattern": _volatile, "in": one_of("instruction", "contents")}

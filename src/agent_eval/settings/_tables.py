@@ -20,7 +20,7 @@ from agent_eval.settings.settings import BY_INPUT
 
 Fields = Mapping[str, Callable[[Any], Any]]
 """What reads each key's value. Raises ValueError: `ExpectedError`, or a clause."""
-OTHER_KEYS = ("policy", "quarantine", "max-quarantined", "agents", "servers", "tool", "prices")
+OTHER_KEYS = ("policy", "quarantine", "max-quarantined", "agents", "servers", "tool", "volatile", "prices")
 """The keys of the file that are no settings."""
 
 

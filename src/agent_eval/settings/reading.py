@@ -90,6 +90,7 @@ def read_settings(
         servers=in_file.servers,
         prices=in_file.prices,
         tool_rules=in_file.tool_rules,
+        volatile_rules=in_file.volatile_rules,
         policy=replace(in_file.policy, jobs=values["gate_jobs"]),
         sources=sources,
         **values,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_eval.agents.driver import ServerSpec
-from agent_eval.agents.tape_rules import Mode, ToolRule
+from agent_eval.agents.tape_rules import Mode, ToolRule, VolatileRule
 from agent_eval.gate.policy import Policy
 from agent_eval.settings import parsers
 from agent_eval.settings.options import (
@@ -364,6 +364,8 @@ class Settings:
     """`[servers.NAME]` of agent-eval.toml, by name."""
     tool_rules: tuple[ToolRule, ...] = ()
     """`[[tool]]` of agent-eval.toml, in order."""
+    volatile_rules: tuple[VolatileRule, ...] = ()
+    """`[[volatile]]`, in order."""
     prices: Mapping[str, Any] = field(default_factory=dict)
     """`[prices]` of agent-eval.toml, as written."""
     policy: Policy = field(default_factory=Policy)

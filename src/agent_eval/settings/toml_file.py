@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.agents.driver import ServerSpec
-from agent_eval.agents.tape_rules import ToolRule
+from agent_eval.agents.tape_rules import ToolRule, VolatileRule
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, capped
 from agent_eval.core.toml_lines import Path as KeyPath
 from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 from agent_eval.gate.policy import Policy
-from agent_eval.settings._agents_file import read_servers, read_tool_rules
+from agent_eval.settings._agents_file import read_servers, read_tool_rules, read_volatile_rules
 from agent_eval.settings._policy_file import POLICY_KEYS, read_policy
 from agent_eval.settings._tables import OTHER_KEYS
 from agent_eval.settings.parsers import words
@@ -33,6 +33,8 @@ class FileSettings:
     prices: Mapping[str, Any] = field(default_factory=dict)
     tool_rules: tuple[ToolRule, ...] = ()
     """`[[tool]]`, in order."""
+    volatile_rules: tuple[VolatileRule, ...] = ()
+    """`[[volatile]]`, in order."""
     policy: Policy = field(default_factory=Policy)
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
     """The lines of keys and tables, from 1."""
@@ -60,6 +62,8 @@ def read_settings_file(text: str) -> FileSettings:
     problems += server_problems
     tool_rules, tool_problems = read_tool_rules(table.pop("tool", []), lines, CONFIG_FILE)
     problems += tool_problems
+    volatile_rules, volatile_problems = read_volatile_rules(table.pop("volatile", []), lines, CONFIG_FILE)
+    problems += volatile_problems
     prices = table.pop("prices", {})
     try:
         _check_prices(prices)
@@ -92,6 +96,7 @@ def read_settings_file(text: str) -> FileSettings:
         servers=servers,
         prices=prices,
         tool_rules=tool_rules,
+        volatile_rules=volatile_rules,
         policy=policy,
         lines=lines,
         problems=tuple(capped(problems)),
@@ -141,7 +146,7 @@ FORMER: Mapping[str, str] = {
 
 def unknown(name: str, what: str, near: str | None, file: str | None, line: int | None) -> Problem:
     """The problem of a setting that doesn't exist."""
-    tables = "[agents], [servers.NAME], [[tool]], [prices], [[policy]] and [[quarantine]]"
+    tables = "[agents], [servers.NAME], [[tool]], [[volatile]], [prices], [[policy]] and [[quarantine]]"
     names = f"Known settings: {', '.join(BY_INPUT)}, and the tables {tables}."
     return Problem(
         code="setting-unknown",

@@ -6,11 +6,12 @@ import json
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import zip_longest
 from typing import Any
 
 from agent_eval.agents.messages import ModelAsked
-from agent_eval.agents.tape_rules import ToolPolicy, ToolRules
+from agent_eval.agents.tape_rules import ToolPolicy, ToolRules, VolatileRule, steady
 from agent_eval.agents.tapes._tape import (
     DEEPEST,
     ModelExchange,
@@ -66,17 +67,26 @@ def request_of(asked: ModelAsked, rules: ToolRules) -> Request:
     """
     parts: dict[str, Any] = {}
     references: dict[str, str] = {}
+    volatile = [rule for rule in rules.volatile if fnmatchcase(asked.agent, rule.agent)]
+    of_contents = tuple(rule for rule in volatile if rule.place == "contents")
     for name, value in asked.request.items():
         if name == "contents" and isinstance(value, list):
             before = None
             ids: dict[str, str] = {}
             for content in value:
-                content = normal(_with_call_ids(masked_content(content, rules), ids))
+                content = (
+                    _steady(masked_content(content, rules), of_contents)
+                    if of_contents
+                    else masked_content(content, rules)
+                )
+                content = normal(_with_call_ids(content, ids))
                 node = {"content": content} if before is None else {"content": content, "after": before}
                 parts[before := digest(node)] = node
             references |= {} if before is None else {name: before}
         elif value is not None:
             value = _declared(value)
+            if name == "instruction":
+                value = steady(value, tuple(rule for rule in volatile if rule.place == name))
             parts[references.setdefault(name, digest(value))] = value
     asked = asked.model_copy(update={"settings": _declared(asked.settings), "request": {}})
     return Request(asked=asked, parts=parts, references=references, fingerprint=fingerprint_of(asked, references))
@@ -104,6 +114,22 @@ def _masked_part(part: Any, rules: ToolRules) -> Any:
             policy = rules.of(str(call.get("name")))
             changed[name] = {**call, values: masked(call[values], policy)}
     return changed
+
+
+def _steady(content: Any, rules: tuple[VolatileRule, ...]) -> Any:
+    """The content with marks instead of what is volatile in its texts, and in the values of calls and answers."""
+    if not isinstance(content, Mapping) or not isinstance(content.get("parts"), list):
+        return content
+    parts = []
+    for part in content["parts"]:
+        part = dict(part) if isinstance(part, Mapping) else part
+        for name, values in (("function_call", "args"), ("function_response", "response")):
+            if isinstance(part, dict) and isinstance(call := part.get(name), Mapping):
+                part[name] = {**call, values: steady(call.get(values), rules, whole=True)}
+        if isinstance(part, dict) and "text" in part:
+            part["text"] = steady(part["text"], rules)
+        parts.append(part)
+    return {**content, "parts": parts}
 
 
 def _with_call_ids(content: Any, ids: dict[str, str]) -> Any:
