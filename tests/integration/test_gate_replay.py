@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -137,6 +138,23 @@ def test_a_change_of_what_is_asked__is_never_green_from_the_tape(shops: Reposito
     assert log(shops).count("ran") == (0 if change == "fewer-calls" else 2)
     assert {case.eval_id: len(case.runs) for case in done.report.cases} == {"tea": 1, "cocoa": 2}
     assert "1 case ran live" in done.out
+
+
+def test_old_tapes__are_a_notice(shops: Repository) -> None:
+    tapes = sorted(shops.root.glob("*/*.tools/*.tape.json"))
+    for tape, days in zip(tapes, (40, 50), strict=True):
+        content = json.loads(tape.read_text("utf-8"))
+        tape.write_text(json.dumps({**content, "recorded_at": time.time() - days * 86_400 - 60}), "utf-8")
+    done = gate(shops, "--replay", "all")
+    assert done.code == 0, done.out
+    [notice] = [line for line in done.report.notices if "tape" in line]
+    assert notice == ("2 tapes are old: that of shop/shop.evalset.json:tea is 50 days old. Record again, models change")
+    tapes[1].write_text(json.dumps({**content, "recorded_at": time.time() - 29 * 86_400}), "utf-8")
+    done = gate(shops, "--replay", "missing-live")
+    [notice] = [line for line in done.report.notices if "tape" in line]
+    assert notice == "The tape of kiosk/kiosk.evalset.json:cocoa is 40 days old. Record again, models change"
+    # Where models are asked, the age says nothing.
+    assert not [line for line in gate(shops, "--replay", "tools").report.notices if "tape" in line]
 
 
 STALE_LIVE = '[[tool]]\nname = "*"\nstale = "live"\n'

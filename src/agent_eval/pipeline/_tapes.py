@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _MOST_REASONS = 3
 """Of cases that ran live."""
+_DAY = 86_400.0
+_OLD = 30 * _DAY
+"""Age in seconds from which tapes of models may no longer be what the models say."""
 
 
 def open_tapes(settings: Settings, untrusted: Mapping[tuple[str, str], str] | None = None) -> Tapes | None:
@@ -134,11 +137,12 @@ def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
     return chosen
 
 
-def replay_notices(report: RunReport, live: Mapping[str, str], bill: Bill) -> list[str]:
-    """What was replayed, what that saved, and which cases ran live.
+def replay_notices(report: RunReport, ages: Mapping[str, float], live: Mapping[str, str], bill: Bill) -> list[str]:
+    """What was replayed, what that saved, how old that is, and which cases ran live.
 
     Args:
         report: With its cases.
+        ages: Seconds since the tapes were recorded, by case id.
         live: Why each case ran live that was to be replayed, by case id.
         bill: Knows what the replayed calls would have cost.
     """
@@ -149,6 +153,10 @@ def replay_notices(report: RunReport, live: Mapping[str, str], bill: Bill) -> li
     if uses and report.shard is None:  # A merge counts the cases of all parts.
         calls, total = sum(use.model_calls for use in uses), len(report.cases)
         lines.append(say("replayed", count=len(uses), total=total, calls=calls, cost=bill.saved))
+    old = [case.case_id for case in report.cases if case.replayed and ages.get(case.case_id, 0.0) > _OLD]
+    if old:
+        old.sort(key=lambda case_id: -ages[case_id])
+        lines.append(say("tapes-old", cases=old, days=int(ages[old[0]] / _DAY)))
     together: dict[str, list[str]] = {}
     for case_id, message in live.items():
         together.setdefault(message, []).append(case_id)

@@ -271,7 +271,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         if planned.tapes is not None:
             adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
             remarks = [
-                *replay_notices(report, checkout.not_replayed, planned.bill),
+                *replay_notices(report, planned.tapes.ages, checkout.not_replayed, planned.bill),
                 *planned.tapes.notices(adk),
                 *planned.tapes.write(adk, chosen_runs(report.cases)),
             ]

@@ -130,6 +130,8 @@ class Facts(TypedDict, total=False):
     """Of models."""
     cost: float
     """US dollars; 0 if it is unknown."""
+    days: int
+    """Age of a recording."""
     conclusion: str
     """GitHub's, of a workflow run."""
 

@@ -190,6 +190,8 @@ class Tapes:
     """The cases (file, eval id) whose tape answers no model calls, each with the reason as a clause."""
     patience: float = PATIENCE
     """Seconds that an answer waits for an earlier one for which the agent does not ask."""
+    ages: dict[str, float] = field(default_factory=dict)
+    """Seconds since the tapes of the cases that had sessions were recorded, by case id."""
     _indexes: dict[tuple[str, str], TapeIndex | None] = field(default_factory=dict)
     _sessions: dict[str, list[CaseTools]] = field(default_factory=lambda: defaultdict(list))
     _changed: dict[str, str] = field(default_factory=dict)
@@ -252,6 +254,8 @@ class Tapes:
         """
         index = self._index(planned)
         age = max(time.time() - index.tape.recorded_at, 0.0) if index is not None else None
+        if age is not None:
+            self.ages[planned.case_id] = age
         tools = CaseTools(
             session=TapeSession(
                 mode=self.mode,

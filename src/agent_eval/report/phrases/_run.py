@@ -58,6 +58,11 @@ def not_replayed(cases: Sequence[str], message: str) -> str:
     return f"{plural(len(cases), 'case')} ran live ({listed(cases, MOST_NAMES)}){why}"
 
 
+def tapes_old(cases: Sequence[str], days: int) -> str:
+    which = f"The tape of {cases[0]} is" if len(cases) == 1 else f"{len(cases):,} tapes are old: that of {cases[0]} is"
+    return f"{which} {plural(days, 'day')} old. Record again, models change"
+
+
 def no_confirmation(because: str) -> str:
     return f"The runs to confirm suspected regressions have no result: {because}"
 
