@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ from typing import Any
 
 import host_forks
 import pytest
-from adk_envs import adk_python
+from adk_envs import FIXTURES, adk_python
 from fake_adk import FakeAdk, event, served
 from gate_runs import AGENT_EVAL, MARK, Done, Repository, repository_in, wait_until
 from loopback import Answer, Request
@@ -26,6 +27,22 @@ from source_samples import session, turn
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "s3cret-token-of-the-server"
+SCRIPTED = """from itertools import count
+
+from google.adk.agents.llm_agent import LlmAgent
+from scripted_model import call, reply, scripted, text
+
+from .tools import look
+
+NUMBERS = count()
+
+
+def script(said, count, request):
+    return reply(text("It is a lamp.")) if count else reply(ASKED)
+
+
+root_agent = LlmAgent(name="bot", model=scripted(script), tools=[look])
+"""
 
 
 @pytest.fixture
@@ -80,7 +97,7 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     assert (done.code, "Added 1 case in evals/dice.evalset.json: `roll`" in done.out) == (0, True), done.out + done.err
     assert "→ roll_die(sides=10)" in done.out
     assert "scored against itself: tool_trajectory_avg_score 1.00, response_match_score 1.00" in done.out
-    assert "1 tape written with 1 call: evals/dice.evalset.tools/roll.tape.json\n" in done.out
+    assert "1 tape written with 4 calls: evals/dice.evalset.tools/roll.tape.json\n" in done.out
     assert "Run it: agent-eval run evals/dice.evalset.json:roll --replay missing-live\n" in done.out
     tape = json.loads((file.parent / "dice.evalset.tools" / "roll.tape.json").read_text("utf-8"))
     assert (tape["eval_set_id"], tape["eval_id"], tape["runs"], tape["adk"]) == ("dice", "roll", 2, "2.13.0")
@@ -121,6 +138,25 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     assert (green.code, green.statuses) == (0, {"roll": "passed", "second: one": "passed"}), green.out
     uses = [case.runs[0].tools for case in green.report.cases]
     assert [(use.replayed, use.live) for use in uses if use] == [(1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_record_all__keeps_the_model_calls_of_runs_that_agree(repository: Repository, changes: bool) -> None:
+    """The case then needs no model."""
+    asked = 'call("look", item=str(next(NUMBERS)))' if changes else 'call("look", item=said)'
+    tool = 'def look(item: str) -> dict[str, str]:\n    return {"text": "a lamp"}\n'
+    files = {"bot/__init__.py": "from . import agent\n", "bot/tools.py": tool}
+    repository.write({**files, "bot/agent.py": SCRIPTED.replace("ASKED", asked)})
+    shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+    done = ask(repository, "bot/bot.evalset.json", "--say", "lamp", "--record", "all", "--runs", "3")
+    assert done.code == 0, done.out + done.err
+    replay = "tools" if changes else "missing-live"
+    assert f"Run it: agent-eval run bot/bot.evalset.json:lamp --replay {replay}\n" in done.out
+    reason = "The tape has no model calls, so the case always runs live: its runs had different results\n"
+    assert (reason in done.out) == changes
+    repository.write({"bot/agent.py": SCRIPTED.replace("ASKED", "1 / 0")})
+    gated = repository.gate("run", "--replay", "all")
+    assert gated.code == (3 if changes else 0), gated.out + gated.err
 
 
 def test_record_messages__file_standard_input_and_dry_run(repository: Repository) -> None:

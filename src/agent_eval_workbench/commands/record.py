@@ -269,10 +269,10 @@ class _Recorder:
             if not messages:
                 return Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
             takes = agent.converse(messages, self.arguments.runs)
-        take = takes[0] if len(takes) == 1 else self._most_typical(target, takes)
+        take = takes[0] if len(takes) == 1 else self._most_typical(target, takes, taping)
         return Draft(turns=list(take.turns), calls_visible=take.calls_visible)
 
-    def _most_typical(self, target: Target, takes: Sequence[Take]) -> Take:
+    def _most_typical(self, target: Target, takes: Sequence[Take], taping: Taping | None) -> Take:
         from agent_eval.evalset.models import EvalCase
 
         config = config_of(target.path, self.settings.root, self.settings.config)
@@ -280,6 +280,8 @@ class _Recorder:
             raise error("record-file", "The config of the file is invalid.", "`agent-eval validate` reports why.")
         case = EvalCase(eval_id="new", conversation=list(takes[0].turns))
         index, alike = most_typical_take(case, takes, config)
+        if taping is not None:
+            taping.chosen = index if alike == len(takes) else None
         self.io.log(f"agent-eval: expecting run {index + 1} of {len(takes)}; {alike} of them made the same calls.")
         return takes[index]
 
@@ -325,7 +327,7 @@ class _Recorder:
         lines += scores
         if taping := recorded[0].taping:
             lines += taping.write(cases[0].eval_id)
-            command += ["--replay", "missing-live"]
+            command += ["--replay", taping.replay(cases[0].eval_id)]
         lines.append(f"Run it: {shlex.join(command)}")
         if self.settings.tape_mode != "live" and not taping:
             recording = shlex.join([*command, "--record", "all"])

@@ -112,6 +112,8 @@ class Taping:
         self._eval_set_id = eval_set_id
         self.adk = ""
         """The version of google-adk that runs the tools."""
+        self.chosen: int | None = 0
+        """The session whose model calls become the tape; None if the sessions differ."""
         self.restart()
 
     def restart(self) -> None:
@@ -132,10 +134,21 @@ class Taping:
         Returns:
             Lines for the reader: what was written, and what looks wrong.
         """
+        from agent_eval.runner import Chosen
+
         assert self._tapes is not None
         new, named = (self._planned(name) for name in ("new", eval_id))
         self._tapes.rename(new, named)
-        return self._tapes.write({"": self.adk})
+        chosen = None if self.chosen is None else Chosen(run=self.chosen)
+        return self._tapes.write({"": self.adk}, {new.case_id: chosen})
+
+    def replay(self, eval_id: str) -> str:
+        """The value of `replay` with which the new tape answers the most."""
+        from agent_eval.agents.tapes import read_tape, tape_path
+
+        root = self._settings.root.absolute()
+        tape = read_tape(tape_path(root, self._file, eval_id), root)
+        return "missing-live" if tape is not None and tape.model_calls else "tools"
 
     def _planned(self, eval_id: str) -> PlannedCase:
         from agent_eval.runner import PlannedCase
