@@ -109,6 +109,14 @@ def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> No
     assert "it is not the tape of main" in done.out
     assert f"set the label `{ACCEPT_RULES}`" in " ".join(done.out.split())
 
+    # Nor one that the agent puts there while it is loaded.
+    forged = worse[name]
+    late = f"from pathlib import Path\nPath({name!r}).write_text(Path('forged.json').read_text())\n"
+    hidden = pull(lab, 6, {"bot/agent.py": late + worse["bot/agent.py"], "forged.json": forged})
+    assert (hidden.code, kinds(hidden)) == (3, {"model-not-recorded"}), hidden.out + hidden.err
+    assert tape_of(lab, "lamp_on")[1] == forged
+    lab.repo.git("checkout", "-q", ".")
+
     same = pull(lab, 8, {name: tape + "\n"})
     assert (same.code, kinds(same)) == (3, {"tape-changed"}), same.out + same.err
     accepted = pull(lab, 8, {name: tape + "\n"}, label=ACCEPT_RULES)

@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from report_samples import SAMPLES
 
+from agent_eval.results import ToolUse
 from agent_eval_workbench.exports.otlp import ScoreSignal, otlp_batches, otlp_lines
 from agent_eval_workbench.exports.runs import StoredRun
 
@@ -104,6 +105,15 @@ def test_otlp_batches__a_turn_and_a_tool_have_their_content() -> None:
         "gen_ai.tool.call.arguments": '{"device": "lamp", "on": true}',
         "gen_ai.tool.call.result": '{"status": "ok"}',
     }
+
+
+def test_otlp_batches__a_replayed_run_used_no_tokens() -> None:
+    run = stored()
+    run.report.cases[0].runs[0].tools = ToolUse(mode="all", model_calls=2)
+    traces, _ = exported(run)
+    root, first, *_ = (plain(span.attributes) for span in spans_of(traces))
+    assert root["agent_eval.run.replayed"] is True
+    assert not [name for name in first if name.startswith("gen_ai.usage.")]
 
 
 def test_otlp_batches__scores_are_log_records_of_the_evaluated_span() -> None:

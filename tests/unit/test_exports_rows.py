@@ -10,6 +10,7 @@ import pytest
 from export_samples import CRASH, LIGHTS, stored
 from report_samples import SAMPLES
 
+from agent_eval.results import ToolUse, Usage
 from agent_eval_workbench.exports.runs import COLUMNS, StoredRun, _cell, csv_lines, json_lines, rows
 
 
@@ -29,6 +30,13 @@ def test_rows__a_row_per_run_turn_and_metric() -> None:
         (CRASH, "head", 1, None, None, None),
         (LIGHTS, "base", 1, "response_match_score", 1, 1.0),
     ]
+
+
+def test_rows__a_replayed_run_used_no_tokens() -> None:
+    run = stored()
+    run.report.cases[0].runs[0].tools = ToolUse(mode="all", model_calls=2)
+    run.report.cases[0].runs[0].usage = Usage()
+    assert [row["tokens"] for row in rows(run) if row["side"] == "head"] == [None] * 7
 
 
 def test_rows__a_turn_has_messages_and_calls() -> None:

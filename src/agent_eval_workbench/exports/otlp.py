@@ -150,6 +150,7 @@ class _Trace:
             "agent_eval.case.status": run.case.status,
             "agent_eval.run": run.result.run + 1,
             "agent_eval.run.status": run.result.status,
+            "agent_eval.run.replayed": run.result.replayed or None,
             "agent_eval.side": run.side,
             "agent_eval.verdict": self._verdict,
             "error.type": error.kind if error is not None else None,
@@ -168,7 +169,7 @@ class _Trace:
             "gen_ai.agent.name": self._agent or None,
             "agent_eval.turn": turn.number + 1,
         }
-        if turn.actual is not None:
+        if turn.actual is not None and not self._run.result.replayed:
             tokens = token_usage(turn.actual)
             attributes["gen_ai.usage.input_tokens"] = _whole(tokens.get("input_tokens"))
             attributes["gen_ai.usage.output_tokens"] = _whole(tokens.get("output_tokens"))

@@ -188,7 +188,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 def rows(stored: StoredRun) -> Iterator[Row]:
     """The rows of a report. A run without any score has one row, whose `reason` says why."""
     for run in runs_of(stored):
-        turns = {turn.number: _turn_cells(turn) for turn in run.turns}
+        turns = {turn.number: _turn_cells(turn, replayed=run.result.replayed) for turn in run.turns}
         scores = list(turn_scores(run))
         for score in scores:
             yield {**_ids(run), **_score_cells(score), **turns.get(-1 if score.turn is None else score.turn, {})}
@@ -228,7 +228,7 @@ def _score_cells(score: TurnScore) -> dict[str, Value]:
     }
 
 
-def _turn_cells(turn: Turn) -> dict[str, Value]:
+def _turn_cells(turn: Turn, *, replayed: bool) -> dict[str, Value]:
     cells: dict[str, Value] = {"seconds": None, "tokens": None}
     if turn.expected is not None:
         cells["prompt"] = text_of(turn.expected.user_content)
@@ -239,7 +239,7 @@ def _turn_cells(turn: Turn) -> dict[str, Value]:
         cells["actual_response"] = text_of(turn.actual.final_response)
         cells["actual_tool_calls"] = _calls(tool_calls(turn.actual.intermediate_data))
         cells["seconds"] = turn.actual.duration
-        cells["tokens"] = token_usage(turn.actual).get("total_tokens")
+        cells["tokens"] = None if replayed else token_usage(turn.actual).get("total_tokens")
     elif turn.excerpt is not None:
         cells["prompt"] = turn.excerpt.user
         cells["actual_response"] = turn.excerpt.answer

@@ -24,7 +24,7 @@ from agent_eval.report.phrases._causes import (
 )
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
-from agent_eval.report.phrases._next import Step, ToRun, can_accept, next_step, next_text
+from agent_eval.report.phrases._next import Step, ToRun, again_helps, can_accept, next_step, next_text
 from agent_eval.report.phrases._significance import (
     case_details,
     case_difference,

@@ -104,6 +104,11 @@ def can_accept(view: View) -> bool:
     return any(case.status == "failed" and not has_cause(case) for case in failing)
 
 
+def again_helps(view: View) -> bool:
+    """Whether cases without a result may have one in another run of the same, unlike what no tape answers."""
+    return bool(view.report.totals.not_run) or not view.errors or any(cause.kind not in _TAPES for cause in view.errors)
+
+
 def _fix_problems(report: RunReport) -> Iterator[Step]:
     errors = [problem for problem in report.problems if problem.severity == "error"]
     if not errors:

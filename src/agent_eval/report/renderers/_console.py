@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.report.phrases import (
+    again_helps,
     agent_changes,
     as_often,
     backend_notes,
@@ -451,7 +452,7 @@ def _ending(
 def _commands(view: View, files: Mapping[str, str], *, attended: bool) -> list[str]:
     """The commands to go on with."""
     report = view.report
-    if report.verdict == "inconclusive" and any("--resume" in notice for notice in report.notices):
+    if report.verdict == "inconclusive" and again_helps(view) and any("--resume" in line for line in report.notices):
         left = report.totals.errored + report.totals.not_run
         what = f"Run only {'this one' if left == 1 else f'these {left:,}'} again" if left else "Continue"
         return [f"{what}: the same command with --resume"]
