@@ -301,3 +301,16 @@ def spoilt(callback_context, llm_response):
     if call is not None and not os.path.getsize(os.environ["RUNS_FILE"]):
         call.args["item"] = "milk"
 '''
+
+
+def test_merge__takes_no_live_run_into_a_replayed_case(shops: Repository) -> None:
+    for attempt, replay in (("first", "missing-live"), ("second", "off")):
+        done = gate(shops, "--replay", replay, "--num-runs", "2", "--shard", "1/1", "--output-dir", f"shards/{attempt}")
+        assert (done.code, len(log(shops))) == (0, 12 if replay == "off" else 0), done.out
+    merged = shops.gate("merge", "--replay", "missing-live", "--num-runs", "2", environment={"CI": ""})
+    assert merged.code == 0, merged.out
+    assert {case.eval_id: (case.replayed, len(case.runs)) for case in merged.report.cases} == {
+        "tea": (True, 1),
+        "cocoa": (True, 1),
+    }
+    assert merged.report.pass_rates == [], "one run says nothing about another one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 
@@ -184,3 +185,24 @@ def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(la
     assert [case.outcomes for case in base.report.history.cases] == ["1111", "1111"]
     polite = pull(lab, 7, {"bot/agent.py": WITHOUT_KEY.replace("kind", "polite")})
     assert polite.code == 0, polite.out + polite.err
+
+
+CRASHING = "import os\n\nos._exit(3)\n"
+METRIC = """from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+
+
+def score(metric, actual, expected, *more):
+    good = EvalStatus.PASSED
+    turns = [PerInvocationResult(actual_invocation=turn, score=1.0, eval_status=good) for turn in actual]
+    return EvaluationResult(overall_score=1.0, overall_eval_status=good, per_invocation_results=turns)
+"""
+
+
+def test_replay_all__asks_no_model_to_confirm_a_failure(lab: Lab) -> None:
+    own = {"criteria": {"own": 0.5}, "custom_metrics": {"own": {"code_config": {"name": "bot.metric.score"}}}}
+    push(lab, **{"bot/metric.py": METRIC, "evals/test_config.json": json.dumps(own)})
+    assert lab.base_run("--replay", "all").code == 0
+    done = pull(lab, 7, {"bot/metric.py": CRASHING})
+    assert (done.code, kinds(done)) == (1, {"custom-metric-crash"}), done.out + done.err
+    assert (done.report.confirmations, done.report.base_runs) == ([], [])

@@ -123,6 +123,9 @@ class Parts:
 
     def _first_judged(self, parts: list[tuple[int, CaseReport]], filled: Counter[int], rate: float) -> CaseReport:
         """Of each run the first outcome that was judged; the last one if none was."""
+        replayed = [case.replayed for _, case in parts if any(run.status in _JUDGED for run in case.runs)]
+        if len(set(replayed)) > 1:  # Only one attempt's replay found all answers: its run is not one of the live ones.
+            parts = [part for part in parts if part[1].replayed == replayed[0]]
         chosen: dict[int, int] = {}
         for position, (_, case) in enumerate(parts):
             for run in case.runs:

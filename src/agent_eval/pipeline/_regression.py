@@ -412,7 +412,11 @@ async def compare_with_base(
         comparable=comparable_cases(report.cases, history, base.pairing.stored),
         same_day=report.baseline is not None and report.baseline.source == "rerun",
         before=await asyncio.to_thread(_before, ci, checkout.context.log),
-        no_more="thresholds" if settings.gate == "thresholds" else "limit" if repeatable else "recorded",
+        no_more="thresholds"
+        if settings.gate == "thresholds"
+        else "limit"
+        if repeatable and settings.replay != "all"
+        else "recorded",
     )
     decision, gathered = await confirmation.decide()
     report.decision = decision_report(decision, gathered, history)

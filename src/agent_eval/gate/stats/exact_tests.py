@@ -237,13 +237,14 @@ if TYPE_CHECKING:
 def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
     """pass@k and pass^k for k from 1 to `num_runs`, averaged over the cases.
 
-    Runs without a result and quarantined cases don't count. Empty for `num_runs` 1, where both equal the pass rate.
+    Runs without a result, quarantined and replayed cases don't count. Empty for `num_runs` 1, where both equal the
+    pass rate.
     """
     if num_runs < 2:
         return []
     counts = []
     for case in cases:
-        if case.status != "quarantined":
+        if case.status != "quarantined" and not case.replayed:
             statuses = [run.status for run in case.runs if run.run < num_runs]
             counts.append((statuses.count("passed"), statuses.count("passed") + statuses.count("failed")))
     rates = []
