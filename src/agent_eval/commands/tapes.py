@@ -120,7 +120,7 @@ def _compare(ref: str, suite: Suite, settings: Settings, io: CliIO) -> int:
         git = open_git(root, io.environ)
         commit = git.commit(ref)
         if commit is None:
-            raise GitError(f"`{harmless(ref)}` is no commit of this repository.")
+            raise GitError(f"`{harmless(ref)}` is no commit of this repository. Paths stand before --diff.")
         for file in suite.files:
             for case in file.cases:
                 path = tape_path(root, file.path, case.eval_id)
