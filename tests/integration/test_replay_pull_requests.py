@@ -126,6 +126,7 @@ def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> No
     # Without a comparison nobody knows the base branch's tapes.
     ungated = pull(lab, 9, {name: tape + "\n"}, "--replay", "all", "--mode", "gate")
     assert (ungated.code, kinds(ungated)) == (3, {"tape-changed"}), ungated.out + ungated.err
+    assert "Next: run these 2 cases with a model (`replay: missing-live`)." in " ".join(ungated.out.split())
 
 
 def test_volatile_texts__a_pull_request_can_not_declare_its_own(lab: Lab) -> None:

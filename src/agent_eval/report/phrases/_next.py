@@ -178,8 +178,9 @@ def _record_again(report: RunReport, code: str, count: int) -> Iterator[Step]:
     cases, tapes = ("the case", "its tape") if count == 1 else (f"these {count:,} cases", "their tapes")
     models = report.options.get("replay") in {"all", "missing-live"}
     if code == "tape-changed":
-        yield f"run {cases} with a model (`replay: missing-live`), or let a maintainer accept {tapes}: "
-        yield _how_to_accept(report)
+        yield f"run {cases} with a model (`replay: missing-live`)"
+        if report.rule_changes is not None and not report.rule_changes.unread:
+            yield f", or let a maintainer accept {tapes}: {_how_to_accept(report)}"
         return
     what = cases if models else "its tools" if count == 1 else f"the tools of {cases}"
     yield f"record {what} again (`--record all`) and commit {tapes}"
