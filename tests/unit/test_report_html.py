@@ -489,6 +489,14 @@ def test_rank__cases_that_need_attention_come_first(tmp_path: Path) -> None:
     assert page.column("tags")[-1] == ["blocking"]
 
 
+def test_case__replayed_ones_have_a_tag_and_a_note(tmp_path: Path) -> None:
+    page = page_of(tmp_path, report("passed", [history_samples.replayed(case("a", "passed")), case("b", "passed")]))
+
+    assert page.column("tags") == [["replayed"], []]
+    noted = ["Replayed from its tape: no model was asked." in shown["notes"] for shown in page.cases.values()]
+    assert noted == [True, False]
+
+
 def test_trend__has_every_recorded_run_and_this_one_as_a_last_point(tmp_path: Path) -> None:
     def day(number: int, *cases: CaseReport, adk: str = "2.12.0") -> RunReport:
         return history_samples.report(*cases, day=number).model_copy(update={"provenance": {"adk (a)": adk}})
