@@ -119,6 +119,9 @@ class Decider:
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
 
+    def event(self, event: Mapping[str, Any]) -> None:
+        """No order is kept here."""
+
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         return self.session.toolset(toolset)
 

@@ -101,6 +101,9 @@ class Decider:
 
     def ran(self, result: ToolRan) -> None: ...
 
+    def event(self, event: Mapping[str, Any]) -> None:
+        """No order is kept here."""
+
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         return {"do": "run"}
 

@@ -60,6 +60,9 @@ class Decider:
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
 
+    def event(self, event: dict[str, Any]) -> None:
+        """No order is kept here."""
+
     def toolset(self, toolset: ToolsetAsked) -> Any:
         return self.session.toolset(toolset)
 

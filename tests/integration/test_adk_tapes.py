@@ -64,6 +64,9 @@ class Decider:
     def model_ran(self, result: ModelRan) -> None:
         raise AssertionError(result)
 
+    def event(self, event: dict[str, Any]) -> None:
+        """No order is kept here."""
+
     def toolset(self, toolset: ToolsetAsked) -> Any:
         return self.session.toolset(toolset)
 

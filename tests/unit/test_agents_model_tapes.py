@@ -340,7 +340,7 @@ def test_session__equal_calls_of_two_agents_are_not_mixed_up() -> None:
     stored = tape(live)
 
     async def replay() -> list[Any]:
-        tapes = session("all", stored, order=Order(patience=PATIENT, pause=0))
+        tapes = session("all", stored, order=Order(patience=PATIENT))
         tools = [tapes.ask(ToolAsked(turn=1, call=n, name="get", agent=a)) for n, a in enumerate(("right", "left"))]
         models = [tapes.model(asked(agent=agent, call=9)) for agent in ("right", "left")]
         return [*await asyncio.gather(*tools), *await asyncio.gather(*models)]
@@ -424,7 +424,7 @@ def test_session__a_changed_tool_may_run_and_must_answer_as_recorded() -> None:
     call = ToolAsked(turn=1, call=3, name="get", source="new")
     with pytest.raises(Unanswerable):
         at_once(session("all", edited()).ask(call))
-    replay = session("all", edited(), STALE_LIVE, order=Order(pause=0))
+    replay = session("all", edited(), STALE_LIVE, order=Order(use=0))
     assert at_once(replay.ask(call)) == {"do": "run"}
     replay.ran(ToolRan(turn=1, call=3, response={"n": 1.0}, state={"got": True}))
     assert at_once(replay.model(asked(said("1"))))["responses"] == [answer("yes")]
@@ -502,7 +502,7 @@ async def test_order__later_answers_wait_until_the_body_of_a_changed_tool_has_ru
     at_once(live.model(asked(agent="b", call=9)))
     live.ran(ToolRan(turn=1, call=8, response="x"))
     live.model_ran(ModelRan(turn=1, call=9, responses=[answer("yes")]))
-    replay = session("all", tape(live), STALE_LIVE, order=Order(patience=PATIENT, pause=0))
+    replay = session("all", tape(live), STALE_LIVE, order=Order(patience=PATIENT))
     tool = asyncio.create_task(replay.ask(ToolAsked(turn=1, call=3, name="get", agent="a", source="new")))
     waiting = asyncio.create_task(replay.model(asked(agent="b", call=4)))
     assert await tool == {"do": "run"}
@@ -693,7 +693,7 @@ def test_order__answers_of_parallel_branches_come_as_they_were_recorded(
             order.append((branch, decision["responses"]))
 
     async def replay() -> TapeSession:
-        tapes = session("all", stored, order=Order(patience=PATIENT, pause=0))
+        tapes = session("all", stored, order=Order(patience=PATIENT))
         await asyncio.gather(*(run(tapes, branch) for branch in range(3)))
         return tapes
 
@@ -751,13 +751,18 @@ async def test_order__an_answer_waits_for_the_calls_that_were_made_before_it_cam
     assert tapes.left == []
 
 
-async def test_order__an_answer_waits_until_another_agent_has_used_the_one_before_it() -> None:
+@pytest.mark.parametrize("overlapped", [True, False])
+async def test_order__an_answer_waits_until_another_agent_has_used_the_one_before_it(*, overlapped: bool) -> None:
+    """Whether the calls overlapped when they were recorded, or do so in the replay alone."""
     live = session()
     for number, agent in enumerate(("left", "right"), 1):
         at_once(live.model(asked(said(agent), agent=agent, call=number)))
-    for number in (1, 2):
+        if not overlapped:
+            live.model_ran(ModelRan(turn=1, call=number, responses=[answer(str(number))]))
+    for number in (1, 2) if overlapped else ():
         live.model_ran(ModelRan(turn=1, call=number, responses=[answer(str(number))]))
     stored = tape(live)
+    assert [call.after for call in stored.model_calls] == [0, 0 if overlapped else 1]
 
     async def replay(use: float, *, says: bool) -> bool:
         """Whether the second answer has come."""
@@ -767,8 +772,10 @@ async def test_order__an_answer_waits_until_another_agent_has_used_the_one_befor
         await tapes.model(asked(said("left"), agent="left", call=1))
         await idle()
         assert not right.done()
-        if says:
+        if says and overlapped:
             tapes.model_ran(ModelRan(turn=1, call=1))
+        elif says:
+            tapes.event("left", [])
         done, _ = await asyncio.wait([right], timeout=0.2)
         right.cancel()
         return bool(done)
@@ -778,11 +785,34 @@ async def test_order__an_answer_waits_until_another_agent_has_used_the_one_befor
     assert await replay(0.01, says=False), "ADK does not say it of every answer"
 
 
+def test_order__answers_are_recorded_in_the_order_of_their_events() -> None:
+    """Unless a call may follow from an answer whose event came late, or was never seen."""
+
+    def recorded(*, asks: bool) -> list[tuple[str, int, int]]:
+        live = session()
+        at_once(live.ask(ToolAsked(turn=1, call=1, call_id="one", name="get", agent="left")))
+        at_once(live.model(asked(said("b"), agent="right", call=2)))
+        live.ran(ToolRan(turn=1, call=1, response="a"))
+        if asks:
+            at_once(live.model(asked(said("c"), agent="other", call=3)))
+            live.model_ran(ModelRan(turn=1, call=3, responses=[answer("c")]))
+        live.model_ran(ModelRan(turn=1, call=2, responses=[answer("b")]))
+        live.event("right", [])
+        live.event("left", ["one"])
+        stored = tape(live)
+        [tool], models = stored.calls, stored.model_calls
+        places = [(call.agent, call.after, call.done) for call in models]
+        return sorted([*places, (tool.agent, tool.after, tool.done or 0)])
+
+    assert recorded(asks=False) == [("left", 0, 1), ("right", 0, 0)]
+    assert recorded(asks=True) == [("left", 0, 0), ("other", 1, 1), ("right", 0, 2)]
+
+
 def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:
     stored = tape(converse(session(), (asked(said("a")), "a"), (asked(said("b")), "b")))
 
     async def replay(*, asks: bool) -> Any:
-        order = Order(patience=0, pause=0, rounds=1_000)
+        order = Order(patience=0, rounds=1_000)
         tapes = session("all", stored, ToolRule(name="live", replay=False), order=order)
         assert await tapes.ask(ToolAsked(turn=1, call=5, name="live")) == {"do": "run"}
         waiting = asyncio.create_task(tapes.model(asked(said("b"))))

@@ -58,6 +58,10 @@ class CallDecider(Protocol):
         """Receives what a model has answered; of some calls twice (see ModelRan)."""
         ...
 
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Receives each event of the session as the host sends it."""
+        ...
+
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         """The result of `toolset` (docs/host-protocol.md): which tools an MCP server has, or that it is asked."""
         ...

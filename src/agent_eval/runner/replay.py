@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -143,6 +144,12 @@ class CaseTools:
             self.session.ran(result)
         except Unanswerable as unanswerable:
             raise self._failure(unanswerable, tuple) from None
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """The agent has dealt with an answer."""
+        with contextlib.suppress(AttributeError, TypeError):  # The agent's process may send anything.
+            responses = (part.get("function_response") for part in (event.get("content") or {}).get("parts") or ())
+            self.session.event(str(event.get("author")), [str(each.get("id")) for each in responses if each])
 
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         """Decides whether an MCP server is asked for its tools."""

@@ -262,6 +262,8 @@ class HostProcess:
             turn = self._turns.get(number) if isinstance(number, int) else None
             if turn is not None and isinstance(event, dict):
                 turn.events.append(event)
+                if turn.tools is not None:
+                    turn.tools.event(event)
         elif (model := _NEWS.get(method)) is not None:  # Others are from a newer host.
             news = model.model_validate(params)
             if (turn := self._turns.get(news.turn)) is not None:

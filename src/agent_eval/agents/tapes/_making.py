@@ -64,7 +64,7 @@ def tape_of(
                 conflicts.append(call)
     used = {call.tool for call in calls.values()}
     toolsets, varying = _toolsets_of(sessions, before)
-    made = chosen.made if chosen is not None else {}
+    made = chosen.times.places() if chosen is not None else {}
     return Taped(
         calls=tuple(_placed(call, made.get(key)) for key, call in calls.items()),
         model_calls=tuple(chosen.model_calls if chosen is not None else ()),

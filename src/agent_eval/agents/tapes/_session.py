@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.tape_rules import Mode, ToolRules
 from agent_eval.agents.tapes._files import MAX_RESPONSE
-from agent_eval.agents.tapes._order import Order
+from agent_eval.agents.tapes._order import Order, Times
 from agent_eval.agents.tapes._requests import (
     Difference,
     Request,
@@ -181,15 +181,15 @@ class TapeSession:
     """The values of the requests of `model_calls`; see `Tape.parts`."""
     obstacle: str | None = None
     """Why the model calls of this session can't be on a tape; None if they can."""
-    made: dict[_Key, tuple[str, int, int]] = field(default_factory=dict)
-    """Of each tool call `agent`, `after` and `done`; see RecordedCall."""
+    times: Times = field(default_factory=Times)
+    """Of the calls that are recorded: of tools by `_Key`, of models by `ModelAsked.call`."""
     _recorded: dict[int, RecordedCall] = field(default_factory=dict)
     _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    _running: dict[int, tuple[ToolAsked, _Key, int]] = field(default_factory=dict)
+    _running: dict[int, tuple[ToolAsked, _Key]] = field(default_factory=dict)
     _checked: dict[int, tuple[ToolAsked, RecordedCall, Difference | None]] = field(default_factory=dict)
     """In mode `all`: calls whose changed tools run, the answers that they must give, and how the outcome differs."""
     _exchanges: dict[int, ModelExchange | None] = field(default_factory=dict)
-    _requests: dict[int, tuple[Request, int, int]] = field(default_factory=dict)
+    _requests: dict[int, tuple[Request, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.mode != "live", "then there is no session"
@@ -206,12 +206,12 @@ class TapeSession:
     @property
     def model_calls(self) -> list[ModelExchange]:
         """The calls of models that have answered, in the order in which they were asked."""
-        return [exchange for exchange in self._exchanges.values() if exchange is not None]
-
-    @property
-    def _answers(self) -> int:
-        """How many answers have come; only while they are recorded."""
-        return len(self.made) + len(self.model_calls)
+        places = self.times.places()
+        return [
+            exchange.model_copy(update={"after": places[call][1], "done": places[call][2]})
+            for call, exchange in self._exchanges.items()
+            if exchange is not None
+        ]
 
     @property
     def asked_models(self) -> bool:
@@ -250,7 +250,8 @@ class TapeSession:
         if self.mode == "record-missing":
             if answer is None or changed or not answer.replayable:
                 return self._run(call, (call.name, key, occurrence))
-            self.made[call.name, key, occurrence] = (call.agent, self._answers, self._answers)
+            self._run(call, (call.name, key, occurrence))
+            self.times.came(self._running.pop(call.call)[1])
         elif changed and policy.stale == "error":
             raise Unanswerable(Obstacle.STALE, call, why=changed)
         elif answer is None:
@@ -296,7 +297,8 @@ class TapeSession:
         if self.mode != "all":
             for name, part in request.parts.items():
                 self.parts.setdefault(name, part)
-            self._requests[call.call] = (dataclasses.replace(request, parts={}), occurrence, self._answers)
+            self._requests[call.call] = (dataclasses.replace(request, parts={}), occurrence)
+            self.times.asked(call.call, call.agent)
             self._exchanges[call.call] = None
             return RUN
         if self.index is None or not self.index.tape.model_calls:
@@ -317,7 +319,7 @@ class TapeSession:
         Of an answer of the tape: the agent has dealt with it.
         """
         earlier = self._exchanges.get(result.call)
-        request, occurrence, after = self._requests.get(result.call, (None, 0, 0))
+        request, occurrence = self._requests.get(result.call, (None, 0))
         if request is None:
             if earlier is not None:
                 self.order.used(earlier.done)
@@ -333,6 +335,8 @@ class TapeSession:
         if reason is not None or not responses:
             self.obstacle = self.obstacle or reason or "a model gave no answer"
             return
+        if earlier is None:
+            self.times.came(result.call)
         self._exchanges[result.call] = ModelExchange(
             **facts_of(request.asked),
             request=dict(request.references),
@@ -340,9 +344,14 @@ class TapeSession:
             occurrence=occurrence,
             responses=responses,
             seconds=result.seconds,
-            done=self._answers if earlier is None else earlier.done,
-            after=after,
+            done=0,
+            after=0,
         )
+
+    def event(self, author: str, answered: Collection[str]) -> None:
+        """An event of an agent, with the tool calls that are answered in it, by ADK's ids."""
+        self.times.event(author, answered)
+        self.order.event(author, answered)
 
     def _response(self, response: Mapping[str, Any]) -> dict[str, Any]:
         content = masked_content(response.get("content"), self.rules)
@@ -352,7 +361,8 @@ class TapeSession:
         self, answer: RecordedCall | ModelExchange, call: ToolAsked | ModelAsked, *, runs: bool = False
     ) -> None:
         """Waits until all earlier answers are released."""
-        if await self.order.reach(answer, runs=runs) is not None:
+        call_id = call.call_id if isinstance(call, ToolAsked) else None
+        if await self.order.reach(answer, call_id, runs=runs) is not None:
             self.check_ended()
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, left=self.left)
 
@@ -393,7 +403,8 @@ class TapeSession:
         return RUN
 
     def _run(self, call: ToolAsked, key: _Key) -> Mapping[str, Any]:
-        self._running[call.call] = (call, key, self._answers)
+        self._running[call.call] = (call, key)
+        self.times.asked(key, call.agent, call.call_id)
         return RUN
 
     def _missed(self, call: ToolAsked) -> Mapping[str, Any]:
@@ -447,11 +458,11 @@ class TapeSession:
         self.order.running.discard(result.call)
         if result.call in self._checked:
             self._check(result)
-        call, key, after = self._running.pop(result.call, (None, ("", "", 0), 0))
+        call, key = self._running.pop(result.call, (None, ("", "", 0)))
         if call is None:
             return
         self.use.recorded += 1
-        self.made[key] = (call.agent, after, self._answers)
+        self.times.came(key)
         self.hashes[call.agent, call.name] = self._hashes(call)
         self._recorded[result.call] = self._record(call, key[-1], result)
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.response)}
@@ -465,7 +476,7 @@ class TapeSession:
             difference = Difference(place="actions", recorded="nothing", now=now.reason)
         if difference is None:
             del self._checked[result.call]
-            return self.order.release(answer)
+            return self.order.release(answer, call.call_id)
         self._checked[result.call] = (call, answer, difference)
         # A new exception is the agent's, as in a live run: it ends the turn, or the next question does.
         return None if answer.error is None and now.error is not None else self.check_ended()
