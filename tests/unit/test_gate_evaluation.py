@@ -48,6 +48,13 @@ def broken_metrics(on_head: CaseReport, **others: Any) -> Story:
     return Story(heads=[on_head], bases=[broken_metric(INVALID)], **{"base": STEADY, "head": FINE, **others})
 
 
+def judged(report: CaseReport) -> CaseReport:
+    """A case whose metrics have a judge."""
+    for metric in report.metrics:
+        metric.judge = "some-judge"
+    return report
+
+
 def without_key() -> CaseReport:
     silent = case("y", "-")
     silent.reason = Reason(code=WITHOUT_KEY, message="no key")
@@ -133,6 +140,18 @@ STORIES = {
     "a replayed case that passed when it was recorded": (
         Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"))]),
         "failed: replayed-failed; ",
+    ),
+    "a replayed case that a judge fails once": (
+        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[judged(replayed(case("x", "0")))], more={"x": "1"}),
+        "passed: ; failed-at-first",
+    ),
+    "a replayed case that a judge fails again": (
+        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[judged(replayed(case("x", "0")))], more={"x": "0"}),
+        "failed: replayed-failed; ",
+    ),
+    "a replayed case that a judge fails, without another run": (
+        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[judged(replayed(case("x", "0")))], extra_runs=0),
+        "inconclusive: budget; ",
     ),
     "a replayed case that failed when it was recorded": (
         Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"), "failed")]),

@@ -136,9 +136,11 @@ def sort_failed_case(
     """
     if case.replayed:
         # Nothing varies from run to run: what failed here and not when it was recorded is this pull request's.
-        failed_then = all(run.tools is not None and run.tools.recorded_status == "failed" for run in case.runs)
         known = into.agent_errors if kinds_of(case) else into.as_recorded  # No run with an error is on a tape.
-        (known if failed_then else into.replayed).append(case)
+        if case.failed_when_recorded:
+            known.append(case)
+        else:
+            into.hold(case, into.replayed, compared.gathered.reproduced.get(case.case_id))
         return
     comparable = compared.gathered.comparable.get(case.case_id)
     counterpart = compared.pairing.counterparts.get(case.case_id)

@@ -153,6 +153,11 @@ class CaseReport(_ComputingReport):
         """Whether it was replayed from its tape: such a case is run once, and compared without statistics."""
         return any(run.replayed for run in self.runs)
 
+    @property
+    def failed_when_recorded(self) -> bool:
+        """Whether a replayed case failed when its tape was recorded, too."""
+        return all(run.tools is not None and run.tools.recorded_status == "failed" for run in self.runs)
+
 
 class FileReport(ReportModel):
     """An eval file with its config and its agent."""

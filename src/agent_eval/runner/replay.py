@@ -296,6 +296,8 @@ class Tapes:
             return Unanswerable(Obstacle.CHANGED, why=why)
         if self.mode == "all" and (index is None or not index.tape.model_calls):
             return Unanswerable(Obstacle.MISSING)
+        if self.mode == "all" and index is not None and index.tape.eval_id != planned.case.eval_id:
+            return Unanswerable(Obstacle.CHANGED, why=f"it was recorded for the case `{harmless(index.tape.eval_id)}`")
         for call in index.tape.calls if index is not None else ():
             needed = self.mode == "replay" or call.done is not None
             if needed and not call.replayable and self.rules.of(call.tool).replay:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
-from agent_eval.core.problem import docs_page
 from agent_eval.core.text import harmless
 from agent_eval_workbench.authoring.terminal import has_terminal, read_line
 from agent_eval_workbench.setup import Setup, Step, apply, plan_setup, record_command
@@ -33,8 +32,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     left = _recorded(setup, root) if asks else list(setup.records)
     lines = _next(left, arguments.directory, arguments.dry_run)
     if setup.records and not arguments.dry_run:
-        what = "with --record all and `replay: missing-live`, CI needs a key only for what changes"
-        lines.append(f"  ({what}: {docs_page('tools')})")
+        lines.append("  (with --record all and `replay: missing-live`, CI needs a key only for what changes)")
     io.print_result(harmless("\n".join(lines)))
     return 0
 

@@ -222,7 +222,7 @@ def _retrial(
     case: CaseReport, pair: Comparable | None, base: HistoryReport
 ) -> Literal["case", "error", "quarantined"] | None:
     """The kind of retrial that a failure needs before it blocks; None if there is none or the comparison decides."""
-    if never_started(case) or case.replayed:
+    if never_started(case):
         return None
     if case.status == "quarantined":
         outcomes = [run.outcome for run in rescored(base, pair.history, pair.rules)] if pair is not None else []
@@ -230,9 +230,11 @@ def _retrial(
         return "quarantined" if all_failed and 2 * outcomes.count(PASSED) > len(outcomes) else None
     if case.status != "failed":
         return None
-    failing = [
-        metric.name for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}
-    ]
+    failed = [metric for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}]
+    if case.replayed:  # It would fail again; but a judge may err.
+        is_judged = bool(failed) and all(metric.judge for metric in failed)
+        return "case" if is_judged and not case.failed_when_recorded else None
+    failing = [metric.name for metric in failed]
     if pair is None or not set(failing).isdisjoint(pair.missing):
         return "case"
     return "error" if any(map(_broke, case.runs)) else None
