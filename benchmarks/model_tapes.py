@@ -7,7 +7,7 @@
 
 `fidelity` records the agent `journey` of the tests with each google-adk against a model that never says the same twice,
 one case for each recording, and replays all without a key in a network namespace that has no interfaces (where that
-is allowed, otherwise with a model that nobody can reach). A replay is equal if its events and scores are, apart from
+is allowed, otherwise with a model at a closed port). A replay is equal if its events and scores are, apart from
 ids and times.
 `changes` applies each change of tests/integration/journey_changes.py to the recorded repository. `cost` counts model
 calls and seconds of the weather example. Exit code 1 if a goal is missed.

@@ -87,7 +87,7 @@ class ModelAnswers:
             try:
                 for answer in answers:
                     yield answer
-            finally:  # Whoever got the last one has dealt with it.
+            finally:  # The agent has dealt with the last one.
                 self._channel.notify("model_ran", {"turn": turn.number, "call": number})
             return
         self._models.asked()

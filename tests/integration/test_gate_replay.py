@@ -72,7 +72,7 @@ def shops(repository: Repository) -> Repository:
 
 
 def gate(repository: Repository, *arguments: str, **variables: str) -> Done:
-    """Runs the gate; the log begins anew."""
+    """Runs the gate with an empty log."""
     repository.write({"log.txt": ""})
     environment = {"CI": "", "RUNS_FILE": str(repository.root / "log.txt"), **variables}
     return repository.gate("run", *arguments, environment=environment)

@@ -400,6 +400,12 @@ def test_models__messages(tmp_path: Path) -> None:
     assert (changed.kind, changed.owner) == (FailureKind.TAPE_CHANGED, Owner.GATE)
     assert changed.message == "The tape of the case is not used: the pull request changes it"
     assert "base branch's tapes decide" in (changed.hint or "")
+    tape = tape_path(tmp_path, *key)
+    tape.write_text(tape.read_text("utf-8").replace('"eval_id": "lamp"', '"eval_id": "door"'), "utf-8")
+    other = refused(tapes(tmp_path, "all"))
+    assert (other.kind, other.owner) == (FailureKind.TAPE_MISSING, Owner.GATE)
+    assert other.message == "The tape of the case is not used: it was recorded for the case `door`"
+    assert "--record all" in (other.hint or "")
     kinds = {missing.kind, miss.kind, caught.value.kind, waited.kind, changed.kind}
     assert kinds < REPLAY_MISSES
     # Where tools alone are replayed, nobody need trust the answers of models.

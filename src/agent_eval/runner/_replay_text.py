@@ -38,7 +38,7 @@ def message_of(error: Unanswerable, age: float | None) -> str:
             return _about_tool(error, error.call, taped, when)
         case ModelAsked() if error.obstacle is Obstacle.MODEL_NOT_RECORDED:
             return _about_model(error, error.call, taped)
-    if error.obstacle is Obstacle.CHANGED:
+    if error.why:
         return f"The tape of the case is not used: {error.why}"
     return "The case has no tape" if age is None else "The tape of the case has no model calls"
 

@@ -147,9 +147,11 @@ class CaseTools:
 
     def event(self, event: Mapping[str, Any]) -> None:
         """The agent has dealt with an answer."""
+        answered: list[str] = []
         with contextlib.suppress(AttributeError, TypeError):  # The agent's process may send anything.
             responses = (part.get("function_response") for part in (event.get("content") or {}).get("parts") or ())
-            self.session.event(str(event.get("author")), [str(each.get("id")) for each in responses if each])
+            answered = [str(each.get("id")) for each in responses if each]
+        self.session.event(str(event.get("author")), answered)
 
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:
         """Decides whether an MCP server is asked for its tools."""
@@ -297,7 +299,7 @@ class Tapes:
         if self.mode == "all" and (index is None or not index.tape.model_calls):
             return Unanswerable(Obstacle.MISSING)
         if self.mode == "all" and index is not None and index.tape.eval_id != planned.case.eval_id:
-            return Unanswerable(Obstacle.CHANGED, why=f"it was recorded for the case `{harmless(index.tape.eval_id)}`")
+            return Unanswerable(Obstacle.MISSING, why=f"it was recorded for the case `{harmless(index.tape.eval_id)}`")
         for call in index.tape.calls if index is not None else ():
             needed = self.mode == "replay" or call.done is not None
             if needed and not call.replayable and self.rules.of(call.tool).replay:
