@@ -116,6 +116,8 @@ class Decider:
     def model_ran(self, result: ModelRan) -> None:
         """Nothing: this measures tools."""
 
+    def held(self) -> None: ...
+
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
 

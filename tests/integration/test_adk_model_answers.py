@@ -99,6 +99,8 @@ class Decider:
         self.tools.append(call.name)
         return {"do": "run"}
 
+    def held(self) -> None: ...
+
     def ran(self, result: ToolRan) -> None: ...
 
     def event(self, event: Mapping[str, Any]) -> None:

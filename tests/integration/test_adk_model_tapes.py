@@ -57,6 +57,8 @@ class Decider:
     def model_ran(self, result: ModelRan) -> None:
         self.session.model_ran(result)
 
+    def held(self) -> None: ...
+
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
 

@@ -55,6 +55,8 @@ class Decider:
             self.unanswerable.append(error)
             raise AgentFailure(str(error), kind=FailureKind.NOT_RECORDED, owner=Owner.GATE) from None
 
+    def held(self) -> None: ...
+
     def ran(self, result: ToolRan) -> None:
         self.session.ran(result)
 

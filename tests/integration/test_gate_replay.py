@@ -141,6 +141,14 @@ def test_a_change_of_what_is_asked__is_never_green_from_the_tape(shops: Reposito
     assert "1 case ran live" in done.out
 
 
+def test_an_answer_that_is_held_back__is_not_the_agents_deadline(shops: Repository) -> None:
+    skips = "tools=[price], before_tool_callback=lambda **call: {'price': len(call['args']['item'])}"
+    change(shops, "kiosk/agent.py", "tools=[price]", skips)
+    done = gate(shops, "--replay", "all", "--case-timeout", "2")
+    assert (done.code, errors(done)) == (3, {"cocoa": "model-not-recorded"}), done.out
+    assert "ended before the answers that were recorded earlier" in " ".join(done.out.split())
+
+
 def test_old_tapes__are_a_notice(shops: Repository) -> None:
     tapes = sorted(shops.root.glob("*/*.tools/*.tape.json"))
     for tape, days in zip(tapes, (40, 50), strict=True):

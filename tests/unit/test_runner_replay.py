@@ -366,7 +366,7 @@ def test_models__messages(tmp_path: Path) -> None:
     deep: Any = "x"
     for _ in range(300):
         deep = [deep]
-    assert "can't be looked up on the tape: It is nested more" in ask_model(tools, asked(deep)).message
+    assert "can't be answered from the tape: It is nested more" in ask_model(tools, asked(deep)).message
     with pytest.raises(AgentFailure) as caught:
         tools.finish()
     assert (caught.value.kind, caught.value.owner) == (FailureKind.MODEL_CALLS_LEFT, Owner.GATE)

@@ -35,6 +35,10 @@ class CallDecider(Protocol):
         """
         ...
 
+    def held(self) -> AgentFailure | None:
+        """Of a turn whose time is over: why its calls wait for a decision; None if none does."""
+        ...
+
     def ran(self, result: ToolRan) -> None:
         """Receives the outcome of a body that has run.
 

@@ -46,7 +46,7 @@ def message_of(error: Unanswerable, age: float | None) -> str:
 def _about_model(error: Unanswerable, call: ModelAsked, taped: str) -> str:
     asked = f"What {_asker(call)} asks {call.model or 'its model'}"
     if error.why:
-        return f"{asked} can't be looked up on the tape: {error.why}"
+        return f"{asked} can't be answered from the tape: {error.why}"
     if error.difference is None:
         return f"{asked} is {taped}, but not as often as it is asked now"
     return f"{asked} is not {taped}. {_said(error.difference, 'The first difference is')}"
@@ -82,6 +82,8 @@ def _about_tool(error: Unanswerable, asked: ToolAsked, taped: str, when: str) ->
             return f"{changed}. {_said(error.difference, 'Its answer differs')}" if error.difference else changed
         case Obstacle.NOT_REPLAYABLE:
             return f"The call {shown} can't be replayed: {error.why}"
+        case Obstacle.MODEL_NOT_RECORDED:
+            return f"The call {shown} can't be answered from the tape: {error.why}"
     if error.nearest is None:
         return f"The call {shown} is not {taped}, and no other call of `{call.name}` is"
     nearest = FunctionCall(name=error.nearest.tool, args=error.nearest.args)

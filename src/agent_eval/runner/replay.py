@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,8 @@ class CaseTools:
     """Why the run ended early."""
     _so_far: tuple[int, Callable[[], Sequence[FunctionCall]]] = (0, tuple)
     """The turn of the last tool call, and its calls."""
+    _open: list[ToolAsked | ModelAsked] = field(default_factory=list)
+    """Calls that are not decided yet: only the order of the recorded answers holds a decision back."""
 
     @property
     def use(self) -> ToolUse:
@@ -108,18 +110,28 @@ class CaseTools:
     async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
         """Decides; see `protocol.CallDecider.ask`."""
         self._so_far = (call.turn, so_far)
-        try:
-            return await self.session.ask(call)
-        except Unanswerable as unanswerable:
-            raise self._failure(unanswerable, so_far) from None
+        return await self._decided(call, self.session.ask(call))
 
     async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
         """Decides about a call of a model."""
-        turn, so_far = self._so_far
+        return await self._decided(asked, self.session.model(asked))
+
+    async def _decided(self, call: ToolAsked | ModelAsked, decision: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
+        self._open.append(call)
         try:
-            return await self.session.model(asked)
+            return await decision
         except Unanswerable as unanswerable:
-            raise self._failure(unanswerable, so_far if turn == asked.turn else tuple) from None
+            raise self._failure_in(call.turn, unanswerable) from None
+        finally:
+            self._open.remove(call)
+
+    def held(self) -> AgentFailure | None:
+        """See `protocol.CallDecider.held`."""
+        if not self._open:
+            return None
+        why = "the turn's time ended before the answers that were recorded earlier were asked for, or dealt with"
+        call = self._open[0]
+        return self._failure_in(call.turn, Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, why=why))
 
     def model_ran(self, result: ModelRan) -> None:
         """Records the answer of a model."""
@@ -160,6 +172,10 @@ class CaseTools:
     def listed(self, listing: ToolsetListed) -> None:
         """Records the tools of an MCP server."""
         self.session.listed(listing)
+
+    def _failure_in(self, turn: int, error: Unanswerable) -> AgentFailure:
+        latest, so_far = self._so_far
+        return self._failure(error, so_far if turn == latest else tuple)
 
     def _failure(self, error: Unanswerable, so_far: Callable[[], Sequence[FunctionCall]]) -> AgentFailure:
         owner = Owner.GATE

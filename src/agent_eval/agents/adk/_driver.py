@@ -239,9 +239,10 @@ class AdkSession:
             self.host.abandon(turn)
             raise
         if not turn.answer.done():
-            if turn.outage.done():
+            held = turn.tools.held() if turn.tools is not None else None
+            if held is not None or turn.outage.done():
                 self.host.abandon(turn)
-                raise turn.outage.result()
+                raise held or turn.outage.result()
             late = await self._too_late(turn, timeout, shared=shared or self.host.opened > opened)
             raise _with_turn(late, turn, content, turn.waiting.so_far if turn.waiting else None)
         try:
