@@ -6,8 +6,7 @@ import pytest
 from comparison_samples import NOT_IMPORTED, of_shop
 from report_samples import RESPONSE, case, crash, good, metric, outage, report, wrong_room
 
-from agent_eval.report.renderers.comment import comment_markdown
-from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.renderers.markdown import comment_markdown, summary_markdown
 from agent_eval.report.views._causes import causes, has_cause
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError

@@ -26,8 +26,13 @@ from report_samples import SAMPLES, SINGLE, case, good, saying, wrong_room
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
-from agent_eval.report.renderers.comment import LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
-from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.renderers.markdown import (
+    COMMENT_LIMIT,
+    SMALLEST_LIMIT,
+    comment_markdown,
+    summary_markdown,
+    utf16_length,
+)
 from agent_eval.report.views import view_of
 from agent_eval.report.views._visible import one_line
 from agent_eval.results.comparison import BaselineReport
@@ -41,7 +46,7 @@ def situation(name: str) -> Situation:
 
 
 @functools.cache
-def comment(name: str, limit: int = LIMIT) -> str:
+def comment(name: str, limit: int = COMMENT_LIMIT) -> str:
     run_report = situation(name)
     return comment_markdown(run_report.report, links=run_report.links, warnings=run_report.warnings, limit=limit)
 
@@ -137,7 +142,7 @@ def test_comment_markdown__a_message_is_not_cut_before_what_to_do() -> None:
         assert rendered(text).open.replace("\u200b", "").count(message.replace("`", "")) == 2
 
 
-@pytest.mark.parametrize("limit", [SMALLEST_LIMIT, 10_000, LIMIT])
+@pytest.mark.parametrize("limit", [SMALLEST_LIMIT, 10_000, COMMENT_LIMIT])
 @pytest.mark.parametrize("name", ["many", "hostile", "scripts"])
 def test_comment_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limit: int) -> None:
     text = comment(name, limit=limit)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from markdown_pages import Page, by_github, by_markdown_it
 
 from agent_eval.core.text import without_commands
-from agent_eval.report.markup import escape
+from agent_eval.report import markup as escape
 from agent_eval.report.views._visible import one_line, visible
 
 ZWSP = "\u200b"

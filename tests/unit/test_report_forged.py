@@ -10,9 +10,8 @@ import pytest
 from markdown_pages import nothing_of_theirs, rendered
 from report_samples import case, metric, report, saying
 
-from agent_eval.report.markup import escape
-from agent_eval.report.renderers.comment import comment_markdown
-from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report import markup as escape
+from agent_eval.report.renderers.markdown import comment_markdown, summary_markdown
 from agent_eval.report.views import Links
 from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.report.views.reproduction import reproduce

@@ -12,9 +12,8 @@ from report_samples import SAMPLES
 
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
-from agent_eval.report.renderers.comment import comment_markdown
 from agent_eval.report.renderers.junit import junit_xml
-from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.renderers.markdown import comment_markdown, summary_markdown
 from agent_eval.results.report import RunReport
 
 FILES = {"summary": "agent-eval-results/summary.md", "results": "agent-eval-results/results.json"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from markdown_pages import ANY_TEXT, nothing_of_theirs, rendered
 from report_samples import EVIL, SAMPLES, case, failed, report, saying
 
-from agent_eval.report.renderers.summary import DETAILS, LIMIT, SMALLEST_LIMIT, summary_markdown
+from agent_eval.report.renderers.markdown import SMALLEST_LIMIT, SUMMARY_DETAILS, SUMMARY_LIMIT, summary_markdown
 from agent_eval.results.report import FileReport, ProblemReport, Reason, RunReport
 
 SOURCE = "https://github.com/example/repo/blob/5f0c1d2"
@@ -59,7 +59,7 @@ def monster() -> RunReport:
     ("name", "limit"),
     [
         *(("monster", limit) for limit in (SMALLEST_LIMIT, 65_000)),
-        *((name, limit) for name in ("many", "hostile") for limit in (SMALLEST_LIMIT, 10_000, LIMIT)),
+        *((name, limit) for name in ("many", "hostile") for limit in (SMALLEST_LIMIT, 10_000, SUMMARY_LIMIT)),
     ],
 )
 def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limit: int) -> None:
@@ -80,7 +80,7 @@ def test_summary_markdown__says_that_it_was_shortened() -> None:
 def test_details__each_step_shows_less() -> None:
     sizes = [len(summary_markdown(SAMPLES["many"](), limit=limit)) for limit in (10**6, 20_000, 5_000)]
     assert sizes == sorted(sizes, reverse=True)
-    steps = [(detail.explained, detail.listed, detail.side, detail.log) for detail in DETAILS]
+    steps = [(detail.explained, detail.listed, detail.side, detail.log) for detail in SUMMARY_DETAILS]
     assert all(poorer <= richer for richer, poorer in itertools.pairwise(steps))
 
 

@@ -44,7 +44,7 @@ class Recorded:
 def warm_up(settings: Settings) -> None:
     """Imports and compiles what `write` needs, while the agents start. Can run in another thread; raises nothing."""
     with contextlib.suppress(Exception):  # `write` reports it.
-        from agent_eval.report.markup import environment
+        from agent_eval.report.renderers import environment
 
         templates = environment()
         for name in templates.list_templates():

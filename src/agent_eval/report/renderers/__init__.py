@@ -4,8 +4,13 @@ from agent_eval.report.renderers._case_text import RunView, case_text
 from agent_eval.report.renderers._comparison_text import comparison_text
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands, notice_command, stop_commands
-from agent_eval.report.renderers.comment import comment_markdown, report_link
 from agent_eval.report.renderers.junit import explanation_lines, junit_xml, score_lines
+from agent_eval.report.renderers.markdown import (
+    comment_markdown,
+    environment,
+    part_summary,
+    report_link,
+    summary_markdown,
+)
 from agent_eval.report.renderers.outputs import github_outputs, one_output
 from agent_eval.report.renderers.results_json import results_pieces
-from agent_eval.report.renderers.summary import part_summary, summary_markdown

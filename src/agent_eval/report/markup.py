@@ -9,7 +9,7 @@ Each function escapes for one place; its result is not safe anywhere else:
 * `html_code`: one line of code inside an HTML block such as `<summary>`, where Markdown is not read;
 * `html_text`: prose inside an HTML block;
 * `fence`: a block of code in Markdown;
-* `link`: a link to an address of ours.
+* `link`: a link to an address of ours; `linked`, `place` and `commit`: a name, a line and a commit as such links.
 
 The Markdown ones return `Markup`, so that the templates do not escape them again.
 
@@ -24,12 +24,16 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
 from markupsafe import Markup
 
 from agent_eval.core.text import carriable
-from agent_eval.report.views import one_line, visible
+from agent_eval.report.phrases.diff import no_baseline_reason
+from agent_eval.report.views import Detail, Links, Reference, known_commit, one_line, visible
+from agent_eval.report.views.links import file_reference
+from agent_eval.results import BaselineReport
 
 EMPTY = "(empty)"
 """Shown for blank text."""
@@ -217,3 +221,66 @@ def link(label: Markup, url: str) -> Markup:
         raise ValueError(f"{url!r} is not a web address")
     target = quote(carriable(url), safe=":/?#@!&=+,;%~")
     return Markup(f"[{label}]({target.replace('&', '&amp;')})")  # noqa: S704 - both sides escaped
+
+
+def linked(reference: Reference, links: Links) -> Markup:
+    """A name or a place as code, as a link if its page is known."""
+    url = links.case_url(reference.case_id, reference.turn) if reference.case_id is not None else None
+    if reference.changed and reference.file is not None:
+        url = links.change_url(reference.file, reference.line)
+    url = url or links.line_url(reference.file, reference.line)
+    label = code(reference.text)
+    return label if url is None else link(label, url)
+
+
+def place(file: str | None, line: int | None, links: Links) -> Markup:
+    """A line of a file, as a link if its page is known; empty without a file."""
+    reference = file_reference(file or None, line)
+    return Markup("") if reference is None else linked(reference, links)
+
+
+def commit(sha: str | None, links: Links) -> Markup:
+    """The short id of a commit, as a link if its page is known; empty for other texts."""
+    if not (sha := known_commit(sha)):
+        return Markup("")
+    url = links.commit_url(sha)
+    label = code(sha[:7])
+    return label if url is None else link(label, url)
+
+
+def baseline_sentence(baseline: BaselineReport, detail: Detail, links: Links) -> Markup:
+    """The sentence about the baseline, in which each commit is linked once; the rest follows in brackets."""
+    available = baseline.status == "found"
+    sentence = prose(detail.shorten_message(baseline.message if available else no_baseline_reason(baseline)))
+    for sha in (baseline.commit, baseline.wanted_commit):
+        sentence = _with_commit(sentence, known_commit(sha), links)
+    if not available:
+        return sentence
+    rest: list[Markup] = []
+    if (shown := commit(baseline.commit, links)) and shown not in sentence:
+        rest.append(Markup("commit ") + shown)
+    if url := links.own(baseline.run_url):
+        rest.append(link(Markup("its run"), url))
+    if baseline.recorded_at is not None:
+        rest.append(Markup("recorded ") + _day(baseline.recorded_at))
+    if not rest:
+        return sentence
+    return Markup(f"{sentence.removesuffix('.')} ({', '.join(rest)}).")  # noqa: S704 - made of what is escaped
+
+
+def _day(timestamp: float) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d")
+    except (OverflowError, ValueError, OSError):
+        return "at an unknown time"
+
+
+def _with_commit(sentence: Markup, sha: str, links: Links) -> Markup:
+    """An escaped sentence in which the first mention of a commit is a link."""
+    shown = commit(sha, links)
+    for mention in (f"<code>{sha[:7]}</code>", f" {sha[:7]}"):
+        before, separator, after = sentence.partition(mention)
+        if shown and separator and shown not in sentence:
+            space = " " * mention.startswith(" ")
+            sentence = Markup(f"{before}{space}{shown}{after}")  # noqa: S704 - made of what is escaped
+    return sentence
