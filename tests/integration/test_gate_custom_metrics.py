@@ -30,7 +30,7 @@ def config(repository: Repository, folder: str, criteria: Mapping[str, Any], fun
     repository.write({f"{folder}/test_config.json": {"criteria": criteria, "custom_metrics": custom}})
 
 
-BROKEN = {  # test_criteria_custom.py has the other results that are none.
+BROKEN = {  # test_criteria_scores.py has the other results that are none.
     "raises": "custom-metric-exception",
     "not_a_number": "custom-metric-invalid-result",
     "exits": "custom-metric-exception",

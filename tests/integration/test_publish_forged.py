@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "a huge number": (lambda: packed(forged(num_runs=10**4_000)), "a number out of range"),
     "a case twice": (lambda: packed(forged(cases=forged()["cases"] * 2)), "2 times"),
 }
-"""More archives are in test_baseline_archive.py, more results in test_baseline_reading.py."""
+"""More archives and more results are in test_baseline_chain.py."""
 
 
 @pytest.mark.parametrize("kind", REFUSED)

@@ -1,13 +1,31 @@
-"""The order of sources, what came of them, and who may record."""
+"""Where the base branch's result comes from, and whether it can be used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import gzip
+import io
+import itertools
+import json
+import math
+import stat
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from baseline_samples import REPOSITORY, WORKFLOW, results, sha
+from baseline_samples import REPOSITORY, WORKFLOW, case, measured, results, sha, wire, zipped
+from history_samples import compare, said
+from hypothesis import given
+from hypothesis import strategies as st
+from recording_samples import facts
 
+from agent_eval import __version__
+from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results, unpack
 from agent_eval.baseline.artifact import may_record
+from agent_eval.baseline.compatibility import checked, incomparable
 from agent_eval.baseline.lookup import (
     Baseline,
     BaselineRequest,
@@ -17,11 +35,23 @@ from agent_eval.baseline.lookup import (
     NoneYet,
     Provenance,
     resolve,
+    step_of,
     to_report,
 )
+from agent_eval.baseline.reader import incomplete, read_report
+from agent_eval.baseline.recordings import recordings_in, write_recordings
+from agent_eval.gate.pairing import pair_up
+from agent_eval.pipeline._regression import pair_with_base
+from agent_eval.results import Recording
+from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.comparison import BaselineSource
-from agent_eval.results.report import Origin
+from agent_eval.results.decision import DecisionReport
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import SCORING_VERSION, CaseReport, FileReport, Origin, Reason, RunReport, RunResult
+from agent_eval.runner import StoredLines
 from agent_eval.settings.parsers import AUTO, Choice, parse_order
+
+# The order of sources, what came of them, and who may record.
 
 WANTED = BaselineRequest(
     repository=REPOSITORY,
@@ -172,3 +202,482 @@ def test_chain__only_runs_of_the_base_branch_record(origin: Origin | None, allow
 
     assert permission.allowed is allowed
     assert why in permission.why
+
+
+# Somebody else's results.json: what is read, what is another version's, what is not to be trusted.
+
+WHERE = "The artifact of run 7"
+
+
+def _changed(**changes: Any) -> bytes:
+    content = json.loads(wire(results()))
+    return json.dumps(content | changes).encode()
+
+
+def _with_drop(drop: float) -> dict[str, Any]:
+    return {"outcome": "passed", "alpha": 0.05, "suites": [{"metric": "pass", "cases": 2, "drop": drop}]}
+
+
+@pytest.mark.parametrize("decision", [None, DecisionReport.model_validate(_with_drop(0.5))])
+def test_reading__what_we_write_is_read(decision: DecisionReport | None) -> None:
+    report = results(case("one"), case("two", "failed"), decision=decision)
+    assert read_report(wire(report), WHERE) == report
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"schema_version": "1"', "it is not JSON"),
+        (b"[]", "it is not a results.json of agent-eval"),
+        (b'{"coverage": 17}', "it is not a results.json of agent-eval"),
+        (b"[" * 100_000, "it is not JSON"),
+        (_changed(verdict="fine"), "it does not fit the schema of results.json (verdict: "),
+        (_changed(cases="none", num_runs="x"), "and 1 more mistake)"),
+        (wire(results(case("one"), case("one"))), "it has the case evals/a.test.json:one 2 times or more"),
+        (wire(results()).replace(b'"score":1.0', b'"score":NaN', 1), "it has a score that is not a number"),
+        (wire(results()).replace(b'"score":1.0', b'"score":1e999', 1), "it has a score that is not a number"),
+        (wire(results()).replace(b'"duration":0.5', b'"duration":-Infinity', 1), "it has a score that is not a number"),
+        (_changed(pass_rates=[{"k": 1, "cases": 1, "any": math.nan, "all": 1}]), "it has a score that is not a number"),
+        (
+            _changed(comparison={"compared": 1, "unchanged": 0, "cost": {"head": math.inf}}),
+            "a score that is not a numb",
+        ),
+        (_changed(decision=_with_drop(math.nan)), "it has a score that is not a number"),
+        (_changed(num_runs=10**4_000), "it has a number out of range"),
+        (_changed(duration=1e300), "it has a number out of range"),
+    ],
+)
+def test_reading__what_is_no_report_is_not_used(data: bytes, message: str) -> None:
+    baseline = read_report(data, WHERE)
+
+    assert isinstance(baseline, FetchFailed)
+    assert baseline.message.startswith(f"{WHERE} is not used: ")
+    assert message in baseline.message
+
+
+def test_reading__another_version_of_the_schema_is_reported_with_both_versions() -> None:
+    baseline = read_report(_changed(schema_version="2", tool_version="3.1.0", unheard_of=1), WHERE)
+
+    assert baseline == Incompatible(
+        message=f"{WHERE} was written by agent-eval 3.1.0 in version 2 of the results' schema; "
+        f"this is agent-eval {__version__}, which reads version 1.",
+        hint="The next run of the base branch records comparable results.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        (
+            {"tool_version": "1.9.0", "weather": {"sun": 1}},
+            ["written by agent-eval 1.9.0, which has a field that this version", "weather"],
+        ),
+        (
+            {"scoring_version": SCORING_VERSION + 1},
+            [f"(scoring version {SCORING_VERSION + 1}; this is {SCORING_VERSION})"],
+        ),
+    ],
+)
+def test_reading__results_of_a_newer_version(changes: dict[str, Any], texts: list[str]) -> None:
+    baseline = read_report(_changed(**changes), WHERE)
+    assert isinstance(baseline, Incompatible)
+    assert all(text in baseline.message for text in texts)
+
+
+def test_reading__hostile_words_stay_words() -> None:
+    baseline = read_report(_changed(schema_version="2", tool_version="\x1b[31m1\n::error::x" + "y" * 500), WHERE)
+
+    assert isinstance(baseline, Incompatible)
+    assert "\x1b" not in baseline.message
+    assert "\n" not in baseline.message
+    assert len(baseline.message) < 400
+
+
+def _cut_off() -> CaseReport:
+    half = case("two", "failed")
+    half.runs.append(RunResult(run_id="two#2", run=1, status="not_run"))
+    return half
+
+
+def _dead(eval_id: str, *, turns: int = 0) -> CaseReport:
+    """A case in which the agent ended with an error, after some answers or none."""
+    made = case(eval_id, "failed")
+    made.metrics = []
+    made.runs[0].error = RunError(kind="agent-import", owner="agent", message="KeyError: 'TOKEN'\nmore")
+    made.runs[0].turns = turns
+    return made
+
+
+def _without_key() -> CaseReport:
+    """Nothing but a judge looks at it, and the gate was told to do without judges that have no key."""
+    return case("two", "not_run").model_copy(update={"reason": Reason(code=WITHOUT_KEY, message="no key")})
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (results(), None),
+        (results(case("one", "failed"), case("two", "failed")), None),
+        (results(case("one"), case("two", "errored")), None),
+        (results(case("one", "quarantined")), None),
+        (results(verdict="invalid", cases=[]), "its eval files or settings were invalid, so nothing was run"),
+        (results(cases=[]), "it has no cases"),
+        (results(case("one"), case("two", "not_run")), "1 of its 2 cases did not finish, so the run was interrupted"),
+        (results(case("one"), _cut_off()), "1 of its 2 cases did not finish, so the run was interrupted"),
+        (results(case("one"), _without_key()), None),
+        (results(_without_key()), "because of errors none of its cases was evaluated"),
+        (results(_dead("one"), _dead("two")), "its agent never answered (agent-import: KeyError: 'TOKEN')"),
+        (results(_dead("one"), _dead("two", turns=1)), None),
+        (results(case("one"), _dead("two")), None),
+        (results(case("one", "errored", measured(None))), "because of errors none of its cases was evaluated"),
+    ],
+)
+def test_reading__red_results_serve_and_partial_ones_do_not(report: RunReport, reason: str | None) -> None:
+    assert incomplete(report) == reason
+
+
+# What is read of an artifact's zip, and that nothing is that looks like an attack.
+
+SMALL = ArchiveLimits(archive_bytes=100_000, entries=50, results_bytes=10_000, ratio=100)
+DOTDOT = "an entry is outside the archive"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"junit.xml": b"<a/>", "results.json": b"{}", "logs/bot/worker-1.log": b"x" * 5_000},
+        {**{f"logs/{number}": b"" for number in range(49)}, "results.json": b"{}"},
+        # The directory that upload-artifact keeps with several paths.
+        {"agent-eval-results/results.json": b"{}", "coverage/html/index.html": b""},
+        {"kept/results.json": b"[1]", "results.json": b"{}"},
+    ],
+    ids=["among all that is uploaded", "as many entries as allowed", "in a directory", "the topmost of several"],
+)
+def test_archive__the_results_are_found(files: dict[str, bytes]) -> None:
+    assert read_results(zipped(files), SMALL) == b"{}"
+
+
+def _link() -> bytes:
+    entry = zipfile.ZipInfo("results.json")
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr(entry, b"/etc/passwd")
+    return data.getvalue()
+
+
+def _encrypted() -> bytes:
+    data = bytearray(zipped({"results.json": b"{}"}))
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(signature) + offset] |= 1
+    return bytes(data)
+
+
+def _false_size(size: int) -> bytes:
+    """Says in both of its headers that the content has another length."""
+    data = bytearray(zipped({"results.json": b'{"a": "' + bytes(range(48, 58)) * 20 + b'"}'}))
+    for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<I", data, data.index(signature) + offset, size)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "it is damaged or not a zip archive"),
+        (b"\x1f\x8b\x08 not a zip", "it is damaged or not a zip archive"),
+        (zipped({"results.json": b"{}"})[:-30], "it is damaged or not a zip archive"),
+        (zipped({"a": bytes(range(256)) * 500}, method=zipfile.ZIP_STORED), "it is larger than 100,000 bytes"),
+        (zipped({f"logs/{number}": b"" for number in range(51)}), "it has more than 50 entries"),
+        (zipped({"../results.json": b"{}"}), DOTDOT),
+        (zipped({"results.json": b"{}", "a/../../etc/cron.d/x": b""}), DOTDOT),
+        (zipped({"results.json": b"{}", "..\\..\\x": b""}), DOTDOT),
+        (zipped({"/etc/results.json": b"{}"}), "an entry has an absolute path"),
+        (zipped({"C:/results.json": b"{}"}), "an entry has an absolute path"),
+        (zipped({"junit.xml": b"<a/>"}), "it has no results.json"),
+        (zipped({"results.json/": b""}), "it has no results.json"),
+        (zipped({"a/results.json": b"{}", "b/results.json": b"{}"}), "it has 2 files named results.json"),
+        (zipped({"results.json": b"[1]"}, {"results.json": b"[2]"}), "it has 2 files named results.json"),
+        (_encrypted(), "its results.json is encrypted"),
+        (_link(), "its results.json is not a regular file"),
+        (zipped({"results.json": b"{}"}, method=zipfile.ZIP_LZMA), "an unsupported compression method"),
+        (zipped({"results.json": bytes(range(256)) * 40}), "its results.json is larger than 10,000 bytes"),
+        (zipped({"results.json": b" " * 9_999}), "like a zip bomb"),
+        (_false_size(3), "it is damaged or not a zip archive"),
+        (_false_size(900), "its results.json is shorter than declared"),
+    ],
+    ids=itertools.count(),  # A zip holds the time at which it was made: no name that all of xdist's workers agree on.
+)
+def test_archive__what_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(UnsafeArchive, match=reason):
+        read_results(data, SMALL)
+
+
+def test_archive__a_run_that_died_early_is_not_taken_for_an_attack() -> None:
+    with pytest.raises(NoResults):
+        read_results(zipped({"logs/bot/worker-1.log": b"Traceback"}))
+
+
+def test_archive__a_directory_of_a_million_entries_costs_no_memory() -> None:
+    entry = b"PK\x01\x02" + bytes(42)
+    data = zipped({"results.json": b"{}"}) + entry * 1_000_000
+
+    with pytest.raises(UnsafeArchive, match="it has more than 5,000 entries"):
+        read_results(data)
+
+
+def test_archive__a_bomb_stays_small_in_memory_whatever_it_declares() -> None:
+    """64 MB of blanks that say they are 10: zipfile must stop there."""
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    blanks = b" " * 1_000_000
+    packed = b"".join(compressor.compress(blanks) for _ in range(64)) + compressor.flush()
+    name = b"results.json"
+    # Version needed, flags, method, time, date are 2 bytes each; then checksum, two sizes, two lengths.
+    facts = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, 0, len(packed), 10, len(name), 0)
+    local = b"PK\x03\x04" + facts + name + packed
+    central = b"PK\x01\x02" + struct.pack("<H", 20) + facts + struct.pack("<HHHII", 0, 0, 0, 0, 0) + name
+    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
+
+    with pytest.raises(UnsafeArchive, match="damaged"):
+        read_results(local + central + end)
+
+
+@given(st.binary(max_size=300), st.integers(min_value=0, max_value=400), st.integers(min_value=0, max_value=255))
+def test_archive__whatever_the_bytes_it_is_read_or_refused(noise: bytes, position: int, value: int) -> None:
+    data = bytearray(zipped({"results.json": b'{"a": 1}', "x": noise}))
+    data[position % len(data)] = value
+    for broken in (bytes(data), noise):
+        try:
+            content = read_results(broken, SMALL)
+        except UnsafeArchive:
+            continue
+        assert content == b'{"a": 1}'
+
+
+# The recordings of a baseline's artifact: streamed, limited, validated line by line; a refusal is a sentence.
+
+LIMITS = ArchiveLimits(lines_bytes=20_000, ratio=100)
+
+
+def line(name: str, run: int = 0, **changes: Any) -> bytes:
+    return json.dumps(facts(name, run=run, file="evals/a.test.json", **changes)).encode() + b"\n"
+
+
+def archive(recordings: bytes | None, **others: bytes) -> bytes:
+    files = {"results.json": b"{}", "logs/recordings.jsonl.gz": b"another directory's"}
+    files |= {} if recordings is None else {"recordings.jsonl.gz": recordings}
+    return zipped({**files, **others})
+
+
+def written(tmp_path: Path, data: bytes, *names: str) -> tuple[list[str], str | None]:
+    path = tmp_path / "base" / "baseline-recordings.jsonl.gz"
+    note = write_recordings(path, recordings_in(data, LIMITS), {f"evals/a.test.json:{name}" for name in names})
+    return [recording.run_id.split(":")[1] for recording in StoredLines(path=path, model=Recording)], note
+
+
+def test_write_recordings__only_the_valid_lines_of_the_cases(tmp_path: Path) -> None:
+    lines = [line("door"), line("lamp"), line("door", 1), line("door", duration=9), line("heater")]
+    data = archive(gzip.compress(b"".join(lines)))
+    assert written(tmp_path, data, "door", "heater") == (["door#1", "door#2", "heater#1"], None)
+
+    damaged = archive(gzip.compress(b"not json\n" + lines[0] + line("door", 1, extra="x") + lines[1]))
+    assert written(tmp_path, damaged, "door") == (["door#1"], "2 recordings of the baseline could not be read.")
+
+
+def test_write_recordings__there_is_no_file_without_recordings(tmp_path: Path) -> None:
+    data = archive(gzip.compress(line("lamp")))
+    assert written(tmp_path, data, "door") == ([], None)
+    assert written(tmp_path, data) == ([], None)
+    assert written(tmp_path, archive(None), "door") == ([], "The baseline's artifact has no recordings.jsonl.gz.")
+    assert not list(tmp_path.rglob("*.gz"))
+
+
+TWICE = zipped({"results.json": b"{}"}, *[{"recordings.jsonl.gz": gzip.compress(line("door"))}] * 2)
+REFUSED = {
+    "too large": (archive(gzip.compress(line("door") * 200)), "uncompressed it is larger than 20,000 bytes"),
+    "one endless line": (archive(gzip.compress(b" " * 40_000)), "uncompressed it is larger than 20,000 bytes"),
+    "cut off": (archive(gzip.compress(line("door") * 20)[:-12]), "it is damaged"),
+    "no gzip": (archive(b"door"), "it is damaged"),
+    "twice": (TWICE, "it has 2 files named recordings.jsonl.gz"),
+    "too large in the zip": (archive(b"x" * 30_000), "its recordings.jsonl.gz is larger than 20,000 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_write_recordings__a_refused_file_is_a_sentence_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    data, reason = REFUSED[name]
+    runs, note = written(tmp_path, data, "door")
+    assert runs == []
+    assert note is not None and note.startswith("The baseline's recordings are not used: ") and reason in note
+    assert not list(tmp_path.rglob("*.gz"))
+
+
+def test_unpack__writes_the_files_of_a_run_and_no_others(tmp_path: Path) -> None:
+    files = {
+        "out/results.json": b"{}",
+        "out/recordings.jsonl.gz": gzip.compress(line("door")),
+        "out/cases.jsonl.gz": b"damage is the reader's matter",
+        "out/base/recordings.jsonl.gz": gzip.compress(line("door")),
+        "out/report.html": b"<script>",
+        "out/logs/bot.log": b"",
+        "cases.jsonl.gz": b"not beside the results",
+    }
+    unpack(zipped(files), tmp_path, LIMITS)
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()} == {
+        "results.json",
+        "recordings.jsonl.gz",
+        "cases.jsonl.gz",
+        "base/recordings.jsonl.gz",
+    }
+    assert (tmp_path / "cases.jsonl.gz").read_bytes() == files["out/cases.jsonl.gz"]
+
+    bomb = archive(gzip.compress(b" " * 40_000))
+    with pytest.raises(UnsafeArchive, match=r"its recordings\.jsonl\.gz is too large: uncompressed it is larger than"):
+        unpack(bomb, tmp_path / "other", LIMITS)
+    assert not (tmp_path / "other").exists()
+
+
+# When nothing at all can be compared, in words; as long as one case can be, the comparison says the rest.
+
+HEAD = results()
+
+
+def why_not(head: RunReport, base: RunReport) -> Incompatible | None:
+    return incomparable(head, base, pair_up(head.cases, base.cases))
+
+
+def found(report: RunReport, *before: Baseline) -> Found:
+    answer = Found(report=report, provenance=Provenance(commit="a" * 40), message="Found.")
+    return replace(answer, steps=(*(step_of("artifact", other) for other in before), step_of("file", answer)))
+
+
+def with_head(baseline: Found, head: RunReport) -> Baseline:
+    base = pair_with_base(head, baseline, 20)
+    return baseline if base is None else checked(baseline, head, base.report, base.pairing)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        results(),
+        results(case("one"), case("two", fingerprint="other")),
+        results(case("one"), case("three")),
+        results(case("one", fingerprint=""), case("three")),
+        results(case("one", "failed")),
+        results(case("one", "passed", measured(1.0, fingerprint="")), case("two", "passed", measured(1.0, judge="a"))),
+        results(case("one", "passed", measured(1.0), measured(1.0, name="safety_v1", judge="other"))),
+        results(case("one", "errored")),
+        results(*(item.model_copy(update={"case_id": f"moved.test.json:{item.eval_id}"}) for item in HEAD.cases)),
+    ],
+)
+def test_compatibility__one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
+    assert why_not(HEAD, base) is None
+
+
+def test_compatibility__cases_without_gating_criteria_on_either_side() -> None:
+    bare = case("one")
+    bare.metrics = []
+
+    assert why_not(results(bare), results(bare)) is None
+
+
+GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gpt-5", fingerprint="g")
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "message"),
+    [
+        (
+            HEAD,
+            results(scoring_version=7),
+            "The base branch's scores are not comparable: scoring version 7, expected 1.",
+        ),
+        (
+            HEAD,
+            results(case("other")),
+            "This run (2 cases) and the base branch (1 case) have no case in common.",
+        ),
+        (
+            HEAD,
+            results(case("one", fingerprint="x"), case("two", fingerprint="y")),
+            "No case has the same content on both sides: messages or expectations differ (2 cases).",
+        ),
+        (
+            results(case("one", "passed", GEMINI)),
+            results(case("one", "passed", OTHER)),
+            "The judge model has changed (gpt-5 on the base branch, gemini-2.5-flash now), so no score "
+            "can be compared.",
+        ),
+        (
+            results(case("one", "passed", GEMINI)),
+            results(case("one", "passed", measured(1.0))),
+            "The judge model has changed (no model on the base branch, gemini-2.5-flash now), so no score "
+            "can be compared.",
+        ),
+        (
+            HEAD,
+            results(case("one", "passed", measured(1.0, fingerprint="stricter"))),
+            "The criteria have changed (response_match_score), so no score can be compared.",
+        ),
+        (
+            HEAD,
+            results(case("one", "passed", measured(1.0, name="safety_v1"))),
+            "No criterion of this run was measured on the base branch.",
+        ),
+    ],
+)
+def test_compatibility__why_nothing_can_be_compared(head: RunReport, base: RunReport, message: str) -> None:
+    assert why_not(head, base) == Incompatible(message=message)
+
+
+def test_compatibility__what_was_found_becomes_incompatible_once_the_head_is_known_or_stays() -> None:
+    before = NoneYet(message="No artifact.")
+    compatible = with_head(found(results(case("other")), before), HEAD)
+    assert isinstance(compatible, Incompatible)
+    assert compatible.steps == (step_of("artifact", before), step_of("file", compatible))
+    baseline = found(results())
+    assert with_head(baseline, HEAD) is baseline
+
+
+def test_compatibility__what_an_earlier_source_said_is_the_reason_if_it_is_of_the_same_weight() -> None:
+    before = Incompatible(message="Another version.", hint="Wait.")
+    compatible = with_head(found(results(case("other")), before), HEAD)
+    assert (compatible.status, compatible.message) == ("incompatible", "Another version. Wait.")
+    assert [step.status for step in compatible.steps] == ["incompatible", "incompatible"]
+
+
+def dead(eval_id: str) -> CaseReport:
+    """A case that the agent never answered."""
+    made = case(eval_id, "failed")
+    made.metrics = []
+    made.runs[0].error = RunError(kind="agent-import", owner="agent", message="KeyError: 'TOKEN'")
+    return made
+
+
+def test_incomparable__a_head_that_measured_nothing_is_no_fault_of_the_base() -> None:
+    assert why_not(results(dead("one"), dead("two")), results()) is None
+
+
+def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_others_have() -> None:
+    def two(*cases: CaseReport) -> RunReport:
+        files = [FileReport(file=f"{name}.json", eval_set_id=name, agent=name) for name in ("bot", "shop")]
+        named = [item.model_copy(update={"file": f"{item.eval_id[:-1]}.json"}) for item in cases]
+        return results(*named, files=files)
+
+    base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
+    baseline = found(base)
+    paired = pair_with_base(two(*base.cases), baseline, 20)
+
+    assert with_head(baseline, two(*base.cases)) is baseline
+    assert paired is not None
+    assert {item.eval_id: item.status for item in paired.report.cases} == {
+        "bot1": "errored",
+        "bot2": "errored",
+        "shop1": "passed",
+        "shop2": "failed",
+    }
+    assert base.cases[0].status == "failed"
+    by_id = {item.eval_id: (item.change, said(item.note)) for item in compare(two(*base.cases), paired.report).cases}
+    assert by_id["bot1"] == ("unjudged", "could not be evaluated on the base")
+    assert by_id["shop2"][0] == "still_failing"

@@ -1,14 +1,32 @@
-"""Text in a log that acts on neither terminals nor runners; names and counts in sentences."""
+"""Text of files, tools and services."""
 
 from __future__ import annotations
 
+import base64
+import gc
+import os
+import random
 import re
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.parse
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_eval.core.text import every, harmless, listed, short_name, shorten
+from agent_eval.core.masking import MASK, Masker, first_line, shorten
+from agent_eval.core.patterns import PathPatterns, bounded
+from agent_eval.core.process import Begun, collector_paused
+from agent_eval.core.text import every, harmless, listed, short_name
+from agent_eval.core.text import shorten as shortened
+from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
+from agent_eval.core.tracebacks import Frame, exception_of, frames_of
+
+# Text in a log that acts on neither terminals nor runners; names and counts in sentences.
 
 
 @pytest.mark.parametrize(
@@ -45,7 +63,7 @@ def test_text_harmless__ordinary_text_stays(value: str) -> None:
 @pytest.mark.parametrize("limit", [40, 60, 61, 300])
 def test_shorten__counts_what_it_leaves_out(length: int, limit: int) -> None:
     value = "x" * length
-    shown = shorten(value, limit)
+    shown = shortened(value, limit)
     if length <= limit:
         assert shown == value
         return
@@ -78,3 +96,393 @@ def test_every__is_grammatical_for_one_and_two() -> None:
         "all 3 cases",
         "all 1,000 cases",
     ]
+
+
+# Every spelling of a secret goes, as a whole.
+
+
+def test_masker__a_secret_that_contains_another_goes_as_a_whole() -> None:
+    """Shortest first would leave the tail of the longer one."""
+    for secrets, text in (
+        (["token-1", "token-1-and-its-tail"], "use token-1-and-its-tail now"),
+        (["s3cret-of-the-job", "of-the-job-and-more"], "use s3cret-of-the-job-and-more now"),  # they overlap
+    ):
+        assert Masker(secrets).text(text) == f"use {MASK} now"
+        assert Masker(secrets).data(text.encode()) == f"use {MASK} now".encode()
+    assert Masker(["s3cret-of-the-job"]).text("s3cret-of-the-jobs3cret-of-the-job") == MASK * 2
+
+
+@given(before=st.integers(0, 500), after=st.integers(0, 500), limit=st.integers(60, 400))
+@example(before=66, after=200, limit=200)
+def test_shorten__takes_masked_text_alone_and_leaves_no_part_of_a_secret(before: int, after: int, limit: int) -> None:
+    secret = "S" * 3 + "".join(chr(ord("A") + number % 26) for number in range(61))
+    masked = Masker([secret]).text("x" * before + secret + "y" * after)
+    for text in (shorten(masked, limit), first_line(masked, limit)):
+        assert not any(letter in text.replace("more characters", "") for letter in "ABCDEF")
+    # mypy checks that this comment is needed: a text that nobody has masked can't be shortened here.
+    assert shorten("no Masker has read this", 60)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        urllib.parse.quote("key/with<&more 1", safe=""),
+        urllib.parse.quote("key/with<&more 1"),
+        urllib.parse.quote_plus("key/with<&more 1"),
+        r"key\/with<&more 1",
+        r"key/with\u003c\u0026more 1",
+    ],
+)
+def test_masker__percent_encoding_form_encoding_and_json_of_other_languages(spelling: str) -> None:
+    assert Masker(["key/with<&more 1"]).text(f"?k={spelling}") == f"?k={MASK}"
+    ordinary = "VGhpcyBpcyBub3QgYSBzZWNyZXQ="
+    assert Masker(["abcdef"]).text(ordinary) == ordinary
+
+
+@pytest.mark.parametrize("secret", ["s3cret/with+signs?", "p\u00e4ssword-long"])
+def test_masker__base64_with_and_without_padding(secret: str) -> None:
+    encoded = base64.b64encode(secret.encode()).decode()
+    masked = Masker([secret]).text(f"Authorization: Basic {encoded}; {encoded.rstrip('=')}")
+    assert encoded.rstrip("=") not in masked
+    assert masked.startswith(f"Authorization: Basic {MASK}")
+
+
+def test_masker__what_was_cut_off_leaves_no_part_of_a_secret() -> None:
+    masker = Masker(["s3cret-value-of-the-job"])
+    assert masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value").startswith(b"a ***....")
+    assert b"s3cret" not in masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value")
+    assert b"the-job" not in masker.ending(b"value-of-the-job, then s3cret-value-of-the-job" + b"." * 40)
+    assert Masker().beginning(b"abc") == Masker().ending(b"abc") == b"abc"
+
+
+@pytest.mark.parametrize("before", ["", "u", "user", "me:", "a-long-name:"])
+@pytest.mark.parametrize("after", ["", "!", "@host", "\n"])
+def test_masker__base64_of_a_text_around_a_secret(before: str, after: str) -> None:
+    secret = "s3cret-value-of-the-job"
+    encoded = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
+
+    masked = Masker([secret]).text(f"Basic {encoded}.")
+
+    assert MASK in masked
+    longest = max(len(part) for part in masked.removeprefix("Basic ").split(MASK))
+    assert longest <= len(base64.b64encode(f"{before}{after}".encode())) + 4, "what is left belongs to its neighbours"
+
+
+# Patterns as in a .gitignore, compared with git itself.
+
+PIECES = ("a", "b", "*", "?", "/", "/**/", "[ab]", "[!a]", "[^b]", "[a-c]", "\\a", "x.json", "!", ".", "-")
+NAMES = ("a", "b", "ab", "x.json", "a.b", "c", "-a")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("patterns")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_match__agrees_with_git(seed: int, repository: Path) -> None:
+    chance = random.Random(seed)
+    paths = ["/".join(chance.choices(NAMES, k=chance.randint(1, 4))) for _ in range(60)]
+    lines = ["".join(chance.choices(PIECES, k=chance.randint(1, 5))) for _ in range(chance.randint(1, 3))]
+    # What git makes of empty names, and of three stars and more, is of no use to anyone.
+    lines = [line for line in lines if "//" not in line and "***" not in line and line.strip("/!")]
+    (repository / ".gitignore").write_text("\n".join(lines) + "\n")
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(
+        ["git", "-C", str(repository), "check-ignore", "--no-index", "-z", "--stdin"],
+        input="\0".join(paths), capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    patterns = PathPatterns(lines)
+    assert {path for path in paths if patterns.match(path)} == {path for path in done.stdout.split("\0") if path}, lines
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("evals/", ["evals/a", "x/evals/a/b"], ["evals", "evals2/a"]),
+        ("/a/**", ["a/b", "a/b/c"], ["a", "x/a/b"]),
+        ("**", ["a", "a/b"], []),
+        ("[z-a]", [], ["a", "z", "-"]),
+        ("[a", ["[a", "x/[a"], ["a"]),
+        ("[]a]", ["]", "a"], ["b"]),
+        ("[\\]-a]", ["]", "`", "a"], ["b", "\\"]),
+        ("# comment", [], ["# comment"]),
+        ("\\#a \\ ", ["#a  "], ["#a"]),
+        ("a  ", ["a"], ["a  "]),
+        ("!a", [], ["a"]),
+    ],
+)
+def test_match__cases(pattern: str, matching: list[str], others: list[str]) -> None:
+    patterns = PathPatterns([pattern])
+    assert [path for path in [*matching, *others] if patterns.match(path)] == matching
+
+
+@pytest.mark.parametrize("pattern", ["!", "/", "//", "a\\", "!a\\"])
+def test_path_patterns__not_a_pattern(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"names nothing|ends in a backslash"):
+        PathPatterns(["fine", pattern])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 60 + "b", "**/a*" * 60 + "/b", "a*" * 2000 + "b", "**/*a" * 60 + "/**/b", "[ab]*?" * 80 + "b"]
+)
+def test_match__takes_no_exponential_time(pattern: str) -> None:
+    begun = time.monotonic()
+    assert not PathPatterns([pattern]).match("/".join(["a" * 200] * 40))
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"Today is .{1,40}\.",
+        r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?([+-]\d{2}:\d{2}|Z)?",
+        r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}",
+        r"(?i)session (?P<id>[\w-]{1,64})(?=;)",
+        # As slow as any may be:
+        r".{1,28}.{1,28}x",
+        r"(?:a?){9}x",
+        r"(a|a){4}(a|aa){3}x",
+        r"(a)(?>\1{1,20})b",
+    ],
+)
+def test_bounded__no_text_takes_long(pattern: str) -> None:
+    expression = bounded(pattern)
+    began = time.process_time()
+    for text in ("a" * 20_000, "2026-01-01T00:00:00." * 1_000, "Today is " * 2_200, "0123abcd-" * 2_200):
+        expression.sub("", text)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("[", "is no regular expression: unterminated"),
+        ("a{99999999999}", "is no regular expression: "),
+        (".*", "would match the empty text"),
+        ("(?=a)", "would match the empty text"),
+        (".+", "could take too long"),
+        ("(a{1,9}){1,9}", "could take too long"),
+        ("(?:a?){10}x", "could take too long"),
+        ("(?:a|a){10}x", "could take too long"),
+        ("(?=(?:x?){9}y)a{1,9}", "could take too long"),
+        ("(a)?(?(1)b{1,30}|c{1,900})x", "could take too long"),
+        ("a{1001}", "could take too long"),
+    ],
+)
+def test_bounded__refused(pattern: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        bounded(pattern)
+
+
+# Where the tables and keys of a TOML file stand, however it is written.
+
+TEXT = '''# policy = 1
+gate = "both" # [[policy]]
+"quoted key" = 1
+paths = [
+  "a", # "]
+  "b]",
+]
+text = """
+[[policy]]
+x = "1" ""\\""" # """
+last = \'\'\'
+[x]''\'\'\'
+
+[[policy]]
+metric = "a"
+  threshold=0.5
+inline = { alpha = 1 }
+
+[ agents ]
+"evals/**" = 'x'
+a.b.c = 1
+[[ policy ]] # second
+[[policy]]
+metric = "c"
+[policy.more]
+deep = 1
+[[quarantine]]
+case = "x"'''
+
+
+def test_toml_lines__every_way_of_writing() -> None:
+    result = lines_of(TEXT)
+
+    assert {path: line for path, line in result.items() if path[0] != "agents"} == {
+        ("gate",): 2,
+        ("quoted key",): 3,
+        ("paths",): 4,
+        ("text",): 8,
+        ("last",): 11,
+        ("policy",): 14,
+        ("policy", 0): 14,
+        ("policy", 0, "metric"): 15,
+        ("policy", 0, "threshold"): 16,
+        ("policy", 0, "inline"): 17,
+        ("policy", 1): 22,
+        ("policy", 2): 23,
+        ("policy", 2, "metric"): 24,
+        ("policy", 2, "more"): 25,
+        ("policy", 2, "more", "deep"): 26,
+        ("quarantine",): 27,
+        ("quarantine", 0): 27,
+        ("quarantine", 0, "case"): 28,
+    }
+    assert {path[1:]: line for path, line in result.items() if path[0] == "agents"} == {
+        (): 19, ("evals/**",): 20, ("a",): 21, ("a", "b"): 21, ("a", "b", "c"): 21,
+    }  # fmt: skip
+
+
+VALUES = st.sampled_from(
+    [
+        "1",
+        "true",
+        '"# [x]"',
+        "'\\'",
+        "[1, 2]",
+        "[\n # ]\n 1,\n]",
+        '"""\n[[t]]\n"""',
+        '""""a"""""',
+        "{ a = [1], b = '}' }",
+    ]
+)
+
+
+@given(st.lists(st.one_of(st.sampled_from(["# c = 1", "", "[[t]]"]), VALUES), max_size=12), st.booleans())
+def test_toml_lines__each_key_is_at_the_line_where_it_was_written(parts: list[str], windows: bool) -> None:
+    lines: list[str] = []
+    expected: dict[tuple[str | int, ...], int] = {}
+    table: tuple[str | int, ...] = ()
+    tables = 0
+    for number, part in enumerate(parts):
+        line = len(lines) + 1
+        if part == "[[t]]":
+            table = ("t", tables)
+            expected.setdefault(("t",), line)
+            expected[table] = line
+            tables += 1
+        elif part and not part.startswith("# "):
+            expected[*table, f"k{number}"] = line
+            part = f"k{number} = {part}"
+        lines += part.split("\n")
+    text = ("\r\n" if windows else "\n").join(lines)
+    tomllib.loads(text)
+
+    assert lines_of(text) == expected
+
+
+def test_toml_lines__what_is_no_toml_ends_it() -> None:
+    assert lines_of("a = 1\n= 2\nb = 3") == {("a",): 1}
+    assert lines_of("") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "line"),
+    [
+        ("a = 1\nb = \n", "Invalid value", 2),
+        ("a = 1\nhistory = " + "9" * 4_400, "more than 4,300 digits", 2),
+        ("history = 0x" + "f" * 4_200, "more than 64 bits", None),
+        ("a = [[{b = 18446744073709551616}]]", "more than 64 bits", None),
+        ("a = " + "[" * 100_000, "too deeply", None),
+        ("a = 2025-02-30", "nvalid date", None),
+    ],
+    ids=["no value", "digits", "hexadecimal", "inside", "deep", "no date"],
+)
+def test_read_toml__what_cannot_be_read_is_one_kind_of_error(text: str, says: str, line: int | None) -> None:
+    with pytest.raises(TomlError, match=says) as caught:
+        read_toml(text)
+    assert caught.value.line == line or line is None
+
+
+@pytest.mark.nightly
+def test_lines_of__many_lines_in_linear_time() -> None:
+    text = "".join(f"key{number} = 1\n" for number in range(60_000))
+    begun = time.process_time()
+    assert lines_of(text)["key59999",] == 60_000
+    assert time.process_time() - begun < 10
+
+
+# Tracebacks: the lines of the repository, and the type of the exception.
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/google/adk/tools.py", line 5, in run
+    return await f()
+  File "/home/dev/repo/agents/shop/tools.py", line 33, in find
+    return lookup(room)
+  File "/home/dev/repo/shared/rooms.py", line 7, in lookup
+    raise shared.NoSuchRoom(
+  File "<string>", line 1, in <module>
+shared.rooms.NoSuchRoom: 'kitchen'
+  is not a room
+ValueError: only a line of the message
+"""
+
+
+def test_frames_of__the_repository_is_above_the_agent() -> None:
+    assert frames_of(TRACEBACK, "agents/shop") == [
+        Frame(file="agents/shop/tools.py", line=33, function="find"),
+        Frame(file="shared/rooms.py", line=7, function="lookup"),
+    ]
+    assert frames_of(TRACEBACK, "agents/other") == []
+    assert frames_of(TRACEBACK, "") == []
+    assert frames_of("no traceback", "agents/shop") == []
+
+
+def test_exception_of__the_first_line_after_the_last_frame() -> None:
+    assert exception_of(TRACEBACK) == "NoSuchRoom"
+    assert exception_of(
+        TRACEBACK + "\nDuring handling of that:\n" + TRACEBACK.replace("shared.rooms.NoSuchRoom", "KeyError")
+    ) == ("KeyError")
+    assert exception_of("KeyError: without a traceback") == ""
+    assert exception_of('  File "a.py", line 1, in f\n') == ""
+
+
+# The garbage collector while many objects are made, and how long something took.
+
+CODE = """
+import gc
+from agent_eval.core.process import collector_paused
+
+def collections():
+    return sum(generation["collections"] for generation in gc.get_stats())
+
+gc.collect()
+with collector_paused():
+    few = [[] for _ in range(1_000)]
+print("few", gc.get_freeze_count())
+before = collections()
+with collector_paused():
+    many = [[] for _ in range(200_000)]
+print("many", gc.get_freeze_count() >= 200_000, collections() - before, gc.isenabled())
+del few, many  # Reference counts free what is frozen.
+print("freed", gc.get_freeze_count() < 100_000)
+"""
+
+
+def test_collector_paused__many_new_objects_are_never_scanned() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines() == ["few 0", "many True 0 True", "freed True"]
+
+
+def test_collector_paused__leaves_a_disabled_collector_disabled() -> None:
+    gc.disable()
+    try:
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("jump", [400 * 24 * 3600.0, -3600.0])
+def test_a_clock_that_is_set__changes_no_duration(monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
+    now = time.time()
+    begun = Begun()
+    assert abs(begun.at - now) < 60
+    monkeypatch.setattr(time, "time", lambda: now + jump)
+    assert 0 <= begun.duration() < 60

@@ -1,18 +1,42 @@
-"""Criteria as the runner uses them: built from a config, then scored."""
+"""Scores of whole cases, of answers and of custom metrics."""
 
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rapidfuzz.distance import LCSseq, Levenshtein
+from recording_samples import recording
 from remark_samples import lines
+from runner_doubles import planned
 
-from agent_eval.core.content import FunctionCall, model_message, user_message
+from agent_eval.agents.messages import Evaluated
+from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
+from agent_eval.core.content import Content, FunctionCall, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
+from agent_eval.criteria._sequences import common_length, edit_distance, rouge1
+from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, similarity_rules
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, check_complete
+from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
+from agent_eval.criteria.tokenize import stem, tokenize, words
+from agent_eval.evalset.models import CRITERION_MODELS, SimilarityAlgorithm
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase
+from agent_eval.evalset.parse import criterion
+from agent_eval.results.report import CaseReport
+from agent_eval.runner.scoring import report_run
+
+# Criteria as the runner uses them: built from a config, then scored.
 
 REFERENCED = [name for name, spec in METRICS.items() if spec.family is Family.DETERMINISTIC and spec.needs_reference]
 
@@ -193,3 +217,426 @@ async def test_informational__means_over_turns() -> None:
         ),
         "invocation_duration_v1": Scored(score=0.5, turn_scores=(1.0, 0.0005, None), details={"total_seconds": 0.5}),
     }
+
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_rouge1.json").read_text(encoding="utf-8")
+)["rouge1"]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_rouge__vectors_of_adk(vector: dict[str, Any]) -> None:
+    actual, reference = tokenize(vector["actual"]), tokenize(vector["reference"])
+    rouge = rouge1(reference, actual)
+
+    assert actual == vector["actual_tokens"]
+    assert reference == vector["reference_tokens"]
+    assert (rouge.precision, rouge.recall, rouge.f_measure) == (
+        vector["precision"],
+        vector["recall"],
+        vector["fmeasure"],
+    )
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_text__is_tokenized_as_by_rouge_score(text: str) -> None:
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    assert tokenize(text) == DefaultTokenizer(use_stemmer=True).tokenize(text)
+
+
+@given(st.text())
+def test_any_text__has_one_token_for_each_word(text: str) -> None:
+    split = words(text)
+
+    assert tokenize(text) == [stem(word) for word in split]
+    assert not [word for word in split if not word or word.split() != [word]]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", []),
+        ("...! 😀 \x00\u200b", []),
+        ("running runs the dies die", ["run", "run", "the", "die", "die"]),
+        ("今天a气b", ["今", "天", "a", "气", "b"]),
+        ("㐀㐁", ["㐀㐁"]),
+        ("กำ", ["กํ", "า"]),
+        ("ก้a", ["ก้a"]),
+        ("aก", ["a", "ก"]),
+        ("ﾃﾞｽﾄ", ["デ", "ス", "ト"]),
+        ("½ m² Google™", ["1", "2", "m2", "googletm"]),
+        ("İ", ["i\u0307"]),
+        ("\ud800lone", ["lone"]),
+        ("cities cities\u0301", ["citi", "citie\u015b"]),
+    ],
+)
+def test_rouge__tokens(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
+
+
+def test_stem__huge_word_is_not_cached() -> None:
+    assert tokenize("a" * 200_000 + "ing") == ["a" * 200_000]
+
+
+# `response_similarity`: each algorithm, and texts of every script.
+
+SYMMETRIC = [*SimilarityAlgorithm]
+SYMMETRIC.remove(SimilarityAlgorithm.CONTAINS)
+
+Answer = str | Content | None
+
+
+async def run(turns: list[tuple[Answer, Answer]], threshold: float = 1.0, **options: Any) -> Scored | NotEvaluated:
+    """The result for turns of expected and actual answers."""
+    expected, actual = (
+        [Invocation(user_content=user_message("?"), final_response=_content(pair[side])) for pair in turns]
+        for side in (0, 1)
+    )
+    config = criterion(
+        "response_similarity",
+        CRITERION_MODELS["response_similarity"].model_validate({"threshold": threshold, **options}),
+    )
+    case = EvalCase(eval_id="c", conversation=expected)
+    return await build(config).score(Conversation(case=case, actual=actual, expected=expected))
+
+
+def _content(answer: Answer) -> Content | None:
+    return model_message(answer) if isinstance(answer, str) else answer
+
+
+async def similarity_score(expected: Answer, actual: Answer, **options: Any) -> float:
+    result = await run([(expected, actual)], **options)
+    assert isinstance(result, Scored), result
+    assert result.score is not None
+    return result.score
+
+
+async def why(expected: str, actual: str, **options: Any) -> list[str]:
+    result = await run([(expected, actual)], **options)
+    assert isinstance(result, Scored)
+    [finding] = result.findings
+    return list(lines(finding.why))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "expected", "actual", "value"),
+    [
+        ("exact", "Turn it  ON ", "turn it on", 1.0),
+        ("exact", "on", "off", 0.0),
+        ("contains", "21 degrees", "It is 21 Degrees now.", 1.0),
+        ("contains", "It is 21 degrees now.", "21 degrees", 0.0),
+        ("levenshtein", "kitten", "sitting", 1 - 3 / 7),
+        ("jaccard", "the quick brown fox", "the quick brown dog", 0.6),
+        ("jaccard", "one one one", "one", 1.0),
+        ("rouge1", "the cat sat on the mat", "the cat was on the mat", 5 / 6),
+        ("rouge2", "the cat sat on the mat", "the cat was on the mat", 0.6),
+        ("rougeL", "the cat sat on the mat", "on the mat the cat sat", 0.5),
+        ("rouge1", "今天天气很好", "今天天氣很好", 5 / 6),
+        ("jaccard", "It's done!", "its done", 0.25),
+        ("rouge2", "Yes.", "yes", 1.0),
+        ("rouge2", "yes", "yes please", 0.0),
+        ("jaccard", "👍", "👍", 1.0),
+        ("jaccard", "👍", "👎", 0.0),
+    ],
+)
+async def test_similarity__algorithms(algorithm: str, expected: str, actual: str, value: float) -> None:
+    assert await similarity_score(expected, actual, algorithm=algorithm) == pytest.approx(value, abs=1e-12)
+
+
+async def test_similarity__options() -> None:
+    assert await similarity_score("a  b", "a b", algorithm="exact", normalize=False) == 0
+    assert await similarity_score("STRASSE", "straße", algorithm="exact") == 1
+    assert await similarity_score("STRASSE", "straße", algorithm="exact", ignore_case=False) == 0
+    assert await similarity_score("Lights On", "lights on", ignore_case=False) == 0
+    assert await similarity_score("Well, done!", "well done", algorithm="exact", ignore_punctuation=True) == 1
+    assert await similarity_score("Well, done!", "well done", algorithm="exact") == 0
+    long, short = "It is 21 degrees now.", "21 degrees"
+    assert await similarity_score(long, short, algorithm="contains", direction="expected_contains_actual") == 1
+    assert await similarity_score(short, long, algorithm="contains", direction="expected_contains_actual") == 0
+    assert await similarity_score(long, short, algorithm="contains", direction="either") == 1
+
+
+SYMBOLS = ("👍 👎", "✅ ❌", "€ $", "→ ←", "+ -", "... !")
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "contains", "levenshtein", "jaccard", "rouge1", "rougeL"])
+async def test_ignore_punctuation__a_symbol_is_not_like_another_one_nor_like_nothing(algorithm: str) -> None:
+    for pair in SYMBOLS:
+        reference, other = pair.split()
+        assert await similarity_score(reference, reference, algorithm=algorithm, ignore_punctuation=True) == 1
+        for answer in (other, "", " "):
+            assert await similarity_score(reference, answer, algorithm=algorithm, ignore_punctuation=True) == 0, (
+                reference,
+                answer,
+            )
+
+
+async def test_ignore_punctuation__keeps_symbols_between_words() -> None:
+    for reference, answer in (("a ≤ b", "a ≥ b"), ("3 < 5", "3 > 5"), ("1€", "1$")):
+        assert await similarity_score(reference, answer, algorithm="exact", ignore_punctuation=True) == 0
+        assert 0 < await similarity_score(reference, answer, algorithm="levenshtein", ignore_punctuation=True) < 1
+    assert await similarity_score("Use `f(x)`!", "use f(x)", algorithm="exact", ignore_punctuation=True) == 1
+
+
+@pytest.mark.parametrize("algorithm", SimilarityAlgorithm)
+@pytest.mark.parametrize("direction", ["actual_contains_expected", "expected_contains_actual", "either"])
+async def test_similarity__an_empty_answer_is_like_no_text(algorithm: str, direction: str) -> None:
+    options: dict[str, Any] = {"algorithm": algorithm, "direction": direction}
+    assert await similarity_score("text", "", **options) == 0
+    assert await similarity_score("text", None, **options) == 0
+    assert await similarity_score("text", " \n", **options) == 0
+    assert await similarity_score("", None, **options) == 1
+
+    missing = await run([("text", "text"), (None, "something")], **options)
+    assert isinstance(missing, NotEvaluated)
+    assert (missing.code, missing.facts) == ("no-reference-text", {"turn": 2})
+
+
+@pytest.mark.parametrize("algorithm", ["levenshtein", "rougeL"])
+async def test_similarity__a_text_that_takes_too_long_to_compare(algorithm: str) -> None:
+    longest = "ab " * (LONGEST_COMPARED // 3)
+    assert await similarity_score(longest, "ab", algorithm=algorithm) < 0.01
+
+    result = await run([("ab", "x" * (LONGEST_COMPARED + 1))], algorithm=algorithm)
+    assert isinstance(result, NotEvaluated)
+    assert result.code == "too-long"
+    assert await similarity_score("ab", "x" * (LONGEST_COMPARED + 1), algorithm="jaccard") == 0
+
+
+async def test_score__is_the_mean_over_turns() -> None:
+    result = await run([("a", "a"), ("a b", "a c"), ("a", "b")], threshold=0.5)
+
+    assert isinstance(result, Scored)
+    assert result.score == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert [finding.turn for finding in result.findings] == [1, 2]
+
+
+ON, OFF = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."
+BOTH_TEXTS = ['expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."']
+BOTH_WORDS = ["missing words: bedroom, on", "unexpected words: kitchen, off"]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "shown"),
+    [
+        ("exact", ["the texts are not equal", *BOTH_TEXTS]),
+        ("contains", ["the answer does not contain the expected text", *BOTH_TEXTS]),
+        ("levenshtein", ["edit distance 9 of 31 characters", *BOTH_TEXTS]),
+        ("jaccard", ["4 of 8 distinct words are in both texts", *BOTH_WORDS]),
+        ("rouge1", ["5 common words, of 7 expected (recall 0.71) and 7 given (precision 0.71)", *BOTH_WORDS]),
+        ("rouge2", ["3 common pairs of words, of 6 expected (recall 0.50) and 6 given (precision 0.50)", *BOTH_WORDS]),
+    ],
+)
+async def test_similarity__findings(algorithm: str, shown: list[str]) -> None:
+    assert await why(ON, OFF, algorithm=algorithm) == shown
+
+
+async def test_similarity__findings_of_other_texts() -> None:
+    assert await why("turn left then right", "turn right then left", algorithm="rougeL") == [
+        "2 words in the same order, of 4 expected (recall 0.50) and 4 given (precision 0.50)",
+        "the same words in a different order",
+    ]
+    assert await why(ON, "", algorithm="rouge1") == ["the agent gave no text to compare"]
+    assert (await why("x", "\x1b[31mred\u202e", algorithm="exact"))[1] == 'expected "x", got "\\u001b[31mred\\u202e"'
+
+
+TEXTS = st.text(max_size=40) | st.text(st.sampled_from("ab cé\u0301ก็好 .,!Ⅷﬁ"), max_size=30)
+RULES = st.builds(
+    SimilarityRules,
+    algorithm=st.sampled_from(SimilarityAlgorithm),
+    normalize=st.booleans(),
+    ignore_case=st.booleans(),
+    ignore_punctuation=st.booleans(),
+    direction=st.sampled_from(["actual_contains_expected", "expected_contains_actual", "either"]),
+)
+
+
+def similarity(expected: str, actual: str, rules: SimilarityRules) -> float:
+    return rules.score(rules.prepare(expected), rules.prepare(actual))
+
+
+@given(TEXTS, TEXTS, RULES)
+def test_similarity__range_identity_symmetry(left: str, right: str, rules: SimilarityRules) -> None:
+    value = similarity(left, right, rules)
+
+    assert 0 <= value <= 1
+    assert similarity(left, left, rules) == 1
+    if rules.algorithm in SYMMETRIC or rules.direction == "either":
+        assert value == pytest.approx(similarity(right, left, rules), abs=1e-12)
+
+
+@given(TEXTS, TEXTS, RULES)
+def test_similarity__does_not_depend_on_the_normal_form(left: str, right: str, rules: SimilarityRules) -> None:
+    composed, decomposed = (unicodedata.normalize(form, left) for form in ("NFC", "NFD"))
+
+    assert similarity(composed, decomposed, rules) == 1
+    assert similarity(composed, right, rules) == similarity(decomposed, right, rules)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+@example("a" * 65, "a" * 64)  # more bits than a machine word
+def test_sequences__like_rapidfuzz(left: str, right: str) -> None:
+    assert edit_distance(left, right) == Levenshtein.distance(left, right)
+    assert common_length(left, right) == LCSseq.similarity(left, right)
+    longest = max(len(left), len(right))
+    if longest:
+        assert 1 - edit_distance(left, right) / longest == pytest.approx(Levenshtein.normalized_similarity(left, right))
+
+
+class _Tokenizer:
+    tokenize = staticmethod(tokenize)
+
+
+@given(st.text(st.sampled_from("abc ."), max_size=40), st.text(st.sampled_from("abc ."), max_size=40))
+def test_rouge__like_rouge_score(left: str, right: str) -> None:
+    from rouge_score.rouge_scorer import RougeScorer  # takes half a second, in each worker
+
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=_Tokenizer())
+    reference = scorer.score(left, right)
+    if min(len(tokenize(left)), len(tokenize(right))) < 2:
+        return  # rouge_score gives 0 even to equal texts
+    for algorithm in ("rouge1", "rouge2", "rougeL"):
+        rules = similarity_rules({"algorithm": SimilarityAlgorithm(algorithm)})
+        assert similarity(left, right, rules) == reference[algorithm].fmeasure
+
+
+# What a custom metric returned, and what it counts for.
+
+METRIC = CustomMetric(
+    name="polite",
+    threshold=0.5,
+    function="checks.polite",
+    options={"words": ["please"], "include_intermediate_responses_in_final": False},
+)
+CASE = planned("one", "hello", "thanks", fingerprint="f")
+TURNS = [Invocation(user_content=user_message("hello"), final_response=model_message(text)) for text in ("a", "b")]
+GOOD: dict[str, Any] = {
+    "type": "EvaluationResult",
+    "score": 0.75,
+    "status": "PASSED",
+    "turns": [{"score": 1.0, "status": "PASSED"}, {"score": 0.5, "status": "PASSED"}],
+}
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """Answers what the test says."""
+
+    result: dict[str, Any]
+    failure: MetricFailure | None = None
+    calls: list[MetricCall] = field(default_factory=list)
+
+    async def prepare(self, function: str) -> None:
+        """Nothing to prepare."""
+
+    async def evaluate(self, call: MetricCall) -> Evaluated:
+        self.calls.append(call)
+        if self.failure is not None:
+            raise self.failure
+        return Evaluated.model_validate(self.result)
+
+
+async def custom_scored(runner: Runner | None) -> Scored | NotEvaluated:
+    case = CASE.case
+    return await METRIC.score(Conversation(case=case, actual=TURNS, expected=case.conversation, metrics=runner))
+
+
+async def reported(runner: Runner) -> CaseReport:
+    changed = type(CASE)(**{**vars(CASE), "criteria": (METRIC,)})
+    return await report_run(changed, recording("one", *TURNS, file=CASE.file), runner)
+
+
+async def test_custom_metric__call() -> None:
+    runner = Runner(result=GOOD)
+    await custom_scored(runner)
+
+    [call] = runner.calls
+    assert (call.metric, call.function) == ("polite", "checks.polite")
+    assert call.criterion == {"threshold": 0.5, "words": ["please"]}
+    assert call.actual == TURNS
+    assert call.expected == CASE.case.conversation
+
+
+@pytest.mark.parametrize(
+    ("score", "status", "outcome"), [(0.75, "PASSED", "passed"), (0.75, "FAILED", "failed"), (0, "PASSED", "passed")]
+)
+async def test_custom_metric__status_decides(score: float, status: str, outcome: str) -> None:
+    case = await reported(Runner(result={**GOOD, "score": score, "status": status}))
+
+    assert (case.status, case.metrics[0].runs[0].status, case.metrics[0].runs[0].score) == (outcome, outcome, score)
+
+
+async def test_custom_metric__failed_turns_are_findings() -> None:
+    rubrics = [{"rubric_id": "greets", "score": 0.0, "rationale": "no <b>greeting</b>"}]
+    turns = [{"score": 1.0, "status": "PASSED"}, {"score": 0.0, "status": "FAILED", "rubrics": rubrics}]
+    result = await custom_scored(Runner(result={**GOOD, "status": "FAILED", "turns": turns, "rubrics": rubrics}))
+
+    assert isinstance(result, Scored)
+    [finding] = result.findings
+    assert (finding.turn, finding.score, finding.actual, finding.expected) == (1, 0.0, "b", "thanks")
+    assert finding.why == ("greets: 0.0: no <b>greeting</b>",)
+    assert result.details["rubrics"] == rubrics
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": "dict", "shown": "{'score': 1.0}"},
+        *({"score": score} for score in (None, True, "nan", "0.5", math.inf, math.nan, [1.0], 10**400)),
+        {"status": "INFORMATIONAL"},
+        {"status": ""},
+        {"turns": []},
+        {"turns": [*GOOD["turns"], GOOD["turns"][0]]},
+    ],
+)
+async def test_custom_metric__invalid_result_fails_the_run(wrong: dict[str, Any]) -> None:
+    case = await reported(Runner(result={**GOOD, **wrong}))
+
+    [score] = case.metrics[0].runs
+    assert (case.status, score.status, score.score) == ("failed", "not_evaluated", None)
+    assert score.error is not None
+    assert (score.error.kind, score.error.owner) == ("custom-metric-invalid-result", "agent")
+    assert "checks.polite" in score.error.message
+
+
+async def test_custom_metric__not_evaluated() -> None:
+    rubrics = [{"rubric_id": "GEval", "rationale": "ConnectionError: the judge is down"}]
+    result = await custom_scored(Runner(result={**GOOD, "score": None, "status": "NOT_EVALUATED", "rubrics": rubrics}))
+    assert isinstance(result, NotEvaluated)
+    assert result.message.endswith("NOT_EVALUATED: ConnectionError: the judge is down")
+
+    case = await reported(Runner(result={**GOOD, "status": "NOT_EVALUATED"}))
+
+    assert (case.status, case.metrics[0].runs[0].error) == ("errored", None)
+    assert case.metrics[0].runs[0].reason is not None
+    assert "with the score 0.75" in case.metrics[0].runs[0].reason.message
+
+
+@pytest.mark.parametrize(("owner", "status"), [(Owner.AGENT, "failed"), (Owner.PROVIDER, "errored")])
+async def test_custom_metric__owner_of_a_failure(owner: Owner, status: str) -> None:
+    failure = MetricFailure(
+        "it broke", kind=MetricFailureKind.EXCEPTION, owner=owner, traceback="File x", log_tail="printed", hint="do"
+    )
+    case = await reported(Runner(result=GOOD, failure=failure))
+
+    error = case.metrics[0].runs[0].error
+    assert error is not None
+    assert (case.status, error.traceback, error.log_tail, error.hint) == (status, "File x", "printed", "do")
+
+
+async def test_custom_metric__no_environment() -> None:
+    result = await custom_scored(None)
+
+    assert isinstance(result, NotEvaluated)
+    assert result.code == "custom-metric-environment"
+
+
+async def test_report_run__scores_of_another_version_of_the_function_have_another_fingerprint() -> None:
+    first, same, newer, without = [
+        (await reported(Runner(result={**GOOD, "version": version}))).metrics[0].fingerprint
+        for version in ("deepeval 4.2.0", "deepeval 4.2.0", "deepeval 4.3.1", "")
+    ]
+
+    assert first == same
+    assert len({first, newer, without}) == 3

@@ -1,14 +1,21 @@
-"""What is said about eval sets, alone and together with their configs."""
+"""What is wrong with eval files and configs."""
 
 from __future__ import annotations
 
+import ast
+import copy
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from eval_schemas import SCHEMAS, main
 from evalset_samples import (
+    BAD_CONFIGS,
     BAD_EVAL_SETS,
+    GOOD_CONFIGS,
     GOOD_EVAL_SETS,
     GOOD_SCENARIOS,
     INSTRUCTIONS,
@@ -19,13 +26,28 @@ from evalset_samples import (
     codes,
     eval_set,
     load,
+    places,
     rubric,
     scenario,
     schema_accepts,
     turn,
+    write,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.json.reading import parse_document
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, LlmBackedUserSimulatorConfig
+from agent_eval.evalset.models.criterion_options import JudgeModelOptions
+from agent_eval.evalset.models.schema import EvalConfig, EvalSet, MatchType
+from agent_eval.evalset.parse.config import parse_config, read_config
+
+# What is said about eval sets, alone and together with their configs.
 
 WITH_SCENARIOS = {"criteria": {"hallucinations_v1": 0.5}}
 
@@ -233,3 +255,347 @@ def test_scenarios__with_the_config_of_their_simulated_user(tmp_path: Path) -> N
     ]
     [problem] = load(tmp_path, WITH_SCENARIOS, a=eval_set(scenario(user_persona="novice"))).problems
     assert (problem.code, problem.hint) == ("unknown-persona", "Did you mean `NOVICE`?")
+
+
+# Config files: where they are found, what they may hold, what becomes of it.
+
+
+def parse(value: Any) -> tuple[EvalConfig | None, list[Problem]]:
+    document, problems = parse_document(json.dumps(value, indent=2).encode(), "test_config.json")
+    assert document is not None
+    return parse_config(document, problems)
+
+
+def config_of(value: Any) -> EvalConfig:
+    config, problems = parse(value)
+    assert config is not None, problems
+    return config
+
+
+@pytest.mark.parametrize("sample", [*GOOD_CONFIGS, *BAD_CONFIGS], ids=lambda sample: sample.name)
+def test_config__samples(sample: Sample) -> None:
+    config, problems = parse(sample.value)
+    assert tuple(codes(problems)) == sample.codes, "\n".join(map(str, problems))
+    wrong = any(problem.severity is Severity.ERROR for problem in problems)
+    assert (config is None) == wrong
+    if config is not None:
+        assert [criterion.metric for criterion in config.criteria] == list(sample.value["criteria"])
+    for first in problems[:1]:
+        assert sample.path in {None, first.path}
+        assert sample.says in f"{first.message}\n{first.hint}"
+    assert all(problem.line and problem.column and problem.hint for problem in problems)
+    assert schema_accepts("test-config", sample.value) == (not (wrong and sample.schema_agrees))
+
+
+def test_read_criteria__options_are_typed_and_complete() -> None:
+    config = config_of(
+        {
+            "criteria": {
+                "tool_trajectory_avg_score": {"threshold": "1", "matchType": "any-order"},
+                "response_match_score": True,
+                "final_response_match_v2": {"threshold": 0.5, "judgeModelOptions": {"numSamples": "3"}},
+                "hallucinations_v1": "0.5",
+            }
+        }
+    )
+    base = {"include_intermediate_responses_in_final": False}
+    judge = JudgeModelOptions()
+    assert {criterion.metric: dict(criterion.options) for criterion in config.criteria} == {
+        "tool_trajectory_avg_score": {
+            **base,
+            "match_type": MatchType.ANY_ORDER,
+            "ignore_args": False,
+            "args_match": "exact",
+        },
+        "response_match_score": base,
+        "final_response_match_v2": {**base, "judge_model_options": JudgeModelOptions(num_samples=3)},
+        "hallucinations_v1": {**base, "judge_model_options": judge, "evaluate_intermediate_nl_responses": False},
+    }
+    assert [criterion.threshold for criterion in config.criteria] == [1.0, 1.0, 0.5, 0.5]
+    assert (judge.judge_model, judge.num_samples, judge.parallelism_limit) == ("gemini-2.5-flash", 5, 1)
+
+
+OTHER_THAN_DEFAULT: dict[str, Any] = {
+    "threshold": 1.0,
+    "include_intermediate_responses_in_final": True,
+    "match_type": "IN_ORDER",
+    "ignore_args": True,
+    "args_match": "subset",
+    "strict_order": False,
+    "strict_args": True,
+    "algorithm": "rouge_l",
+    "normalize": False,
+    "ignore_case": False,
+    "ignore_punctuation": True,
+    "direction": "either",
+    "tool_name": "look_up",
+    "judge_model_options": {
+        "judge_model": "openai/m",
+        "judge_model_config": {"temperature": 0.5},
+        "num_samples": 3,
+        "parallelism_limit": 2,
+    },
+    "rubrics": [
+        {"rubric_id": "a", "rubric_content": {"text_property": "t"}, "description": "d", "type": "TOOL_USE_QUALITY"}
+    ],
+    "rubric_weights": {"a": 2.0},
+    "rubric_levels": {"a": [{"score": 0.0, "text": "no"}, {"score": 1.0, "text": "yes"}]},
+    "evaluate_intermediate_nl_responses": True,
+    "stop_signal": "bye",
+    "backend": "vertex",
+}
+
+
+def camel(
+    value: Any, *, names_of_others: tuple[str, ...] = ("rubric_weights", "rubric_levels", "judge_model_config")
+) -> Any:
+    """The same with keys in camelCase, but for those that are not ours to name."""
+    if isinstance(value, list):
+        return [camel(item, names_of_others=names_of_others) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        to_camel(key): item if key in names_of_others else camel(item, names_of_others=names_of_others)
+        for key, item in value.items()
+    }
+
+
+@pytest.mark.parametrize("metric", CRITERION_MODELS)
+def test_config__every_option_of_a_criterion_has_two_spellings(metric: str) -> None:
+    """And each of them is read: what is written differs from all defaults."""
+    fields = {name: OTHER_THAN_DEFAULT[name] for name in CRITERION_MODELS[metric].model_fields}
+
+    snake, snake_problems = parse({"criteria": {metric: fields}})
+    camels, camel_problems = parse({"criteria": {metric: camel(fields)}})
+
+    assert snake is not None and camels is not None
+    assert (snake_problems, camel_problems) == ([], [])
+    [result] = snake.criteria
+    assert camels.criteria == (result,)
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in fields_of(metric).items()}
+    assert not [name for name, value in result.options.items() if value == defaults.get(name)]
+    assert result.threshold == 1.0
+
+
+def fields_of(metric: str) -> dict[str, Any]:
+    return {name: field for name, field in CRITERION_MODELS[metric].model_fields.items() if not field.is_required()}
+
+
+def test_config__every_option_of_a_simulator_and_of_a_custom_metric_has_two_spellings() -> None:
+    metrics = {
+        "mine": {"code_config": {"name": "a.b"}, "metric_info": {"metric_name": "mine"}, "description": "d"},
+    }
+    simulated = {
+        "type": "llm_backed",
+        "model": "openai/m",
+        "model_configuration": {"temperature": 0.5},
+        "max_allowed_invocations": 3,
+        "custom_instructions": "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}",
+        "include_function_calls": True,
+    }
+    snake = {
+        "criteria": {"mine": 1},
+        "custom_metrics": metrics,
+        "user_simulator_config": simulated,
+        "live_model_config": {"timeout_seconds": 7},
+    }
+    camels = camel(snake, names_of_others=("metric_info", "model_configuration"))
+
+    assert config_of(snake) == config_of(camels)
+    read = config_of(snake)
+    assert read.user_simulator_config == simulated and read.custom_metrics == metrics
+    assert set(simulated) == set(LlmBackedUserSimulatorConfig.model_fields)
+
+
+def scored(threshold: float) -> dict[str, Any]:
+    return {"criteria": {"response_match_score": threshold}}
+
+
+def test_config_finder__nearest_below_the_root(tmp_path: Path) -> None:
+    write(tmp_path / "test_config.json", scored(0.1))
+    root = tmp_path / "repo"
+    for place in ("a", "a/b", "a/b/c", "d"):
+        write(root / place / "x.test.json", eval_set(case()))
+    write(root / "a" / "test_config.json", scored(0.1))
+    write(root / "a/b/c" / "test_config.json", scored(0.2))
+    write(root / "a/b/c" / "eval_config.json", scored(0.3))
+    suite = load(root)
+    assert [(file.path, file.config.source) for file in suite.files] == [
+        ("a/b/c/x.test.json", "a/b/c/test_config.json"),
+        ("a/b/x.test.json", "a/test_config.json"),
+        ("a/x.test.json", "a/test_config.json"),
+        ("d/x.test.json", None),
+    ]
+    assert suite.files[1].config is suite.files[2].config
+    assert {criterion.metric: criterion.threshold for criterion in suite.files[3].config.criteria} == {
+        "tool_trajectory_avg_score": 1.0,
+        "response_match_score": 0.8,
+    }
+    assert [(problem.code, problem.severity, problem.file) for problem in suite.problems] == [
+        ("two-configs", Severity.WARNING, "a/b/c/eval_config.json")
+    ]
+
+
+def test_config_finder__name_is_almost_right(tmp_path: Path) -> None:
+    for place in ("a", "a/b", "c", "d"):
+        write(tmp_path / place / "x.test.json", eval_set(case()))
+    for name in ("a/test-config.json", "a/b/Config.json", "c/test_configs.json", "c/eval_config.json", "d/agent.json"):
+        write(tmp_path / name, scored(0.1))
+    write(tmp_path / "d" / "tsconfig.json", {"compilerOptions": {}})
+    (tmp_path / "d" / "test_config.jsonc").mkdir()
+    suite = load(tmp_path)
+    assert [(problem.code, problem.severity, problem.file) for problem in suite.problems] == [
+        ("config-misnamed", Severity.WARNING, "a/b/Config.json"),
+        ("config-misnamed", Severity.WARNING, "a/test-config.json"),
+    ]
+    assert not load_suite(tmp_path, config=Path("a/test-config.json")).problems
+    assert len(load(tmp_path, scored(0.1)).problems) == 2, "a config further up applies instead"
+
+
+def test_config_finder__what_cannot_be_read_is_reported_once(tmp_path: Path) -> None:
+    assert codes(read_config(tmp_path / "none.json", "none.json")[1]) == ["unreadable-file"]
+    suite = load(
+        tmp_path, '{"criteria": {"response_match_score": 0.5,}}', a=eval_set(case()), b=eval_set(case(conversation=[]))
+    )
+    assert [(problem.file, problem.code) for problem in suite.problems] == [
+        ("b.test.json", "empty-conversation"),
+        ("test_config.json", "json-trailing-comma"),
+    ]
+    suite = load_suite(tmp_path, config=tmp_path / "none.json")
+    assert (codes(suite.problems).count("config-not-found"), suite.files) == (1, ())
+
+
+# The published JSON Schemas are up to date, and agree with the models on mutated files, too.
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_main__writes_the_committed_schemas(tmp_path: Path) -> None:
+    main(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(SCHEMAS)
+    for path in tmp_path.iterdir():
+        committed = (ROOT / "schemas" / path.name).read_text(encoding="utf-8")
+        assert committed == path.read_text(encoding="utf-8"), "run: python tools/eval_schemas.py schemas/"
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas__are_valid(name: str) -> None:
+    schema = SCHEMAS[name]()
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"].endswith(f"/schemas/{name}")
+    references = set(re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema)))
+    assert references <= set(schema["$defs"])
+
+
+def test_jsonschema__codes_that_only_the_models_find_are_listed() -> None:
+    """The tests of the models hold that these samples have these codes."""
+    result = {code for sample in BAD_EVAL_SETS + BAD_CONFIGS if not sample.schema_agrees for code in sample.codes}
+    text = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
+    section = text.split("## JSON Schemas for editors", 1)[1].split("\n## ", 1)[0]
+    listed = set(re.findall(r"^\* `([a-z0-9-]+)`", section, re.MULTILINE))
+    # These take more than one file, or a config that is not the default. The last one is a warning.
+    more = {"duplicate-eval-set-id", "needs-scenario", "no-rubrics", "zero-rubric-weights"}
+    assert listed == (result | more) - {"empty-eval-set"}
+
+
+SMALL: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, 1, 2.5, -1, "", "x", "1", "1.5", "true", "yes", [], {}, [[]], ["x", []], [{}]]
+)
+
+
+@given(data=st.data())
+def test_schemas__agree_on_mutated_files(data: st.DataObject) -> None:
+    sample = data.draw(st.sampled_from([*GOOD_EVAL_SETS, *GOOD_SCENARIOS]))
+    value = copy.deepcopy(sample.value)
+    path = data.draw(st.sampled_from(places(value)[1:]))
+    holder = value
+    for step in path[:-1]:
+        holder = holder[step]
+    match data.draw(st.sampled_from(["replace", "delete", "add"])):
+        case "replace":
+            holder[path[-1]] = data.draw(SMALL)
+        case "delete":
+            del holder[path[-1]]
+        case _ if isinstance(holder, dict):
+            holder[data.draw(st.sampled_from(["text", "evalId", "unheardOf", "conversation", "intermediateData"]))] = (
+                data.draw(SMALL)
+            )
+        case _:
+            holder.append(data.draw(SMALL))
+    try:
+        EvalSet.model_validate(value)
+        accepted = True
+    except ValidationError:
+        accepted = False
+    assert schema_accepts("eval-set", value) == accepted, value
+
+
+# docs/problems.md lists every code of a Problem that the source can make, and no other.
+
+SOURCES = [ROOT / "src" / "agent_eval", ROOT / "src" / "agent_eval_workbench"]
+KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+MAKERS = {
+    "Problem": None,
+    "NoChoice": None,
+    "refuse": 0,
+    "_Finding": None,
+    "error": 0,
+    "notice": 0,
+    "_error": 0,
+    "_file_error": 1,
+    "warning": 0,
+    "problem": 1,
+    "edit_problem": 0,
+    "finding": 2,
+    "refusal": None,
+    "TableReader": None,
+}
+"""What makes a finding, and which positional argument is its code (None: the keyword `code`)."""
+
+
+def assigned(statement: ast.Assign) -> Iterator[tuple[str, object]]:
+    """The constants that an assignment gives names to, one by one or as a tuple."""
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = list(zip(target.elts, value.elts, strict=False))
+    else:
+        pairs = [(target, value)]
+    for name, constant in pairs:
+        if isinstance(name, ast.Name) and isinstance(constant, ast.Constant):
+            yield name.id, constant.value
+
+
+def codes_in(tree: ast.Module) -> Iterator[str]:
+    statements = [statement for statement in tree.body if isinstance(statement, ast.Assign)]
+    constants = dict(pair for statement in statements for pair in assigned(statement))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            position = MAKERS.get(name)
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "code" and name in MAKERS]
+            given += node.args[position : position + 1] if position is not None else []
+            for argument in given:
+                value = constants.get(argument.id) if isinstance(argument, ast.Name) else None
+                value = argument.value if isinstance(argument, ast.Constant) else value
+                if KEBAB.fullmatch(str(value)):
+                    yield str(value)
+        # A table from pydantic's own codes to ours.
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_ALIASES":
+            assert isinstance(node.value, ast.Dict)
+            yield from (str(value.value) for value in node.value.values if isinstance(value, ast.Constant))
+
+
+def test_problem_codes__codes_in_the_source_and_in_the_docs_are_the_same() -> None:
+    made = {
+        code
+        for source in SOURCES
+        for path in source.rglob("*.py")
+        for code in codes_in(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
+    }
+    text = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^### `([a-z0-9-]+)`\n\S", text.partition("\n## Failures of a run\n")[0], re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert len(made) > 40
+    assert made - set(listed) == set(), "add them to docs/problems.md"
+    assert set(listed) - made == set(), "nothing reports them any more"

@@ -1,18 +1,30 @@
-"""The tests and intervals beside brute force and beside scipy."""
+"""The statistics of the comparison."""
 
 from __future__ import annotations
 
 import math
+import os
 import random
-from collections.abc import Callable
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from gate_play import Played, Story, play
+from history_samples import FILE, SCORE, TOKENS, case, comparable, compare, history_of, report
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policy_texts import policy_of
 
+from agent_eval.gate.regression.gathering import MoreEvidence, gather
+from agent_eval.gate.stats import _screening as screening
+from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_p, suite_scores_p
+from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.exact_tests import (
     dealt,
     exact_p,
@@ -25,6 +37,14 @@ from agent_eval.gate.stats.exact_tests import (
     wilson,
 )
 from agent_eval.gate.stats.precision import detectable_drop, detectable_shift
+from agent_eval.pipeline._regression import decision_report
+from agent_eval.report.phrases import suite_lines
+from agent_eval.report.views import view_of
+from agent_eval.results._merge import merge
+from agent_eval.results.decision import DecisionReport
+from agent_eval.results.report import CaseReport, RunScore
+
+# The tests and intervals beside brute force and beside scipy.
 
 
 def scipy_stats() -> Any:
@@ -195,3 +215,473 @@ def test_statistics__more_runs_see_smaller_drops() -> None:
     assert 0 < drops[0] < drops[1] < drops[2]
     assert detectable_drop([], 0.05) is detectable_drop([(0.9, 1, 1)], 0.05) is None
     assert detectable_shift(0.1, 0.05) == pytest.approx(0.1 * (1.6449 + 0.8416), abs=1e-4)
+
+
+# The suite's tests: exact where they say so, unmoved by order.
+
+tables = st.lists(
+    st.tuples(st.integers(1, 2), st.integers(1, 3)).flatmap(
+        lambda runs: st.builds(
+            Table, st.integers(0, runs[0]), st.just(runs[0]), st.integers(0, runs[1]), st.just(runs[1])
+        )
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(tables)
+@settings(max_examples=60, deadline=None)
+def test_screening__the_suite_counts_all_deals_of_all_cases(tables: list[Table]) -> None:
+    weights = [
+        screening._weight(table.head_failures + table.base_failures, table.head + table.base) for table in tables
+    ]
+    seen = sum(weight * table.head_failures for weight, table in zip(weights, tables, strict=True))
+    deals = []
+    for table in tables:
+        failures = table.head_failures + table.base_failures
+        runs = [1] * failures + [0] * (table.head + table.base - failures)
+        deals.append([sum(deal) for deal in combinations(runs, table.head)])
+    sums = [sum(w * k for w, k in zip(weights, deal, strict=True)) for deal in product(*deals)]
+    assert suite_p(Counter(tables), rng()) == pytest.approx(sum(value >= seen for value in sums) / len(sums))
+
+
+def test_screening__drawn_and_computed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    p_values = {
+        Table(0, 1, 0, 10): 40,
+        Table(1, 1, 0, 10): 1,
+        Table(1, 1, 3, 10): 4,
+        Table(1, 2, 2, 10): 2,
+        Table(0, 1, 3, 10): 4,
+    }
+    computed = suite_p(p_values, rng())
+    monkeypatch.setattr(screening, "_MOST_SUMS", 0)
+    drawn = suite_p(p_values, rng(2), draws=200_000)
+    assert 0.0001 < computed < 0.1
+    assert drawn == pytest.approx(computed, rel=0.6)
+    assert drawn == suite_p(p_values, rng(2), draws=200_000)
+
+
+def test_screening__a_case_without_runs_on_a_side_says_nothing() -> None:
+    some = {Table(1, 1, 0, 10): 2, Table(0, 1, 1, 10): 3}
+    assert suite_p({**some, Table(1, 1, 0, 0): 50, Table(0, 0, 3, 5): 50}, rng()) == suite_p(some, rng())
+
+
+def test_screening__the_suite_keeps_its_error_rate() -> None:
+    values = rng(4)
+    p_values = []
+    for _ in range(1500):
+        rates = values.choice([0.0, 0.05, 0.2, 0.5], size=20)
+        head, base = values.binomial(1, rates), values.binomial(10, rates)
+        cases = Counter(Table(int(k), 1, int(b), 10) for k, b in zip(head, base, strict=True))
+        p_values.append(suite_p(cases, rng()))
+    for alpha in (0.015, 0.05, 0.2):
+        assert np.mean(np.array(p_values) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(p_values))
+
+
+def test_screening__the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
+    values = rng(5)
+    quiet, loud = [], []
+    for trial in range(300):
+        means = values.uniform(0.5, 0.9, 12)
+        base = values.normal(means[:, None], 0.1, (12, 6))
+        head = values.normal(means, 0.1)
+        quiet.append(suite_scores_p([([h], list(b)) for h, b in zip(head, base, strict=True)], rng(trial)))
+        loud.append(suite_scores_p([([h - 0.15], list(b)) for h, b in zip(head, base, strict=True)], rng(trial)))
+    for alpha in (0.05, 0.2):
+        assert np.mean(np.array(quiet) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(quiet))
+    assert np.mean(np.array(loud) <= 0.05) > 0.95
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_screening__the_order_of_cases_and_runs_does_not_matter(runs: int) -> None:
+    values = random.Random(3)
+    cases = [([values.random() for _ in range(runs)], [values.random() for _ in range(6)]) for _ in range(15)]
+    first = suite_scores_p(cases, rng(9))
+    for _ in range(5):
+        values.shuffle(cases)
+        shuffled = [(values.sample(head, len(head)), values.sample(base, len(base))) for head, base in cases]
+        assert suite_scores_p(shuffled, rng(9)) == first
+
+
+def counted_scores_p(cases: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
+    """By going through all deals of all cases."""
+    deals = []
+    for head, base in cases:
+        pool = [*head, *base]
+        unit = statistics.pstdev(pool) + screening._LEAST_NOISE
+        mean = statistics.fmean(pool)
+        # The first way to choose is the one that was seen.
+        deals.append([(statistics.fmean(deal) - mean) / unit for deal in combinations(pool, len(head))])
+    sums = [math.fsum(deal) for deal in product(*deals)]
+    return sum(value <= sums[0] + 1e-9 for value in sums) / len(sums)
+
+
+small_scores = st.lists(st.sampled_from([0.1, 0.3, 0.35, 0.8, 1.0]), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(small_scores, small_scores), min_size=1, max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_screening__a_small_suite_of_scores_counts_all_deals(cases: list[tuple[list[float], list[float]]]) -> None:
+    assert suite_scores_p(cases, rng()) == pytest.approx(counted_scores_p(cases))
+    assert suite_scores_p([], rng()) == 1.0
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [([0.2, 0.4], [0.5, 0.9, 0.3, 0.8]), ([0.6], [0.7, 0.65, 0.9])],
+        [([0.0, 0.0], [0.0, 1.0, 1.0, 1.0])],  # Judges give few different scores, so ties are the rule.
+    ],
+)
+def test_screening__scores_of_several_runs_are_drawn_without_replacement(
+    cases: list[tuple[list[float], list[float]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = suite_scores_p(cases, rng())
+    monkeypatch.setattr(screening, "_MOST_DEALS", 0)
+    drawn = suite_scores_p(cases, rng(1), draws=20_000)
+    assert drawn != counted
+    assert drawn == pytest.approx(counted, rel=0.7)
+
+
+# Scores from 1 to 5, costs, and what is better when it is lower: from the reports to the words, through everything.
+
+NAMES = [f"c{number}" for number in range(6)]
+FIVE = "response_evaluation_score"
+Make = Callable[[str, float, int], CaseReport]
+
+
+def five(name: str, score: float, run: int) -> CaseReport:
+    """A score from 1 to 5 that a model gave."""
+    return case(name, scores=[score], metric=FIVE, threshold=3.0, first_run=run)
+
+
+def scored(name: str, score: float, run: int) -> CaseReport:
+    return case(name, scores=[score], first_run=run)
+
+
+def tokens(name: str, count: float, run: int) -> CaseReport:
+    return case(name, "1", tokens=[count], first_run=run)
+
+
+def faults(name: str, count: float, run: int = 0) -> CaseReport:
+    """A custom metric that itself says that it passes with at most two faults."""
+    faulty = case(name, "1", first_run=run)
+    status = "passed" if count <= 2 else "failed"
+    metric = faulty.metrics[0].model_copy(
+        update={"name": "faults", "threshold": 2.0, "runs": [RunScore(run=run, score=count, status=status)]}
+    )
+    runs = [faulty.runs[0].model_copy(update={"status": status})]
+    [merged] = merge([faulty.model_copy(update={"metrics": [metric], "runs": runs})], min_pass_rate=1.0)
+    return merged
+
+
+def decided(make: Make, base: Sequence[float], head: float | dict[str, float], policy: str) -> DecisionReport:
+    """What the gate says of a head that always gives these values; the base's newest value for cases not named.
+
+    Each case gave the base's values in an order of its own.
+    """
+    now = {name: head.get(name, base[-1]) if isinstance(head, dict) else head for name in NAMES}
+    before = {name: [*base[at:], *base[:at]] for at, name in enumerate(NAMES)}
+    more = {name: [value] for name, value in now.items()}
+    return play(Story(base=before, head=now, more=more, make=make, policy=policy, extra_runs=100)).decision
+
+
+def entry(metric: str, says: str) -> str:
+    return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
+
+
+FIVES = [4.5, 4.0, 4.8, 4.3, 4.6, 4.4, 4.1, 4.7, 4.2, 4.4]
+ONES = [0.9, 0.88, 0.92, 0.9, 0.91, 0.89, 0.9, 0.9, 0.91, 0.9]
+COUNTS = [1000.0, 1100.0, 900.0, 1050.0, 950.0, 1020.0, 980.0, 1010.0, 990.0, 1000.0]
+FEW = [1.0, 1.2, 0.9, 1.1, 1.0, 0.8, 1.0, 1.2, 0.9, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "base", "head", "policy", "outcome"),
+    [
+        (five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"), "failed"),
+        (five, FIVES, 3.2, "", "passed"),
+        (five, FIVES, 4.0, entry(FIVE, "max-drop = 0.5"), "passed"),
+        (five, FIVES, 5.0, entry(FIVE, "max-drop = 0"), "passed"),
+        (scored, ONES, 0.7, entry(SCORE, "max-drop = 0.05"), "failed"),
+        (scored, ONES, 0.87, entry(SCORE, "max-drop = 0.05"), "passed"),
+        (tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"), "failed"),
+        (tokens, COUNTS, 1150.0, entry(TOKENS, "max-drop = 0.2"), "passed"),
+        (tokens, COUNTS, 1150.0, entry(TOKENS, "max-drop = 0.2\nthreshold = 2000"), "passed"),
+        (tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2\nthreshold = 2000"), "failed"),
+        (tokens, COUNTS, 500.0, entry(TOKENS, "max-drop = 0"), "passed"),
+        (tokens, COUNTS, 500.0, entry(TOKENS, 'direction = "higher"'), "failed"),
+        (faults, FEW, 1.9, entry("faults", "max-drop = 0.1"), "failed"),
+        (faults, FEW, 1.1, entry("faults", "max-drop = 0.2"), "passed"),
+        (faults, FEW, 0.1, entry("faults", "max-drop = 0.1"), "passed"),
+        (faults, FEW, 0.1, entry("faults", 'direction = "higher"'), "failed"),
+    ],
+)
+def test_scales__the_right_side_and_the_right_scale(
+    make: Make, base: Sequence[float], head: float, policy: str, outcome: str
+) -> None:
+    assert decided(make, base, head, policy).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("make", "base", "value", "policy", "evidence"),
+    [
+        (
+            tokens,
+            COUNTS,
+            2500.0,
+            entry(TOKENS, "max-drop = 0.1"),
+            "2,500 now (6 runs), 1,000 on the base branch (10 runs)",
+        ),
+        (five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"), "3.20 now (6 runs), 4.40 on the base branch (10 runs)"),
+    ],
+)
+def test_scales__one_case_of_many_that_gets_worse(
+    make: Make, base: Sequence[float], value: float, policy: str, evidence: str
+) -> None:
+    [worse] = [case for case in decided(make, base, {"c0": value}, policy).cases if case.blocking]
+    assert (worse.case_id, worse.word, worse.evidence) == (f"{FILE}:c0", "worse", evidence)
+    assert (worse.head_mean, worse.base_mean) == pytest.approx((value, sum(base) / len(base)))
+
+
+def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:
+    for make, base, head, tolerance, moved, line in (
+        (five, FIVES, 3.2, 0.5, "1.20 lower", "1.20 lower"),
+        (tokens, COUNTS, 1500.0, 0.2, "500 higher", "500.00 higher"),
+    ):
+        name = FIVE if make is five else TOKENS
+        decision = decided(make, base, head, entry(name, f"max-drop = {tolerance}"))
+        [reason] = decision.reasons
+        assert reason.message == f"The suite as a whole got worse in {name}: {moved} over 6 cases"
+        view = view_of(report().model_copy(update={"decision": decision}))
+        assert suite_lines(view)[1].partition(" than ")[0] == f"{name} over all 6 cases: {line}"
+
+
+def test_scales__a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
+    # Two faults pass and don't show that three would fail; without that, three of two would be thought to pass.
+    history = history_of(*(report(faults("c0", count), day=day) for day, count in enumerate([2.0, 3.0, 2.0, 2.0])))
+    assert history.cases[0].outcomes == "1011"
+
+    cases, more = [faults("c0", 2.0)], MoreEvidence(head=[faults("c0", 3.0, 1), faults("c0", 2.0, 2)])
+    [evidence] = gather(cases, history, comparable(cases, history), policy_of("")[0], num_runs=1, more=more).evidence
+    assert evidence.metrics["pass"].base == (1.0, 0.0, 1.0, 1.0)
+    assert evidence.metrics["pass"].head_confirm == (0.0, 1.0)
+
+
+def test_scales__another_threshold_judges_what_is_better_when_lower_again() -> None:
+    history = history_of(report(faults("c0", 1.0)))
+    assert history.rules[0][0].direction == "lower"
+    stricter = faults("c0", 3.0)
+    stricter.metrics[0].threshold = 0.5
+    [evidence] = gather([stricter], history, comparable([stricter], history), policy_of("")[0], num_runs=1).evidence
+    assert evidence.metrics["pass"].base == (0.0,)
+
+
+def test_scales__a_lower_score_that_is_better_is_no_drop() -> None:
+    base, head = report(faults("a", 1.0), faults("b", 1.0)), report(faults("a", 0.0), faults("b", 1.5))
+    assert [drop.eval_id for drop in compare(head, base).drops] == ["b"]
+
+
+# The bets on suspected regressions, and the test of whole columns: fair by chance, sharp where something changed.
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 15))
+def test_bets__are_fair_if_nothing_changed(base_failures: int, base_passes: int, runs: int) -> None:
+    """The mean payoff over all results is 1, if the rate is as likely as the base's runs leave it."""
+    failed, passed = base_failures + 0.5, base_passes + 0.5
+
+    def log_beta(a: float, b: float) -> float:
+        return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+    mean = math.fsum(
+        math.comb(runs, failures)
+        * math.exp(log_beta(failed + failures, passed + runs - failures) - log_beta(failed, passed))
+        * case_e(failures, runs, base_failures, base_failures + base_passes)
+        for failures in range(runs + 1)
+    )
+    assert mean == pytest.approx(1, rel=1e-9)
+
+
+def test_bets__pay_for_failures_and_cost_for_passes() -> None:
+    assert case_e(0, 0, 3, 20) == 1.0
+    for runs in range(1, 16):
+        payoffs = [case_e(failures, runs, 1, 20) for failures in range(runs + 1)]
+        assert payoffs == sorted(payoffs)
+        assert payoffs[0] < 1, "without a fresh failure a case is never said to be worse"
+    assert case_e(2, 2, 0, 20) > case_e(2, 2, 5, 20) > case_e(2, 2, 15, 20)
+
+
+def test_bets__several_weak_drops_add_up_and_an_innocent_case_hides_no_broken_one() -> None:
+    weak = case_e(3, 7, 1, 20)
+    assert joint_e([weak]) < 20 < joint_e([weak] * 4)
+    broken, innocent = case_e(7, 7, 0, 20), case_e(0, 2, 3, 20)
+    assert joint_e([broken, *[innocent] * 5]) > 20
+    assert joint_e([]) == 1.0
+    assert joint_e([innocent, weak, broken]) == joint_e([broken, weak, innocent])
+    assert p_of(joint_e([])) == 1.0
+
+
+def test_bets__error_rate_with_the_least_patient_rule() -> None:
+    """Looks after every run and rejects the first time that it can, on cases whose rates are drawn from the prior."""
+    rng = np.random.default_rng(11)
+    count, rejected = 4000, 0
+    for _ in range(count):
+        rates = rng.beta(0.5, 0.5, size=3)
+        base = [int(rng.binomial(10, rate)) for rate in rates]
+        failures = np.cumsum(rng.random((3, 15)) < rates[:, None], axis=1)
+        rejected += any(
+            joint_e(case_e(int(failures[case, made - 1]), made, base[case], 10) for case in range(3)) >= 20
+            for made in range(1, 16)
+        )
+    assert rejected / count <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
+
+
+def columns(head: float, base: Sequence[float], cases: int) -> list[Columns]:
+    """Of cases that are all alike."""
+    return [Columns(head=(head,), base=tuple(base), records=tuple("abcdefghij"[: len(base)]))] * cases
+
+
+def test_columns__a_whole_run_that_fails_is_one_observation() -> None:
+    """Ten cases fail together in the head's run, and in one of nine stored runs: that is 2 of 10 columns."""
+    base = [0.0, *[1.0] * 8]
+    rng = np.random.default_rng(0)
+    assert run_level_p(columns(0.0, base, 10), rng, binary=True) == pytest.approx(2 / 10)
+    assert run_level_p(columns(1.0, base, 10), rng, binary=True) == 1.0
+    scores = [value * 0.5 + 0.4 for value in base]
+    assert run_level_p(columns(0.4, scores, 10), rng, binary=False) == pytest.approx(2 / 10)
+
+
+def test_columns__too_few_stored_columns_or_whole_cases_tell_nothing() -> None:
+    rng = np.random.default_rng(0)
+    unknown = [Columns(head=(0.0,), base=(1.0,) * 9, records=())] * 4
+    for few in (columns(0.0, [1.0] * 3, 4), [], unknown):
+        assert run_level_p(few, rng, binary=True) == 0.0
+    # A record of a single case does not leave out all of the others.
+    odd = [*columns(0.0, [1.0] * 9, 9), Columns(head=(0.0,), base=(1.0,) * 10, records=(*"abcdefghi", "z"))]
+    assert run_level_p(odd, rng, binary=True) == pytest.approx(1 / 10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32))
+def test_columns__keep_the_level_whatever_the_cases_of_a_run_share(seed: int) -> None:
+    """All permutations of the columns: at most a share a of them has a p-value of at most a."""
+    rng = np.random.default_rng(seed)
+    table = (rng.random((6, 5)) < 0.7) & (rng.random(5) < 0.8)
+    p_values = []
+    for chosen in range(5):
+        cases = [
+            Columns(head=(float(row[chosen]),), base=tuple(map(float, np.delete(row, chosen))), records=tuple("abcd"))
+            for row in table
+        ]
+        p_values.append(run_level_p(cases, rng, binary=True))
+    for level in sorted(set(p_values)):
+        assert sum(value <= level + 1e-9 for value in p_values) / 5 <= max(level, 0.2) + 1e-9
+
+
+# Words, evidence and verdict of thirteen histories. UPDATE_GOLDEN=1 regenerates the page; then read it.
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden_histories.txt"
+
+TEN = "1" * 10
+STEADY = {f"steady_{number}": TEN for number in range(9)}
+THIN = dict.fromkeys(STEADY, "1")
+
+
+def one(base: str, head: str, more: str, *, base_more: str | None = None, extra_runs: int = 40) -> Story:
+    """A case called `lamp` among nine steady ones whose base is as deep."""
+    return Story(
+        base={**{name: outcomes[-len(base) :] for name, outcomes in STEADY.items()}, "lamp": base},
+        head={**THIN, "lamp": head},
+        more={"lamp": more},
+        base_more=None if base_more is None else {"lamp": base_more},
+        extra_runs=extra_runs,
+    )
+
+
+def drop_of_all(more: str) -> Story:
+    """Thirty cases that fail now and then on the base, and half of the time now."""
+    names = [f"case_{number}" for number in range(30)]
+    base = {
+        name: "".join("0" if (day + number) % 10 == 0 else "1" for day in range(10))
+        for number, name in enumerate(names)
+    }
+    head = {name: "0" if number % 2 else "1" for number, name in enumerate(names)}
+    return Story(base=base, head=head, more=dict.fromkeys(names, more), extra_runs=240)
+
+
+LUCKLESS = one(TEN, "0", "1")
+FLAKY = one("1101011011", "0", "1101011011")
+HISTORIES = {
+    "Broken: passed ten times on the base branch, never passes now": one(TEN, "0", "0"),
+    "Worse: passed ten times on the base branch, passes three times of ten now": one(TEN, "0", "0100100100"),
+    "Bad luck: failed at first, passes whenever it runs again": LUCKLESS,
+    "Flaky as before: fails three times of ten on both sides": FLAKY,
+    "Red on the base branch, and still": one("0" * 10, "0", "0"),
+    "Fixed: never passed on the base branch, passes now": one("0" * 20, "1", "1"),
+    "Unchanged: passes as ever": one(TEN, "1", "1"),
+    "Broken, with one run of the base branch and no way to run it": one("1", "0", "0"),
+    "Broken, with one run of the base branch, which can be run again": one("1", "0", "0", base_more="1"),
+    "Broken or not, with a budget that allows to look": one(TEN, "0", "0", extra_runs=0),
+    "Half of the runs, with one run of the base branch and no way to run it": one("1", "0", "01"),
+    "A bad moment: half of thirty cases fail once, and pass when run again": drop_of_all("1"),
+    "All thirty cases a little worse": drop_of_all("0111011"),
+}
+
+
+def page_of(title: str, played: Played) -> str:
+    lines = [title, "-" * len(title)]
+    for decided in played.decision.cases:
+        if decided.case_id == f"{FILE}:lamp" or decided.word not in {"unchanged", "flaky as before"}:
+            needs = f"; {decided.would_decide}" if decided.would_decide else ""
+            numbers = f" [p {decided.p_value:.4f}]" if decided.p_value is not None else ""
+            lines.append(
+                f"{decided.case_id.removeprefix(FILE + ':')}: {decided.word} ({decided.evidence}){needs}{numbers}"
+            )
+    lines.append(f"Verdict: {played.verdict.value}, after {played.spent} extra runs")
+    lines += [f"  because: {reason.message} <{reason.code}>" for reason in played.verdict.reasons]
+    lines += [f"  besides: {note.message} <{note.code}>" for note in played.verdict.notes]
+    return "\n".join(lines) + "\n"
+
+
+def test_decide__the_words_of_thirteen_histories() -> None:
+    page = "\n".join(page_of(title, play(story)) for title, story in HISTORIES.items())
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page, encoding="utf-8")
+    assert page == GOLDEN.read_text(encoding="utf-8"), "if it reads well: UPDATE_GOLDEN=1 pytest " + Path(__file__).name
+
+
+@pytest.mark.parametrize(
+    ("story", "flaky"), [(FLAKY, (3, 10, "00000002")), (LUCKLESS, None)], ids=["flaky", "luckless"]
+)
+def test_decision_report__how_flaky_a_case_is_and_since_when(story: Story, flaky: tuple[int, int, str] | None) -> None:
+    compared = play(story).compared
+    assert compared is not None
+    report = decision_report(compared.decision, compared.gathered, compared.base)
+    [lamp] = report.cases
+    rate = lamp.flakiness
+    assert (rate and (rate.failures, rate.runs, rate.since[:8])) == flaky, "what never failed there is not flaky there"
+    assert [(runs.head_passed, runs.base_runs) for runs in report.runs] == [(2 if flaky else 4, 10)]
+
+
+@pytest.mark.parametrize("stored", [1, 2, 3, 4])
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+@pytest.mark.parametrize("more", ["001", "00001", "000001"])
+def test_decide__as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float, more: str, stored: int) -> None:
+    def after(runs: str) -> Played:
+        story = one(runs, "0", more, extra_runs=100)
+        story.policy = f"[[policy]]\nalpha = {alpha}\n"
+        return play(story)
+
+    thin = after("1" * stored)
+    if thin.verdict.value == "failed":
+        assert thin.verdict.reasons[0].code == "case-worse", "so many are enough already"
+        return
+    assert thin.verdict.value == "inconclusive"
+    match = re.search(r"(\d+) more runs? of the base branch would decide", thin.verdict.reasons[0].message)
+    assert match is not None
+
+    passing = after("1" * (stored + int(match[1])))
+    assert (passing.verdict.value, passing.verdict.reasons[0].code) == ("failed", "case-worse")
+    flaky = after("1" * stored + ("011" * 9)[: int(match[1])])
+    assert flaky.verdict.value == "passed"

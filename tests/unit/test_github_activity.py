@@ -1,4 +1,4 @@
-"""The event of a run as GitHub sets it, and what each mode does, with GitHub's own examples of payloads."""
+"""What GitHub says of a job and of a failed request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from agent_eval.forge import Activity, EventError, Kind, Mode
+from agent_eval.forge import Activity, Comment, CommentMode, EventError, Kind, Mode, RunStamp
 from agent_eval.github._activity import activity
+from agent_eval.github.client import check_encrypted, checked_api_url, resolve_link, same_origin
+from agent_eval.github.comments import Marked, marked, read_marker, same_text
+from agent_eval.github.errors import SECONDARY_WAIT, GitHubError, Wait, rate_limit_wait, response_error
 from agent_eval.github.events import GitHubEvent, pull_request_at, read_event, sha_at
+
+# The event of a run as GitHub sets it, and what each mode does, with GitHub's own examples of payloads.
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8")
@@ -282,3 +289,215 @@ def test_events__what_is_a_commit() -> None:
 def test_events__a_variable_with_a_strange_value_is_reported(file: Path, name: str, value: str) -> None:
     with pytest.raises(EventError, match=name):
         read_event(environ(file, **{name: value}))
+
+
+# What an answer of GitHub's means, how long it asks us to stay away, whose an address is, and where a link leads.
+
+NOW = 1_800_000_000.0
+DATE = "Fri, 15 Jan 2027 08:00:00 GMT"  # the same moment
+SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+PRIMARY = "API rate limit exceeded for installation ID 1."
+
+
+GUESS = Wait(seconds=60, is_exact=False)
+
+
+def named(seconds: float) -> Wait:
+    return Wait(seconds=seconds, is_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "message", "wait"),
+    [
+        (200, {"retry-after": "5"}, "", None),
+        (500, {"retry-after": "5"}, SECONDARY, None),
+        (403, {}, "Resource not accessible by integration", None),
+        (403, {"x-ratelimit-remaining": "12"}, "Must have admin rights", None),
+        (403, {"retry-after": "5"}, SECONDARY, named(5)),
+        (429, {"retry-after": " 0 "}, "", named(1)),
+        (429, {"retry-after": "Fri, 15 Jan 2027 08:00:30 GMT", "date": DATE}, "", named(30)),
+        (429, {"retry-after": "Fri, 15 Jan 2027 07:00:00 GMT", "date": DATE}, "", named(1)),
+        (429, {"retry-after": "soon"}, "", Wait(seconds=SECONDARY_WAIT, is_exact=False)),
+        (429, {}, "", GUESS),
+        (403, {}, SECONDARY, GUESS),
+        (403, {}, "You have triggered an abuse detection mechanism.", GUESS),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100", "date": DATE}, PRIMARY, named(101)),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100"}, PRIMARY, named(101)),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1799999000", "date": DATE}, PRIMARY, named(1)),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, PRIMARY, GUESS),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100"}, "not accessible by integration", None),
+        # A burst while the hour's budget still lasts: the header about the hour says nothing.
+        (403, {"x-ratelimit-remaining": "900", "x-ratelimit-reset": "1800003600"}, SECONDARY, GUESS),
+    ],
+)
+def test_errors__seconds_to_wait(status: int, headers: dict[str, str], message: str, wait: Wait | None) -> None:
+    assert rate_limit_wait(status, headers, message, now=NOW) == wait
+
+
+def test_errors__the_servers_clock_counts() -> None:
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000010", "date": DATE}
+
+    assert rate_limit_wait(403, headers, PRIMARY, now=NOW - 5000) == named(11)
+
+
+def error(status: int, message: object = "No", **more: object) -> GitHubError:
+    return response_error(status, {}, {"message": message, **more}, operation="POST /x", write=True, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("kind", "statuses"),
+    [
+        ("rejected", (400, 409, 418, 422, 451)),
+        ("unauthorized", (401,)),
+        ("forbidden", (403,)),
+        ("not-found", (404, 410)),
+        ("unavailable", (408, 500, 504)),
+        ("rate-limited", (429,)),
+    ],
+)
+def test_errors__kinds(kind: str, statuses: tuple[int, ...]) -> None:
+    for status in statuses:
+        result = error(status)
+        assert (result.kind, result.status) == (kind, status)
+        assert (result.wait is not None) == (kind in {"unavailable", "rate-limited"})
+        assert result.may_have_happened == (kind == "unavailable")
+        assert result.message == f"POST /x: GitHub answered {status} (No)."
+
+
+def test_errors__a_message_is_one_line_and_not_endless() -> None:
+    result = str(error(422, "a\n::error::b" + "x" * 10_000))
+
+    assert "\n" not in result
+    assert len(result) < 600
+
+
+@pytest.mark.parametrize("message", [None, 7, [], {}])
+def test_errors__an_empty_message_is_omitted(message: object) -> None:
+    assert str(error(409, message)) == "POST /x: GitHub answered 409."
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        (["Pull request review is locked"], "Pull request review is locked"),
+        ([{"resource": "IssueComment", "field": "body", "code": "missing_field"}], "IssueComment body missing_field"),
+        ([7, None, {"x": 1}], "(No)."),
+        ("?", "(No)."),
+    ],
+)
+def test_errors__details_of_a_refusal(errors: object, words: str) -> None:
+    assert str(error(422, "No", errors=errors)).endswith(words)
+
+
+API = "https://api.github.com"
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        ("https://api.github.com/repos", True),
+        ("https://API.github.com/repos", True),
+        ("http://api.github.com/repos", False),
+        ("https://api.github.com:8443/repos", False),
+        ("https://api.github.com.example/repos", False),
+        ("https://api.github.com@example.test/repos", False),
+        ("//api.github.com/repos", False),
+    ],
+)
+def test_origin__origins(address: str, same: bool) -> None:
+    assert same_origin(address, API) == same
+
+
+@pytest.mark.parametrize("address", ["http://store.example/1", "ftp://store.example/1", "file:///etc/passwd", "x"])
+def test_origin__encryption_is_not_left(address: str) -> None:
+    with pytest.raises(GitHubError, match="without encryption"):
+        check_encrypted(address, API, "GET /x")
+
+
+def test_origin__a_store_may_be_as_open_as_the_api_itself() -> None:
+    check_encrypted("https://store.example/1", API, "GET /x")
+    check_encrypted("https://store.example/1", "http://ghes.example/api/v3", "GET /x")
+    check_encrypted("http://store.example/1", "http://ghes.example/api/v3", "GET /x")
+
+
+def test_origin__links() -> None:
+    assert resolve_link(f"{API}/repos/a", "/repos/b?page=2", "GET /x") == f"{API}/repos/b?page=2"
+    with pytest.raises(GitHubError, match="invalid link"):
+        resolve_link(API, "http://[x", "GET /x")
+
+
+def test_origin__an_api_url_loses_its_last_slash() -> None:
+    assert checked_api_url("https://ghes.example/api/v3/") == "https://ghes.example/api/v3"
+
+
+# The hidden line that tells our comment from others, and newer from older.
+
+RUN = RunStamp(run_id=123, attempt=2, sha="ab" * 20)
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"))
+
+
+@given(key=KEYS, text=TEXTS, run_id=st.integers(0, 10**17), attempt=st.integers(1, 999))
+def test_marker__what_is_written_is_read(key: str, text: str, run_id: int, attempt: int) -> None:
+    run = RunStamp(run_id=run_id, attempt=attempt, sha="0f" * 32)
+
+    assert read_marker(marked(key, run, text)) == Marked(key=key, run=run, text=text)
+    browsers = marked(key, run, text).replace("\n", "\r\n")
+    assert read_marker(browsers) == Marked(key=key, run=run, text=text), "their line ends do not matter"
+    assert RunStamp(run_id=run_id, attempt=attempt + 1, sha="") > run < RunStamp(run_id=run_id + 1, attempt=0, sha="")
+
+
+@given(KEYS)
+@example("-->")
+@example("a--b")
+def test_marker__no_key_ends_the_comment_of_html(key: str) -> None:
+    first, _, rest = marked(key, RUN, "text").partition("\n")
+
+    assert rest == "text"
+    assert first.count("-->") == first.count("<!--") == 1
+    assert "--" not in first.removeprefix("<!--").removesuffix("-->")
+
+
+@given(st.text())
+def test_marker__any_text_can_be_looked_at(body: str) -> None:
+    assert read_marker(body) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "text\n" + marked("k", RUN, "text"),
+        "> " + marked("k", RUN, "quoted"),
+        marked("k", RUN, "text").replace("run=123", "run=x"),
+        marked("k", RUN, "text").replace("run=123", "run=" + "9" * 19),
+        marked("k", RUN, "text").replace("agent-eval", "agent-eval-other"),
+        marked("k", RUN, "text").replace(" -->", ""),
+    ],
+)
+def test_marker__what_is_no_marker(body: str) -> None:
+    assert read_marker(body) is None
+
+
+@pytest.mark.parametrize(("key", "sha"), [("", "ab" * 20), ("k", ""), ("k", "ab"), ("k", "--> <script>" * 4)])
+def test_marker__a_marker_that_would_not_be_found_is_not_written(key: str, sha: str) -> None:
+    with pytest.raises(ValueError, match="full hash"):
+        marked(key, RunStamp(run_id=1, attempt=1, sha=sha), "text")
+
+
+def test_marker__texts_are_the_same_but_for_blanks_around_them() -> None:
+    assert same_text("a\r\nb\n\n", "a\nb")
+    assert not same_text("a\nb", "a b")
+
+
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("changed", [False, True])
+def test_marker__never_and_always(failed: bool, changed: bool) -> None:
+    def creates(mode: CommentMode) -> bool:
+        run = RunStamp(run_id=1, attempt=1, sha="a" * 40)
+        return Comment(number=7, key="k", body="", run=run, mode=mode, failed=failed, changed=changed).creates
+
+    assert creates("always")
+    assert not creates("never")
+    assert creates("on-failure") == failed
+    assert creates("on-change") == (failed or changed)

@@ -1,35 +1,32 @@
-"""Eval sets as texts: a change leaves all other characters as they are, and what is written reads the same."""
+"""Eval files changed and rendered."""
 
 from __future__ import annotations
 
 import copy
 import json
 import random
+import re
+import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import GOOD_EVAL_SETS, GOOD_SCENARIOS, Sample, json_values, places, turn
+from evalset_samples import GOOD_EVAL_SETS, GOOD_SCENARIOS, Sample, case, eval_set, json_values, load, places, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_eval.commands.start import render_github, render_json, render_text, summary_line
 from agent_eval.core.content import Content, FunctionCall, Part
-from agent_eval.core.invocation import (
-    IntermediateData,
-    Invocation,
-)
-from agent_eval.evalset.json import (
-    JsonPath,
-    PatchError,
-    patched_text,
-    replaced,
-    with_item,
-    without,
-    write_if_unchanged,
-)
+from agent_eval.core.invocation import IntermediateData, Invocation
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.json import JsonPath, PatchError, patched_text, replaced, with_item, without, write_if_unchanged
 from agent_eval.evalset.json.patching import eval_set_text, write_text
 from agent_eval.evalset.models.schema import EvalCase, EvalSet
+from agent_eval.evalset.templates import MAX_TEXT, TemplateError, check, render
+
+# Eval sets as texts: a change leaves all other characters as they are, and what is written reads the same.
 
 
 def patch(text: str, change: Any) -> str:
@@ -229,8 +226,8 @@ def test_write_if_unchanged__keeps_bytes_and_refuses_another_text(tmp_path: Path
 @pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)
 def test_eval_set_text__round_trip(sample: Sample) -> None:
     eval_set = EvalSet.model_validate(sample.value)
-    for case in eval_set.eval_cases:
-        case.final_session_state = case.final_session_state or {}  # Nothing reads it, and a null is left out.
+    for each in eval_set.eval_cases:
+        each.final_session_state = each.final_session_state or {}  # Nothing reads it, and a null is left out.
     assert EvalSet.model_validate(json.loads(eval_set_text(eval_set))) == eval_set
 
 
@@ -257,3 +254,177 @@ def test_write_text__failure_keeps_the_old_file(tmp_path: Path) -> None:
         write_text(path, "\ud800")
     assert json.loads(path.read_text()) == {"eval_set_id": "old", "eval_cases": []}
     assert [file.name for file in path.parent.iterdir()] == ["x.evalset.json"]
+
+
+# Findings as text, JSON and workflow commands.
+
+PROBLEMS = [
+    Problem(
+        severity=Severity.WARNING, code="misspelt-key",
+        message="`x` is not a known key here.", hint="Did you mean `y`?",
+        file="b.test.json", line=2, column=1, path="eval_cases[0].x",
+    ),
+    Problem(severity=Severity.ERROR, code="no-eval-files", message="No eval file was found."),
+    Problem(
+        severity=Severity.ERROR, code="wrong-type", message="100% wrong:\nno, really", hint="Fix it.",
+        file="a,b:c.test.json", line=12, column=7,
+    ),
+    Problem(severity=Severity.NOTICE, code="legacy-format", message="Old.", file="b.test.json", line=1, column=1),
+]  # fmt: skip
+
+
+def test_render_text__format() -> None:
+    assert render_text(PROBLEMS) == (
+        """  error [no-eval-files] No eval file was found.
+
+a,b:c.test.json
+  12:7: error [wrong-type] 100% wrong: no, really
+      hint: Fix it.
+
+b.test.json
+  1:1: notice [legacy-format] Old.
+  2:1: warning [misspelt-key] `x` is not a known key here. (eval_cases[0].x)
+      hint: Did you mean `y`?
+"""
+    )
+    assert render_text([]) == ""
+
+
+def test_text__a_hint_to_copy_keeps_its_lines() -> None:
+    hint = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
+    problem = Problem(severity=Severity.ERROR, code="agent-ambiguous", message="Two agents.", hint=hint)
+    assert render_text([problem]).splitlines() == [
+        "  error [agent-ambiguous] Two agents.",
+        "      hint: Write into agent-eval.toml:",
+        "          [agents]",
+        '          "evals/**" = "a"',
+        "      :\u200b:error:\u200b:mine",
+    ]
+
+
+def test_render_json__format() -> None:
+    loaded = json.loads(render_json(PROBLEMS))
+    assert [{**each, "stands_for": 1} for each in loaded] == [asdict(PROBLEMS[number]) for number in (1, 2, 3, 0)]
+    assert json.loads(render_json([])) == []
+
+
+def test_render_github__format() -> None:
+    assert render_github(PROBLEMS).splitlines() == [
+        "::error title=no-eval-files::No eval file was found.",
+        "::error file=a%2Cb%3Ac.test.json,line=12,col=7,title=wrong-type::100%25 wrong:%0Ano, really%0AFix it.",
+        "::warning file=b.test.json,line=2,col=1,title=misspelt-key::`x` is not a known key here.%0ADid you mean `y`?"
+        "%0A(at eval_cases[0].x)",
+        "::notice file=b.test.json,line=1,col=1,title=legacy-format::Old.",
+    ]
+    assert render_github([]) == ""
+
+
+HOSTILE = st.text() | st.sampled_from(
+    [
+        "::error::x",
+        "##[error]x",
+        "a\n::error::x",
+        "\r::stop-commands::x",
+        "\x1b[2J",
+        "###[[x",
+        "# #[x",
+        "\u2028::x",
+        "%0A::",
+    ]
+)
+
+
+@given(message=HOSTILE, hint=HOSTILE, file=HOSTILE, path=HOSTILE)
+def test_render__no_text_becomes_a_command(message: str, hint: str, file: str, path: str) -> None:
+    problem = Problem(
+        severity=Severity.ERROR, code="c", message=message, hint=hint, file=file, line=1, column=1, path=path
+    )
+    text = render_text([problem])
+    # .NET, which the runner is written in, ends lines at \r, \n and \r\n.
+    for line in re.split("\r\n|\r|\n", text):
+        assert not re.match("::[a-z]", line.strip(), re.IGNORECASE)
+        assert "##[" not in line
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    commands = re.split("\r\n|\r|\n", render_github([problem]))
+    assert len(commands) == 2
+    assert commands[1] == ""
+    assert commands[0].startswith("::error file=")
+    assert "##[" not in commands[0]
+
+
+LEGACY = [{"query": "q", "reference": "r"}]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"a": "{", "b": []}, "2 files (2 with errors), 2 errors, 0 warnings"),
+        ({"a": "{", "b": LEGACY}, "2 files (1 with errors), 1 case in the others, 1 error, 0 warnings, 1 notice"),
+        ({"a": eval_set(case())}, "1 file, 1 case, 0 errors, 0 warnings"),
+    ],
+)
+def test_summary_line__counts(files: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    assert summary_line(load(tmp_path, **files)) == expected
+
+
+# Templates of the pull request are rendered in our process: they must end, and stay small.
+
+LOOP, END = "{% for i in range(9999) %}", "{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ 9 ** 9 }}",
+        "{{ 'a' * 1000 }}",
+        "{{ '%99999d' % 1 }}",
+        "{{ x ~ x }}",
+        "{{ x + x }}",
+        "{{ x.center(9999) }}",
+        "{{ x['replace']('a', x) }}",
+        "{{ x | replace('a', x) }}",
+        "{{ x | join(x) }}",
+        "{{ x | indent(99) }}",
+        "{{ range(10001) }}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{% for i in x recursive %}{{ loop(x) }}{% endfor %}",
+        "a" * 200_001 + "{{ x }}",
+    ],
+)
+def test_render__rejects_growing_templates(template: str) -> None:
+    for use in (check, lambda text: render(text, {"x": "a"})):
+        with pytest.raises(TemplateError):
+            use(template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        f"{LOOP * 3}{END * 3}",
+        f"{LOOP}{{% if (range(9999) | list) == x %}}{{% endif %}}{LOOP}.{END * 2}",
+        f"{LOOP}{{{{ x }}}}{END}",
+    ],
+)
+def test_render__stops_endless_templates(template: str) -> None:
+    before, begun = sys.gettrace(), time.monotonic()
+    with pytest.raises(TemplateError, match=r"steps|characters"):
+        render(template, {"x": "a" * (MAX_TEXT // 1000)})
+
+    assert time.monotonic() - begun < 10
+    assert sys.gettrace() is before
+
+
+def test_render__syntax_of_instructions() -> None:
+    template = (
+        "{% set greeting = 'Hi' %}{{ greeting }} {{ name | upper | default('x') }}"
+        "{% for one in rules %}\n- {{ loop.index }} {{ one }}{% endfor %}"
+        "{{ ', ' if rules else '' }}{{ rules | join(', ') }}"
+        "{% if rules | length > 1 and name != 'b' %} many{% endif %}{{ 1 - 1 }}{{ range(2) | list }}"
+    )
+    assert render(template, {"name": "ada", "rules": ["a", "b"]}) == "Hi ADA\n- 1 a\n- 2 b, a, b many0[0, 1]"
+
+
+def test_render__long_conversation() -> None:
+    history = "user: something\n" * 50_000
+
+    assert render("{{ history }}!", {"history": history}) == history + "!"

@@ -1,0 +1,809 @@
+"""What the pages of docs/ say is what the code does."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import textwrap
+import tomllib
+from datetime import date
+from pathlib import Path
+from typing import Any, get_args
+
+import draw_statistics
+import gate_error_rates as bench
+import history_samples
+import pytest
+import site_of_docs
+from base_repos import Repo, new_repo
+from docs_pages import ROOT, blocks, codes, page, rows, section
+from docs_pages import page as page_of
+from golden_files import check_part
+from markdown_pages import rendered
+from policy_texts import policy_of
+
+from agent_eval.agents.discovery import AgentChoice
+from agent_eval.agents.discovery.finder import Finder
+from agent_eval.agents.driver import ServerSpec
+from agent_eval.agents.protocol import FailureKind, MetricFailureKind
+from agent_eval.cli import _parser, main
+from agent_eval.core.problem import docs_page
+from agent_eval.evalset.models import METRICS
+from agent_eval.forge import Event, RunStamp
+from agent_eval.gate import caveats, evaluation
+from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
+from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
+from agent_eval.gate.regression import _base_today as base_today
+from agent_eval.gate.regression import _decide, sequential
+from agent_eval.gate.stats import bets, families, suspect
+from agent_eval.gate.stats.exact_tests import wilson
+from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
+from agent_eval.github import _activity as activities
+from agent_eval.github._activity import activity
+from agent_eval.github.comments import marked
+from agent_eval.github.events import GitHubEvent
+from agent_eval.pipeline import recording_refused
+from agent_eval.pipeline.ci_context import LOCAL
+from agent_eval.report.renderers.outputs import OUTPUTS
+from agent_eval.results._merge import WITHOUT_KEY, merge
+from agent_eval.results.folder import FILES, JOURNAL
+from agent_eval.results.origin import CaseWord
+from agent_eval.results.report import CaseReport, CaseStatus, MetricStatus, RunReport
+from agent_eval.results.shard import SHARD_MISSING
+from agent_eval.runner import execution
+from agent_eval.settings import CONFIG_FILE, SETTINGS, Setting, Settings, read_settings
+from agent_eval.settings import _policy_file as policy_file
+from agent_eval.simulation.protocol import CODES
+from agent_eval.simulation.simulated import TEMPLATE_CODE
+from agent_eval_workbench.authoring.prospects import FIELD_OF
+from agent_eval_workbench.authoring.review import _HELP
+from agent_eval_workbench.commands.flaky import FlakyReport, Proposal, render_toml
+
+# docs/architecture.md describes the packages as they are, and links between pages lead to headings that exist.
+
+HOUSES = ("agent_eval", "agent_eval_workbench")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGES = [
+    path for folder in (".", "docs", "benchmarks", "tests", "examples") for path in sorted((ROOT / folder).glob("*.md"))
+]
+
+
+def table(house: str) -> str:
+    """The table of the packages of a house."""
+    return ARCHITECTURE.partition(f"| in `src/{house}/` |")[2].partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("house", HOUSES)
+def test_package_table__has_a_row_for_every_package(house: str) -> None:
+    source = ROOT / "src" / house
+    packages = {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}
+    modules = {path.name for path in source.glob("*.py") if not path.name.startswith("__")}
+
+    rows = set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", table(house), re.MULTILINE))
+    assert rows == packages | modules, f"the table of packages in docs/architecture.md differs from src/{house}"
+
+
+@pytest.mark.parametrize("house", HOUSES)
+def test_package_table__starts_reading_at_files_that_exist(house: str) -> None:
+    rows = re.findall(r"^\| `([a-z_]+/)` \|.*\|(.+)\|$", table(house), re.MULTILINE)
+
+    named = [package + name for package, names in rows for name in re.findall(r"`([a-z_/]+\.py)`", names)]
+
+    assert len(named) > 6
+    assert [path for path in named if not (ROOT / "src" / house / path).is_file()] == []
+
+
+@pytest.mark.parametrize("contract", ["Imports go downwards", "Imports of the workbench go downwards"])
+def test_layers__are_those_of_the_import_contract(contract: str) -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(found["layers"] for found in contracts if found["name"] == contract)
+
+    lines = "\n".join("    " + re.sub(r"agent_eval(_workbench)?\.", "", layer) for layer in layers)
+    assert f"\n\n{lines}\n\n" in ARCHITECTURE, f"docs/architecture.md should have:\n{lines}"
+
+
+def test_file_names__exist() -> None:
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", ARCHITECTURE))
+    existing = [path.as_posix() for folder in ("src", "tests", "tools") for path in (ROOT / folder).rglob("*.py")]
+
+    assert len(named) > 20
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in existing)] == []
+
+
+def _slugs(path: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = [heading.replace("`", "").lower() for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links__lead_to_files(page: Path) -> None:
+    files = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)\s]+)?\)", page.read_text(encoding="utf-8"))
+    assert [file for file in files if not (page.parent / file).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links__lead_to_headings(page: Path) -> None:
+    for file, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        target = page.parent / file if file else page
+        assert anchor in _slugs(target), f"{page.name} links to {file}#{anchor}"
+
+
+# The site has every page of docs/, and its links lead somewhere.
+
+
+def test_navigation__has_every_page() -> None:
+    text = (ROOT / "zensical.toml").read_text("utf-8")
+    tomllib.loads(text)
+
+    assert sorted(re.findall(r'"([\w-]+\.md)"', text)) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+
+
+def test_site__asks_no_other_host() -> None:
+    project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+
+    assert project["theme"]["font"] is False
+    assert "repo_url" not in project, "each page would ask api.github.com for stars and the latest release"
+    drawn = [page.name for page in (ROOT / "docs").glob("*.md") if "```mermaid" in page.read_text("utf-8")]
+    assert drawn == [], "the page would load the renderer from unpkg.com"
+
+
+def test_outside__leads_to_github() -> None:
+    pages = {page.name: site_of_docs.outside(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md")}
+
+    assert f"]({site_of_docs.BLOB}README.md)" in pages["README.md"]
+    assert [name for name, text in pages.items() if "](../" in text] == []
+
+
+def test_docs_page__names_pages_that_exist() -> None:
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"""docs_page\(["']([\w-]+)["']\)""", source))
+
+    assert re.fullmatch(r"https://[\w-]+\.github\.io/[\w-]+/security/", docs_page("security"))
+    assert len(named) >= 8
+    assert [name for name in named if not (ROOT / "docs" / f"{name}.md").exists()] == []
+
+
+# The script for the pictures in docs/images runs; golden files cover their content.
+
+SCRIPT = Path(__file__).parents[2] / "docs/images/render.py"
+
+
+def test_render__makes_every_picture(tmp_path: Path) -> None:
+    script = runpy.run_path(str(SCRIPT))
+    for name, (markdown, _) in script["pages"]().items():
+        assert (SCRIPT.parent / f"{name}.png").exists()
+        assert rendered(markdown).tags[0] == "h2"
+        assert "<details" in script["page"](markdown)
+    script["draw"](tmp_path / "console.svg")
+    assert "thermostat_in_bedroom" in (tmp_path / "console.svg").read_text("utf-8").replace("&#160;", " ")
+
+
+# The workflows in the documentation are valid and safe: actionlint and zizmor check them as they check our own.
+
+BLOCKS = [
+    (path.name, text)
+    for path in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+    for text in blocks(path.read_text(encoding="utf-8"), "ya?ml")
+]
+COMPLETE = [(page, text) for page, text in BLOCKS if re.search(r"^on:$(?s:.*)^jobs:$", text, re.MULTILINE)]
+README = next(text for page, text in COMPLETE if page == "README.md")
+MOVED = "  actions: read\n  pull-requests: write\n"
+LIMITED = README.replace(MOVED, "").replace(
+    "  evals:\n", "  evals:\n    permissions:\n      contents: read\n" + MOVED.replace("  ", "      ")
+)
+"""README's workflow where a recipe adds a job: the permissions are those of its own job."""
+ADDED = [(page, LIMITED + text.removeprefix("jobs:\n")) for page, text in BLOCKS if text.startswith("jobs:\n")]
+TRIGGERS, STEPS, JOB = blocks(
+    section(page_of("recipes.md"), "## GitHub: tapes on pull requests, recorded again every week"), "yaml"
+)
+RECORDING = re.sub(r"^on:\n(?: .*\n)+", TRIGGERS, LIMITED, flags=re.MULTILINE).partition("      - uses: org/")[0]
+RECORDING += STEPS + JOB.removeprefix("jobs:\n")
+WORKFLOWS = [*COMPLETE, *ADDED, ("recording", RECORDING)]
+NAMES = [f"{number}-{name}" for number, (name, _) in enumerate(WORKFLOWS)]
+ZIZMOR = """\
+rules:
+  unpinned-uses: {config: {policies: {"*": ref-pin}}} # README describes how to pin by SHA
+  dangerous-triggers: {disable: true} # pull_request_target with an approval, workflow_run: see docs/security.md
+"""
+
+
+def lint(tool: str, *arguments: str | Path) -> None:
+    """Runs a linter of the development environment; fails with its findings."""
+    command = [Path(sys.executable).with_name(tool), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_docs__have_workflows() -> None:
+    assert {page for page, _ in WORKFLOWS} >= {"README.md", "forks.md", "recipes.md", "scale.md"}
+    assert [page for page, _ in ADDED] == ["recipes.md"] * 2
+
+
+@pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)
+def test_workflow__is_valid_safe_and_never_skipped_where_it_is_a_required_check(
+    tmp_path: Path, page: str, text: str
+) -> None:
+    path = tmp_path / ".github" / "workflows" / f"{page}.yml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    config = tmp_path / "zizmor.yml"
+    config.write_text(ZIZMOR, encoding="utf-8")
+
+    lint("actionlint", "-no-color", path)
+    lint("zizmor", "--offline", "--quiet", "--config", config, path)
+    assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE), page
+    assert re.search(r"^concurrency:\n  group: \S", text, re.MULTILINE), page
+    if "mode: publish" not in text:
+        # Runs of main record baselines. They share no concurrency group, so that none of them is cancelled.
+        assert "pull_request.number || github.run_id" in text, page
+        # GitHub counts a skipped job as passed. With `!cancelled()` a job also runs after failed or skipped ones.
+        required = re.sub(r"^  (?:pages|tapes):\n(?:    .*\n)+", "", text, flags=re.MULTILINE)  # They only publish.
+        conditions = re.findall(r"^    if: (\S.*?)(?: #.*)?$", required, re.MULTILINE)
+        assert set(conditions) <= {"${{ !cancelled() }}"}, page
+
+
+def test_checkouts__store_no_token_and_have_one_version() -> None:
+    steps = [
+        (page, step)
+        for page, text in BLOCKS
+        for step in re.split(r"^ *- ", text, flags=re.MULTILINE)
+        if "actions/checkout@" in step
+    ]
+    assert len(steps) >= 5
+    for name, step in steps:
+        assert "persist-credentials: false" in step, (name, step)
+    assert {re.findall(r"actions/checkout@(\S+)", step)[0] for _, step in steps} == {"v6"}
+
+
+@pytest.mark.parametrize("event", ["pull_request", "merge_group", "push", "schedule", "workflow_dispatch"])
+def test_recording__runs_for_events_that_may_record_without_a_question(event: str) -> None:
+    assert re.search(rf"^  {event}:", TRIGGERS, re.MULTILINE)
+    [events] = map(json.loads, set(re.findall(r"contains\(fromJSON\('(.+?)'\), github.event_name\)", RECORDING)))
+    chosen = re.findall(r"^ +(replay|record): .* && '(.+)' \|\| '(.+)' }}$", STEPS, re.MULTILINE)
+    flags = {name: recording if event in events else otherwise for name, recording, otherwise in chosen}
+    settings, problems = read_settings(ROOT, flags={**flags, "num-runs": "3"})
+    assert (len(chosen), problems) == (2, [])
+    assert (settings.record, settings.replay) == (("all", "off") if event in events else ("off", "missing-live"))
+    ci = dataclasses.replace(LOCAL, event=Event(name=event))
+    assert recording_refused(settings, ci, in_ci=True) == []
+
+
+def test_recording__commits_tapes_alone_and_opens_a_pull_request(tmp_path: Path) -> None:
+    script = textwrap.dedent(JOB.partition("run: |\n")[2])
+    remote, checkout, calls = Repo(tmp_path / "remote"), new_repo(tmp_path / "checkout"), tmp_path / "calls"
+    remote.root.mkdir()
+    remote.git("init", "-q", "--bare")
+    checkout.commit({"evals/a.evalset.tools/on.tape.json": "1", "agent.py": "1"})
+    checkout.git("remote", "add", "origin", str(remote.root))
+    gh = tmp_path / "bin" / "gh"
+    gh.parent.mkdir()
+    gh.write_text(f'#!/bin/sh\necho "$*" >>{calls}\n', "utf-8")
+    gh.chmod(0o755)
+
+    def run(number: int) -> None:
+        variables = {"PATH": f"{gh.parent}:{os.environ['PATH']}", "GITHUB_RUN_ID": str(number), "HOME": str(tmp_path)}
+        subprocess.run(["bash", "-e", "-c", script], cwd=checkout.root, env=variables, check=True, timeout=60)
+
+    checkout.write({"agent.py": "2"})
+    run(1)
+    assert not calls.exists()
+    checkout.write({"evals/a.evalset.tools/on.tape.json": "2", "evals/b.evalset.tools/new.tape.json": "2"})
+    run(2)
+    assert calls.read_text("utf-8").splitlines() == ["auth setup-git", "pr create --fill"]
+    changed = remote.git("diff", "--name-only", "tapes-2~", "tapes-2").split()
+    assert changed == ["evals/a.evalset.tools/on.tape.json", "evals/b.evalset.tools/new.tape.json"]
+
+
+# docs/authoring.md: every command is accepted by the parser, and the tables agree with the source.
+
+AUTHORING = page("authoring.md")
+COMMANDS = [
+    line.partition("#")[0].strip()
+    for block in blocks(AUTHORING, "(?:console|sh)")
+    for line in block.splitlines()
+    if line.startswith("agent-eval ")
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands__are_understood(command: str) -> None:
+    parser, _ = _parser()
+    _, rest = parser.parse_known_args(shlex.split(command)[1:])
+    assert not [word for word in rest if word.startswith("-")]
+
+
+def test_metrics__each_that_needs_a_reference_is_offered() -> None:
+    assert set(FIELD_OF) == {name for name, spec in METRICS.items() if spec.needs_reference}
+    table = AUTHORING[AUTHORING.index("| failed metric |") : AUTHORING.index("Only turns whose")]
+    assert set(re.findall(r"`([a-z_0-9]+_[a-z_0-9]+)`", table)) >= set(FIELD_OF)
+
+
+def test_keys__of_the_review_are_those_of_the_help() -> None:
+    table = AUTHORING[AUTHORING.index("| key |") : AUTHORING.index("The files are written")]
+    assert set(re.findall(r"`([a-zA-Z])`", table)) == set(re.findall(r"(?:^|\s{2,})([a-zA-Z])(?=,|\s{2,})", _HELP))
+
+
+# docs/configuration.md describes every setting as the code does, and its examples are valid.
+#
+# UPDATE_GOLDEN=1 writes names, help and defaults into the page; other text about a setting stays.
+
+PATH = ROOT / "docs" / "configuration.md"
+CONFIGURATION = page(PATH.name)
+
+
+def section_head(setting: Setting) -> str:
+    """The generated beginning of a setting's section: purpose, flag and default."""
+    if setting.input == "paths":
+        flag = "PATH ..."
+    elif setting.is_switch:
+        flag = f"--{setting.input}"
+    else:
+        metavar = f"{{{','.join(setting.choices)}}}" if setting.choices else setting.metavar
+        flag = f"--{setting.input} {metavar}"
+    facts = [f"`{flag}`" if setting.secret is None else f"variable `{setting.secret}`"]
+    facts += [] if setting.in_file else ["not in the file"]
+    facts += [f"default `{setting.default}`"] if setting.default else []
+    return f"### {setting.input}\n\n{setting.help}\n\n*{'; '.join(facts)}*\n"
+
+
+def test_page__has_every_setting_in_order() -> None:
+    assert re.findall(r"^### ([a-z0-9-]+)$", CONFIGURATION, re.MULTILINE) == [setting.input for setting in SETTINGS]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.input)
+def test_setting__is_described_as_in_the_code(setting: Setting) -> None:
+    pattern = rf"^### {setting.input}\n\n.*?\n\n\*(?:`|variable ).*?\*\n"
+    [current] = re.findall(pattern, CONFIGURATION, flags=re.M | re.S)
+    check_part(PATH, current, section_head(setting))
+
+
+def _read(tmp_path: Path, text: str) -> Settings:
+    (tmp_path / CONFIG_FILE).write_text(text, encoding="utf-8")
+    settings, problems = read_settings(tmp_path)
+    assert problems == []
+    assert settings is not None
+    return settings
+
+
+def test_examples__are_valid(tmp_path: Path) -> None:
+    """And the first one means what the page says."""
+    examples = [_read(tmp_path, example) for example in blocks(CONFIGURATION, "toml")]
+    assert Settings(root=tmp_path) not in examples
+
+    settings = examples[0]
+    assert settings.paths == ("evals",)
+    assert settings.exclude == ("evals/drafts/",)
+    assert (settings.num_runs, settings.min_pass_rate) == (3, 0.66)
+    assert dict(settings.agents) == {"evals/**": "agents/weather", "evals/home/**": "agents/home"}
+
+
+def test_page__has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """The flags of each example exist."""
+    other_flags = {"--format", "--version", "--help", "--criterion", "--run", "--output", "--plan", "--threshold"}
+    flags = {f"--{setting.input}" for setting in SETTINGS} | other_flags
+    commands = re.findall(r"^agent-eval (.+)$", CONFIGURATION, re.MULTILINE)
+
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = set(re.findall(r"^  ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)) | {"action"}
+    assert {command.split()[0] for command in commands} == listed
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        assert {word for word in words if word.startswith("--")} <= flags
+
+
+# docs/policy.md has valid examples and every key.
+
+POLICY = page("policy.md")
+POLICIES = blocks(POLICY, "toml")
+
+
+@pytest.mark.parametrize("example", POLICIES)
+def test_policies__are_valid(example: str) -> None:
+    policy, problems = policy_of(example)
+    assert problems == []
+    assert policy.entries or policy.quarantine
+
+
+def first_column(heading: str) -> list[str]:
+    return [codes(row[0])[0] for row in rows(section(POLICY, heading))]
+
+
+def test_tables__have_every_key() -> None:
+    assert first_column("## Exceptions: `[[policy]]`") == list(policy_file._POLICY_FIELDS)
+    quarantine = POLICIES[1].split("[[quarantine]]")[1]
+    assert re.findall(r"^(\w+) =", quarantine, re.MULTILINE) == list(policy_file._QUARANTINE_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "file", "eval_id"),
+    [
+        ("evals/home.test.json", "evals/home.test.json", "x"),
+        ("evals/drafts/", "evals/drafts/a.test.json", "x"),
+        ("*.evalset.json", "deep/down/a.evalset.json", "x"),
+        ("evals/home.test.json:lamp_on", "evals/home.test.json", "lamp_on"),
+        ("evals/**:smoke_*", "evals/a/b.test.json", "smoke_1"),
+        (":smoke_*", "anywhere.test.json", "smoke_1"),
+    ],
+)
+def test_patterns__match_the_documented_cases(pattern: str, file: str, eval_id: str) -> None:
+    assert pattern in first_column("### Patterns of cases")
+    assert case_matcher(pattern)(file, eval_id)
+    assert not case_matcher(pattern)("other.test.json", "other")
+
+
+def test_numbers__are_those_of_the_code() -> None:
+    assert f"{DEFAULT_ALPHA} for everything together" in POLICY
+    assert f"max-quarantined = {DEFAULT_MAX_QUARANTINED}" in POLICY
+    assert f"{NOTICE_DAYS} days before a quarantine ends" in POLICY
+    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 12 repositories in 20 merges; one case in a hundred"
+
+
+def test_flaky__example_is_its_output() -> None:
+    proposal = Proposal(
+        case_id="evals/home.test.json:garage",
+        failures=4,
+        runs=10,
+        rate=0.4,
+        low=0.1682,
+        high=0.6873,
+        since="5f0c1d2e3a4b5c6d",
+        metrics={"response_match_score": 4},
+    )
+    report = FlakyReport(records=10, cases=30, proposals=[proposal], failing=[], skipped=[])
+    assert render_toml(report, today=date(2026, 11, 21), owner="@alice") in POLICY
+
+
+# docs/comparison.md has every gate, every code of a reason and every event, and says of them what the code does.
+
+COMPARISON = page("comparison.md")
+DONE = "## What is done on which event"
+GATE_NAMES = "pull_request pull_request_target merge_group schedule workflow_dispatch workflow_run"
+PULL = {
+    "number": 7,
+    "state": "open",
+    "user": {"login": "mona"},
+    "head": {"sha": "a" * 40, "ref": "feature", "repo": {"full_name": "octo/shop"}},
+    "base": {"sha": "b" * 40, "ref": "main", "repo": {"full_name": "octo/shop"}},
+}
+PAYLOAD: dict[str, Any] = {
+    "pull_request": PULL,
+    "merge_group": {"base_ref": "refs/heads/main", "base_sha": "b" * 40, "head_sha": "a" * 40},
+    "workflow_run": {"event": "pull_request", "head_sha": "a" * 40},
+    "repository": {"default_branch": "main"},
+}
+
+
+EVENTS = dict(re.findall(r"^\| (`?[a-z_ ]+?`?(?: elsewhere)?) \| (\w+) \|", section(COMPARISON, DONE), re.MULTILINE))
+"""The page's activity of each event."""
+
+
+@pytest.mark.parametrize(
+    ("name", "ref", "row"),
+    [
+        *((name, "refs/heads/main", f"`{name}`") for name in GATE_NAMES.split()),
+        ("release", "refs/heads/main", "all others"),
+        ("push", "refs/heads/main", "`push`"),
+        ("push", "refs/heads/x", "`push` elsewhere"),
+        ("push", "refs/tags/v1", "`push` elsewhere"),
+    ],
+)
+def test_events__activity_is_the_documented_one(name: str, ref: str, row: str) -> None:
+    assert activity(GitHubEvent(name=name, payload=PAYLOAD, ref=ref), mode="auto").kind == EVENTS[row]
+
+
+def test_events__every_rule_has_a_row() -> None:
+    source = Path(activities.__file__).read_text(encoding="utf-8")
+    cases = re.findall(r"^        case (.+):$", source, re.MULTILINE)
+    ruled = {name for line in cases for name in re.findall(r'"(\w+)"', line.partition(" if ")[0])}
+
+    assert {f"`{name}`" for name in ruled} == set(EVENTS) - {"event", "all others", "`push` elsewhere"}
+
+
+def test_marker__is_the_documented_one() -> None:
+    written = marked("k", RunStamp(run_id=1, attempt=2, sha="a" * 40), "").strip()
+    [shown] = re.findall(r"`(<!-- .+? -->)`", COMPARISON)
+
+    assert re.sub(r"=\S+", "=…", written) == shown
+
+
+def test_gates__every_one_has_a_row() -> None:
+    table = section(COMPARISON, "## What decides").partition("\nWithout a usable")[0]
+    assert set(re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE)) == {"gate", *get_args(Gate)}
+
+
+def test_reasons__every_code_has_a_row() -> None:
+    source = Path(evaluation.__file__).read_text(encoding="utf-8")
+    emitted = set(re.findall(r'(?:\b_reason\(\s*|\bcode=)"([a-z-]+)"', source)) | set(_decide._WEIGHT)
+    last_cells = re.findall(r"^\|.*\|(.*)\|$", section(COMPARISON, "## What decides"), re.MULTILINE)
+
+    assert {"agent-error", "case-worse"} <= emitted
+    assert set(codes("".join(last_cells))) >= emitted - {"no-baseline", "informing", "quarantined", "advisory"}
+
+
+# docs/remote-agents.md: its settings are valid, its names of agents are accepted, its table has the code's kinds.
+
+REMOTE_AGENTS = page("remote-agents.md")
+
+
+def test_page__toml_is_valid(tmp_path: Path) -> None:
+    examples = blocks(REMOTE_AGENTS, "toml")
+    assert len(examples) >= 2
+    for text in examples:
+        settings, problems = read_settings(tmp_path, text=text)
+        assert problems == [] and settings.agents
+        for name in settings.agents.values():
+            assert Finder(root=tmp_path).named(name, "[agents]", None) == (name, None)
+
+
+def test_page__commands_name_agents_that_are_accepted(tmp_path: Path) -> None:
+    names = re.findall(r"^agent-eval run.* --agent (\S+)$", REMOTE_AGENTS, re.MULTILINE)
+    names += re.findall(r"^      agent: (adk:\S+)$", REMOTE_AGENTS, re.MULTILINE)
+    assert len(names) == 4
+    for name in names:
+        assert Finder(root=tmp_path).named(name, "--agent", None) == (name, None)
+        assert AgentChoice(path=name, reason="").driver.remote
+
+
+def test_page__server_table_has_every_key_and_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+) \|$", REMOTE_AGENTS, re.MULTILINE))
+    fields = {field.name: field for field in dataclasses.fields(ServerSpec) if field.name != "name"}
+    assert rows.keys() >= fields.keys()
+    assert rows["ready_timeout"] == f"{fields['ready_timeout'].default:g}"
+    assert rows["url"] == f"`{fields['url'].default}`"
+
+
+def test_page__kinds_of_failures_exist() -> None:
+    table = section(REMOTE_AGENTS, "## Who is to blame")
+    kinds = set(re.findall(r"\| (?:exit 2, )?`([a-z-]+)`", table)) - {"remote-agent-refused"}
+    assert kinds <= set(map(str, FailureKind)) and len(kinds) >= 6
+
+
+# docs/results.md shows results as they are written, and lists every file and output.
+
+RESULTS_PAGE = page("results.md")
+
+
+def test_example__is_a_case_as_written() -> None:
+    [example] = blocks(RESULTS_PAGE, "json")
+
+    written = json.loads(CaseReport.model_validate_json(example).model_dump_json())
+
+    assert written == json.loads(example)
+
+
+def test_tables__have_every_file_and_output() -> None:
+    head = RESULTS_PAGE.split("## results.json")[0]
+    assert set(re.findall(r"^\| `([a-z.]+)` \|", head, re.MULTILINE)) == {*FILES.values(), JOURNAL}
+    assert re.search(r"^\| `logs/` \|", head, re.MULTILINE)
+
+    cells = re.findall(r"^\|([^|]+)\|", section(RESULTS_PAGE, "## Outputs of the action"), re.MULTILINE)
+    assert set(codes("".join(cells))) == set(OUTPUTS)
+
+
+def test_results_json__has_the_parts_of_a_report() -> None:
+    section = RESULTS_PAGE.split("## results.json")[1].split("```json")[0]
+    documented = set(re.findall(r"`(\w+)(?:\[\])?`", section))
+
+    assert {"verdict", "reasons", "totals", "cases", "files", "problems", "notices", "provenance"} <= documented
+    assert {name for name in documented if name in RunReport.model_fields} >= {"schema_version"}
+
+
+# docs/statistics.md and benchmarks/RESULTS.md: tables, pictures and numbers are what was measured and promised.
+
+TEXT = page("statistics.md")
+RESULTS = bench.DOCS.read_text(encoding="utf-8")
+MEASURED = bench.measured()
+CELLS = {bench.key_of(cell): cell for cell in bench.cells()}
+DEFAULT = {name: MEASURED["gate"][f"default: {name}"] for name, *_ in bench.CHANGES}
+WORDS = " ".join(TEXT.split())
+MISSED = {
+    "500 cases: three cases -.5",
+    "a bad moment in the screening: nothing changed: 2 cases fail, and twice again",
+    "days differ: nothing changed, sd 1.0",
+    "days differ: nothing changed, sd 1.0, base can't be run",
+    "a drifting base: nothing changed, .05 logit worse a record",
+}
+"""The rows of which the page says that they miss their goal."""
+
+
+@pytest.mark.parametrize("name", sorted(bench.tables(MEASURED)))
+def test_statistics_docs__the_tables_are_what_was_measured(name: str) -> None:
+    table = bench.tables(MEASURED)[name]
+    assert bench.insert(RESULTS, name, table) == RESULTS, "python benchmarks/gate_error_rates.py --docs"
+
+
+def test_statistics_docs__every_row_was_measured_with_as_many_pull_requests_as_it_says() -> None:
+    for name, cells in (("gate", bench.cells()), ("settings", bench.settings_cells())):
+        expected = {bench.key_of(cell): cell.trials or bench.TRIALS for cell in cells}
+        assert {key: count.trials for key, count in MEASURED[name].items()} == expected
+    assert MEASURED["drift"].keys() == {bench.key_of(cell) for cell in bench.drift_cells()}
+
+
+def test_statistics_docs__goals_are_met_or_reported_as_missed() -> None:
+    goals = {key: goal for key, cell in CELLS.items() if (goal := bench.Goal.of(cell.goal)) is not None}
+    assert len(goals) >= 30
+    assert {key for key, goal in goals.items() if not goal.kept(MEASURED["gate"][key])} == MISSED
+
+
+def test_statistics_docs__the_promises_of_the_defaults_are_kept_with_their_limits() -> None:
+    quiet, broken, item = (DEFAULT[change[0]] for change in (bench.NOTHING, bench.BROKEN, bench.ONE))
+    assert wilson(quiet.hits, quiet.trials)[1] <= 0.05
+    assert wilson(broken.hits, broken.trials)[0] >= 0.99
+    assert wilson(item.hits, item.trials)[0] >= 0.60
+    paid = [count.paid / count.trials for count in DEFAULT.values()]
+    assert paid[0] <= 1.55
+    assert max(paid) <= 3.0
+
+
+def test_statistics_docs__the_numbers_in_the_text_are_those_measured() -> None:
+    """Of an error on a day, of a thin base, and how often chance alone says that the base branch got worse."""
+    gate = MEASURED["gate"]
+    half, whole = (gate[f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0"))
+    assert f"{half.hits / half.trials:.1%} of the pull requests that change nothing fail" in WORDS
+    assert f"with a whole logit {whole.hits / whole.trials:.1%}" in WORDS
+    thin = [gate[f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")]
+    one, three = (f"{count.inconclusive / count.trials:.0%}" for count in thin)
+    assert f"in {one} of the pull requests that change nothing with one stored run, in {three} with three" in WORDS
+    assert "in about 1 of 12 repositories" in WORDS
+    for num_runs in (1, 2, 3):
+        count = MEASURED["drift"][f"nothing changes in 20 merges, num-runs {num_runs}"]
+        low, high = wilson(count.hits, count.trials)
+        assert low <= 1 / 12 <= high
+
+
+def test_statistics_docs__rows_without_a_change_that_fail_too_often_are_listed() -> None:
+    """What is inconclusive is as red as what fails, unless somebody has set `on-inconclusive`."""
+    listed = section(TEXT, "### Where 1 in 20 is missed")
+    for key, cell in CELLS.items():
+        count = MEASURED["gate"][key]
+        if cell.change == "nothing" and cell.counts == "failed":
+            failed, open_ = count.hits / count.trials, count.inconclusive / count.trials
+            assert not cell.goal or failed + open_ <= float(cell.goal.split()[-1]) or key in MISSED, key
+            assert failed <= 0.05 or re.search(rf"(?<![\d.]){100 * failed:.1f}(?!\d)", listed), key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [bench.NOTHING[0], bench.BROKEN[0], bench.ALL[0]])
+def test_statistics_docs__the_numbers_are_the_gates(name: str) -> None:
+    """Some trials of the same seeds: as far from the table as chance allows, and no farther."""
+    cell = CELLS[f"default: {name}"]
+    count = bench.run_chunk(cell, 0, 60)
+    expected = DEFAULT[name].hits / DEFAULT[name].trials
+    spread = 4 * (max(expected * (1 - expected), 0.01) / count.trials) ** 0.5
+    assert count.hits / count.trials == pytest.approx(expected, abs=spread)
+    assert count == bench.run_chunk(cell, 0, 60)
+
+
+@pytest.mark.slow
+def test_statistics_docs__the_same_seed_gives_the_same_numbers_in_every_process() -> None:
+    """Sets of strings have another order in each: runs must not be drawn in it."""
+    code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15))"
+    paths = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT / "src")])
+    matches = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONPATH": paths, "PYTHONHASHSEED": seed, "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(matches) == 1, matches
+
+
+def test_statistics_docs__the_pictures_are_drawn_from_the_tables() -> None:
+    for name, picture in draw_statistics.pictures().items():
+        assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == picture, "make bench-errors draws them"
+
+
+def test_statistics_docs__all_words_are_defined() -> None:
+    words = rows(TEXT[TEXT.index("| word |") :])
+    assert [row[0] for row in words] == list(get_args(CaseWord))
+
+
+def test_statistics_docs__the_numbers_in_the_text_are_the_codes() -> None:
+    assert f" | {families.BOTH_LEVEL * 0.05:.2f} | " in TEXT
+    assert f"p of at most {sequential._SUITE_TRIGGER * 0.05:g})" in WORDS
+    assert f"p of at most {sequential._ANOTHER_COLUMN:g})" in WORDS
+    assert f"after {', '.join(map(str, sequential._BATCHES[1:]))} and at most 15 fresh runs" in WORDS
+    assert f"at least {families.SEEN_AGAIN:g} without the runs" in WORDS
+    assert f"it would fail for {base_today.CHECK_RUNS} times, or up to {base_today.CHECKED_CASES}" in WORDS
+    for failures, pays in ((2, "about 280"), (1, "7.5"), (0, "0.2")):
+        assert float(pays.split()[-1]) == pytest.approx(bets.case_e(failures, 2, 0, 20), rel=0.1)
+        assert pays in WORDS
+    assert f"fewer than {suspect.THIN_BASE} stored runs" in WORDS
+    assert f"fewer than {families.FULL_BASE} stored runs gets fresh runs" in WORDS
+    assert f"p of at most {base_today.DIFFERS:g}" in WORDS
+    assert f"and {suspect.THRESHOLD_RUNS} more runs in a row" in TEXT
+
+
+# docs/verdict.md lists every status, docs/problems.md every kind of error, and the examples are correct.
+
+VERDICT = page("verdict.md")
+
+
+def first_codes(heading: str) -> set[str]:
+    return {code for row in rows(section(VERDICT, heading)) for code in codes(row[0])}
+
+
+def runner_error_kinds() -> set[str]:
+    """The first arguments of `_halt_runs` and the constants that stand for them."""
+    tree = ast.parse(Path(execution.__file__).read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    kinds = [node.args[0] for node in calls if getattr(node.func, "attr", "") == "_halt_runs"]
+    return {
+        str(kind.value) if isinstance(kind, ast.Constant) else str(vars(execution)[ast.unparse(kind)]) for kind in kinds
+    }
+
+
+def test_errors__every_kind_is_described() -> None:
+    ours = runner_error_kinds() | {WITHOUT_KEY, SHARD_MISSING}
+    kinds = {str(kind) for kind in [*FailureKind, *MetricFailureKind]}
+
+    assert "run-timeout" in ours
+    failures = section(page("problems.md"), "## Failures of a run")
+    listed = re.findall(r"^### `([a-z-]+)`\n(?:Agent|Provider|Gate)[.;]", failures, re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == kinds | ours | {*CODES.values(), TEMPLATE_CODE}
+
+
+def test_statuses__every_status_has_a_row() -> None:
+    assert first_codes("## A metric") == set(get_args(MetricStatus))
+    assert first_codes("## A case and its runs") == set(get_args(CaseStatus))
+
+
+def test_caveats__every_code_has_a_row() -> None:
+    documented = {code for row in rows(section(VERDICT, "## When nothing was evaluated")) for code in codes(row[2])}
+    assert documented >= {caveats.NOTHING_SCORED, caveats.NOTHING_GATED, caveats.NO_CASE_PASSES, "advisory"}
+
+
+def test_exit_codes__are_those_of_the_code() -> None:
+    table = {row[1].strip("`"): int(row[0].strip("`")) for row in rows(section(VERDICT, "## Exit codes"))}
+    assert {verdict: table[verdict] for verdict in EXIT_CODES} == EXIT_CODES
+    assert exit_code("inconclusive", "pass", not_run=0) == 0
+
+
+OUTCOMES = {"no score": "?", "agent error": "x", "provider error": "p", "not run": "-"}
+EXAMPLES = rows(section(VERDICT, "### Examples"))
+
+
+@pytest.mark.parametrize(("runs", "rate", "case", "code"), [row[:4] for row in EXAMPLES])
+def test_examples__have_the_documented_outcome(runs: str, rate: str, case: str, code: str) -> None:
+    parts = [
+        history_samples.case("e", OUTCOMES[outcome], threshold=0.8, first_run=run)
+        if outcome in OUTCOMES
+        else history_samples.case("e", scores=[float(outcome)], threshold=0.8, first_run=run)
+        for run, outcome in enumerate(runs.split(", "))
+    ]
+    [merged] = merge(parts, min_pass_rate=float(rate))
+
+    assert len(EXAMPLES) >= 8
+    assert merged.status == case.strip("`")
+    assert (merged.reason.code if merged.reason else "") == code.strip("`")
+
+
+@pytest.mark.parametrize(
+    "row", rows(section(VERDICT, "## From the cases to the verdict")), ids=lambda row: row[1].strip("`")
+)
+def test_verdicts__follow_from_the_cases(row: list[str]) -> None:
+    statuses = [status for status in get_args(CaseStatus) if f"`{status}`" in row[0]]
+    cases = [
+        CaseReport(case_id=status, file="f", eval_set_id="s", eval_id=status, status=status) for status in statuses
+    ]
+
+    # Nothing is decided about what may not run.
+    assert row[1].strip("`") == (decide(cases).value if cases else "invalid")
