@@ -9,7 +9,9 @@ import json
 import math
 import re
 import tracemalloc
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -63,6 +65,9 @@ from agent_eval.results import (
     TurnEvidence,
     TurnReport,
 )
+
+# report.html: its data, its static part, its policy and its size. The browser's side is tested in tests/browser.
+
 
 FOLDER = Path(__file__).parents[2] / "src" / "agent_eval" / "report" / "html"
 
@@ -670,3 +675,30 @@ def test_causes__cases_that_got_no_score_for_one_reason_are_one_cause(tmp_path: 
     assert (shown["title"], shown["count"], shown["agent"]) == ("503 UNAVAILABLE", 2, False)
     assert shown["evidence"] == "In 2 of 3 cases; 1 has a result."
     assert page.column("group") == [0, 0, 2]
+
+
+# The report's script as one piece: its files share one scope.
+
+
+_DECLARATION = re.compile(r"^(?:(?:async )?function|class|const|let) (\w+)", re.MULTILINE)
+
+
+def test_script__each_name_is_declared_once() -> None:
+    """A later function of the same name would replace the earlier one silently; tsc does not mind."""
+    folder = resources.files("agent_eval.report.html")
+    names = Counter(name for file in SCRIPTS for name in _DECLARATION.findall(folder.joinpath(file).read_text("utf-8")))
+    assert len(names) > 100
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_script__loses_only_what_documents_types() -> None:
+    folder = resources.files("agent_eval.report.html")
+    files = "".join(folder.joinpath(name).read_text("utf-8") for name in SCRIPTS)
+    assert _DECLARATION.findall(script()) == _DECLARATION.findall(files)
+    code = [
+        line.split("/**", 1)[0].rstrip() for line in files.splitlines() if not line.strip().startswith(("/**", "*"))
+    ]
+    left = "".join(re.sub(r"/[*][*].*?[*]/ ?", "", script()).split())
+    assert all("".join(line.split()) in left for line in code)
+    assert "/**" not in script()
+    assert "// Creates every node of the page." in script()

@@ -4,16 +4,58 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Container, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+import report_samples
+from comparison_samples import SITUATIONS, but, cause, fine_cases, pull_request
 from golden_files import check
+from report_samples import case, crash, good, metric, outage, report, wrong_room
 
-from agent_eval.report.phrases import PHRASES, text
-from agent_eval.results import Facts, Numbers, Reason
+from agent_eval.report.phrases import (
+    PHRASES,
+    agent_change,
+    agent_changes,
+    agent_unchanged,
+    cause_evidence,
+    cause_line,
+    cause_sentence,
+    cause_title,
+    changed_here,
+    next_step,
+    next_text,
+    put_into_words,
+    text,
+)
+from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
+from agent_eval.report.phrases.rule_changes import rule_sentences
+from agent_eval.report.renderers import annotation_commands, comment_markdown, console, summary_markdown
+from agent_eval.report.views import view_of
+from agent_eval.results import (
+    AgentChange,
+    AgentFacts,
+    AgentTree,
+    CauseReport,
+    Facts,
+    Numbers,
+    Origin,
+    Place,
+    Reason,
+    RuleChange,
+    RunReport,
+    ToolFacts,
+)
+from agent_eval.results.causes import CauseCode
+from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.origin import CaseWord
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport
+
+# Every fact of a run has a phrase, and only `report/phrases` has sentences about a run.
+
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_eval"
 BELOW = ("gate", "runner", "criteria", "results", "baseline", "pipeline")
@@ -179,3 +221,361 @@ def test_phrases__every_code_that_is_emitted_has_one() -> None:
 
     assert len(emitted) > 30
     assert missing == {}
+
+
+# The first line of every text, the decision and its cause, and what to do next. UPDATE_GOLDEN=1 writes them.
+
+
+def ended_by(*kinds: str, status: str = "failed") -> list[CaseReport]:
+    """A case for each kind of error that ended it."""
+    errors = [
+        RunError(kind=kind, owner="agent" if status == "failed" else "provider", message="It is away.")
+        for kind in kinds
+    ]
+    cases = [case(name, "failed", errors={0: error}) for name, error in zip("xyz", errors, strict=False)]
+    return [item.model_copy(update={"status": status}) for item in cases]
+
+
+def advisory(message: str = "Would fail: 1 of 8 cases; exit 0 because gate is advisory") -> RunReport:
+    reason = Reason(code="advisory", message=message)
+    made = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
+    made.gate = "advisory"
+    return made
+
+
+def one_run() -> Iterator[tuple[str, RunReport]]:
+    """Runs that are compared with nothing."""
+    reason = Reason(code="no-cases", message="nothing was gated\nmore")
+    yield "one case passes", report("passed", [good("x")])
+    yield "many pass", report("passed", [good(str(number)) for number in range(1_200)])
+    yield "one case fails", report("failed", [wrong_room()])
+    yield (
+        "everything",
+        report("failed", [wrong_room(), outage(), case("x", "not_run"), case("y", "quarantined"), good("z")]),
+    )
+    yield "no case", report("failed", [], reasons=[reason])
+    yield "an invalid run", report("invalid", [], reasons=[reason])
+    yield "no reason", report("inconclusive", [])
+    yield "green, and nothing shown", report("passed", [wrong_room()], reasons=[reason])
+    yield "an outage in the only case", report("inconclusive", [outage()])
+    yield "an outage", report("inconclusive", [outage(), good("x")])
+    green = report("inconclusive", [outage()])
+    green.exit_code = 0
+    yield "green by on-inconclusive", green
+    for kinds in (
+        ["server-unavailable"] * 2,
+        ["agent-environment"] * 2,
+        ["server-unavailable", "provider-unavailable"],
+    ):
+        yield f"an outage of {kinds}", report("inconclusive", ended_by(*kinds, status="errored"))
+    yield "a recording without the cases", report("failed", ended_by("agent-no-answer", "agent-no-answer"))
+    yield "no answer, and a crash", report("failed", [*ended_by("agent-no-answer"), crash()])
+    yield "all too slow", report("failed", ended_by("deadline", "deadline"))
+    yield "too slow, and a crash", report("failed", [*ended_by("deadline", "deadline"), crash()])
+    broken = metric("euros", None, threshold=0.5)
+    broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
+    yield "a custom metric breaks", report("failed", [case(name, "failed", broken) for name in ("milk", "bread")])
+    for number, event in ((7, "pull_request"), (None, "merge_group"), (None, "push")):
+        made = report("failed", [wrong_room(), good("x")])
+        made.origin = Origin(pull_request=number, event=event)
+        yield f"on {event}", made
+
+
+def not_evaluated() -> Iterator[tuple[str, RunReport]]:
+    """Cases without a score or a run, for a reason that a new start helps against or does not."""
+    yield "not run", report("inconclusive", [case("x", "not_run"), good("y")])
+    for code in (
+        *("judge-invalid-request", "simulator-invalid-request", "judge-replay-miss", "judge-no-credentials"),
+        *("judge-unavailable", "run-timeout", "stopped"),
+    ):
+        reason = Reason(code=code, message="The judge: 404")
+        unscored = case("x", "errored", metric("safety_v1", None, threshold=0.5, reason=reason))
+        missing = unscored if code.startswith(("judge", "simulator")) else case("x", "not_run", reason=reason)
+        yield code, report("inconclusive", [missing, good("y")])
+
+
+def compared() -> Iterator[tuple[str, RunReport]]:
+    """Runs of pull requests."""
+    imported = SITUATIONS["import-error"]().report
+    yield (
+        "some are not imported",
+        imported.model_copy(update={"cases": [*imported.cases, good("x", file="evals/other.test.json")]}),
+    )
+    head = but(wrong_room())
+    word = {"case_id": head[3].case_id, "metric": "pass", "word": "suspicious", "evidence": ""}
+    together = DecisionReasonReport(code="cases-worse-together", message="x")
+    decision = {"outcome": "failed", "alpha": 0.05, "cases": [word], "reasons": [together]}
+    yield (
+        "worse only together",
+        pull_request("failed", head, fine_cases(), decision=DecisionReport.model_validate(decision)),
+    )
+    yield "advisory", advisory()
+    silent = ended_by("agent-no-answer", "agent-no-answer")
+    yield "no longer an answer", pull_request("failed", silent, [good("x"), good("y")])
+    # Where another case had decided, nothing was run again: one failure of one run is no regression.
+    head = but(wrong_room(), crash())
+    once = pull_request("failed", head, fine_cases(), decision=DecisionReport(outcome="failed", alpha=0.05))
+    once.blocking = [item.case_id for item in head if item.eval_id == "garage_door"]
+    yield "one that never ran again is suspected", once
+    dependabot = SITUATIONS["fork-without-key"]().report
+    dependabot.reasons = [Reason.of("no-secrets", is_fork=False)]
+    yield "dependabot", dependabot
+    recorded = SITUATIONS["too-few-runs"]().report
+    recorded.reasons[0].code = "recorded-answers"
+    yield "recorded answers", recorded
+    cases = fine_cases()
+    cases[0].fingerprint = cases[1].fingerprint = "asks something else"
+    yield "edited cases are not those of main", pull_request("passed", cases, fine_cases())
+    nothing = Reason(code="nothing-scored", message="Nothing was evaluated: none of 8 cases was scored")
+    yield "nothing scored", pull_request("inconclusive", fine_cases(), fine_cases(), reasons=[nothing])
+    # Something else than the comparison fails the run, e.g. an error of the agent.
+    suspected = SITUATIONS["tool-broken"]().report
+    assert suspected.decision is not None
+    suspected.decision.outcome = "inconclusive"
+    yield "suspected ones are not counted as regressions", suspected
+
+
+def test_headline__and_next_step_of_every_situation() -> None:
+    situations = [*one_run(), *not_evaluated(), *compared()]
+    lines = [
+        f"{name}: {headline(view_of(made))}\n    {next_text(next_step(view_of(made)))}\n" for name, made in situations
+    ]
+    check("golden_headlines.txt", "".join(lines))
+
+
+def test_headline__an_advisory_gate_says_what_it_would_have_done() -> None:
+    blocked = headline(view_of(pull_request("failed", but(wrong_room()), fine_cases())))
+    assert headline(view_of(advisory())).endswith(f": {blocked.removeprefix('Blocks the merge: ')}")
+    assert headline_status(advisory()) == "warning"
+
+
+def test_hint__of_an_installation_that_a_server_ended_is_shown() -> None:
+    hint = "The package index could not be reached: run the job again, or check UV_DEFAULT_INDEX and the proxies."
+    error = RunError(kind="agent-environment", owner="provider", message="uv ended with exit code 2", hint=hint)
+    run_report = report("inconclusive", [case("x", "errored", errors={0: error})])
+    for shown in (console(run_report), summary_markdown(run_report), comment_markdown(run_report)):
+        assert "or check UV" in " ".join(shown.replace("\\", "").split())
+
+
+def test_headline__what_did_not_answer_does_not_crash_elsewhere() -> None:
+    alone = report("failed", ended_by("agent-no-answer", "agent-no-answer"))
+    assert "crash" not in console(alone) + summary_markdown(alone) + "".join(annotation_commands(alone))
+    slow = report("failed", ended_by("deadline"))
+    assert "It is away." in console(slow)
+    assert any("title=x timed out" in line for line in annotation_commands(slow))
+
+
+def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
+    reasons = [
+        Reason(code="failed", message="1 of 1 case"),
+        Reason(code="case-worse", message="1 case is worse: " + "a long list " * 40),
+        Reason(code="x", message="min-pass-rate is 0.9"),
+    ]
+    run_report = report("failed", [wrong_room(), crash()], reasons=reasons)
+    assert other_reasons(view_of(run_report)) == ["min-pass-rate is 0.9"]
+    assert other_reasons(view_of(advisory())) == [], "the headline has it"
+
+
+# What a pull request changes in the agent, in words.
+
+
+def change(code: Any, **values: Any) -> AgentChange:
+    return AgentChange(code=code, path="home", agent=values.pop("agent", "home_automation"), **values)
+
+
+def with_changes(*changes: AgentChange, tools: int = 5, sub_agents: int = 0) -> RunReport:
+    agents = [AgentFacts(name="home_automation", tools=[ToolFacts(name=f"tool_{number}") for number in range(tools)])]
+    agents += [AgentFacts(name=f"helper_{number}") for number in range(sub_agents)]
+    made = report_samples.report("failed", [])
+    made.agents, made.agent_changes = [AgentTree(agent="home", agents=agents)], list(changes)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        (change("model", base="a-large", head="a-small"), "model a-large to a-small"),
+        (change("instruction", added=3, removed=1), "instruction +3 -1 lines"),
+        (change("instruction", added=1), "instruction +1 line"),
+        (change("instruction", removed=2), "instruction -2 lines"),
+        (change("instruction"), "instruction"),
+        (change("callbacks", base="", head="before_tool_callback"), "callbacks none to before_tool_callback"),
+        (change("sub-agents", base="a, b", head="a"), "sub-agents a, b to a"),
+        (change("tool-source", tool="find_devices"), "tool find_devices (source)"),
+        (change("tool-declaration", tool="find_devices"), "tool find_devices (declaration)"),
+        (change("tool-added", tool="find_devices"), "tool find_devices added"),
+        (change("agent-removed", agent="planner"), "agent planner removed"),
+    ],
+)
+def test_agent_change__kinds(changed: AgentChange, text: str) -> None:
+    assert agent_change(changed) == text
+
+
+def test_agent_change__long_names_are_cut() -> None:
+    assert len(agent_change(change("model", base="x" * 5_000, head="y" * 5_000))) < 200
+
+
+def test_agent_changes__names_the_agent_where_there_are_several() -> None:
+    changed = [change("model", base="a", head="b"), change("agent-added", agent="planner")]
+    assert agent_changes(with_changes(*changed)) == "model a to b, agent planner added"
+    assert agent_changes(with_changes(*changed, sub_agents=1)) == "home_automation: model a to b, agent planner added"
+    assert agent_changes(with_changes(*changed), most=1) == "model a to b and 1 more"
+    assert agent_changes(with_changes()) == ""
+
+
+def test_agent_unchanged() -> None:
+    source = change("tool-source", tool="tool_1")
+    assert agent_unchanged(with_changes(source), "main") == "Model, instruction and 4 other tools are as on main"
+    model = change("model", base="a", head="b")
+    assert agent_unchanged(with_changes(model, source), "main") == "Instruction and 4 other tools are as on main"
+    assert agent_unchanged(with_changes(model, tools=0), "main") == "Instruction is as on main"
+    assert agent_unchanged(with_changes(model, change("instruction", added=1), tools=0), "main") == ""
+    assert agent_unchanged(with_changes(), "main") == ""
+
+
+def test_put_into_words__changes_get_their_message() -> None:
+    changed = with_changes(change("model", base="a", head="b"))
+    put_into_words(changed)
+    assert [each.message for each in changed.agent_changes] == ["model a to b"]
+
+
+# Causes in words: a sentence with values, a title without, the counter-evidence, the place.
+
+
+VALUES: Mapping[str, Any] = {
+    "agent": "root",
+    "tool": "find",
+    "names": ["room"],
+    "actual": '"Bad"',
+    "expected": '"bath"',
+    "exception": "KeyError",
+    "place": Place(file="home/tools.py", first=33, symbol="_thermostat"),
+    "seconds": 4.0,
+    "metric": "tone",
+    "rubric": "polite",
+    "gone": ["lamp"],
+    "new": ["fan"],
+}
+FACTS: Mapping[str, Mapping[str, Any]] = {
+    "all": VALUES,
+    "only what every cause has": {name: VALUES[name] for name in ("tool", "exception", "metric")},
+    "an empty value": {**VALUES, "actual": "null", "tool": ""},
+    "several names": {**VALUES, "names": ["room", "place"]},
+    "another name": {**VALUES, "renamed": True},
+    "a new name": {**VALUES, "renamed": True, "gone": []},
+    "no name": {**VALUES, "renamed": True, "new": [], "expected": None},
+}
+
+
+def a_cause(code: CauseCode, *, compared: bool = True, places: Sequence[Place] = (), **data: Any) -> CauseReport:
+    made = cause(code, [good("one"), good("two")], list(places), call=0, failing=12, **data)
+    return made if compared else made.model_copy(update={"base": None})
+
+
+def test_causes__each_code_with_and_without_a_base() -> None:
+    """UPDATE_GOLDEN=1 writes them."""
+    lines = []
+    for code, (name, facts), compared in itertools.product(get_args(CauseCode), FACTS.items(), (True, False)):
+        made = a_cause(code, compared=compared, **facts)
+        assert compared or "main" not in cause_sentence(made, "main"), (code, name)
+        lines.append(f"{code}: {cause_sentence(made, 'main')} | {cause_line(made)}")
+    check("golden_causes.txt", "\n".join(dict.fromkeys(lines)) + "\n")
+
+
+def test_cause_evidence__with_and_without_a_base() -> None:
+    evidence = "in 2 of 12 failing cases and 1 of 6 passing ones"
+    assert cause_evidence(a_cause("tool-empty", tool="find"), "main") == f"{evidence}; on main in none of 2 runs"
+    assert cause_evidence(a_cause("tool-empty", compared=False, tool="find"), "main") == evidence
+
+
+def test_cause_title__counts_causes() -> None:
+    find, heat = a_cause("tool-empty", tool="find"), a_cause("tool-error", tool="heat")
+    assert cause_title([]) == ""
+    assert cause_title([find]) == "one cause: find returns nothing"
+    assert cause_title([find, heat]) == "two causes: find returns nothing, and heat reports an error"
+    assert cause_title([find, heat, find]) == "three causes: find returns nothing, heat reports an error, and 1 more"
+
+
+def test_changed_here__lines_and_symbols() -> None:
+    places = (Place(file="home/tools.py", first=43, last=47, symbol="find"), Place(file="data.json"))
+    assert changed_here(a_cause("tool-empty", tool="find")) == ""
+    assert (
+        changed_here(a_cause("tool-empty", tool="find", places=places))
+        == "changed here: home/tools.py:43-47 (find), data.json"
+    )
+
+
+@pytest.mark.parametrize("code", get_args(CauseCode))
+def test_cause_sentence__untrusted_text_stays_in_a_line_and_short(code: CauseCode) -> None:
+    text = "x\n\x1b[31m\u202e" + "y" * 1_000_000
+    for facts in FACTS.values():
+        forged: dict[str, Any] = {name: text if isinstance(value, str) else value for name, value in facts.items()}
+        made = a_cause(code, **forged)
+        for said in (cause_sentence(made, "main"), cause_line(made)):
+            assert len(said) < 400
+            assert said.isprintable()
+
+
+# What a report says about changed rules.
+
+
+WAY_OUT = "To use the rules of this checkout, set `rule-changes` to `report`."
+
+
+def loosened(**changes: object) -> RunReport:
+    """A run for which the stricter rules of the base branch decided, and no case fails by them."""
+    report = SITUATIONS["loosened"]().report
+    assert report.rule_changes is not None
+    change = report.rule_changes.changes[0].model_copy(update={"fails": 0})
+    update = {"decides": "base", "accepted": "", "only_here": [], "changes": [change], **changes}
+    report.rule_changes = report.rule_changes.model_copy(update=update)
+    report.origin = None
+    return report
+
+
+def says_how_to_accept(report: RunReport) -> bool:
+    return any(WAY_OUT in sentence for sentence in rule_sentences(report))
+
+
+def test_rule_sentences__a_passed_run_has_nothing_to_accept() -> None:
+    assert rule_sentences(loosened()) == ["For cases that main has, the stricter rule decides."]
+    assert not says_how_to_accept(loosened(only_here=["evals/a.test.json:one"]))
+
+
+@pytest.mark.parametrize("verdict", ["failed", "inconclusive"])
+def test_rule_sentences__say_how_to_accept_where_that_changes_the_result(verdict: str) -> None:
+    unmeasured = RuleChange(kind="code", metric="m", config=None, cases=1, base="its code", head="other code")
+    for changes, shown in (
+        ({}, False),
+        ({"only_here": ["evals/a.test.json:one"]}, True),
+        ({"changes": [unmeasured]}, True),
+        ({"renamed": {"evals/a.test.json:new": "evals/a.test.json:old"}}, True),
+        ({"replaced": 6}, True),
+        ({"removal": "blocked"}, True),
+        ({"decides": "head", "accepted": "octocat set the label", "only_here": ["evals/a.test.json:one"]}, False),
+    ):
+        report = loosened(**changes)
+        report.verdict = verdict  # type: ignore[assignment]
+        assert says_how_to_accept(report) == shown, changes
+
+
+def test_rule_sentences__an_advisory_run_passes_and_says_how_to_accept() -> None:
+    report = loosened(only_here=["evals/a.test.json:one"])
+    report.gate = "advisory"
+    assert says_how_to_accept(report)
+
+
+def test_rule_sentences__long_ids_are_shortened() -> None:
+    report = loosened(renamed={f"evals/{'x' * 5_000}:{n}": f"evals/{'y' * 5_000}:{n}" for n in range(9)})
+    [sentence] = rule_sentences(report)
+    assert len(sentence) < 1_800
+    assert "and 6 more cases" in sentence
+
+
+@pytest.mark.parametrize(
+    ("renamed", "what"), [({"a.json:new": "a.json:old"}, "the rules of this pull request"), ({}, "that")]
+)
+def test_rule_sentences__a_pull_request_can_set_a_label(renamed: dict[str, str], what: str) -> None:
+    report = loosened(changes=[], renamed=renamed, removal="blocked")
+    report.verdict, report.origin = "failed", Origin(pull_request=7)
+    assert f"To accept {what}, set the label" in rule_sentences(report)[-1]

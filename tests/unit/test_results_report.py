@@ -1,17 +1,37 @@
-"""results.json can be read again."""
+"""The models of results: read again, merged, of ADK, and whose files they are."""
 
 from __future__ import annotations
 
 import ast
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from export_samples import LIGHTS, stored
+from hypothesis import given
+from hypothesis import strategies as st
 from report_samples import SAMPLES
+from source_samples import ANSWERED, ASKED, adk_result
 
 from agent_eval import results
+from agent_eval.agents.protocol import AgentFailure, SessionRequest
+from agent_eval.agents.recorded import RecordedAgent, check_recording
+from agent_eval.cli import main
+from agent_eval.core.content import text_of, user_message
+from agent_eval.core.invocation import tool_calls
+from agent_eval.report.phrases import text
 from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results.report import RunReport
+from agent_eval.results import AdkStatus, FileReport, adk_set_result
+from agent_eval.results._merge import WITHOUT_KEY, merge, status_of_run
+from agent_eval.results.folder import give_to_owner
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, MetricReport, Reason, RunReport, RunResult, RunScore
+from agent_eval_workbench.exports.adk_web import adk_exports, adk_json
+
+# results.json can be read again.
 
 
 def test_results__has_all_that_it_lists_and_nothing_else() -> None:
@@ -46,3 +66,435 @@ def test_report__what_an_earlier_version_wrote_is_read_without_its_former_fields
     facts = json.loads(results_json(SAMPLES["failed"]()))
     former = {"opened": [{"agent": "home", "paths": ["home/agent.py"]}], "unaffected": [{"file": "a", "cases": 1}]}
     assert results_json(RunReport.model_validate({**facts, **former})) == results_json(SAMPLES["failed"]())
+
+
+# Runs become cases: the same numbers whatever finished first and wherever it ran.
+
+
+NAMES = ("trajectory", "response")
+THRESHOLDS = {"trajectory": 1.0, "lenient": 0.7, "response": 0.5, "tokens": None, "mine": 5.0}
+CRASH = RunError(kind="agent-crash", owner="agent", message="It left")
+OUTAGE = RunError(kind="provider-unavailable", owner="provider", message="503")
+STOPPED = RunError(kind="stopped", owner="gate", message="Stopped")
+INVALID = RunError(kind="custom-metric-exception", owner="agent", message="it raised")
+MISSING = Reason(code="turn-count", message="2 turns instead of 1")
+
+Score = float | tuple[float, Literal["passed", "failed"]] | RunError | Reason | None
+Scores = dict[str, Score]
+"""By metric; with what a metric said itself. An error or a reason: why it was not evaluated; None has a reason."""
+
+
+def score_of(run: int, threshold: float | None, score: Score) -> RunScore:
+    if isinstance(score, RunError):
+        return RunScore(run=run, status="not_evaluated", error=score, reason=Reason(code="x", message="m"))
+    if score is None or isinstance(score, Reason):
+        return RunScore(run=run, status="not_evaluated", reason=score or MISSING)
+    if isinstance(score, tuple):
+        return RunScore(run=run, score=score[0], status=score[1])
+    if threshold is None:
+        return RunScore(run=run, score=score, status="informational")
+    return RunScore(run=run, score=score, status="passed" if score >= threshold else "failed")
+
+
+def part(run: int, outcome: Scores | RunError, *, case: str = "a.json:one") -> CaseReport:
+    """A case with a single run, as the runner makes it."""
+    error = outcome if isinstance(outcome, RunError) else None
+    given = {} if isinstance(outcome, RunError) else outcome
+    scores = {name: score_of(run, limit, given[name]) for name, limit in THRESHOLDS.items() if name in given}
+    not_run = error is not None and error.owner == "gate"
+    status = "not_run" if not_run else status_of_run(error, scores.values())
+    result = RunResult(run_id=f"{case}#{run + 1}", run=run, status=status, error=error)
+    file, _, eval_id = case.partition(":")
+    return CaseReport(
+        case_id=case,
+        file=file,
+        eval_set_id=file,
+        eval_id=eval_id,
+        status=result.status,
+        metrics=[
+            MetricReport(name=name, threshold=THRESHOLDS[name], status=score.status, runs=[score])
+            for name, score in scores.items()
+        ],
+        runs=[result],
+    )
+
+
+def judged(*outcomes: Scores | RunError, rate: float = 1.0) -> CaseReport:
+    (case,) = merge([part(run, outcome) for run, outcome in enumerate(outcomes)], min_pass_rate=rate)
+    return case
+
+
+def both(trajectory: float | None, response: float | None) -> Scores:
+    return {"trajectory": trajectory, "response": response}
+
+
+GOOD, BAD = both(1.0, 1.0), both(0.0, 1.0)
+
+outcomes = st.one_of(
+    st.sampled_from([CRASH, OUTAGE, STOPPED]),
+    st.fixed_dictionaries(
+        {name: st.one_of(st.none(), st.floats(0, 1, allow_subnormal=False)) for name in NAMES} | {"tokens": st.just(7)}
+    ),
+)
+
+
+@given(st.lists(outcomes, min_size=1, max_size=7), st.floats(0, 1), st.data())
+def test_merge__any_partition_in_any_order_merges_to_the_same(
+    runs: list[Scores | RunError], rate: float, data: st.DataObject
+) -> None:
+    parts = [part(run, outcome) for run, outcome in enumerate(runs)]
+    whole = merge(parts, min_pass_rate=rate)
+    shuffled = data.draw(st.permutations(parts))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(parts)), max_size=3)))
+    groups = [shuffled[start:end] for start, end in zip([0, *cuts], [*cuts, len(parts)], strict=True)]
+    merged_groups = [case for group in groups for case in merge(group, min_pass_rate=rate)]
+    assert merge(merged_groups, min_pass_rate=rate) == whole
+    assert merge(whole, min_pass_rate=rate) == whole
+
+
+@given(st.lists(outcomes, min_size=1, max_size=5), st.floats(0, 1))
+def test_merge__nothing_passes_without_a_passing_score_of_every_metric(
+    runs: list[Scores | RunError], rate: float
+) -> None:
+    case = judged(*runs, rate=rate)
+    if case.status == "passed":
+        gating = [metric for metric in case.metrics if metric.threshold is not None]
+        assert [metric.status for metric in gating] == ["passed", "passed"]
+        assert all(metric.score is not None and metric.score >= (metric.threshold or 0) for metric in gating)
+        assert sum(run.status == "passed" for run in case.runs) / len(case.runs) >= rate - 1e-9
+        assert case.reason is None
+    else:
+        assert case.reason is not None
+        assert text(case.reason) != case.reason.code
+
+
+@pytest.mark.parametrize(
+    ("runs", "rate", "status", "code"),
+    [
+        ([GOOD], 1.0, "passed", None),
+        ([BAD], 1.0, "failed", "below-threshold"),
+        ([CRASH], 1.0, "failed", "agent-crash"),
+        ([CRASH], 0.0, "failed", "agent-crash"),
+        ([OUTAGE], 1.0, "errored", "provider-unavailable"),
+        ([STOPPED], 1.0, "not_run", "stopped"),
+        ([both(1.0, None)], 1.0, "errored", "not-evaluated"),
+        ([both(0.0, None)], 1.0, "failed", "below-threshold"),
+        # Every run has to pass unless the user wants less.
+        ([GOOD, GOOD, both(1.0, 0.49)], 1.0, "failed", "min-pass-rate"),
+        ([GOOD, GOOD, both(1.0, 0.49)], 0.6, "passed", None),
+        ([GOOD, GOOD, both(1.0, 0.49)], 0.6666666667, "passed", None),
+        ([GOOD, GOOD, both(1.0, 0.49)], 0.67, "failed", "min-pass-rate"),
+        # Enough runs passed, but the mean did not.
+        ([both(1.0, 0.5), both(1.0, 0.5), both(1.0, 0.0)], 0.6, "failed", "below-threshold"),
+        # Neither an outage nor a stop can save or sink what is decided already.
+        ([BAD, OUTAGE], 1.0, "failed", "min-pass-rate"),
+        ([BAD, STOPPED, STOPPED], 1.0, "failed", "min-pass-rate"),
+        ([GOOD, OUTAGE], 1.0, "errored", "provider-unavailable"),
+        ([GOOD, OUTAGE], 0.5, "errored", "provider-unavailable"),
+        ([GOOD, STOPPED], 0.5, "not_run", "stopped"),
+        ([OUTAGE, STOPPED], 1.0, "errored", "provider-unavailable"),
+        ([BAD, GOOD, OUTAGE], 0.6, "errored", "provider-unavailable"),
+        # A crash has no score; a tolerated one does not spoil the mean.
+        ([CRASH, GOOD], 0.5, "passed", None),
+        ([CRASH, CRASH], 0.0, "failed", "agent-crash"),
+        # A metric that could not be evaluated in a run that failed is not hidden by the pass rate.
+        ([both(0.0, None), both(1.0, 1.0), both(1.0, 1.0)], 0.5, "failed", "below-threshold"),
+        ([both(1.0, None), GOOD], 0.5, "errored", "not-evaluated"),
+    ],
+)
+def test_merge__statuses(runs: list[Scores | RunError], rate: float, status: str, code: str | None) -> None:
+    case = judged(*runs, rate=rate)
+    assert (case.status, case.reason.code if case.reason else None) == (status, code)
+
+
+def test_merge__a_metric_missing_in_a_failed_run_is_never_masked_by_the_pass_rate() -> None:
+    case = judged({"lenient": 0.5, "response": None}, {"lenient": 1.0, "response": 1.0}, rate=0.5)
+    assert [metric.status for metric in case.metrics] == ["passed", "not_evaluated"]
+    assert case.status == "errored"
+    assert case.reason == Reason.of("not-evaluated", metric="response", because=MISSING)
+
+
+def test_merge__the_mean_is_a_running_sum() -> None:
+    scores = [0.1] * 10
+    runs: list[Scores | RunError] = [{"response": score} for score in scores]
+    case = judged(*runs)
+    total = 0.0
+    for score in scores:
+        total += score
+    assert case.metrics[0].score == total / 10
+    assert total != 1.0, "the difference that a compensated sum would hide"
+
+
+def test_merge__informational_metrics_gate_nothing() -> None:
+    case = judged({**GOOD, "tokens": 900.0}, {**GOOD, "tokens": 100.0})
+    assert case.metrics[2].status == "informational"
+    assert case.metrics[2].score == 500.0
+    assert case.status == "passed"
+
+
+def test_merge__per_run_scores_are_kept_in_order() -> None:
+    (case,) = merge([part(2, BAD), part(0, GOOD), part(1, CRASH)], min_pass_rate=1.0)
+    assert [run.run for run in case.runs] == [0, 1, 2]
+    assert [(score.run, score.score) for score in case.metrics[0].runs] == [(0, 1.0), (2, 0.0)]
+    assert case.reason is not None
+    assert case.reason == Reason.of("min-pass-rate", passed=1, runs=3, rate=1.0)
+
+
+def test_merge__a_run_that_is_there_twice_counts_once_and_the_later_one() -> None:
+    (case,) = merge([part(0, BAD), part(1, GOOD), part(0, GOOD)], min_pass_rate=1.0)
+    assert case.status == "passed"
+    assert [len(metric.runs) for metric in case.metrics] == [2, 2]
+
+
+def test_merge__cases_keep_the_order_of_their_first_parts() -> None:
+    parts = [part(0, GOOD, case=name) for name in ("b:2", "a:1")] + [part(1, BAD, case="b:2")]
+    assert [(case.case_id, case.status) for case in merge(parts, min_pass_rate=1.0)] == [
+        ("b:2", "failed"),
+        ("a:1", "passed"),
+    ]
+
+
+def test_merge__does_not_change_what_it_is_given() -> None:
+    parts: Sequence[CaseReport] = [part(0, GOOD), part(1, BAD)]
+    before = [report.model_dump() for report in parts]
+    merge(parts, min_pass_rate=1.0)
+    assert [report.model_dump() for report in parts] == before
+
+
+@pytest.mark.parametrize(("trajectory", "status"), [(1.0, "passed"), (0.0, "failed")])
+def test_what_was_left_out_for_want_of_a_key__decides_nothing(trajectory: float, status: str) -> None:
+    left_out = Reason(code=WITHOUT_KEY, message="There is no key")
+    report = part(0, {"trajectory": trajectory, "response": left_out})
+    [merged] = merge([report], min_pass_rate=1.0)
+    assert report.runs[0].status == merged.status == status
+    assert merged.metrics[1].status == "not_evaluated"
+
+
+# -- metrics that say themselves whether they passed
+
+
+@pytest.mark.parametrize(
+    ("runs", "rate", "metric", "direction", "outcome"),
+    [
+        ([(3.0, "passed")], 1.0, "passed", "lower", "passed"),
+        ([(7.0, "failed")], 1.0, "failed", "lower", "failed"),
+        ([(3.0, "passed"), (5.0, "passed")], 1.0, "passed", "lower", "passed"),
+        ([(5.0, "passed"), (3.0, "passed")], 1.0, "passed", "lower", "passed"),
+        ([(3.0, "passed"), (6.0, "failed")], 0.5, "passed", "lower", "passed"),
+        ([(3.0, "passed"), (9.0, "failed")], 0.5, "failed", "lower", "failed"),
+        ([(7.0, "passed"), (3.0, "failed")], 0.5, "passed", "higher", "passed"),
+        ([(5.0, "failed")], 1.0, "failed", "higher", "failed"),
+        ([(5.0, "failed"), (5.0, "failed")], 0.0, "failed", "higher", "failed"),
+        ([INVALID], 1.0, "not_evaluated", "higher", "failed"),
+        # However few runs have to pass.
+        ([INVALID, (7.0, "passed")], 0.0, "not_evaluated", "higher", "errored"),
+    ],
+)
+def test_merge_custom__fewer_may_be_better(
+    runs: list[Score], rate: float, metric: str, direction: str, outcome: str
+) -> None:
+    merged = judged(*({"mine": run} for run in runs), rate=rate)
+    assert (merged.metrics[0].status, merged.metrics[0].direction, merged.status) == (metric, direction, outcome)
+
+
+@pytest.mark.parametrize(
+    ("score", "reason"),
+    [
+        (INVALID, Reason(code="custom-metric-exception", message="it raised")),
+        ((6.0, "failed"), Reason.of("below-threshold", decided={"mine": [6.0, 5.0]})),  # Above it, in fact.
+    ],
+)
+def test_merge_custom__a_metric_that_fails_by_its_own_rule_says_so(score: Score, reason: Reason) -> None:
+    merged = judged({"mine": score})
+    assert (merged.status, merged.reason) == ("failed", reason)
+
+
+# ADK's results of an eval set: as a recording, and written for `adk web`.
+
+
+REAL = Path(__file__).parents[1] / "data" / "adk_web" / "home.evalset_result.json"
+
+
+def write(path: Path, value: Any) -> Path:
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def request(run: int = 0, eval_id: str = "lamp_off") -> SessionRequest:
+    return SessionRequest(eval_set_id="other", eval_id=eval_id, run=run, app_name="a", user_id="u")
+
+
+@pytest.mark.parametrize("form", ["object", "camelCase", "string", "two results of one case are its runs"])
+async def test_recorded__answers_from_a_result(form: str, tmp_path: Path) -> None:
+    value: Any = adk_result()
+    expected = [ANSWERED]
+    if form == "camelCase":
+        [only] = adk_set_result(value).model_dump(by_alias=True)["evalCaseResults"]
+        value = {"evalSetResultId": "x", "evalCaseResults": [only]}
+    elif form.startswith("two"):
+        value["eval_case_results"].append(json.loads(json.dumps(value["eval_case_results"][0]).replace(ANSWERED, "2")))
+        expected.append("2")
+    path = write(tmp_path / "x.evalset_result.json", json.dumps(value) if form == "string" else value)
+    assert check_recording("recorded:x", path, []) == []
+    agent = RecordedAgent(path)
+    await agent.start()
+    for run, answer in enumerate(expected):
+        any_run = run if len(expected) == 2 else 3
+        turn = await (await agent.open(request(any_run))).send(user_message(ASKED), timeout=1)
+        assert text_of(turn.final_response) == answer
+        assert [call.args for call in tool_calls(turn.intermediate_data)] == [{"on": False}]
+    with pytest.raises(AgentFailure, match="has no case"):
+        await agent.open(request(2, "lamp_off" if len(expected) == 2 else "other"))
+    await agent.close()
+
+
+def test_models__keys_of_another_version_are_ignored_and_mistakes_are_not() -> None:
+    value = adk_result()
+    turn = value["eval_case_results"][0]["eval_metric_result_per_invocation"][0]
+    turn["actual_invocation"]["new_field"] = {"a": 1}
+    turn["actual_invocation"]["intermediate_data"]["tool_uses"][0] |= {"another": 1}
+    turn["new_too"] = 1
+    result = adk_set_result(value)
+    assert result.eval_case_results[0].eval_metric_result_per_invocation[0].actual_invocation.invocation_id == "e-1"
+    turn["actual_invocation"]["user_content"] = 3
+    with pytest.raises(ValueError, match=r"eval_case_results\.0\.eval_metric_result_per_invocation\.0"):
+        adk_set_result(value)
+
+
+def test_models__deprecated_fields_only() -> None:
+    old = {
+        "eval_set_file": "lights",
+        "eval_id": "lamp_off",
+        "final_eval_status": 1,
+        "eval_metric_results": [
+            [{"metric_name": "response_match_score", "threshold": 0.8}, {"score": 0.9, "eval_status": 1}]
+        ],
+        "session_id": "s",
+    }
+    [case] = adk_set_result({"evalCaseResults": [old]}).eval_case_results
+    assert case.eval_set_id == "lights"
+    [metric] = case.overall_eval_metric_results
+    assert (metric.metric_name, metric.threshold, metric.score) == ("response_match_score", 0.8, 0.9)
+    assert metric.eval_status is AdkStatus.PASSED
+
+
+def test_export__a_result_per_eval_file_and_run() -> None:
+    run = stored()
+    exports = list(adk_exports(run, {"evals/home.test.json": "home app"}))
+    assert len({export.name for export in exports}) == len(exports) >= 1
+    first = exports[0]
+    assert first.name.startswith("home_app_home_1790000000.")
+    value = adk_json(first.result)
+    assert value["eval_set_result_name"] + ".evalset_result.json" == first.name
+    lights, crash = value["eval_case_results"][:2]
+    assert (lights["eval_id"], lights["final_eval_status"], crash["final_eval_status"]) == ("lights", 2, 3)
+    [turn, _] = lights["eval_metric_result_per_invocation"]
+    assert turn["actual_invocation"]["intermediate_data"]["tool_uses"][0]["name"] == "set"
+    authors = [event["author"] for event in lights["session_details"]["events"]]
+    assert authors == ["user", "home", "home", "home app", "user", "home app"]
+    assert all(metric["eval_status"] in (1, 2, 3) for metric in lights["overall_eval_metric_results"])
+    assert adk_set_result(value) == adk_set_result(adk_json(adk_set_result(value)))
+    assert list(adk_exports(run, {})) == []
+    assert LIGHTS.startswith(first.file)
+
+
+@pytest.fixture
+def adk_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with results of a run and an agent."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agents" / "home").mkdir(parents=True)
+    (tmp_path / "agent-eval-results").mkdir()
+    report = stored().report
+    files = [FileReport(file="evals/home.test.json", eval_set_id="home", agent="agents/home")]
+    report = report.model_copy(update={"files": files})
+    (tmp_path / "agent-eval-results" / "results.json").write_text(report.model_dump_json(), encoding="utf-8")
+    return tmp_path
+
+
+def test_export_adk__writes_to_the_agent_that_ran_or_the_named_one(adk_results: Path) -> None:
+    (adk_results / "other").mkdir()
+    for arguments, agent in (((), "agents/home"), (("--agent", "other"), "other"), ((), "agents/home")):
+        assert main(["export", "adk", *arguments]) == 0
+        written = list((adk_results / agent / ".adk" / "eval_history").glob("*.evalset_result.json"))
+        assert len(written) == 1, "a second export writes the same file"
+        assert written[0].name.startswith(f"{Path(agent).name}_home_")
+
+
+@pytest.mark.parametrize("fault", ["no agent", "link", "outside", "no such directory"])
+def test_export_adk__refusals_write_nothing(
+    fault: str, adk_results: Path, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    path = adk_results / "agent-eval-results" / "results.json"
+    arguments: list[str] = []
+    if fault == "link":
+        (adk_results / "agents" / "home" / ".adk").symlink_to(elsewhere)
+    elif fault == "no such directory":
+        arguments = ["--agent", "missing"]
+    else:
+        agent = "recorded:x.json" if fault == "no agent" else f"../{elsewhere.name}"
+        path.write_text(path.read_text("utf-8").replace("agents/home", agent), encoding="utf-8")
+    assert main(["export", "adk", *arguments]) == 2
+    assert capsys.readouterr().err
+    assert not list(adk_results.rglob("*.evalset_result.json"))
+    assert not list(elsewhere.iterdir())
+
+
+def test_real_result__is_read(tmp_path: Path) -> None:
+    result = adk_set_result(json.loads(REAL.read_text(encoding="utf-8")))
+    [case] = result.eval_case_results
+    assert case.eval_id == "room_is_remembered"
+    assert [
+        len(tool_calls(turn.actual_invocation.intermediate_data)) for turn in case.eval_metric_result_per_invocation
+    ] == [1, 1, 1]
+
+
+# Who gets what we wrote as root.
+
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files that are root's")
+OWNER = 4242
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    os.chown(checkout, OWNER, OWNER)
+    return checkout
+
+
+def reply_in(folder: Path) -> Path:
+    (folder / "ab").mkdir(parents=True)
+    reply = folder / "ab" / "reply.json"
+    reply.touch(mode=0o600)
+    return reply
+
+
+@AS_ROOT
+def test_a_folder_in_the_checkout_or_outside__is_the_owners(root: Path) -> None:
+    inside, outside = root / "deep" / "cache", root.parent / "temp" / "cache"
+    for folder in (inside, outside):
+        reply_in(folder)
+        give_to_owner(folder, root)
+        assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {OWNER}
+    assert (root / "deep").stat().st_uid == OWNER
+    assert outside.parent.stat().st_uid == 0, "it was there"
+
+
+@AS_ROOT
+def test_a_link_of_the_checkout__gives_nothing_away(root: Path) -> None:
+    reply = reply_in(root.parent / "elsewhere")
+    (root / "cache").symlink_to(root.parent / "elsewhere")
+    (root / "deep").symlink_to(root.parent)
+
+    give_to_owner(root / "cache", root)
+    give_to_owner(root / "deep" / "elsewhere", root)
+
+    assert reply.stat().st_uid == 0
+
+
+@AS_ROOT
+def test_a_folder_that_was_never_made__is_nothing_to_give(root: Path) -> None:
+    give_to_owner(root / "cache", root)
+    assert not (root / "cache").exists()

@@ -1,22 +1,39 @@
-"""The runner with an agent whose messages say how it behaves."""
+"""A run of a plan: with an agent whose messages say how it behaves, its journal, and its scores."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gzip
+import json
 import re
 import time
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned, run, session_input, statuses
+import recording_samples
+from recording_samples import recording
+from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned, run, session_input, statuses, turn
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.core.content import text_of
+from agent_eval.core.content import FunctionCall, model_message, text_of, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.limiter import Limiter
-from agent_eval.criteria import Conversation, Scored
+from agent_eval.criteria._responses import ResponseMatch
+from agent_eval.criteria._trajectory import ToolTrajectory
+from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Relabelled, Result, Scored, TurnFinding
+from agent_eval.criteria.registry import INFORMATIONAL
+from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.results import CaseReport, Reason, RunError
+from agent_eval.results.recording import Recording
 from agent_eval.runner.execution import Progress
+from agent_eval.runner.journal import Journal, write_lines
+from agent_eval.runner.plan import PlannedCase
+from agent_eval.runner.scoring import report_not_run, report_run
+
+# The runner with an agent whose messages say how it behaves.
 
 
 def error_of(report: CaseReport, run: int = 0) -> RunError:
@@ -323,3 +340,243 @@ async def test_execution__one_budget_of_two_executions_ends_both(tmp_path: Path)
     assert all(report.runs[0].error == broke for side in reports for report in side if report.status == "not_run")
     for one in executions:
         one.journal.close()
+
+
+# What a killed run leaves behind, and how much of it can be trusted.
+
+
+OUTAGE = RunError(kind="provider-unavailable", owner="provider", message="503")
+CRASH = RunError(kind="agent-crash", owner="agent", message="It left")
+
+
+def answered(name: str, *, answer: str = "hi", error: RunError | None = None) -> Recording:
+    turn = Invocation(user_content=user_message("hello"), final_response=model_message(answer))
+    return recording_samples.recording(name, turn, run_id=f"{name}#1", case_id=name, error=error)
+
+
+def written(path: Path, *recordings: Recording) -> Path:
+    journal = Journal(path, resume=False)
+    for each in recordings:
+        journal.add(each)
+    journal.close()
+    return path
+
+
+def nested(depth: int) -> Recording:
+    args: dict[str, object] = {}
+    for _ in range(depth):
+        args = {"a": args}
+    call = IntermediateData(tool_uses=[FunctionCall(name="t", args=args)])
+    turn = Invocation(user_content=user_message("hello"), final_response=model_message("hi"), intermediate_data=call)
+    return recording_samples.recording("deep", turn, run_id="deep#1", case_id="deep")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "journal.jsonl"
+
+
+@pytest.mark.parametrize("depth", [200, 250, 400])
+def test_journal__what_is_nested_too_deeply_is_neither_read_nor_resumed(path: Path, depth: int) -> None:
+    journal = Journal(path, resume=False)
+    journal.add(nested(depth))
+    journal.add(answered("one"))
+    assert Recording.model_validate_json(path.read_bytes().splitlines()[-1]) == answered("one"), "on disk at once"
+    kept = journal.recording("deep#1")
+    assert kept is None or kept.invocations == []
+    assert journal.recording("one#1") == answered("one")
+    journal.close()
+    later = Journal(path, resume=True)
+    assert later.reuse("deep#1", "f") is None
+    assert later.reuse("one#1", "f") == answered("one")
+    later.close()
+
+
+def test_journal__a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> None:
+    written(path, answered("one"), answered("two"))
+    path.write_bytes(path.read_bytes()[:-10])
+    journal = Journal(path, resume=True)
+    assert journal.reuse("one#1", "f") == answered("one")
+    assert journal.reuse("two#1", "f") is None
+    assert journal.damaged_line is None  # Nothing but the end of a process that was killed.
+    journal.add(answered("two", answer="again"))
+    journal.close()
+    assert [json.loads(line)["eval_id"] for line in path.read_bytes().splitlines()] == ["one", "two"]
+    later = Journal(path, resume=True)
+    assert later.reuse("two#1", "f") == answered("two", answer="again")
+    later.close()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{not json\n",
+        b"[1]\n",
+        b'{"run_id": "x"}\n',
+        b'{"run_id": "x", "fingerprint": "f", "error": "no"}\n',
+        b"\xff\n",
+        b"[" * 100_000 + b"\n",
+        b"1" * 5_000 + b"\n",
+    ],
+    ids=["no JSON", "a list", "no fingerprint", "no error", "no UTF-8", "deep", "digits"],
+)
+def test_journal__nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> None:
+    written(path, answered("one"), answered("two"), answered("three"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + broken + lines[2])
+    journal = Journal(path, resume=True)
+    assert journal.reuse("one#1", "f") is not None
+    assert journal.reuse("three#1", "f") is None
+    assert journal.damaged_line == 2
+    journal.close()
+    assert path.read_bytes() == lines[0]
+
+
+def test_journal__what_the_world_broke_is_tried_again(path: Path) -> None:
+    later = (answered("three"), answered("three", error=OUTAGE))
+    written(path, answered("one", error=OUTAGE), answered("two", error=CRASH), *later)
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"run_id": "four#1", "fingerprint": "f", "schema_version": "9"}\n')
+    with closing(Journal(path, resume=True)) as journal:
+        reused = [name for name in ("one", "two", "three", "four") if journal.reuse(f"{name}#1", "f")]
+        assert reused == ["two"]
+        assert [json.loads(line)["eval_id"] for line in journal.lines(["four#1", "two#1"])] == ["two"]
+
+
+def test_journal__what_depends_on_other_things_is_neither_reused_nor_reported(path: Path) -> None:
+    journal = Journal(written(path, answered("one"), answered("two"), answered("three"), answered("four")), resume=True)
+    assert journal.reuse("one#1", "changed") is None
+    assert all(journal.reuse(f"{name}#1", "f") for name in ("two", "three", "four"))
+    lines = journal.lines(["two#1", "missing#1", "one#1", "four#1", "three#1"])
+    assert [json.loads(line)["eval_id"] for line in lines] == ["two", "four", "three"], "in the order that is asked for"
+    journal.close()
+    journal = Journal(path, resume=False)
+    assert journal.reuse("one#1", "f") is None
+    assert path.read_bytes() == b"", "it starts over"
+    journal.close(remove=True)
+    assert not path.exists()
+    Journal(path, resume=True).close()
+
+
+def test_journal__recordings_have_no_time_stamp(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_lines(tmp_path / name, [b'{"one": 1}\n', b'{"two": 2}\n'])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert gzip.decompress((tmp_path / "a").read_bytes()) == b'{"one": 1}\n{"two": 2}\n'
+
+
+# A recording becomes scores: what is kept of it, and how small.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """A criterion with a fixed result."""
+
+    result: Result
+    name: str = "fixed"
+    threshold: float | None = 0.5
+
+    async def score(self, conversation: Conversation) -> Result:
+        return self.result
+
+
+def scored_case(*criteria: Criterion, turns: int = 1) -> PlannedCase:
+    asked = [turn(f"question {n} " + "q" * 1_000) for n in range(turns)]
+    return replace(planned("one"), case=EvalCase(eval_id="one", conversation=asked), criteria=criteria)
+
+
+def recorded(of: PlannedCase, *answers: str, error: RunError | None = None) -> Recording:
+    turns = (Invocation(user_content=user_message("q"), final_response=model_message(answer)) for answer in answers)
+    return recording("one", *turns, file=of.file, case_id=of.case_id, run_id=of.run_id(0), error=error)
+
+
+async def scored(*criteria: Criterion, turns: int = 1) -> CaseReport:
+    of = scored_case(*criteria, turns=turns)
+    return await report_run(of, recorded(of, *["answer"] * turns))
+
+
+@pytest.mark.parametrize(
+    ("result", "threshold", "status", "score"),
+    [
+        (Scored(score=0.5), 0.5, "passed", 0.5),
+        (Scored(score=0.5 - 2**-54), 0.5, "failed", 0.5 - 2**-54),  # without a tolerance, as in ADK
+        (Scored(score=0.0), 0.0, "passed", 0.0),
+        (Scored(score=None), 0.5, "not_evaluated", None),
+        (NotEvaluated(code="no-turns", message="m"), 0.5, "not_evaluated", None),
+        (Scored(score=3.0), None, "informational", 3.0),
+        (Scored(score=None), None, "informational", None),
+        (NotEvaluated(code="no-turns", message="m"), None, "informational", None),
+    ],
+)
+async def test_scoring__statuses(result: Result, threshold: float | None, status: str, score: float | None) -> None:
+    report = await scored(Fixed(result=result, threshold=threshold))
+    run_score = report.metrics[0].runs[0]
+    assert (run_score.status, run_score.score) == (status, score)
+    assert (run_score.reason is not None) == (isinstance(result, NotEvaluated) or status == "not_evaluated")
+
+
+LONG = ("w" * 10_000,) * 1_000
+
+
+async def test_scoring__evidence_is_small_whatever_was_said() -> None:
+    findings = tuple(
+        TurnFinding(turn=n, score=n / 100 if n < 40 else None, expected="e" * 100_000, actual="a" * 100_000, why=LONG)
+        for n in reversed(range(42))
+    )
+    report = await scored(Fixed(result=Scored(score=0.2, findings=findings)), turns=42)
+    evidence = report.metrics[0].runs[0].evidence
+    worst = [*range(8), 40, 41]  # Those without a score weigh most.
+    assert [turn_evidence.turn for turn_evidence in evidence] == worst, "the ten worst turns, in their order"
+    assert evidence[0].why[-1] == Reason.of("further-lines", more=980)
+    assert len(evidence[0].user) == 300
+    assert evidence[0].user.startswith("question 0 ")
+    assert len(evidence[0].expected) == len(evidence[0].actual) == 1_500
+    assert len(report.model_dump_json()) < 150_000
+    fine = TurnFinding(turn=0, score=0.9, expected="e", actual="a")
+    passed = await scored(Fixed(result=Scored(score=0.9, findings=(fine,))))
+    assert passed.metrics[0].runs[0].evidence == []
+
+
+async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> None:
+    criteria: list[Criterion] = [
+        ToolTrajectory(threshold=1.0),
+        Relabelled(name="strict", criterion=ToolTrajectory(threshold=1.0)),
+    ]
+    of = scored_case(*criteria, ResponseMatch(threshold=0.0), *INFORMATIONAL)
+    recording = recorded(of, "expected answer")
+
+    visible = await report_run(of, recording)
+    hidden = await report_run(of, recording.model_copy(update={"calls_visible": False}))
+
+    assert [metric.runs[0].score for metric in visible.metrics][:2] == [1.0, 1.0]
+    assert hidden.status == "errored"
+    reasons = {metric.name: metric.runs[0].reason for metric in hidden.metrics}
+    assert {name for name, reason in reasons.items() if reason and reason.code == "calls-not-visible"} == {
+        "tool_trajectory_avg_score",
+        "strict",
+        "tool_call_count_v1",
+        "inference_call_count_v1",
+    }
+    assert {metric.name: metric.status for metric in hidden.metrics}["response_match_score"] != "not_evaluated"
+
+
+async def test_scoring__an_unfinished_turn_changes_nothing() -> None:
+    of = scored_case(ResponseMatch(threshold=0.5), ToolTrajectory(threshold=1.0), *INFORMATIONAL, turns=2)
+    error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
+    recording = recorded(of, "answer", error=error)
+    before = await report_run(of, recording)
+    recording.unfinished = Invocation(user_content=user_message("q"), final_response=model_message("answer"))
+    assert await report_run(of, recording) == before
+
+
+def test_scoring__what_was_not_run_says_why() -> None:
+    error = RunError(kind="stopped", owner="gate", message="Stopped")
+    report = report_not_run(scored_case(), 2, error)
+    assert (report.status, report.runs[0].run, report.runs[0].error) == ("not_run", 2, error)
+
+
+async def test_scoring__final_session_state_is_not_compared() -> None:
+    of = planned("one", "hello")
+    other = replace(of, case=of.case.model_copy(update={"final_session_state": {"room": "kitchen"}}))
+    assert (await report_run(of, recorded(of, "hello"))) == (await report_run(other, recorded(other, "hello")))
+    assert (await report_run(other, recorded(other, "hello"))).status == "passed"

@@ -1,18 +1,24 @@
-"""Reading Settings from flags, inputs and agent-eval.toml, with its `[servers.NAME]`."""
+"""Settings from flags, inputs and agent-eval.toml, with its tables."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from policy_texts import policy_of
 
 from agent_eval.agents.driver import ServerSpec
+from agent_eval.cli import main
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.gate.policy import PolicyReader
+from agent_eval.gate.policy import Policy, PolicyEntry, PolicyReader
 from agent_eval.settings import BY_INPUT, FORMER, SETTINGS, Settings, read_settings
 from agent_eval.settings.toml_file import CONFIG_FILE
+
+# Reading Settings from flags, inputs and agent-eval.toml, with its `[servers.NAME]`.
 
 
 def read(
@@ -374,3 +380,207 @@ def test_volatile__valid(tmp_path: Path) -> None:
         ("*", r"Today is \w{1,9}", "instruction"),
         ("a*", r"T-\d{4}", "contents"),
     ]
+
+
+# The tables [[policy]] and [[quarantine]] of agent-eval.toml: what they say, and that no mistake in them passes.
+
+
+FULL = """\
+gate = "both"
+max-quarantined = 0.2
+
+[[policy]]
+alpha = 0.01
+
+[[policy]]
+metric = "response_match_*"
+cases = ["evals/home/**", "evals/a.test.json:lamp_*"]
+threshold = 1
+max-drop = 0.05
+blocking = false
+
+[[policy]]
+metric = "token_usage_v1"
+direction = "lower"
+max-drop = 0.2
+
+[[quarantine]]
+case = "evals/home.test.json:garage"
+reason = "the clock of the fixture drifts"
+owner = "@alice"
+expires = 2027-01-31
+
+[agents]
+"evals/**" = "agents/home"
+"""
+
+
+def test_read_policy__all_keys() -> None:
+    policy, problems = policy_of(FULL)
+
+    assert problems == []
+    assert policy.entries == (
+        PolicyEntry(alpha=0.01, line=4),
+        PolicyEntry(
+            metric="response_match_*",
+            cases=("evals/home/**", "evals/a.test.json:lamp_*"),
+            threshold=1.0,
+            max_drop=0.05,
+            blocking=False,
+            line=7,
+        ),
+        PolicyEntry(metric="token_usage_v1", direction="lower", max_drop=0.2, line=14),
+    )
+    [held] = policy.quarantine
+    assert (held.case, held.reason) == ("evals/home.test.json:garage", "the clock of the fixture drifts")
+    assert (held.owner, held.expires, held.line) == ("@alice", date(2027, 1, 31), 19)
+    assert (policy.max_quarantined, policy.alpha) == (0.2, 0.01)
+
+
+def test_read_policy__defaults() -> None:
+    assert policy_of("num-runs = 2") == (Policy(), [])
+    complementing = f'{ENTRY}alpha = 0.1{ENTRY}max-drop = 0.1{ENTRY}cases = "x"\nalpha = 0.2'
+    assert policy_of(complementing)[1] == []
+    assert Policy().alpha == 0.05
+
+
+def test_read_settings__policy_next_to_settings(tmp_path: Path) -> None:
+    (tmp_path / "agent-eval.toml").write_text(FULL, encoding="utf-8")
+
+    settings, problems = read_settings(tmp_path)
+
+    assert problems == []
+    assert settings.gate == "both"
+    assert settings.agents == {"evals/**": "agents/home"}
+    assert settings.policy == policy_of(FULL)[0]
+
+
+ENTRY = '\n[[policy]]\nmetric = "safety_v1"\n'
+HELD = '[[quarantine]]\ncase = "a:b"\nreason = "r"\nowner = "o"\n'
+TODAY = "expires = 2027-01-31\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (f"{ENTRY}treshold = 1", 4, "Did you mean `threshold`?"),
+        (f"{ENTRY}zzz = 1", 4, "Known keys: metric, cases"),
+        (f"{ENTRY}alpha = 0.1\nnum-runs = 3", 5, "move it above the first table"),
+        (f"{ENTRY}alpha = 1.5", 4, "above 0 and below 1, not 1.5"),
+        (f"{ENTRY}alpha = 1", 4, "above 0 and below 1, not 1"),
+        (f"{ENTRY}alpha = nan", 4, "not nan"),
+        (f"{ENTRY}threshold = true", 4, "must be a number, not true"),
+        (f"{ENTRY}max-drop = true", 4, "from 0 to 1, not true"),
+        (f"{ENTRY}max-drop = 5", 4, "from 0 to 1, not 5"),
+        (f'{ENTRY}max-drop = "0.05"', 4, 'from 0 to 1, not "0.05"'),
+        (f"{ENTRY}blocking = 1", 4, "true or false, not 1"),
+        (f'{ENTRY}direction = "down"', 4, '"higher" or "lower", not "down"'),
+        (f"{ENTRY}cases = []\nalpha = 0.1", 4, "at least one pattern"),
+        (f'{ENTRY}cases = ["a", 1]\nalpha = 0.1', 4, "non-empty text"),
+        (f'{ENTRY}cases = "!"\nalpha = 0.1', 4, "invalid pattern"),
+        ('[[policy]]\nmetric = " "\nalpha = 0.1', 2, "non-empty text"),
+        (ENTRY, 2, "sets no rule"),
+        ("[[policy]]\nthreshold = 0.5", 2, "names none"),
+        ('[[policy]]\nmetric = "pass"\ndirection = "lower"', 3, "names none"),
+        ("# x\n[policy]\nalpha = 0.1", 2, "each below a line `[[policy]]`"),
+        ("\npolicy = 0.1", 2, "each below a line `[[policy]]`"),
+        ('\npolicy = [{metric = "m", alpha = 2}]', 2, "not 2"),
+        (f"{ENTRY}alpha = 0.1{ENTRY}\n\nalpha = 0.2", 9, "already set in line 2"),
+        ("max-quarantined = 2", 1, "from 0 to 1, not 2"),
+        ("\nmax-quarantined = false", 2, "from 0 to 1, not false"),
+        (HELD, 1, "no `expires`"),
+        ('[[quarantine]]\ncase = "x"', 1, "no `reason`, `owner`, `expires`"),
+        (f'{HELD}expires = "2027-01-31"', 5, "without quotation marks"),
+        (f"{HELD}expires = 2027-01-31T00:00:00Z", 5, "without quotation marks or a time"),
+        (f"{HELD}{TODAY}until = 1", 6, "Known keys"),
+        (
+            '[[quarantine]]\nowner = ""\ncase = "x"\nreason = "x"\nexpires = 2027-01-01',
+            2,
+            "non-empty",
+        ),
+        (f"{HELD}{TODAY}{HELD}{TODAY}", 6, "already quarantined in line 1"),
+    ],
+)
+def test_read_policy__mistake_is_an_error_with_its_line(text: str, line: int, message: str) -> None:
+    _, [problem] = policy_of(text)
+
+    code = "policy-duplicate" if "already" in message else "policy-invalid"
+    assert (problem.severity, problem.code) == (Severity.ERROR, code)
+    assert (problem.file, problem.line) == ("agent-eval.toml", line)
+    assert message in f"{problem.message} {problem.hint}"
+
+
+def test_read_policy__mistakes_in_file_order(tmp_path: Path) -> None:
+    text = f"num-run = 1\nmax-quarantined = 3\n{HELD}{ENTRY}alpha = 2\nblockin = true\n"
+    (tmp_path / "agent-eval.toml").write_text(text, encoding="utf-8")
+
+    problems: list[Problem] = read_settings(tmp_path)[1]
+
+    assert sorted((problem.line or 0, problem.code) for problem in problems) == [
+        (1, "setting-unknown"),
+        (2, "policy-invalid"),
+        (3, "policy-invalid"),
+        (10, "policy-invalid"),
+        (11, "policy-invalid"),
+    ]
+
+
+# Every mistake in a policy ends `agent-eval run` with exit code 2, at its line, before an agent is started.
+
+
+SOON = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
+LAMP_TURN = {"user_content": {"parts": [{"text": "Lamp on"}]}, "final_response": {"parts": [{"text": "It is on."}]}}
+SUITE = {
+    "eval_set_id": "home",
+    "eval_cases": [{"eval_id": name, "conversation": [LAMP_TURN]} for name in ("a", "b")],
+}
+LAMP_HELD = '\n[[quarantine]]\ncase = "evals/home.test.json:a"\nreason = "r"\nowner = "@o"\n'
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "home.test.json").write_text(json.dumps(SUITE), encoding="utf-8")
+    (tmp_path / "agent").mkdir()
+    # Importing it leaves a file.
+    (tmp_path / "agent" / "agent.py").write_text("root_agent = open('started', 'w')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ('[[policy]]\nmetric = "safety_v1"\ntreshold = 1', 3, "[policy-invalid] There is no `treshold`"),
+        ('[[policy]]\ncases = "evals/x.test.json"\nalpha = 0.1', 1, "[policy-matches-nothing] `evals/x.test.json`"),
+        (f"{LAMP_HELD}expires = {SOON}", 2, "[quarantine-too-many] 1 of 2 cases is quarantined"),
+        ('gate = "regression"', 1, "[setting-invalid]"),
+    ],
+)
+def test_run__mistake_in_the_policy_ends_with_exit_code_2(
+    repository: Path, capsys: pytest.CaptureFixture[str], text: str, line: int, message: str
+) -> None:
+    (repository / "agent-eval.toml").write_text(text, encoding="utf-8")
+
+    assert main(["run", "--output-dir", "out"]) == 2
+
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"agent-eval.toml:{line}" in out
+    assert message in out
+    report = json.loads((repository / "out" / "results.json").read_text("utf-8"))
+    assert [(problem["file"], problem["line"]) for problem in report["problems"] if problem["severity"] == "error"] == [
+        ("agent-eval.toml", line)
+    ]
+    assert not list(repository.rglob("started"))
+
+
+def test_validate__mistake_in_the_policy(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "agent-eval.toml").write_text(
+        f"max-quarantined = 0.5\n{LAMP_HELD}expires = 2020-01-31", encoding="utf-8"
+    )
+    assert main(["validate"]) == 2
+    assert "[quarantine-expired]" in capsys.readouterr().out
+    (repository / "agent-eval.toml").write_text("[[policy]]\nalpha = 0.1", encoding="utf-8")
+    assert main(["validate"]) == 0

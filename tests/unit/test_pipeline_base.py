@@ -1,9 +1,11 @@
-"""Extra runs of the pipeline: of which side, how many, and what ends them."""
+"""What the pipeline does with the base branch, and with a part."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
+import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -11,28 +13,162 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_samples import comparable, report
+import report_samples
+from baseline_samples import case as base_case
+from baseline_samples import results
+from history_samples import comparable, compare
+from history_samples import report as history_report
 from policy_texts import policy_of
+from recording_samples import facts
+from report_samples import case, report
 from runner_doubles import EchoAgent, planned
 
 from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
+from agent_eval.baseline import Found, to_report
+from agent_eval.baseline.lookup import Provenance
+from agent_eval.baseline.recordings import StoredRecordings
+from agent_eval.baseline.rerun import BaseWorktree
 from agent_eval.core.limiter import Limiter
+from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.schema import ConversationScenario
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.gate import regression
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression._base_today import CHECK_RUNS
 from agent_eval.gate.stats.decision import Budget, Rules
-from agent_eval.pipeline._base_checkout import BaseCheckout
+from agent_eval.pipeline._agents import add_changes
+from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base
 from agent_eval.pipeline._checkout import Checkout
-from agent_eval.pipeline._regression import Confirmation
+from agent_eval.pipeline._part import _shares, part_verdict
+from agent_eval.pipeline._regression import Base, Confirmation, notable_cases, pair_with_base, store_baseline_recordings
+from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
+from agent_eval.results import BASELINE_RECORDINGS, AgentFacts, AgentTree, Recording, RunError, RunReport, ShardReport
+from agent_eval.results.comparison import BaselineReport, BaselineStep
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import SCORING_VERSION
+from agent_eval.runner import StoredLines
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
+from agent_eval.settings import read_settings
 from agent_eval.settings.settings import Settings
+
+# What differs from the base branch's agents, by what is known of the base's commit.
+
+
+def tree(model: str) -> AgentTree:
+    return AgentTree(agent="home", agents=[AgentFacts(name="home", model=model)])
+
+
+@pytest.mark.parametrize(("commit", "wanted", "codes"), [("a", "a", ["model"]), ("a", "b", []), ("a", None, ["model"])])
+def test_add_changes__without_git_an_older_base_proves_nothing(
+    tmp_path: Path, commit: str, wanted: str | None, codes: list[str]
+) -> None:
+    report = report_samples.report("passed", [])
+    report.agents = [tree("a-small")]
+    report.baseline = BaselineReport(status="found", source="artifact", commit=commit, wanted_commit=wanted, message="")
+    add_changes(report, [tree("a-large")], LOCAL, tmp_path, lambda _: None)
+    assert [change.code for change in report.agent_changes] == codes
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, None),
+        (".venv/bin/python", "{root}/.venv/bin/python"),
+        ("missing/bin/python", "missing/bin/python"),
+        ("/usr/bin/python3", "/usr/bin/python3"),
+        ("python3.12", "python3.12"),
+        ("poetry run python", "poetry run python"),
+    ],
+)
+def test_base_checkout__an_interpreter_in_the_checkout_is_found_from_the_worktree_of_the_base(
+    tmp_path: Path, given: str | None, expected: str | None
+) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").touch()
+
+    result = interpreter_for_base(Settings(root=tmp_path, agent_python=given))
+
+    assert result == (None if expected is None else expected.format(root=tmp_path))
+
+
+def test_in_checkout__absolute_paths_of_the_head_lead_into_the_base(tmp_path: Path) -> None:
+    def settings(top: Path) -> Settings:
+        return Settings(
+            root=top / "app",
+            paths=(f"{top}/app/evals/a.test.json:one", "evals"),
+            config=top / "shared" / "test_config.json",
+            initial_session=Path("session.json"),
+            agent=str(top / "app" / "bot"),
+            agents={"**": str(top / "app" / "bot"), "x/**": "bot"},
+            agent_requirements=Path("/etc/requirements.txt"),
+            agent_cwd=str(top / "app" / "data"),
+        )
+
+    head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
+    checkout = BaseWorktree(root=base / "app", top=base, head_top=head, commit="0" * 40)
+    assert settings(head).in_checkout(checkout.root, checkout.corresponding) == settings(base)
+
+
+# What a report keeps of the base branch for its readers.
+
+
+FILE = "evals/a.test.json"
+
+
+def recordings(*names: str) -> StoredRecordings:
+    lines = [json.dumps(facts(name, file=FILE)) for name in names]
+    return StoredRecordings(data=gzip.compress("\n".join(lines).encode()))
+
+
+def compared(head: RunReport, base: RunReport, stored: StoredRecordings | None) -> tuple[RunReport, Base | None]:
+    step = BaselineStep(source="artifact", status="found", message="Found.")
+    found = Found(
+        report=base, provenance=Provenance(commit="a" * 40), message="Found.", recordings=stored, steps=(step,)
+    )
+    head.comparison, head.baseline = compare(head, base), to_report(found, None)
+    return head, pair_with_base(head, found, 20)
+
+
+def test_store_baseline_recordings__cases_that_failed_or_differ_by_their_ids_on_the_base_branch(tmp_path: Path) -> None:
+    renamed = base_case("new_name", "failed").model_copy(update={"fingerprint": "c-old_name"})
+    head = results(base_case("same"), base_case("red", "failed"), base_case("fixed"), renamed)
+    there = results(
+        base_case("same"),
+        base_case("red", "failed"),
+        base_case("fixed", "failed"),
+        base_case("old_name"),
+        base_case("gone"),
+    )
+    report, base = compared(head, there, recordings("same", "red", "fixed", "old_name", "gone"))
+
+    assert {case_id.split(":")[1] for case_id in notable_cases(report)} == {"red", "fixed", "new_name", "gone"}
+    store_baseline_recordings(report, base, tmp_path)
+    stored = list(StoredLines(path=tmp_path / BASELINE_RECORDINGS, model=Recording))
+    assert [line.eval_id for line in stored] == ["red", "fixed", "old_name", "gone"]
+    assert report.baseline is not None and report.baseline.recordings_note is None
+
+
+def test_store_baseline_recordings__a_failure_is_a_note_and_nothing_else(tmp_path: Path) -> None:
+    report, base = compared(results(base_case("red", "failed")), results(base_case("red")), recordings("red"))
+    (tmp_path / "base").write_text("a file", "utf-8")
+    store_baseline_recordings(report, base, tmp_path)
+    assert report.baseline is not None and report.baseline.recordings_note is not None
+    assert report.baseline.recordings_note.startswith("The baseline's recordings could not be written: ")
+
+    without, base = compared(results(base_case("red", "failed")), results(base_case("red")), None)
+    store_baseline_recordings(without, base, tmp_path / "other")
+    assert without.baseline is not None and without.baseline.recordings_note is None
+    assert not (tmp_path / "other").exists()
+
+
+# Extra runs of the pipeline: of which side, how many, and what ends them.
+
 
 NEVER_LEARNS, LEARNED = 1_000, 0
 PLAN = Plan(cases=(planned("steady"), planned("odd", "learning")), num_runs=1)
@@ -85,7 +221,7 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
         history = HistoryReport(scoring_version=SCORING_VERSION, keep=10)
         for day in range(stored):
             past = checkout(EchoAgent(first_runs_fail=LEARNED), f"day{day}")
-            history = extend(history, report(*await past.execute(PLAN), day=day))
+            history = extend(history, history_report(*await past.execute(PLAN), day=day))
         head_checkout = checkout(head, "head")
         base_checkout = BaseCheckout(
             head=head_checkout, plan=PLAN, choices=AgentChoices(by_file={}, problems=()), commit="0" * 40, stack=stack
@@ -96,7 +232,7 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
             checkout=head_checkout,
             plan=PLAN,
             base_checkout=base_checkout,
-            report=report(*first, pull_request=7),
+            report=history_report(*first, pull_request=7),
             history=history,
             comparable=comparable(first, history),
         )
@@ -219,3 +355,46 @@ async def test_a_base_that_gives_no_answers_is_not_asked_for_ever__and_nothing_p
     assert len(made.extra[0]) <= 15
     assert len(made.messages) <= 6
     assert made.messages[0] == "agent-eval: 2 runs to confirm 1 suspected regression"
+
+
+# One part's share of the budget of the whole run.
+
+
+def judged(name: str) -> CriterionConfig:
+    options: dict[str, Any] = {"threshold": 1.0, "judge_model_options": {"num_samples": 5}}
+    return criterion(name, CRITERION_MODELS[name].model_validate(options))
+
+
+def test_share__all_parts_together_never_exceed_the_whole(tmp_path: Path) -> None:
+    turn: Any = {"user_content": {"role": "user", "parts": [{"text": "hi"}]}}
+    fixed = [EvalCase.model_validate({"eval_id": name, "conversation": [turn]}) for name in ("a", "b")]
+    plan = ConversationScenario(starting_prompt="hi", conversation_plan="p")
+    unlimited = EvalCase(eval_id="s", conversation_scenario=plan)
+    file = LoadedFile(
+        path="x.test.json",
+        eval_set=EvalSet(eval_set_id="x", eval_cases=[*fixed, unlimited]),
+        config=EvalConfig(
+            source=None,
+            criteria=(judged("final_response_match_v2"),),
+            user_simulator_config={"max_allowed_invocations": -1},
+        ),
+        cases=(*fixed, unlimited),
+    )
+    settings, _ = read_settings(tmp_path)
+
+    for shares in zip(*(_shares([file], {f"x.test.json:{name}"}, settings) for name in ("a", "b", "s")), strict=True):
+        assert {share.everywhere for share in shares} == {sum(share.here for share in shares)}
+        assert all(share.here > 0 for share in shares)
+
+
+@pytest.mark.parametrize(("owners", "remedy"), [("gate gate", "tools"), ("gate provider", "again")])
+def test_part_verdict__says_what_completes_the_part(owners: str, remedy: str) -> None:
+    shard = ShardReport(index=1, total=2, plan="p", cases=["a", "b"], suite_cases=3, weights_from="turns")
+    cases = [
+        case(f"c{number}", "errored", errors={0: RunError(kind="tool-tape-stale", owner=owner, message="m")})
+        for number, owner in enumerate(owners.split())
+    ]
+
+    [reason] = part_verdict(shard, report("inconclusive", cases)).reasons
+
+    assert reason.data == {"part": 1, "total": 2, "runs": 2, "count": 2, "remedy": remedy}

@@ -1,0 +1,488 @@
+"""What a model is asked and answers: limits, the reply cache, outages, strict parsing, usage and prices."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.models._limits import Estimate, Health, Meter
+from agent_eval.models._openai_chat import is_strict
+from agent_eval.models._provider import parse_reply, status_error
+from agent_eval.models.cache import CachedReply, ReplyCache, key_of
+from agent_eval.models.names import parse_model
+from agent_eval.models.protocol import ModelFailure, ModelRequest, ModelUsage
+from agent_eval.models.settings import Budget
+from agent_eval.models.usage import (
+    DEFAULT_PRICES,
+    PRICES_AS_OF,
+    Ledger,
+    Price,
+    UsageEntry,
+    add_usage,
+    billed_tokens,
+    read_prices,
+    total,
+)
+
+# Limits hold, also with many attempts in flight, and once reached they stay.
+
+
+def estimate(tokens: float, *, most: float | None = None) -> Estimate:
+    """The maximum defaults to the expected usage."""
+    most = tokens if most is None else most
+    return Estimate(tokens=tokens, cost=tokens / 1000, most_tokens=most, most_cost=most / 1000)
+
+
+async def attempt(meter: Meter, *, expected: float, used: float) -> None:
+    reservation = await meter.reserve(lambda: estimate(expected))
+    await asyncio.sleep(0)
+    reservation.settle(used, used / 1000)
+
+
+async def refused(meter: Meter, *, expected: float = 1.0) -> str:
+    with pytest.raises(ModelFailure) as failure:
+        await meter.reserve(lambda: estimate(expected))
+    assert failure.value.kind == "budget"
+    return f"{failure.value.message} {failure.value.hint}"
+
+
+async def test_meter__calls_are_exact() -> None:
+    meter = Meter(Budget(max_calls=20))
+    results = await asyncio.gather(*(attempt(meter, expected=10, used=10) for _ in range(100)), return_exceptions=True)
+    assert sum(result is None for result in results) == 20
+    assert meter.spent.calls == 20
+    message = await refused(meter)
+    assert "20 judge calls" in message and "max-judge-calls" in message
+
+
+async def test_meter__waits_for_attempts_in_flight_before_it_refuses() -> None:
+    """Eight in flight are expected to use 800 of 1000, and use 80: the budget suffices for all others."""
+    meter = Meter(Budget(max_tokens=1000))
+    await asyncio.gather(*(attempt(meter, expected=100, used=10) for _ in range(50)))
+    assert meter.spent.tokens == 500
+
+
+async def test_meter__a_refusal_is_final() -> None:
+    meter = Meter(Budget(max_tokens=100))
+    assert "100 tokens" in await refused(meter, expected=101)
+    await refused(meter, expected=1)
+    assert meter.failure is not None and meter.spent.calls == 0
+
+
+async def test_meter__unknown_usage_counts_as_estimated() -> None:
+    meter = Meter(Budget(max_tokens=100))
+    (await meter.reserve(lambda: estimate(60))).settle(None, None)
+    assert meter.spent.tokens == 60
+    await refused(meter, expected=41)
+
+
+async def test_meter__calls_the_estimate_again_after_a_wait() -> None:
+    """The first estimate is too high; waiting attempts must not be refused because of it."""
+    meter = Meter(Budget(max_tokens=100))
+    guess = 60.0
+    first = await meter.reserve(lambda: estimate(guess))
+    waiting = asyncio.create_task(meter.reserve(lambda: estimate(guess)))
+    await asyncio.sleep(0)
+    guess = 50.0
+    first.settle(50.0, 0.0)
+    assert (await waiting).estimate.tokens == 50.0
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40), st.integers(0, 300))
+async def test_meter__overrun_is_bounded_by_estimate_errors(attempts: list[tuple[int, int]], limit: int) -> None:
+    """For any estimates, usage and order of completion."""
+    meter = Meter(Budget(max_tokens=limit))
+    await asyncio.gather(
+        *(attempt(meter, expected=expected, used=used) for expected, used in attempts), return_exceptions=True
+    )
+    in_flight_errors = sum(max(0, used - expected) for expected, used in attempts)
+    assert meter.spent.tokens <= limit + in_flight_errors
+    if all(used <= expected for expected, used in attempts):
+        assert meter.spent.tokens <= limit
+
+
+async def test_meter__near_the_limit_runs_one_at_a_time() -> None:
+    """Two expected usages fit, two maximum usages don't."""
+    meter = Meter(Budget(max_tokens=1000))
+    first = await meter.reserve(lambda: estimate(300, most=800))
+    waiting = asyncio.create_task(meter.reserve(lambda: estimate(300, most=800)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.settle(800, 0.8)
+    with pytest.raises(ModelFailure, match="800 tokens are spent, and the next call does not fit"):
+        await waiting
+
+
+@pytest.mark.parametrize(
+    ("calls", "failing", "kind", "hint"),
+    [
+        (8, 8, "unavailable", "Start the job again when the provider is back. Then raise `max-judge-calls`"),
+        (8, 2, "budget", "Raise `max-judge-calls`."),
+    ],
+)
+async def test_meter__names_the_calls_that_failed_before_the_budget(
+    calls: int, failing: int, kind: str, hint: str
+) -> None:
+    meter = Meter(Budget(max_calls=calls))
+    for number in range(calls):
+        reservation = await meter.reserve(lambda: estimate(1))
+        if number < failing:
+            meter.failed(ModelFailure("unavailable", "`m` at http://localhost: no answer within 30 s"))
+        reservation.settle(1, 0.0)
+    with pytest.raises(ModelFailure) as failure:
+        await meter.reserve(lambda: estimate(1))
+    assert failure.value.kind == kind
+    assert failure.value.message == (
+        "Model calls failed (`m` at http://localhost: no answer within 30 s). "
+        "The budget of 8 judge calls is used up. Failed calls count."
+    )
+    assert (failure.value.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"),
+    [
+        (Budget(max_tokens=1), "The budget of 1 token is used up: 0 tokens are spent"),
+        (Budget(max_cost=1e-7), "The budget of $0.0000001 is used up: $0 is spent"),
+        (Budget(max_cost=2.5), "The budget of $2.5 is used up"),
+    ],
+)
+async def test_meter__limits_are_written_out(budget: Budget, limit: str) -> None:
+    assert limit in await refused(Meter(budget), expected=10_000)
+
+
+# Provider errors, and the detection of outages.
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "then"),
+    [
+        (408, "", "retry"),
+        (429, "quota", "slow-down"),
+        (500, "", "retry"),
+        (503, "overloaded", "retry"),
+        (529, "overloaded", "slow-down"),
+        (400, "bad schema", "fail"),
+        (400, "API key not valid. Please pass a valid API key.", "give-up"),
+        (401, "", "give-up"),
+        (403, "denied", "give-up"),
+        (404, "no such model", "give-up"),
+        (413, "too large", "fail"),
+        (501, "", "fail"),
+    ],
+)
+def test_provider__status_error(status: int, message: str, then: str) -> None:
+    error = status_error(status, message, {})
+    assert error.then == then
+    assert error.kind == ("unavailable" if then in {"retry", "slow-down"} else "invalid-request")
+    assert str(status) in error.message and message in error.message
+
+
+def test_status_error__the_header_wins_over_the_body() -> None:
+    assert status_error(429, "", {"retry-after": "2"}, wait=9.0).retry_after == 2.0
+    assert status_error(429, "", {}, wait=9.0).retry_after == 9.0
+
+
+def test_health__down_after_an_outage() -> None:
+    health = Health("m", outage=60.0, enough=3, now=0.0)
+    for now in (10.0, 20.0, 69.0):
+        health.failed(now, "503")
+        health.check()
+    health.failed(70.0, "503")
+    with pytest.raises(ModelFailure, match=r"`m` is down.* 60 seconds .*503") as failure:
+        health.check()
+    health.failed(99.0, "another cause")
+    with pytest.raises(ModelFailure) as later:
+        health.check()
+    assert later.value.message == failure.value.message
+
+
+def test_health__an_answer_clears_it() -> None:
+    health = Health("m", outage=60.0, enough=3, now=0.0)
+    for now in (10.0, 30.0, 60.0):
+        health.failed(now, "503")
+    health.answered(61.0)
+    for now in (100.0, 110.0, 120.0, 159.0):
+        health.failed(now, "503")
+    health.check()
+    health.failed(160.0, "503")
+    with pytest.raises(ModelFailure):
+        health.check()
+
+
+def test_health__few_failures_are_no_outage() -> None:
+    health = Health("m", outage=1.0, enough=3, now=0.0)
+    health.failed(50.0, "503")
+    health.failed(90.0, "503")
+    health.check()
+    health.failed(91.0, "503")
+    with pytest.raises(ModelFailure):
+        health.check()
+
+
+def test_health__disabled_at_once() -> None:
+    health = Health("m", outage=60.0, enough=3, now=0.0)
+    health.disable("invalid-request", "401", "Check the key.")
+    with pytest.raises(ModelFailure, match="can't be used: 401") as failure:
+        health.check()
+    assert (failure.value.kind, failure.value.hint) == ("invalid-request", "Check the key.")
+
+
+# The reply cache: keys, damaged files, size limit.
+
+
+REQUEST = ModelRequest(
+    model="gemini-2.5-flash",
+    prompt="Is it?",
+    system="Judge.",
+    schema={"type": "object"},
+    config={"temperature": 0.5},
+    case_id="a:1",
+    purpose="safety_v1",
+)
+REPLY = CachedReply(identity="gemini", text='{"a": 1}', model_version="v", input_tokens=3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "gemini-2.5-pro"},
+        {"prompt": "Is it not?"},
+        {"system": None},
+        {"schema": None},
+        {"schema": {"type": "array"}},
+        {"config": {"temperature": 0.6}},
+        {"config": {}},
+        {"sample": 1},
+        {"run": 1},
+    ],
+)
+def test_key_of__changes_with_fields_that_affect_the_reply(change: dict[str, Any]) -> None:
+    assert key_of(dataclasses.replace(REQUEST, **change)) != key_of(REQUEST)
+
+
+def test_key_of__ignores_case_and_purpose() -> None:
+    assert key_of(dataclasses.replace(REQUEST, case_id="b", purpose="x")) == key_of(REQUEST)
+    assert key_of(dataclasses.replace(REQUEST, schema=dict(REQUEST.schema or {}))) == key_of(REQUEST)
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"null", b'{"version": 1}', b"\xff\xfe", b'{"version": 99, "identity": "gemini"}']
+)
+def test_cache__a_damaged_file_is_a_miss(tmp_path: Path, damage: bytes) -> None:
+    cache = ReplyCache(tmp_path, max_bytes=10_000)
+    key = key_of(REQUEST)
+    cache.put(key, REPLY)
+    (file,) = tmp_path.rglob("*.json")
+    file.write_bytes(damage)
+    assert cache.get(key) is None
+    cache.put(key, REPLY)
+    assert cache.get(key) == REPLY
+
+
+def test_cache__evicts_the_least_recently_used(tmp_path: Path) -> None:
+    size = len(CachedReply(identity="i", text="x" * 1000, model_version="v").model_dump_json())
+    cache = ReplyCache(tmp_path, max_bytes=size * 10)
+    keys = [f"{number:064x}"[::-1] for number in range(10)]
+    for age, key in enumerate(keys):
+        cache.put(key, CachedReply(identity="i", text="x" * 1000, model_version="v"))
+        (file,) = tmp_path.rglob(f"{key}.json")
+        os.utime(file, (1000 + age, 1000 + age))
+    assert cache.get(keys[0]) is not None  # used now, so no longer the least recent
+    for number in range(10, 14):
+        cache.put(f"{number:064x}"[::-1], CachedReply(identity="i", text="y" * 1000, model_version="v"))
+        assert sum(file.stat().st_size for file in tmp_path.rglob("*.json")) <= size * 10
+    assert cache.get(keys[0]) is not None
+    assert cache.get(keys[1]) is None and cache.get(keys[2]) is None
+
+
+def test_cache__writes_atomically_and_never_fails(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path, max_bytes=10_000)
+    cache.put("ab" + "0" * 62, CachedReply(identity="i", text="lone \ud800", model_version="v"))
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".json"]
+    blocked = tmp_path / "a-file"
+    blocked.write_text("", encoding="utf-8")
+    unusable = ReplyCache(blocked, max_bytes=10_000)
+    unusable.put(key_of(REQUEST), REPLY)
+    assert unusable.get(key_of(REQUEST)) is None
+
+
+# Strict parsing of replies.
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"verdict": {"enum": ["yes", "no"]}, "why": {"type": "string"}},
+    "required": ["verdict", "why"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("around", ["", " ", "\n"])
+def test_parse_reply__fits(around: str) -> None:
+    value = {"verdict": "yes", "why": "ça marche"}
+    assert parse_reply(around + json.dumps(value) + around, SCHEMA) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"),
+        (" \n", "empty"),
+        ("yes", "not JSON"),
+        ('{"verdict": "yes", "why": "cut o', "not JSON"),
+        ('```json\n{"verdict": "yes", "why": ""}\n```', "not JSON"),
+        ('{"verdict": "yes", "why": ""} I hope this helps', "not JSON"),
+        ('{"verdict": "no", "why": ""}{"verdict": "yes", "why": ""}', "not JSON"),
+        ('{"verdict": "no", "why": "", "verdict": "yes"}', "twice"),
+        ('{"verdict": "Yes", "why": ""}', "['verdict']"),
+        ('{"verdict": "yes"}', "why"),
+        ('{"verdict": "yes", "why": "", "score": 1}', "score"),
+        ('["yes"]', "type 'object'"),
+        ("null", "type 'object'"),
+        ("NaN", "not JSON"),
+        ("[" * 200_000, "nested"),
+    ],
+)
+def test_parse_reply__does_not_fit(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=r"it |NaN") as error:
+        parse_reply(text, SCHEMA)
+    assert why in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
+    )
+)
+def test_parse_reply__parses_any_json(value: Any) -> None:
+    assert parse_reply(json.dumps(value), {}) == value
+
+
+@given(st.text())
+def test_parse_reply__any_text_fits_or_raises_value_error(text: str) -> None:
+    try:
+        value = parse_reply(text, SCHEMA)
+    except ValueError:
+        return
+    assert value["verdict"] in {"yes", "no"}
+
+
+def test_structured__is_strict() -> None:
+    assert is_strict(SCHEMA)
+    assert is_strict({"type": "array", "items": SCHEMA})
+    assert not is_strict({**SCHEMA, "required": ["verdict"]})
+    assert not is_strict({**SCHEMA, "additionalProperties": True})
+    assert not is_strict({**SCHEMA, "properties": {"verdict": {"type": "object", "properties": {}}, "why": {}}})
+
+
+# Usage accounting and prices.
+
+
+def test_price__counts_cached_input_and_thoughts() -> None:
+    price = Price(input=1.0, output=10.0, cached=0.1)
+    usage = ModelUsage(input_tokens=1_000_000, cached_tokens=400_000, output_tokens=100_000, thought_tokens=50_000)
+    assert price.of(usage) == pytest.approx(0.6 + 0.04 + 1.5)
+    assert Price(input=1.0, output=10.0).of(usage) == pytest.approx(1.0 + 1.5)
+    assert price.of(ModelUsage()) == 0.0
+    assert price.of(ModelUsage(input_tokens=10, cached_tokens=1000)) == pytest.approx(10 * 0.1 / 1e6)
+
+
+def test_read_prices__user_prices_override_the_default() -> None:
+    prices = read_prices({"gemini-2.5-flash": {"input": 1, "output": 2}, "ollama/x": {"input": 0, "output": 0.0}})
+    assert prices["gemini-2.5-flash"] == Price(input=1.0, output=2.0)
+    assert prices["ollama/x"] == Price(input=0.0, output=0.0)
+    assert prices["gpt-5"] == DEFAULT_PRICES["gpt-5"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        3,
+        {"input": 1},
+        {"input": 1, "output": 2, "thoughts": 3},
+        {"input": "1", "output": 2},
+        {"input": -1, "output": 2},
+        {"input": True, "output": 2},
+        {"input": float("nan"), "output": 2},
+        {"input": float("inf"), "output": 2},
+    ],
+)
+def test_read_prices__refuses(entry: Any) -> None:
+    with pytest.raises(ValueError, match=r"\[prices\] 'm'"):
+        read_prices({"m": entry})
+
+
+def test_usage__unknown_stays_unknown() -> None:
+    usage = ModelUsage(input_tokens=3, output_tokens=None)
+    assert add_usage(usage, ModelUsage(input_tokens=4)) == ModelUsage(input_tokens=7)
+    assert billed_tokens(ModelUsage()) is None
+    assert billed_tokens(ModelUsage(input_tokens=1, cached_tokens=1, thought_tokens=2)) == 3
+
+
+def request(case: str, purpose: str, model: str) -> ModelRequest:
+    return ModelRequest(model=model, prompt="p", case_id=case, purpose=purpose)
+
+
+def test_ledger__by_case_criterion_and_model() -> None:
+    ledger = Ledger()
+    paid = UsageEntry(calls=2, replies=1, usage=ModelUsage(input_tokens=10), cost=0.5)
+    ledger.add(request("b", "safety_v1", "m1"), paid)
+    ledger.add(request("a", "safety_v1", "m1"), paid)
+    ledger.add(request("a", "safety_v1", "m1"), UsageEntry(cached_replies=1))
+    ledger.add(request("a", "user-simulator", "m2"), UsageEntry(calls=1, failures=1, unpriced_calls=1))
+    entries = ledger.entries()
+    assert [(entry.case_id, entry.purpose, entry.model) for entry in entries] == [
+        ("a", "safety_v1", "m1"),
+        ("a", "user-simulator", "m2"),
+        ("b", "safety_v1", "m1"),
+    ]
+    assert (entries[0].calls, entries[0].cached_replies, entries[0].cost) == (2, 1, 0.5)
+    assert entries[1].cost is None
+    first, second = ledger.by_model()
+    assert (first.model, first.calls, first.usage.input_tokens, first.cost) == ("m1", 4, 20, 1.0)
+    assert (second.model, second.unpriced_calls, second.failures) == ("m2", 1, 1)
+    assert total(entries).calls == 5
+
+
+# The default price table: its date in the docs, its entries, and a computed cost.
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+
+
+def test_default_prices__docs_state_date_and_families() -> None:
+    paragraph = " ".join(PAGE[PAGE.index("The built-in table") :].partition("\n\n")[0].split())
+
+    assert f"in {PRICES_AS_OF}," in paragraph
+    assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", PRICES_AS_OF)
+    families = {re.sub(r"-(mini|nano|pro|flash|lite|preview)", "", name) for name in DEFAULT_PRICES}
+    shown = {
+        f"{vendor.lower()}-{version}"
+        for vendor, versions in (("Gemini", r"Gemini ([\d., and]+)"), ("GPT", r"GPT-([\do.]+)"))
+        for listed in re.findall(versions, paragraph)
+        for version in re.findall(r"\d+(?:\.\d+)?o?", listed)
+    }
+    assert shown == families
+
+
+@pytest.mark.parametrize("name", DEFAULT_PRICES)
+def test_default_prices__keys_are_price_keys(name: str) -> None:
+    price = DEFAULT_PRICES[name]
+
+    assert parse_model(name).price_key == name
+    assert price.cached is not None
+    assert 0 < price.cached < price.input < price.output
