@@ -42,7 +42,7 @@ from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.regression import _decide, sequential
-from agent_eval.gate.stats import bets, families, suspect
+from agent_eval.gate.stats import bets, families
 from agent_eval.gate.stats.exact_tests import wilson
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
 from agent_eval.github import _activity as activities
@@ -725,10 +725,10 @@ def test_statistics_docs__the_numbers_in_the_text_are_the_codes() -> None:
     for failures, pays in ((2, "about 280"), (1, "7.5"), (0, "0.2")):
         assert float(pays.split()[-1]) == pytest.approx(bets.case_e(failures, 2, 0, 20), rel=0.1)
         assert pays in WORDS
-    assert f"fewer than {suspect.THIN_BASE} stored runs" in WORDS
+    assert f"fewer than {families.THIN_BASE} stored runs" in WORDS
     assert f"fewer than {families.FULL_BASE} stored runs gets fresh runs" in WORDS
     assert f"p of at most {base_today.DIFFERS:g}" in WORDS
-    assert f"and {suspect.THRESHOLD_RUNS} more runs in a row" in TEXT
+    assert f"and {families.THRESHOLD_RUNS} more runs in a row" in TEXT
 
 
 # docs/verdict.md lists every status, docs/problems.md every kind of error, and the examples are correct.

@@ -11,7 +11,15 @@ from agent_eval.gate.stats.decision import (
     usual_extra_runs,
 )
 from agent_eval.gate.stats.exact_tests import exact_p, holm, pass_rates, wilson
-from agent_eval.gate.stats.families import BOTH_LEVEL, ROUND, Family, failed, is_red
+from agent_eval.gate.stats.families import BOTH_LEVEL, ROUND, THRESHOLD_RUNS, WORTH_MORE, Family, Suspect
 from agent_eval.gate.stats.precision import detectable_drop, detectable_shift
-from agent_eval.gate.stats.samples import FRESH_COLUMNS, PASS, CaseEvidence, Series, both_looks, first_look
-from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, WORTH_MORE, Suspect
+from agent_eval.gate.stats.samples import (
+    FRESH_COLUMNS,
+    PASS,
+    CaseEvidence,
+    Series,
+    both_looks,
+    failed,
+    first_look,
+    is_red,
+)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb, fsum
 from typing import TYPE_CHECKING
@@ -21,8 +21,17 @@ from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
 from agent_eval.gate.stats.exact_tests import holm, permutation_p
-from agent_eval.gate.stats.samples import FRESH_COLUMNS, Pair, Series, both_looks, first_look, fresh_look, later_runs
-from agent_eval.gate.stats.suspect import WORTH_MORE, Suspect
+from agent_eval.gate.stats.samples import (
+    FRESH_COLUMNS,
+    Pair,
+    Series,
+    both_looks,
+    failed,
+    first_look,
+    fresh_look,
+    is_red,
+    later_runs,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +47,13 @@ ROUND = 3
 """Fresh runs of a suspected score between two interim analyses."""
 FULL_BASE = 10
 """Base runs of a suspected regression, if the base branch can be run."""
+THIN_BASE = 6
+"""With fewer base runs, the history is too short for a comparison alone."""
+THRESHOLD_RUNS = 6
+"""A case is broken if it fails screening and then this many runs in a row, while all of its few base runs passed. With
+one base run, 1 in 256 of the cases with a pass rate of 50% does so."""
+WORTH_MORE = 1.2
+"""The payoff of the bet, screening included, from which on a case gets more runs."""
 LOOKS = {1: 0.2, 2: 0.3}
 """Interim analyses of scores: the round of confirmation runs, and its share of the error rate. The final analysis of
 all runs has the rest."""
@@ -45,6 +61,96 @@ _FUTILE = 0.15
 """A case whose scores have a larger p-value gets no more runs."""
 _MARGIN = 0.02
 """A score below its usual range by at most this much is not suspected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspect:
+    """A case whose screening runs look worse."""
+
+    index: int
+    """The case's index in the family."""
+    fresh: tuple[float, ...]
+    """The head's runs since the case is suspected, in order; at most `planned`."""
+    rounds: tuple[int, ...]
+    """The round of each of `fresh`: runs of the same round are made at the same time."""
+    planned: int
+    """Maximum of fresh runs."""
+    base_failures: int
+    """Only meaningful for pass or fail."""
+    base_made: int
+    base_planned: int
+    worth: float
+    """At least `WORTH_MORE`: more runs are worthwhile. For pass or fail, the payoff of the bet with the screening runs
+    counted too; that is no fair bet, and only selects runs."""
+    always_fails_on_base: bool
+    """The base has runs and none of them passed."""
+    is_binary: bool
+    """Whether all values are zeros and ones."""
+    base_underpowered: bool
+    """The base has too few runs for a significant comparison, whatever the head's further runs."""
+    p_value: float
+    """p-value of the fresh runs alone, valid at any time."""
+    weight: float
+    """The case's share of the error rate of all suspected regressions."""
+
+    @property
+    def made(self) -> int:
+        """Number of fresh runs."""
+        return len(self.fresh)
+
+    @property
+    def failures(self) -> int:
+        """Failed fresh runs."""
+        return failed(self.fresh)
+
+    @property
+    def failed_rounds(self) -> int:
+        """In how many rounds of fresh runs at least one failed."""
+        return len({number for value, number in zip(self.fresh, self.rounds, strict=True) if not value})
+
+    def e_value(self, without_round: int | None = None) -> float:
+        """The payoff of a bet that the case got worse (`bets.case_e`), of pass or fail.
+
+        Args:
+            without_round: Leaves the runs of this round out.
+        """
+        kept = [value for value, number in zip(self.fresh, self.rounds, strict=True) if number != without_round]
+        return case_e(failed(kept), len(kept), self.base_failures, self.base_made)
+
+    @property
+    def active(self) -> bool:
+        """Whether more runs are useful."""
+        if self.always_fails or self.always_fails_on_base:
+            return False
+        may_fail_most = 3 * (self.failures + self.planned - self.made) >= 2 * self.planned
+        if self.history_too_short and self.made < self.planned and may_fail_most and 2 * self.failures >= self.made:
+            return True
+        unfinished = self.made < self.planned or self.base_made < self.base_planned
+        return not self.base_underpowered and self.worth >= WORTH_MORE and unfinished
+
+    @property
+    def history_too_short(self) -> bool:
+        """Whether the base has too few runs for a decision, unless every run of the head fails."""
+        few = self.base_planned < THIN_BASE and not self.base_failures
+        return self.is_binary and not self.always_fails_on_base and (self.base_underpowered or few)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether at least 2/3 of the fresh runs failed and the base history is too short for a decision."""
+        return self.history_too_short and not self.always_fails and 0 < 2 * self.made <= 3 * self.failures
+
+    @property
+    def always_fails(self) -> bool:
+        """Whether the case failed so many runs in a row that it must not pass for lack of history."""
+        if (
+            not self.is_binary
+            or self.always_fails_on_base
+            or self.base_planned >= THIN_BASE
+            or 2 * self.base_failures > self.base_made
+        ):
+            return False
+        enough = self.planned if self.base_failures else THRESHOLD_RUNS
+        return self.failures == self.made >= enough
 
 
 @dataclass(kw_only=True)
@@ -72,7 +178,7 @@ class Family:
         self.case_ids.append(case_id)
         self.series.append(series)
         self.drops.append(max_drop)
-        if self.binary and not is_binary(series):
+        if self.binary and not series.is_binary:
             self.binary = False
 
     @cached_property
@@ -169,12 +275,15 @@ class Family:
     @cached_property
     def confirm_p(self) -> float | None:
         """p-value of the fresh runs of all suspected regressions together; None without any."""
-        tested = [suspect for suspect in self.suspects if suspect.base_planned and not suspect.always_fails_on_base]
-        if not any(suspect.made for suspect in tested):
+        if not any(suspect.made for suspect in self._tested):
             return None
         if self.binary:
-            return p_of(joint_e(suspect.e_value() for suspect in tested))
-        return min(1.0, *(suspect.p_value / suspect.weight / SCORES_SHARE for suspect in tested))
+            return p_of(joint_e(suspect.e_value() for suspect in self._tested))
+        return min(1.0, *(suspect.p_value / suspect.weight / SCORES_SHARE for suspect in self._tested))
+
+    @cached_property
+    def _tested(self) -> list[Suspect]:
+        return [suspect for suspect in self.suspects if suspect.base_planned and not suspect.always_fails_on_base]
 
     @cached_property
     def seen_twice(self) -> bool:
@@ -184,9 +293,8 @@ class Family:
         """
         if not self.binary:
             return True
-        tested = [suspect for suspect in self.suspects if suspect.base_planned and not suspect.always_fails_on_base]
-        rounds = {number for suspect in tested for number in suspect.rounds}
-        return all(joint_e(suspect.e_value(number) for suspect in tested) >= SEEN_AGAIN for number in rounds)
+        rounds = {number for suspect in self._tested for number in suspect.rounds}
+        return all(joint_e(suspect.e_value(number) for suspect in self._tested) >= SEEN_AGAIN for number in rounds)
 
     @cached_property
     def repeated(self) -> dict[int, float]:
@@ -239,9 +347,7 @@ class Family:
         """Whether the first fresh runs of a case were made because its screening looked worse."""
         if not self._suspicious(index, series) or not self.binary:
             return self._suspicious(index, series) and self._low(index, series)
-        _, base = first_look(series, fresh_only=self.fresh_only)
-        screened = failed(series.head_screen) + bool(series.before), len(series.head_screen) + bool(series.before)
-        return case_e(*screened, failed(base), len(base)) >= WORTH_MORE
+        return _payoff(series.screened, first_look(series, fresh_only=self.fresh_only)[1]) >= WORTH_MORE
 
     def base_of(self, series: Series) -> tuple[float, ...]:
         """The base runs that confirmation runs are compared with."""
@@ -274,8 +380,7 @@ class Family:
             if not (self.fresh_only and self.binary and series.base):
                 return True
             # The test does not use these base runs: they may select the cases.
-            screened = failed(series.head_screen), len(series.head_screen)
-            return case_e(*screened, failed(series.base), len(series.base)) >= 1.0
+            return _payoff(series.head_screen, series.base) >= 1.0
         if self.binary:
             return False
         base = (*series.base, *series.base_screen)
@@ -299,43 +404,34 @@ class Family:
     def _suspect(self, index: int, start: int, count: int, below_threshold: int) -> Suspect:
         series = self.series[index]
         planned, base_planned = self.rules.confirm_runs, self._base_planned(series)
-        base = self.base_of(series)
-        suspect = Suspect(
+        fresh, base = series.head_confirm[start : start + planned], self.base_of(series)
+        if self.binary:
+            worth = _payoff((*series.screened, *series.head_confirm[: start + planned]), base)
+            least, level = p_of(joint_e([case_e(planned, planned, 0, base_planned)])), self.alpha
+            p_value, weight = p_of(_payoff(fresh, base)), 1 / count
+        else:
+            base = base[:base_planned]
+            shifted = [value + self.drops[index] for value in fresh]
+            share = look_share(len(fresh), planned) if len(base) >= max(base_planned, 1) else 0.0
+            raw = permutation_p(shifted, base, self._rng(self.case_ids[index])) if share else 1.0
+            worth = 0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0
+            least, level = 1 / comb(planned + base_planned, planned), self.alpha * SCORES_SHARE
+            p_value = min(1.0, raw / share) if share else 1.0
+            weight = self._weight(series, count, below_threshold)
+        return Suspect(
             index=index,
-            fresh=series.head_confirm[start : start + planned],
+            fresh=fresh,
             rounds=series.head_rounds[start : start + planned],
             planned=planned,
             base_failures=failed(base) if self.binary else 0,
             base_made=len(base),
             base_planned=base_planned,
-            worth=0.0,
+            worth=worth,
             always_fails_on_base=self.binary and self._always_fails_on_base(series),
             is_binary=self.binary,
-            base_underpowered=False,
-            p_value=1.0,
-            weight=1 / count,
-        )
-        if self.binary:
-            selected = (*series.head_screen, *series.head_confirm[:start])
-            screened = failed(selected) + bool(series.before)
-            made = len(selected) + bool(series.before) + suspect.made
-            return replace(
-                suspect,
-                worth=case_e(screened + suspect.failures, made, suspect.base_failures, len(base)),
-                base_underpowered=p_of(joint_e([case_e(planned, planned, 0, base_planned)])) > self.alpha,
-                p_value=p_of(suspect.e_value()),
-            )
-        base = base[:base_planned]
-        shifted = [value + self.drops[index] for value in suspect.fresh]
-        share = look_share(suspect.made, planned) if len(base) >= max(base_planned, 1) else 0.0
-        raw = permutation_p(shifted, base, self._rng(self.case_ids[index])) if share else 1.0
-        return replace(
-            suspect,
-            base_made=len(base),
-            worth=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
-            base_underpowered=1 / comb(planned + base_planned, planned) > self.alpha * SCORES_SHARE,
-            p_value=min(1.0, raw / share) if share else 1.0,
-            weight=self._weight(series, count, below_threshold),
+            base_underpowered=least > level,
+            p_value=p_value,
+            weight=weight,
         )
 
     def _weight(self, own: Series, count: int, below_threshold: int) -> float:
@@ -422,21 +518,6 @@ def look_share(runs: int, planned: int) -> float:
     return 0.0 if odd else LOOKS.get(rounds, 0.0)
 
 
-def failed(values: Sequence[float]) -> int:
-    """The number of failed runs in a series of zeros and ones."""
-    return len(values) - int(sum(values))
-
-
-def is_red(base: Sequence[float]) -> bool:
-    """Whether the base has runs and none of them passed."""
-    return bool(base) and not any(base)
-
-
-def is_binary(series: Series) -> bool:
-    """Whether all values are zeros and ones."""
-    return _BINARY.issuperset(
-        (*series.head_screen, *series.head_confirm, *series.base, *series.base_screen, *series.base_confirm)
-    )
-
-
-_BINARY = frozenset((0.0, 1.0))
+def _payoff(head: Sequence[float], base: Sequence[float]) -> float:
+    """The payoff of the bet that runs of the head fail more often than those of the base (`bets.case_e`)."""
+    return case_e(failed(head), len(head), failed(base), len(base))

@@ -50,6 +50,31 @@ class Series:
         if self.base_days and len(self.base_days) != len(self.base):
             raise ValueError(f"base_days has {len(self.base_days)} entries for {len(self.base)} runs")
 
+    @property
+    def screened(self) -> tuple[float, ...]:
+        """The runs that raise suspicion: a result of the previous attempt counts as one that failed."""
+        return (*self.head_screen, 0.0) if self.before else self.head_screen
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether all values are zeros and ones."""
+        return _BINARY.issuperset(
+            (*self.head_screen, *self.head_confirm, *self.base, *self.base_screen, *self.base_confirm)
+        )
+
+
+_BINARY = frozenset((0.0, 1.0))
+
+
+def failed(values: Sequence[float]) -> int:
+    """The number of failed runs in a series of zeros and ones."""
+    return len(values) - int(sum(values))
+
+
+def is_red(base: Sequence[float]) -> bool:
+    """Whether the base has runs and none of them passed."""
+    return bool(base) and not any(base)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CaseEvidence:
