@@ -510,6 +510,12 @@ def test_attempts__a_blocked_case_is_not_picked_out_of_all_once_more(before: Bef
     assert push("0101011111111111", {"odd": before})[0].outcome == outcome
 
 
+def test_attempts__a_blocked_case_whose_stored_runs_lost_their_scores_is_decided_by_its_runs() -> None:
+    evidence = [CaseEvidence(case_id="odd", metrics={PASS: Series(head_screen=(NO,), before="blocked")})]
+    decision, _ = run(evidence, lambda _side, _name: NO)
+    assert [(case.word, case.blocking) for case in decision.cases] == [("broken", True)]
+
+
 # Before a pull request fails, the base is run today: a day on which everything fails is no regression
 
 

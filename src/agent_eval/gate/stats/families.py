@@ -306,7 +306,7 @@ class Family:
         blocked = [
             suspect
             for suspect in self.suspects
-            if self.series[suspect.index].before == "blocked" and self.may_be_named(suspect)
+            if self.series[suspect.index].before == "blocked" and suspect.base_planned and self.may_be_named(suspect)
         ]
         return dict(
             zip((suspect.index for suspect in blocked), holm([suspect.p_value for suspect in blocked]), strict=True)
