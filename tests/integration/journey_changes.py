@@ -126,6 +126,7 @@ ALTERS: Mapping[str, Edits] = {
     ),
     "artifact": (("journey/logo.bin", "first", "other"),),
     "initial state": ((EVALS, "Nora", "Dora"),),
+    "initial state that only a tool might read": ((EVALS, '"budget": 7', '"budget": 8'),),
     "the last call is left out": ((AGENT, _SAVES, _SKIPS + _SAVES),),
     "the last answer is edited": (
         (WORDS, "return text.strip()", 'return "Goodbye." if "good" in text else text.strip()'),

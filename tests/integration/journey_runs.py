@@ -76,7 +76,7 @@ def write(repository: Repository, cases: Sequence[str]) -> None:
     path = repository.root / EVALS
     document = json.loads(path.read_text(encoding="utf-8"))
     for case in document["eval_cases"]:
-        case["session_input"] = {"app_name": "journey", "user_id": "u", "state": {"client": "Nora"}}
+        case["session_input"] = {"app_name": "journey", "user_id": "u", "state": {"client": "Nora", "budget": 7}}
         for turn in case["conversation"]:
             turn["final_response"]["parts"] = [{"text": ANSWERS[turn["user_content"]["parts"][0]["text"]]}]
             turn["intermediate_data"] = {"tool_uses": _expected(turn["user_content"]["parts"][0]["text"])}

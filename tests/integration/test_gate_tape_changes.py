@@ -28,6 +28,7 @@ ALTERING = (
     "agent: a field of the output",
     "callback: a tool's answer",
     "artifact",
+    "initial state that only a tool might read",
     "the last call is left out",
 )
 KEEPING = ("a callback is split", "a label", "timeout", "retries", "order of arguments", "line ends of a tool's file")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runner_doubles import execution, planned
+from runner_doubles import execution, planned, session_input
 from tape_samples import answer, asked, at_once, said
 
 from agent_eval.agents.messages import (
@@ -39,13 +39,15 @@ from agent_eval.runner.tool_files import ToolFiles, hash_of_files, stale_tools
 EXPECTED = FunctionCall(name="book", args={"room": "a", "nights": 1})
 
 
-def case(*, expected: tuple[FunctionCall, ...] = (EXPECTED,), turns: int = 1, **options: Any) -> PlannedCase:
+def case(
+    *, expected: tuple[FunctionCall, ...] = (EXPECTED,), turns: int = 1, says: str = "go", **options: Any
+) -> PlannedCase:
     """A case that compares its trajectory."""
     config = CriterionConfig(
         metric="tool_trajectory_avg_score", threshold=options.pop("threshold", 1.0), options=options
     )
     conversation = [
-        Invocation(user_content=user_message("go"), intermediate_data=IntermediateData(tool_uses=list(expected)))
+        Invocation(user_content=user_message(says), intermediate_data=IntermediateData(tool_uses=list(expected)))
         for _ in range(turns)
     ]
     eval_case = EvalCase(eval_id="lamp", conversation=conversation)
@@ -339,9 +341,9 @@ def test_models__messages(tmp_path: Path) -> None:
     def start() -> CaseTools:
         return tapes(tmp_path, "all", patience=0).session(case(), 0, [])
 
-    def refused(recorder: Tapes) -> AgentFailure:
+    def refused(recorder: Tapes, **changes: Any) -> AgentFailure:
         with pytest.raises(AgentFailure) as caught:
-            recorder.session(case(), 0, [])
+            recorder.session(dataclasses.replace(case(), **changes), 0, [])
         return caught.value
 
     missing = refused(tapes(tmp_path, "all"))
@@ -406,6 +408,16 @@ def test_models__messages(tmp_path: Path) -> None:
     assert (other.kind, other.owner) == (FailureKind.TAPE_MISSING, Owner.GATE)
     assert other.message == "The tape of the case is not used: it was recorded for the case `door`"
     assert "--record all" in (other.hint or "")
+    record_models(tmp_path, "on")
+    book(tapes(tmp_path, "all").session(case(), 0, []))
+    for changed_case, name in (
+        (case().case.model_copy(update={"session_input": session_input(state={"lamp": "off"})}), "session"),
+        (case(says="stop").case, "message 1"),
+        (case(turns=2).case, "message 2"),
+    ):
+        refusal = refused(tapes(tmp_path, "all"), case=changed_case)
+        assert (refusal.kind, refusal.owner) == (FailureKind.TAPE_MISSING, Owner.GATE)
+        assert refusal.message == f"The tape of the case is not used: it was recorded with another {name} of the case"
     kinds = {missing.kind, miss.kind, caught.value.kind, waited.kind, changed.kind}
     assert kinds < REPLAY_MISSES
     # Where tools alone are replayed, nobody need trust the answers of models.
@@ -482,6 +494,8 @@ def test_models__record_missing_writes_what_is_new(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert (complete("on"), path.read_bytes()) == ([], before)
     assert complete("off") == written
+    path.write_text(path.read_text("utf-8").replace('"session": "', '"session": "another'), "utf-8")
+    assert complete("off") == written
 
 
 def test_models__decide_about_the_fingerprint_only_where_they_are_replayed(tmp_path: Path) -> None:
@@ -516,7 +530,7 @@ def test_models__a_call_of_another_run_that_can_not_be_replayed_is_no_obstacle(t
 
 async def test_models__a_conversation_that_leaves_calls_is_not_evaluated(tmp_path: Path) -> None:
     record_models(tmp_path, "on")
-    cases = [dataclasses.replace(planned("lamp"), eval_set_id="set")]
+    cases = [dataclasses.replace(planned("lamp", "go"), eval_set_id="set")]
     run = execution(tmp_path / "run", cases)
     run.tools = tapes(tmp_path, "all")
     [report] = await run.run()

@@ -29,6 +29,7 @@ from agent_eval.runner.plan import (
     MissingModels,
     Plan,
     PlannedCase,
+    given_by,
     make_plan,
     source_fingerprint,
 )

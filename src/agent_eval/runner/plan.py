@@ -315,6 +315,20 @@ def _fingerprint(case: EvalCase, config: EvalConfig, agent: str, source: str) ->
     return digest.hexdigest()[:16]
 
 
+def given_by(case: EvalCase) -> dict[str, str]:
+    """Hashes of what a case gives its agent before anything is answered, by what it is."""
+    start = case.session_input
+    session = [
+        *((start.app_name, start.user_id) if start else (DEFAULT_APP_NAME, DEFAULT_USER_ID)),
+        *((start.session_id, start.state) if start else (None, {})),
+    ]
+    messages = [turn.user_content.model_dump(mode="json", exclude_none=True) for turn in case.conversation or ()]
+    parts = {"session": session, **{f"message {number}": message for number, message in enumerate(messages, 1)}}
+    return {
+        name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:32] for name, part in parts.items()
+    }
+
+
 _SOURCES = {".py", ".yaml", ".yml", ".json", ".toml", ".txt", ".md", ".jinja", ".j2", ".lock", ".env"}
 _NOT_SOURCES = (".test.json", ".tape.json", ".evalset.json", "test_config.json", "eval_config.json")
 _NOT_SEARCHED = {"__pycache__", "node_modules"}

@@ -43,7 +43,7 @@ from agent_eval.criteria import ToolTrajectory, unlabelled
 from agent_eval.evalset.paths import name_of
 from agent_eval.results import RunError, ToolUse, give_to_owner
 from agent_eval.runner._replay_text import hint_of, message_of, remarks_on
-from agent_eval.runner.plan import Plan, PlannedCase
+from agent_eval.runner.plan import Plan, PlannedCase, given_by
 from agent_eval.runner.tool_files import NO_FILES, ToolFiles
 
 _KINDS = {
@@ -316,6 +316,12 @@ class Tapes:
             return Unanswerable(Obstacle.MISSING)
         if self.mode == "all" and index is not None and index.tape.eval_id != planned.case.eval_id:
             return Unanswerable(Obstacle.MISSING, why=f"it was recorded for the case `{harmless(index.tape.eval_id)}`")
+        if (
+            self.mode == "all"
+            and index is not None
+            and (other := _first_other(index.tape.given, given_by(planned.case)))
+        ):
+            return Unanswerable(Obstacle.MISSING, why=f"it was recorded with another {other} of the case")
         for call in index.tape.calls if index is not None else ():
             needed = self.mode == "replay" or call.done is not None
             if needed and not call.replayable and self.rules.of(call.tool).replay:
@@ -418,7 +424,8 @@ class Tapes:
         if not (taped.calls or taped.toolsets or taped.model_calls):
             return _removed(path, name)
         is_new = any(tools.session.recorded for tools in sessions)
-        if self.mode == "record-missing" and not is_new and before and _has_all_of(before, taped):
+        given = given_by(planned.case) if taped.model_calls else {}
+        if self.mode == "record-missing" and not is_new and before and _has_all_of(before, taped, given):
             return []
         tape = Tape(
             eval_set_id=planned.eval_set_id,
@@ -431,6 +438,7 @@ class Tapes:
             toolsets=dict(taped.toolsets),
             model_calls=list(taped.model_calls),
             parts=dict(taped.parts),
+            given=given,
             recorded=RecordedRun(status=chosen.status, scores=dict(chosen.scores)) if chosen and source else None,
         )
         try:
@@ -459,10 +467,15 @@ def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[Ca
     return (source, "") if why is None else (None, why)
 
 
-def _has_all_of(before: Tape, taped: Taped) -> bool:
+def _has_all_of(before: Tape, taped: Taped, given: Mapping[str, str]) -> bool:
     """Whether a tape has everything that a new one without new tool calls would have."""
     asked = [{call.fingerprint for call in calls} for calls in (before.model_calls, taped.model_calls)]
-    return before.toolsets == taped.toolsets and asked[0] == asked[1]
+    return before.toolsets == taped.toolsets and asked[0] == asked[1] and before.given == given
+
+
+def _first_other(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """The name of the first value that differs; "" if none does."""
+    return next((name for name in {**now, **before} if before.get(name) != now.get(name)), "")
 
 
 def _removed(path: Path, name: str) -> list[str] | str:

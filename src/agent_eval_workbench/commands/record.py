@@ -326,7 +326,7 @@ class _Recorder:
         command = ["agent-eval", "run", selector, *(["--agent", flag] if flag else [])]
         lines += scores
         if taping := recorded[0].taping:
-            lines += taping.write(cases[0].eval_id)
+            lines += taping.write(cases[0])
             command += ["--replay", taping.replay(cases[0].eval_id)]
         lines.append(f"Run it: {shlex.join(command)}")
         if self.settings.tape_mode != "live" and not taping:

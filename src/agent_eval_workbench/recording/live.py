@@ -96,6 +96,9 @@ def _choices(
     )
 
 
+_NEW = EvalCase(eval_id="new", conversation=[])
+
+
 class Taping:
     """The tape of one new case."""
 
@@ -126,10 +129,10 @@ class Taping:
     def session(self) -> CallDecider:
         """Records the tools of a session."""
         assert self._tapes is not None
-        return self._tapes.session(self._planned("new"), next(self._numbers), [])
+        return self._tapes.session(self._planned(_NEW), next(self._numbers), [])
 
-    def write(self, eval_id: str) -> Sequence[str]:
-        """Writes the tape of the case, which has its id now.
+    def write(self, case: EvalCase) -> Sequence[str]:
+        """Writes the tape of the case, which is known now.
 
         Returns:
             Lines for the reader: what was written, and what looks wrong.
@@ -137,7 +140,7 @@ class Taping:
         from agent_eval.runner import Chosen
 
         assert self._tapes is not None
-        new, named = (self._planned(name) for name in ("new", eval_id))
+        new, named = map(self._planned, (_NEW, case))
         self._tapes.rename(new, named)
         chosen = None if self.chosen is None else Chosen(run=self.chosen)
         return self._tapes.write({"": self.adk}, {new.case_id: chosen})
@@ -150,15 +153,15 @@ class Taping:
         tape = read_tape(tape_path(root, self._file, eval_id), root)
         return "missing-live" if tape is not None and tape.model_calls else "tools"
 
-    def _planned(self, eval_id: str) -> PlannedCase:
+    def _planned(self, case: EvalCase) -> PlannedCase:
         from agent_eval.runner import PlannedCase
 
         return PlannedCase(
-            case_id=f"{self._file}:{eval_id}",
+            case_id=f"{self._file}:{case.eval_id}",
             file=self._file,
             line=None,
             eval_set_id=self._eval_set_id,
-            case=EvalCase(eval_id=eval_id, conversation=[]),
+            case=case,
             criteria=(),
             agent="",
             fingerprint="",

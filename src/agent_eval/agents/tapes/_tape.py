@@ -202,6 +202,9 @@ class Tape(WireModel):
     parts: dict[str, Any] = Field(default_factory=dict)
     """The values of their requests, in canonical form and by their hashes. One of `contents` is `{content, after}`: a
     conversation is a chain."""
+    given: dict[str, str] = Field(default_factory=dict)
+    """Hashes of what the case gives its agent: `session` (ids, initial state), `message 1`, ... The answers hold for
+    these."""
     recorded: RecordedRun | None = None
 
     def flaw(self) -> str | None:
@@ -239,7 +242,7 @@ class Tape(WireModel):
     def without_models(self) -> Tape:
         """The tape without its model calls."""
         calls = [call.model_copy(update={"done": None, "after": 0}) for call in self.calls]
-        return self.model_copy(update={"calls": calls, "model_calls": [], "parts": {}, "recorded": None})
+        return self.model_copy(update={"calls": calls, "model_calls": [], "parts": {}, "given": {}, "recorded": None})
 
     @property
     def conversation(self) -> list[object]:
