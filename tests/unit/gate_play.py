@@ -9,8 +9,7 @@ from typing import Any
 from history_samples import FILE, case, comparable, history_of, report
 from policy_texts import policy_of
 
-from agent_eval.gate.evaluation import evaluate
-from agent_eval.gate.failures import Compared
+from agent_eval.gate.evaluation import Compared, evaluate
 from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression.gathering import MoreEvidence, gather

@@ -525,7 +525,10 @@ def test_gates__every_one_has_a_row() -> None:
 
 def test_reasons__every_code_has_a_row() -> None:
     source = Path(evaluation.__file__).read_text(encoding="utf-8")
-    emitted = set(re.findall(r'(?:\b_reason\(\s*|\bcode=)"([a-z-]+)"', source)) | set(_decide._WEIGHT)
+    emitted = set(re.findall(r'(?:\b_reason\(\s*|\bcode=)"([a-z-]+)"', source)) | {
+        *_decide._WEIGHT,
+        *evaluation._HELD_AGAINST,
+    }
     last_cells = re.findall(r"^\|.*\|(.*)\|$", section(COMPARISON, "## What decides"), re.MULTILINE)
 
     assert {"agent-error", "case-worse"} <= emitted

@@ -246,7 +246,7 @@ class RerunSource:
     async def find(self, request: BaselineRequest) -> Baseline:
         """Checks the request commit out and runs its agent."""
         from agent_eval.baseline.reader import incomplete
-        from agent_eval.gate.failures import outage
+        from agent_eval.gate.evaluation import outage
 
         where = f"{harmless(request.base_ref)} at {short(request.commit)}"
         if isinstance(self.git, GitError):

@@ -14,41 +14,58 @@ never `passed` (`gate.caveats`), unless the gate only advises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from agent_eval.gate.caveats import NO_CASE_PASSES, NOTHING_SCORED, caveat_of
-from agent_eval.gate.failures import (
-    BaseErrors,
-    Compared,
-    FailedCases,
-    are_broken_alike,
-    errors_again,
-    kinds_of,
-    outage,
-    sort_failed_case,
-)
 from agent_eval.gate.history import unevaluated
+from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
-from agent_eval.gate.regression import OUTAGE, base_differs, quarantine_notes
+from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes
 from agent_eval.gate.stats import PASS, Rules
 from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results import (
+    BROKE,
     WITHOUT_KEY,
     CaseDecisionReport,
     CaseReport,
     DecisionReasonReport,
+    DecisionReport,
     Facts,
     GateMode,
+    HistoryReport,
+    MetricReport,
     Reason,
     VerdictValue,
 )
 
 _MOST_NAMES = 3
 """Cases of a note whose numbers it has."""
+_OF_A_SERVICE = frozenset(
+    f"judge-{what}" for what in ("unavailable", "deadline", "malformed", "invalid-request", "no-credentials")
+)
+"""Codes of metrics whose model failed."""
 QUARANTINED_BROKEN = "quarantined-broken"
 """The code of the note about quarantined cases that are broken now: it belongs at the top of every report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """The comparison with the base branch after the decision."""
+
+    decision: DecisionReport
+    """On all cases, also those that are `unchanged`."""
+    gathered: Gathered
+    base: HistoryReport
+    pairing: Pairing
+    confirmations: Sequence[CaseReport] = ()
+    """The head's extra runs."""
+    base_runs: Sequence[CaseReport] = ()
+    """The base branch's runs of today."""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    """The head's agents by eval file."""
 
 
 def choose_mode(
@@ -56,7 +73,7 @@ def choose_mode(
 ) -> tuple[GateMode, Reason | None]:
     """The mode that decides, and a note if it is not the requested one."""
     usable = compared is not None and bool(
-        compared.gathered.evidence or any(case.replayed for case in cases) or are_broken_alike(cases, compared)
+        compared.gathered.evidence or any(case.replayed for case in cases) or _are_broken_alike(cases, compared)
     )
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
@@ -151,37 +168,38 @@ def _undecided(cases: Sequence[CaseReport], blocks: set[str], base_outage: Reaso
     )
 
 
+_HELD_AGAINST = ("agent-error", "not-comparable", "metric-not-comparable", "replayed-failed")
+"""Codes of the reasons of failed cases that block without a decision of the statistics, in this order."""
+
+
 def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Compared) -> Verdict:
     decision = compared.decision
     words = {case.case_id: case for case in decision.cases if case.metric == PASS}
     lost = unevaluated(cases, compared.confirmations, compared.agents)
-    sorted_out = FailedCases()
-    again = errors_again(compared.confirmations)
-    known_errors = BaseErrors.of(compared)
+    not_evaluated: dict[str, list[CaseReport]] = {}
+    failed_cases: dict[str, list[CaseReport]] = defaultdict(list)
+    again = _errors_again(compared.confirmations)
+    base_errors = _BaseErrors.of(compared)
     for case in cases:
         if case.status != "failed" or case.case_id not in blocks:
             continue
         if case.case_id in lost:
-            sorted_out.not_evaluated.setdefault(lost[case.case_id], []).append(case)
-        else:
-            sort_failed_case(case, words.get(case.case_id), compared, again, known_errors, sorted_out)
+            not_evaluated.setdefault(lost[case.case_id], []).append(case)
+        elif why := _why_failed(case, words.get(case.case_id), compared, again.get(case.case_id, (0, 0)), base_errors):
+            failed_cases[why].append(case)
     reasons = [
-        *(
-            reason
-            for kind, lost_cases in sorted_out.not_evaluated.items()
-            for reason in _reason(kind, lost_cases, phrase="cases-not-evaluated", kind=kind)
-        ),
-        *_reason("agent-error", sorted_out.agent_errors),
-        *_reason("not-comparable", sorted_out.not_comparable),
-        *_reason("metric-not-comparable", sorted_out.new_metrics),
-        *_reason("replayed-failed", sorted_out.replayed),
+        reason
+        for kind, lost_cases in not_evaluated.items()
+        for reason in _reason(kind, lost_cases, phrase="cases-not-evaluated", kind=kind)
     ]
+    reasons += [reason for code in _HELD_AGAINST for reason in _reason(code, failed_cases[code])]
     if outage(compared.confirmations):
-        undecided = _reason(OUTAGE, sorted_out.open, phrase="no-fresh-result")
+        undecided = _reason(OUTAGE, failed_cases["open"], phrase="no-fresh-result")
     else:
-        undecided = _reason("budget", sorted_out.open, phrase="not-run-again")
-    by_comparison = {case.case_id for case in decision.cases if case.blocking}
-    blocking = by_comparison | {case.case_id for case in sorted_out.blocking}
+        undecided = _reason("budget", failed_cases["open"], phrase="not-run-again")
+    held = [*not_evaluated.values(), *(failed_cases[code] for code in _HELD_AGAINST)]
+    blocking = {case.case_id for case in decision.cases if case.blocking}
+    blocking |= {case.case_id for group in held for case in group}
     failed = bool(reasons) or decision.outcome == "failed"
     reasons += [_to_reason(reason) for reason in decision.reasons if reason.blocking]
     reasons += undecided
@@ -194,9 +212,15 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
     elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive" or undecided:
         value = "inconclusive"
     reported = {case_id for reason in decision.reasons if reason.blocking for case_id in reason.case_ids}
-    sorted_out.as_before = [(case, word) for case, word in sorted_out.as_before if case.case_id not in reported]
+    as_before = [words[case.case_id] for case in failed_cases["as-before"] if case.case_id not in reported]
+    once = failed_cases["agent-error-once"]
     notes = [
-        *_not_held_against(sorted_out, compared.gathered.rules),
+        *(Reason.of("agent-error-once", cases=[case.case_id], more=again[case.case_id][1]) for case in once),
+        *_reason("failed-at-first", failed_cases["gone"], phrase="failed-rarely-again"),
+        *_reason("red-on-base", failed_cases["broken-alike"], phrase="broken-alike"),
+        *_reason("red-otherwise", failed_cases["red-otherwise"]),
+        *_reason("failed-as-recorded", failed_cases["failed-as-recorded"]),
+        *_not_held_against(as_before, compared.gathered.rules),
         *(_to_reason(reason) for reason in decision.reasons if not reason.blocking),
     ]
     return Verdict(
@@ -217,21 +241,15 @@ def _reason(code: str, about: Sequence[CaseReport], **facts: Unpack[Facts]) -> l
     return [Reason.of(code, **facts)] if about else []
 
 
-def _not_held_against(sorted_out: FailedCases, rules: Rules) -> list[Reason]:
-    notes = [Reason.of("agent-error-once", cases=[case.case_id], more=runs) for case, runs in sorted_out.error_once]
-    notes += _reason("failed-at-first", sorted_out.gone, phrase="failed-rarely-again")
-    notes += _reason("red-on-base", sorted_out.broken_alike, phrase="broken-alike")
-    notes += _reason("red-otherwise", sorted_out.otherwise)
-    notes += _reason("failed-as-recorded", sorted_out.as_recorded)
+def _not_held_against(failed_as_before: Sequence[CaseDecisionReport], rules: Rules) -> list[Reason]:
     groups: dict[str, list[CaseDecisionReport]] = {code: [] for code in _NOT_HELD_AGAINST}
-    for _, word in sorted_out.as_before:
+    for word in failed_as_before:
         groups[_why_not(word, rules.alpha)].append(word)
-    notes += [
+    return [
         Reason.of(code, count=len(words), numbers=[word.numbers for word in words[:_MOST_NAMES]])
         for code, words in groups.items()
         if words
     ]
-    return notes
 
 
 def _why_not(word: CaseDecisionReport, alpha: float) -> str:
@@ -298,3 +316,149 @@ def _advisory(verdict: Verdict, cases: Sequence[CaseReport]) -> Verdict:
         reasons=(Reason.of("advisory", because=advice[0]),),
         notes=(*advice, *verdict.notes),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BaseErrors:
+    """The agent's errors on the base branch."""
+
+    kinds: frozenset[str]
+    """Those in the base's results and in its runs of today, in any case."""
+    unknown: frozenset[str]
+    """Cases, by the base's id, that broke in stored runs: the history doesn't keep the kind of an error."""
+
+    @classmethod
+    def of(cls, compared: Compared) -> _BaseErrors:
+        """Collects them."""
+        there = compared.pairing.counterparts.values()
+        kinds = [kind for case in (*there, *compared.base_runs) for kind in kinds_of(case)]
+        known_errors = {case.case_id: len(kinds_of(case)) for case in there}
+        unknown = (
+            case.case_id
+            for case in compared.base.cases
+            if case.outcomes.count(BROKE) > known_errors.get(case.case_id, 0)
+        )
+        return cls(kinds=frozenset(kinds), unknown=frozenset(unknown))
+
+    def explain(self, case: CaseReport, base_id: str, *, passed_there: bool) -> bool:
+        """Whether the base branch has the errors of a case, too.
+
+        If the case sometimes passes on the base branch, the statistics say whether it breaks more often, and an agent
+        that sometimes breaks can break in any case. If it never passed there, they can't: it must break in the same
+        way.
+        """
+        if self.kinds.issuperset(kinds_of(case)):
+            return True
+        return bool(self.unknown) if passed_there else base_id in self.unknown
+
+
+def kinds_of(case: CaseReport) -> list[str]:
+    """The kinds of the agent's errors, one for each run that ended with one."""
+    return [run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"]
+
+
+def _why_failed(
+    case: CaseReport,
+    word: CaseDecisionReport | None,
+    compared: Compared,
+    again: tuple[int, int],
+    base_errors: _BaseErrors,
+) -> str | None:
+    """Why a case failed: the code of its reason or note, or `open`, `gone`, `as-before`.
+
+    Args:
+        case: A case that may fail the gate.
+        word: Its decision; None if its runs were not compared.
+        compared: The comparison.
+        again: Of `_errors_again`.
+        base_errors: The agent's errors on the base branch.
+
+    Returns:
+        `open`: it can't be compared, and could not be repeated often enough. `gone`: it can't be compared, and passed
+        often enough when repeated. None: the decision has a reason of its own.
+    """
+    # Whether it failed again, for failures that the statistics can't compare.
+    repeated = {"gone": "gone", "open": "open"}.get(compared.gathered.reproduced.get(case.case_id, ""))
+    if case.replayed:
+        # Nothing varies from run to run: what failed here and not when it was recorded is this pull request's.
+        if case.failed_when_recorded:
+            return "agent-error" if kinds_of(case) else "failed-as-recorded"  # No run with an error is on a tape.
+        return repeated or "replayed-failed"
+    comparable = compared.gathered.comparable.get(case.case_id)
+    counterpart = compared.pairing.counterparts.get(case.case_id)
+    broke = bool(kinds_of(case))
+    failing = _failing(case)
+    alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
+    if alike and len(alike) == len(failing):
+        return "broken-alike"
+    if comparable is None or word is None:
+        return repeated or "not-comparable"
+    if any(metric.name in comparable.missing and metric not in alike for metric in failing):
+        return repeated or "metric-not-comparable"
+    if word.blocking:
+        return None
+    if broke and again[1] and not again[0]:
+        return "agent-error-once"
+    if broke and not base_errors.explain(case, comparable.history.case_id, passed_there=bool(word.base_mean)):
+        return repeated or "agent-error"
+    if not broke and counterpart is not None and counterpart.runs and _always_broke(counterpart):
+        return "red-otherwise"
+    # An agent that breaks now and then on the base branch too is noise like any other: the statistics decided.
+    return "as-before"
+
+
+def _always_broke(case: CaseReport) -> bool:
+    return len(kinds_of(case)) == len(case.runs)
+
+
+def _failing(case: CaseReport) -> list[MetricReport]:
+    return [metric for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}]
+
+
+def _are_broken_alike(cases: Sequence[CaseReport], compared: Compared) -> bool:
+    """Whether a case is comparable only by a metric that breaks on both sides."""
+    return any(
+        _breaks_alike(metric, there)
+        for case in cases
+        if case.status == "failed" and (there := compared.pairing.counterparts.get(case.case_id)) is not None
+        for metric in _failing(case)
+    )
+
+
+def _breaks_alike(metric: MetricReport, there: CaseReport | None) -> bool:
+    """Whether a metric has no score on either side, by the same mistake of the same code."""
+    kinds = _metric_kinds(metric)
+    return bool(kinds) and any(
+        other.name == metric.name and other.fingerprint == metric.fingerprint and kinds <= _metric_kinds(other)
+        for other in (there.metrics if there is not None else ())
+    )
+
+
+def _metric_kinds(metric: MetricReport) -> set[str]:
+    return {run.error.kind for run in metric.runs if run.error is not None and run.error.owner == "agent"}
+
+
+def _errors_again(confirmations: Iterable[CaseReport]) -> dict[str, tuple[int, int]]:
+    """By case, how many of its extra runs ended with an error of the agent, and how many were judged."""
+    counts: dict[str, tuple[int, int]] = {}
+    for case in confirmations:
+        errors, runs = counts.get(case.case_id, (0, 0))
+        for run in case.runs:
+            errors += run.error is not None and run.error.owner == "agent"
+            runs += run.status in {"passed", "failed"}
+        counts[case.case_id] = errors, runs
+    return counts
+
+
+def outage(confirmations: Iterable[CaseReport]) -> Reason | None:
+    """Why most extra runs have no result, if it is a service that failed; None if most were judged."""
+    judged, lost = 0, list[Reason]()
+    for case in confirmations:
+        unscored = next((metric.reason for metric in case.metrics if metric.status == "not_evaluated"), None)
+        for run in case.runs:
+            judged += run.status in {"passed", "failed"}
+            if run.error is not None and run.error.owner == "provider":
+                lost.append(Reason(code=run.error.kind, message=run.error.message))
+            elif run.error is None and run.status == "errored" and unscored and unscored.code in _OF_A_SERVICE:
+                lost.append(unscored)
+    return lost[0] if len(lost) > judged else None

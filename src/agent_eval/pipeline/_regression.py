@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agent_eval.baseline.lookup import Resolver
     from agent_eval.baseline.recordings import StoredRecordings
-    from agent_eval.gate.failures import Compared
+    from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.pairing import Pairing
     from agent_eval.gate.regression import Before, Comparable, Gathered
     from agent_eval.gate.stats import ConfirmOnBase, Runs
@@ -157,7 +157,7 @@ class Confirmation:
 
     async def decide(self) -> tuple[DecisionReport, Gathered]:
         """Makes the runs that the statistics ask for until they have an answer."""
-        from agent_eval.gate.failures import outage
+        from agent_eval.gate.evaluation import outage
         from agent_eval.gate.regression import MoreEvidence, gather, next_step
         from agent_eval.gate.stats import Budget, Rules, Runs
         from agent_eval.report.phrases import say
@@ -385,7 +385,7 @@ async def compare_with_base(
     """
     from agent_eval.baseline.compatibility import checked
     from agent_eval.gate.diff import compare
-    from agent_eval.gate.failures import Compared
+    from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.history import agents_by_file, drift, excerpt, extend, within
     from agent_eval.gate.regression import comparable_cases
     from agent_eval.report.phrases import drift_notices

@@ -46,7 +46,7 @@ from agent_eval.results import JOURNAL
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.gate.failures import Compared
+    from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models.pool import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
