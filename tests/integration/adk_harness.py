@@ -7,8 +7,9 @@ import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import pytest
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
@@ -68,15 +69,31 @@ def make(
     return AdkAgent(host_spec(name, log_dir, **options), outages, workers=workers)
 
 
+class Startable(Protocol):
+    """What is started and closed."""
+
+    async def start(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+A = TypeVar("A", bound=Startable)
+
+
 @asynccontextmanager
-async def running(name: str, log_dir: Path, **options: Any) -> AsyncIterator[AdkAgent]:
-    """A started agent, closed at the end."""
-    agent = make(name, log_dir, **options)
+async def started(agent: A) -> AsyncIterator[A]:
+    """Closed at the end, also if its start fails."""
     try:
         await agent.start()
         yield agent
     finally:
         await agent.close()
+
+
+@asynccontextmanager
+async def running(name: str, log_dir: Path, **options: Any) -> AsyncIterator[AdkAgent]:
+    """A started agent of agents_fixtures."""
+    async with started(make(name, log_dir, **options)) as agent:
+        yield agent
 
 
 def request(**facts: Any) -> SessionRequest:
@@ -106,23 +123,17 @@ async def say(agent: Conversable, text: str, *more: str, timeout: float = 60, **
 
 async def failure(agent: Conversable, *texts: str, **facts: Any) -> AgentFailure:
     """The failure that the last of these texts provokes."""
-    try:
-        invocation = await say(agent, *(texts or ("hello",)), **facts)
-    except AgentFailure as error:
-        return error
-    raise AssertionError(f"no failure but {invocation}")
+    with pytest.raises(AgentFailure) as caught:
+        await say(agent, *(texts or ("hello",)), **facts)
+    return caught.value
 
 
 async def start_failure(name: str, log_dir: Path, **options: Any) -> AgentFailure:
     """The failure of an agent that can't be started."""
-    agent = make(name, log_dir, **options)
-    try:
-        await agent.start()
-    except AgentFailure as error:
-        return error
-    finally:
-        await agent.close()
-    raise AssertionError(f"{name} was started")
+    with pytest.raises(AgentFailure) as caught:
+        async with running(name, log_dir, **options):
+            pass
+    return caught.value
 
 
 async def pid(agent: Conversable, of: str = "pid") -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from base_repos import Repo, new_repo
 from fake_github import FakeGitHub
 from gate_runs import Repository, repository_in
 from pull_requests import Lab
@@ -25,6 +26,12 @@ def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
     return pytester.path
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A git repository without a commit."""
+    return new_repo(tmp_path / "repo")
 
 
 @pytest.fixture

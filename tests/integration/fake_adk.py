@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from adk_harness import started
 from loopback import Answer, Request, loopback
 
 from agent_eval.agents.adk_rest.agent import AdkRestAgent
@@ -130,11 +131,8 @@ async def agent_of(
     """A started agent of a running fake."""
     async with served(fake):
         agent = AdkRestAgent(agent_spec(f"{fake.url}#{app}", context(directory, **remote)), server=process)
-        try:
-            await agent.start()
+        async with started(agent):
             yield agent
-        finally:
-            await agent.close()
 
 
 async def hang(request: Request, answer: Answer) -> None:

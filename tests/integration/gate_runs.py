@@ -185,9 +185,10 @@ class Repository:
         timeout: float = 90,
         output: Path | None = None,
         new_interpreter: bool = False,
+        code: int | None = None,
         **options: Any,
     ) -> Done:
-        """Runs `agent-eval ARGUMENTS` to its end, in a fork of a process that has imported it.
+        """Runs `agent-eval ARGUMENTS` to its end, in a fork of a process that has imported it; checks its exit code.
 
         In a new interpreter if the caller wants one, if Python's start depends on the environment, or with options of
         Popen. The same holds for its hosts; with `new_hosts` they never are forks.
@@ -199,7 +200,9 @@ class Repository:
         if new_interpreter or read_at_start or options:
             process = self.start(*arguments, python=python, environment=environment, **options)
             done = self.finish(process, timeout=timeout)
-            return replace(done, output=output or done.output)
+            done = replace(done, output=output or done.output)
+            assert code in (None, done.code), done.out + done.err
+            return done
         interpreter = [str(adk_python())] if self.new_hosts else host_forks.command(adk_python())
         ended = gate_server.run(
             self._with_interpreter(arguments, interpreter) if python else arguments,
@@ -207,6 +210,7 @@ class Repository:
             environment=self.environment(environment),
             timeout=timeout * patience(),
         )
+        assert code in (None, ended.returncode), ended.stdout + ended.stderr
         return self._done(ended.returncode, ended.stdout, ended.stderr, begun, output)
 
     def wait_for_runs(self, number: int, *, seconds: float = 30) -> None:

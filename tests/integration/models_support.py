@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fake_gemini import FakeGemini
+from fake_gemini import Answer, FakeGemini, GenerateRequest
 from upload_server import Reply
 
 from agent_eval.models.pool import ModelPool, open_models
@@ -41,6 +41,10 @@ def quick(**changes: Any) -> ModelSettings:
 def ask(prompt: str = "Is it?", **fields: Any) -> ModelRequest:
     """A request with the usual schema."""
     return ModelRequest(**{"model": MODEL, "prompt": prompt, "schema": SCHEMA, **fields})
+
+
+def good(_: GenerateRequest) -> Answer:
+    return Answer.text(GOOD)
 
 
 @asynccontextmanager

@@ -1,23 +1,36 @@
-"""What is loaded as an agent, how it finds its modules, its settings and its session."""
+"""Hosts of agents: what is loaded, their protocol against a counterpart that may write anything, their number."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import py_compile
 import resource
+import signal
+import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, adk_python
-from adk_harness import failure, make, request, running, say, start_failure
+from adk_harness import failure, make, pid, request, running, say, start_failure
+from gate_runs import is_gone, wait_until
 
+from agent_eval.agents.adk import _driver, _slots
+from agent_eval.agents.adk._driver import AdkAgent, AdkSession
+from agent_eval.agents.host.connection import Connection, ConnectionLost, ProtocolError, RemoteError, decode
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Sandbox, agent_account
 from agent_eval.core.content import text_of, user_message
+from agent_eval.core.invocation import tool_responses
+from agent_eval.core.masking import Masker
+
+# What is loaded as an agent, how it finds its modules, its settings and its session.
 
 
 async def heard(*args: Any, **facts: Any) -> str:
@@ -254,3 +267,271 @@ async def test_loading__nothing_is_left_open(tmp_path: Path) -> None:
             session = await agent.open(request())
             await session.send(user_message("say hi"), timeout=20)
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+# The line protocol, against a counterpart that may write anything.
+
+
+SECRET = "s3cret/value"
+
+
+class Other:
+    """The other side: raw lines."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def says(self, **message: Any) -> None:
+        await self.writes(json.dumps({"v": 1, **message}).encode() + b"\n")
+
+    async def writes(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def hears(self) -> dict[str, Any]:
+        line = await asyncio.wait_for(self.reader.readline(), 5)
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+
+@asynccontextmanager
+async def connected(**options: Any) -> AsyncIterator[tuple[Connection, Other, asyncio.Task[None], list[Any]]]:
+    ours, theirs = socket.socketpair()
+    notes: list[Any] = []
+
+    async def answer(method: str, params: dict[str, Any]) -> Any:
+        if method == "echo":
+            return params
+        raise RemoteError("unknown-method", method, {"known": ["echo"]})
+
+    connection = Connection(
+        masker=Masker([SECRET, "123456"]),
+        on_notify=lambda method, params: notes.append((method, params)),
+        on_request=answer,
+        **options,
+    )
+    await connection.open(ours)
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    running = asyncio.create_task(connection.run())
+    try:
+        yield connection, Other(reader, writer), running, notes
+    finally:
+        await connection.close()
+        await asyncio.gather(running, return_exceptions=True)
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+async def test_connection__answers_find_their_questions_in_any_order() -> None:
+    async with connected() as (connection, other, _, _notes):
+        first, number = connection.ask("a", {"x": 1})
+        second, two = connection.ask("b", {})
+        assert await other.hears() == {"v": 1, "id": first, "type": "request", "method": "a", "params": {"x": 1}}
+        await other.hears()
+        await other.says(id=second, type="response", result={"two": 2})
+        await other.says(id=first, type="response", error={"code": "no", "message": "it can't", "data": {"why": 1}})
+        assert await two == {"two": 2}
+        with pytest.raises(RemoteError, match="it can't") as caught:
+            await number
+        assert (caught.value.code, caught.value.data) == ("no", {"why": 1})
+
+
+async def test_connection__the_other_side_may_ask_too() -> None:
+    async with connected() as (_, other, _running, notes):
+        await other.says(id=7, type="request", method="echo", params={"a": [1]})
+        assert await other.hears() == {"v": 1, "id": 7, "type": "response", "result": {"a": [1]}}
+        await other.says(id=8, type="request", method="other")
+        assert (await other.hears())["error"]["code"] == "unknown-method"
+        await other.says(type="notify", method="note", params={"n": 1})
+        await other.says(id=99, type="response", result="nobody asked")
+        await other.says(id=9, type="request", method="echo")
+        await other.hears()
+        assert notes == [("note", {"n": 1})]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"garbage", b"[]", b'{"v": 2, "type": "notify"}', b'{"v": 1, "type": "shout"}', b'{"type": "notify"}',
+     b'{"v": 1, "type": "notify", "method": "m", "params": [1]}', b"[" * 200_000, b"\xff\xfe"],
+    ids=["text", "list", "version", "type", "no version", "params", "deep", "bytes"],
+)  # fmt: skip
+async def test_connection__garbage_ends_the_connection_with_what_was_read(line: bytes) -> None:
+    async with connected() as (connection, other, running, _):
+        _, answer = connection.ask("a", {})
+        await other.writes(line + b"\n")
+        with pytest.raises(ProtocolError) as caught:
+            await asyncio.wait_for(running, 5)
+        assert len(str(caught.value)) < 600
+        with pytest.raises(ProtocolError):
+            await answer
+        assert connection.lost
+
+
+@pytest.mark.parametrize("where", [390, 400 - len(SECRET) // 2])
+async def test_connection__a_line_that_is_too_long_is_not_cut_in_a_secret(where: int) -> None:
+    async with connected(max_line=1000) as (_, other, running, _notes):
+        await other.writes(b"x" * where + SECRET.encode() + b"y" * 5000)
+        with pytest.raises(ProtocolError, match="more than 1,000 bytes") as caught:
+            await asyncio.wait_for(running, 5)
+    assert SECRET[:4] not in str(caught.value)
+
+
+def test_a_long_line_that_is_no_json__is_not_cut_in_a_secret() -> None:
+    line = b"x" * (100_000 - len(SECRET) // 2) + SECRET.encode() + b"y" * 5000
+    with pytest.raises(ProtocolError) as caught:
+        decode(line, Masker([SECRET]))
+    assert SECRET[:4] not in str(caught.value)
+
+
+async def test_connection__a_closed_connection_fails_what_waits_and_what_comes() -> None:
+    async with connected() as (connection, other, running, _):
+        _, waiting = connection.ask("a", {})
+        await other.writes(b'{"v": 1, "half a li')
+        other.writer.close()
+        await asyncio.wait_for(running, 5)
+        with pytest.raises(ConnectionLost):
+            await waiting
+        _, late = connection.ask("b", {})
+        with pytest.raises(ConnectionLost):
+            await late
+        connection.notify("note", {})
+
+
+def message(params: Any, **more: Any) -> bytes:
+    return json.dumps({"v": 1, "type": "notify", "method": "event", "params": params, **more}).encode()
+
+
+def test_connection__secrets_are_masked_and_the_message_stays_whole() -> None:
+    expected_text = decode(
+        message({"text": f"is {SECRET}!", "number": 1234567, SECRET: [SECRET]}), Masker([SECRET, "123456", "params"])
+    )
+    assert expected_text["params"] == {"text": "is ***!", "number": 1234567, "***": ["***"]}
+
+
+def test_connection__an_escaped_secret_is_masked() -> None:
+    line = b'{"v": 1, "type": "notify", "params": {"t": "\\u0073' + SECRET[1:].encode() + b'"}}'
+    assert decode(line, Masker([SECRET]))["params"] == {"t": "***"}
+
+
+@pytest.mark.parametrize("raw", [b'"\\ud83d"', b'"\xed\xa0\xbd"'])
+def test_connection__lone_surrogates_become_carriable(raw: bytes) -> None:
+    message = decode(b'{"v": 1, "type": "notify", "params": {"t": ' + raw + b"}}", Masker())
+    message["params"]["t"].encode("utf-8")
+
+
+def test_connection__what_is_no_number_becomes_its_name() -> None:
+    line = b'{"v": 1, "type": "notify", "params": {"a": NaN, "b": -Infinity}}'
+    assert decode(line, Masker())["params"] == {"a": "NaN", "b": "-Infinity"}
+
+
+# Hosts in forks start and end like hosts in new interpreters (test_adk_faults.py).
+
+
+async def test_host_forks__end_with_the_status_and_the_log_of_a_host(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
+        left = await failure(agent, "os._exit")
+        crashed = await failure(agent, "abort")
+        again = await say(agent, "say again")
+    assert left.message == "The agent's process exited with code 7."
+    assert (left.log_tail or "").endswith("about to leave")
+    assert "SIGSEGV" in crashed.message
+    assert {left.kind, crashed.kind} == {FailureKind.CRASH}
+    assert text_of(again.final_response) == "say again"
+
+
+async def test_host_forks__die_with_the_process_that_asked(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
+        host, stray = await pid(agent), await pid(agent, "stray")
+        session = await agent.open(request())
+        os.kill(session.host.pid, signal.SIGKILL)
+        wait_until(lambda: is_gone(host) and is_gone(stray))
+        with pytest.raises(AgentFailure, match="SIGKILL"):
+            await session.send(user_message("say something"), timeout=60)
+        assert text_of((await say(agent, "say again")).final_response) == "say again"
+    assert host != session.host.pid
+
+
+# How many host processes an agent gets with `workers: auto`.
+
+
+AGENT = """
+import os, sys, threading, time
+from pathlib import Path
+sys.path.insert(0, {fixtures!r})
+from scripted_model import call, reply, scripted, text
+from google.adk.agents.llm_agent import LlmAgent
+
+{at_import}
+
+def tell() -> dict:
+    return {{"pid": os.getpid()}}
+
+def script(said, count, request):
+    return reply(text(said)) if count else reply(call("tell"))
+
+root_agent = LlmAgent(name="telling", model=scripted(script), tools=[tell])
+"""
+BUSY = "def spin():\n    while True: pass\nthreading.Thread(target=spin, daemon=True).start()\n"
+
+
+def write_agent(root: Path, at_import: str = "") -> Path:
+    (root / "telling").mkdir()
+    code = AGENT.format(fixtures=str(FIXTURES), at_import=at_import)
+    (root / "telling" / "agent.py").write_text(code, encoding="utf-8")
+    return root
+
+
+async def pid_of(session: AdkSession) -> Any:
+    invocation = await session.send(user_message("tell"), timeout=60)
+    response = tool_responses(invocation.intermediate_data)[0].response
+    assert response is not None
+    return response["pid"]
+
+
+async def sessions(agent: AdkAgent, count: int) -> list[AdkSession]:
+    return list(await asyncio.gather(*(agent.open(request()) for _ in range(count))))
+
+
+async def another_host(agent: AdkAgent, opened: list[AdkSession]) -> bool:
+    """Whether one of the next sessions, no more than one at once beside those that are open, is on another host."""
+    for _ in range(40):
+        session = await agent.open(request())
+        await session.close()
+        if session.host is not opened[0].host:
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the share of a core is read from /proc")
+@pytest.mark.parametrize(("at_import", "hosts"), [("", 2), ("time.sleep(0.6)", 1)])
+async def test_auto__a_second_host_after_many_sessions_if_the_agent_loads_quickly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_import: str, hosts: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(_driver, "_IN_ALL", 8)
+    async with running("telling", tmp_path / "logs", root=write_agent(tmp_path, at_import), workers=None) as agent:
+        opened = await sessions(agent, 8)
+        assert len({session.host for session in opened}) == 1
+        assert await another_host(agent, opened) == (hosts == 2)
+        await asyncio.gather(*(session.close() for session in opened))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the share of a core is read from /proc")
+@pytest.mark.parametrize("second", ["", "raise OSError('address in use')", "os._exit(1)"])
+async def test_auto__a_second_host_for_few_sessions_that_compute_unless_the_agent_works_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(_slots, "_SPAN", 0.2)
+    monkeypatch.setattr(_slots, "_HIGH", 0.05)
+    lock = tmp_path / "lock"
+    fails = f"if Path({str(lock)!r}).exists():\n    {second}\nPath({str(lock)!r}).touch()" if second else ""
+    async with running("telling", tmp_path / "logs", root=write_agent(tmp_path, BUSY + fails), workers=None) as agent:
+        opened = await sessions(agent, 2)
+        assert await another_host(agent, opened) == (not second)
+        assert len({await pid_of(session) for session in opened}) == 1
+        await asyncio.gather(*(session.close() for session in opened))
+        assert (await say(agent, "more")).final_response is not None

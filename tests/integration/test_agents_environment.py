@@ -5,13 +5,13 @@ import stat
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from agents_open_dir import as_root, open_directory, python_for
+from rerun_repos import wheel
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
@@ -33,17 +33,6 @@ PROJECT = '[project]\nname = "my-bot"\nversion = "1.2"\nrequires-python = ">=3.1
 
 REACH = ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy")
 """What the installer needs for the index, on some machines."""
-
-
-def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> None:
-    """A wheel as a build would make it, so that no test here needs an index."""
-    info = f"{name.replace('-', '_')}-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl", "w") as archive:
-        for path, text in files.items():
-            archive.writestr(path, text)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
 
 
 def source_package(folder: Path, name: str, backend: str, *, depends: tuple[str, ...] = ()) -> None:

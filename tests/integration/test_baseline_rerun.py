@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,9 +15,9 @@ from typing import Any
 import pytest
 from agents_open_dir import as_root
 from base_repos import ENVIRON, Repo, new_repo
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from baseline_samples import case, results
+from gate_runs import AGENT_EVAL
+from rerun_repos import two_versions
 
 from agent_eval.agents.discovery.finder import AgentChoice
 from agent_eval.agents.discovery.locate import AgentChoices
@@ -33,12 +35,10 @@ from agent_eval.baseline.rerun import (
 )
 from agent_eval.results.report import RunReport
 
+# The base's agent in a worktree: complete or not at all, readable for the agent's user, gone afterwards.
+
+
 AGENT = "root_agent = 'base'\n"
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return new_repo(tmp_path / "repo")
 
 
 @pytest.fixture
@@ -354,3 +354,37 @@ async def test_rerun__without_a_checkout_or_the_commit(repo: Repo) -> None:
     assert outside == FetchFailed(message="main at eeeeeee could not be re-run: No git here.", hint="Install git.")
     assert isinstance(gone, FetchFailed)
     assert "is not in this clone and could not be fetched" in gone.message
+
+
+# Base and head need different versions of a package: each agent gets an environment of its own.
+
+
+@pytest.mark.slow
+def test_versions__the_whole_gate_compares_the_two(tmp_path: Path) -> None:
+    """`agent-eval run --baseline rerun`, as a user starts it on a laptop."""
+    made = two_versions(tmp_path)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_", "RUNNER_"))}
+    path = f"{Path(sys.executable).resolve().parent}{os.pathsep}{ours['PATH']}"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = subprocess.run(
+        [*AGENT_EVAL, "run", "--baseline", "rerun", "--cache-dir", str(tmp_path / "cache")],
+        cwd=made.repo.root,
+        env={**ours, **made.environment, "PATH": path, "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    results = json.loads((made.repo.root / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))
+    assert done.returncode == 1, done.stderr
+    baseline = results["baseline"]
+    assert (baseline["status"], baseline["source"], baseline["distance"]) == ("found", "rerun", 0), baseline["message"]
+    assert baseline["commit"] == baseline["wanted_commit"] == made.base
+    comparison = results["comparison"]
+    assert [(case["eval_id"], case["change"]) for case in comparison["cases"]] == [("hello", "newly_failing")]
+    assert (comparison["compared"], comparison["unchanged"]) == (2, 1)  # with the case that only the head's file has
+    assert made.repo.git("worktree", "list").count("\n") == 0
+    assert list(temporary.glob("agent-eval-base-*")) == []
+    assert made.repo.git("status", "--porcelain", "--untracked-files=no") == ""

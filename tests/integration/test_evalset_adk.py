@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adk_envs import adk_python
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from evalset_samples import (
     BAD_CONFIGS,
     BAD_EVAL_SETS,

@@ -1,21 +1,35 @@
-"""The command line: exit codes, commands, and what it may touch."""
+"""The command line: exit codes, commands, what it may touch, messages about the set-up, and the plan."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_runs import Done, Repository, repository_in
+from adk_envs import adk_python
+from agents_open_dir import as_root, open_directory, python_for
+from base_repos import new_repo
+from dead_or_alive import ECHO, EVALS, suite
+from fake_gemini import FakeGemini
+from gate_runs import Done, Repository, patience, repository_in
+from judged_gate import BAD, KEY, TORN, Judge, answers, criteria, judged_run
+
+from agent_eval.results.comparison import BaselineReport
+
+# The command line: exit codes, commands, and what it may touch.
+
 
 LONG = "a b c d e f g h"
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Repository]:
+def recorded(tmp_path: Path) -> Iterator[Repository]:
     """Its agent is a recording, good or bad: nothing has to start."""
     with repository_in(tmp_path / "repo") as made:
         made.evals("evals/home.test.json", {"good": "turned on", "long": LONG})
@@ -30,8 +44,8 @@ def run(repository: Repository, *arguments: str, recording: str = "good", **opti
     return repository.gate("run", "evals", "--agent", recorded, *arguments, python=False, **options)
 
 
-def test_run__exit_codes(repository: Repository) -> None:
-    passed, failed = run(repository), run(repository, "--on-inconclusive", "pass", recording="bad")
+def test_run__exit_codes(recorded: Repository) -> None:
+    passed, failed = run(recorded), run(recorded, "--on-inconclusive", "pass", recording="bad")
     assert (passed.code, failed.code, failed.report.verdict) == (0, 1, "failed")
     failed.check_files()
     # With the agent of the run: discovery might find another one, or none.
@@ -39,10 +53,10 @@ def test_run__exit_codes(repository: Repository) -> None:
     assert "agent-eval run --agent recorded:recordings/bad.json evals/home.test.json:" in summary
 
 
-def test_run__invalid_files_and_settings_are_in_every_output(repository: Repository) -> None:
-    repository.write({"evals/broken.test.json": "{,"})
+def test_run__invalid_files_and_settings_are_in_every_output(recorded: Repository) -> None:
+    recorded.write({"evals/broken.test.json": "{,"})
     for arguments, code in ((("--num-runs", "0"), "setting-invalid"), ((), "not-json")):
-        done = run(repository, *arguments, output=repository.root / "out")
+        done = run(recorded, *arguments, output=recorded.root / "out")
         assert (done.code, done.report.verdict, done.report.cases) == (2, "invalid", [])
         assert done.results["reasons"] == [
             {"code": "invalid", "message": "1 error in the eval files or the configuration", "data": {"count": 1}}
@@ -50,143 +64,135 @@ def test_run__invalid_files_and_settings_are_in_every_output(repository: Reposit
         assert {problem.code for problem in done.report.problems} == {code}
         done.check_files()
         assert code in done.out and code in (done.output / "summary.md").read_text(encoding="utf-8")
-        assert not (repository.root / "agent-eval-results").exists(), "the files are where they were asked for"
+        assert not (recorded.root / "agent-eval-results").exists(), "the files are where they were asked for"
 
 
-def test_run__writes_only_the_output_directory(repository: Repository, tmp_path: Path) -> None:
+def test_run__writes_only_the_output_directory(recorded: Repository, tmp_path: Path) -> None:
     def state() -> dict[str, tuple[int, int]]:
         files = {}
-        for path in sorted(repository.root.rglob("*")):
+        for path in sorted(recorded.root.rglob("*")):
             if "agent-eval-results" not in path.parts:
                 facts = path.lstat()
                 files[str(path)] = (facts.st_mtime_ns if path.is_file() else 0, facts.st_mode)
         return files
 
     before = state()
-    done = run(repository, output=tmp_path / "elsewhere" / "deep")
+    done = run(recorded, output=tmp_path / "elsewhere" / "deep")
     assert (done.code, done.report.problems) == (0, []), "a recording needs no isolation"
     done.check_files()
     assert str(tmp_path / "elsewhere" / "deep" / "report.html") in done.out
-    assert not (repository.root / "agent-eval-results").exists()
-    assert run(repository).code == 0
+    assert not (recorded.root / "agent-eval-results").exists()
+    assert run(recorded).code == 0
     assert state() == before
 
 
-def test_output_dir__the_repository(repository: Repository) -> None:
-    repository.write({"logs/app/app-1.log": "theirs"})
-    done = run(repository, output=repository.root)
-    assert done.code == 0, done.out + done.err
+def test_output_dir__the_repository(recorded: Repository) -> None:
+    recorded.write({"logs/app/app-1.log": "theirs"})
+    done = run(recorded, output=recorded.root, code=0)
     assert len(done.report.cases) == 2
-    assert (repository.root / "logs" / "app" / "app-1.log").exists()
+    assert (recorded.root / "logs" / "app" / "app-1.log").exists()
 
 
 WRITTEN = ["cases.jsonl.gz", "junit.xml", "recordings.jsonl.gz", "report.html", "results.json", "summary.md"]
 
 
-def test_output_dir__a_run_replaces_the_one_before_and_an_invalid_one_leaves_it(repository: Repository) -> None:
+def test_output_dir__a_run_replaces_the_one_before_and_an_invalid_one_leaves_it(recorded: Repository) -> None:
     def files(done: Done) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in done.output.rglob("*") if path.is_file()}
 
-    first = run(repository, recording="bad")
+    first = run(recorded, recording="bad")
     log = {"agent-eval-results/logs/agent/agent-1.log": "of the first run"}
-    repository.write(log)
+    recorded.write(log)
     kept = files(first)
     for arguments, code in (
         (("--num-runs", "0", "-v"), "setting-invalid"),
         (("evalz",), "path-not-found"),
         (("--agent-setup", "exit 1", "--agent", "agents/nowhere"), "agent-not-found"),
     ):
-        invalid = run(repository, *arguments, environment={"CI": ""})
-        assert invalid.code == 2, invalid.out + invalid.err
+        invalid = run(recorded, *arguments, environment={"CI": ""}, code=2)
         assert code in invalid.out
         assert "agent-eval-results keeps the results of the run before" in invalid.err
         assert "turn 1" not in invalid.out, "no case of the run before is shown as one of this run"
         assert files(first) == kept
-    assert "long" in repository.gate("show").out
+    assert "long" in recorded.gate("show").out
 
-    second = run(repository)
+    second = run(recorded)
     assert (second.code, sorted(files(second))) == (0, [".gitignore", *WRITTEN])
     assert files(second)[".gitignore"] == b"*\n"
-    assert sorted(files(run(repository, output=repository.root / "baseline"))) == WRITTEN, "git ignores no other name"
+    assert sorted(files(run(recorded, output=recorded.root / "baseline"))) == WRITTEN, "git ignores no other name"
 
     # A later step of a job reads the files, and must not take the earlier run for this one.
-    repository.write(log)
-    third = run(repository, "--num-runs", "none", environment={"CI": "true"})
+    recorded.write(log)
+    third = run(recorded, "--num-runs", "none", environment={"CI": "true"})
     assert (third.code, third.report.verdict, third.report.cases) == (2, "invalid", [])
     assert len(third.recordings) == 2, "an invalid run destroys nothing that was paid for"
     assert "agent-1.log" not in files(third)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "github"])
-def test_validate__formats(repository: Repository, form: str) -> None:
+def test_validate__formats(recorded: Repository, form: str) -> None:
     for file, text, code, line in (
         ("evals/broken.test.json", '{"eval_set_id": "b"}', "missing-field", ",line=1"),
         ("agent-eval.toml", "\nnun-runs = 1\n", "setting-unknown", ",line=2"),
     ):
-        repository.write({file: text})
-        done = repository.gate("validate", "--format", form)
-        assert done.code == 2
+        recorded.write({file: text})
+        done = recorded.gate("validate", "--format", form, code=2)
         if form == "json":
             assert [(problem["code"], problem["file"]) for problem in json.loads(done.out)] == [(code, file)]
         else:
             assert done.out.startswith(file if form == "text" else f"::error file={file}{line}")
-    assert not (repository.root / "agent-eval-results").exists()
+    assert not (recorded.root / "agent-eval-results").exists()
 
 
-def test_agents__without_and_with_an_agent(repository: Repository) -> None:
-    without = repository.gate("validate", "--plan")
-    assert without.code == 2
+def test_agents__without_and_with_an_agent(recorded: Repository) -> None:
+    without = recorded.gate("validate", "--plan", code=2)
     assert "agent-not-found" in without.err
-    repository.agent("counted")
-    done = repository.gate("validate", "--plan")
-    assert done.code == 0, done.out
+    recorded.agent("counted")
+    done = recorded.gate("validate", "--plan", code=0)
     assert "evals/home.test.json" in done.out
     assert "counted" in done.out
 
 
-def test_migrate__writes_and_refuses(repository: Repository) -> None:
-    repository.write({"old.test.json": '[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]'})
-    done = repository.gate("migrate", "old.test.json", "new.test.json")
-    assert done.code == 0, done.out + done.err
+def test_migrate__writes_and_refuses(recorded: Repository) -> None:
+    recorded.write({"old.test.json": '[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]'})
+    done = recorded.gate("migrate", "old.test.json", "new.test.json", code=0)
     assert "Wrote new.test.json" in done.out
-    assert json.loads((repository.root / "new.test.json").read_text(encoding="utf-8"))["eval_cases"]
-    assert repository.gate("migrate", "new.test.json", "newer.test.json").code == 2
-    assert repository.gate("migrate", "gone.test.json", "x.test.json").code == 2
+    assert json.loads((recorded.root / "new.test.json").read_text(encoding="utf-8"))["eval_cases"]
+    assert recorded.gate("migrate", "new.test.json", "newer.test.json").code == 2
+    assert recorded.gate("migrate", "gone.test.json", "x.test.json").code == 2
 
 
-def test_run__paths_before_and_after_flags(repository: Repository) -> None:
+def test_run__paths_before_and_after_flags(recorded: Repository) -> None:
     for arguments in (
         ["--num-runs", "2", "evals/home.test.json:good", "evals/home.test.json:long"],
         ["evals/home.test.json:good", "--num-runs", "2", "evals/home.test.json:long"],
     ):
-        done = repository.gate("run", *arguments, "--agent", "recorded:recordings/good.json", python=False)
+        done = recorded.gate("run", *arguments, "--agent", "recorded:recordings/good.json", python=False)
         assert (done.code, len(done.report.cases), len(done.report.cases[0].runs)) == (0, 2, 2), done.out + done.err
 
 
-def test_verbose__shows_passed_cases_in_full(repository: Repository) -> None:
-    assert LONG not in run(repository).out
+def test_verbose__shows_passed_cases_in_full(recorded: Repository) -> None:
+    assert LONG not in run(recorded).out
     for flag in ("-v", "--print_detailed_results"):
-        done = run(repository, flag)
-        assert done.code == 0, done.out + done.err
+        done = run(recorded, flag, code=0)
         assert done.out.count(LONG) >= 2  # said, and answered
         assert done.out.rstrip().splitlines()[-1].startswith("Passed")
 
 
-def test_very_verbose__says_what_is_decided_and_no_secret(repository: Repository) -> None:
+def test_very_verbose__says_what_is_decided_and_no_secret(recorded: Repository) -> None:
     environment = {"AGENT_EVAL_JUDGE_API_KEY": "sk-secret-of-the-judge"}
 
-    done = run(repository, "--baseline", "file:none.json", "-vv", environment=environment)
+    done = run(recorded, "--baseline", "file:none.json", "-vv", environment=environment)
 
     assert "commands.run: setting agent: from --agent\n" in done.err
-    assert "commands.run: setting judge-api-key: from AGENT_EVAL_JUDGE_API_KEY\n" in done.err
     assert "pipeline.pipeline: evals/home.test.json: agent recorded:recordings/good.json, --agent\n" in done.err
     assert "sk-secret" not in done.out + done.err
-    assert "setting agent:" not in run(repository, "-v", environment=environment).err
+    assert "setting agent:" not in run(recorded, "-v", environment=environment).err
 
 
-def test_threshold__is_for_a_trial_on_a_desk(repository: Repository) -> None:
+def test_threshold__is_for_a_trial_on_a_desk(recorded: Repository) -> None:
     def tried(threshold: str, ci: str = "") -> Done:
-        return run(repository, "--threshold", threshold, environment={"CI": ci})
+        return run(recorded, "--threshold", threshold, environment={"CI": ci})
 
     stricter, ci = tried("response_match_score=1.01"), tried("response_match_score=0.1", "true")
     unknown, wrong = tried("respnse=1"), tried("response_match_score=high")
@@ -209,36 +215,383 @@ def test_threshold__is_for_a_trial_on_a_desk(repository: Repository) -> None:
     ],
 )
 def test_closed_pipe__changes_no_verdict_and_is_no_traceback(
-    repository: Repository, command: str, stream: str, code: int
+    recorded: Repository, command: str, stream: str, code: int
 ) -> None:
     if command == "validate":
-        repository.write({"evals/broken.test.json": "{"})
+        recorded.write({"evals/broken.test.json": "{"})
     read, write = os.pipe()
     os.close(read)
     arguments = ("run", "evals", "--agent", "recorded:recordings/good.json") if command == "run" else (command,)
     streams: dict[str, Any] = {stream: write}
-    process = repository.start(*arguments, python=False, **streams)
+    process = recorded.start(*arguments, python=False, **streams)
     os.close(write)
     out, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert stream == "stdout" or "Passed" in out
     # A slow machine reports its progress.
     assert not [line for line in (err or "").splitlines() if " runs" not in line], err
-    assert (repository.root / "agent-eval-results" / "results.json").exists() == (command == "run")
+    assert (recorded.root / "agent-eval-results" / "results.json").exists() == (command == "run")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_output_dir__not_writable(repository: Repository, tmp_path: Path) -> None:
+def test_output_dir__not_writable(recorded: Repository, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
-    done = run(repository, output=locked / "out")
-    assert done.code == 2
+    done = run(recorded, output=locked / "out", code=2)
     assert "locked" in done.err
 
 
 @pytest.mark.slow
-def test_run__in_a_c_locale(repository: Repository) -> None:
-    repository.evals("evals/cjk.test.json", {"关灯": "关灯 💡"})
-    done = run(repository, "evals/cjk.test.json", environment={"LC_ALL": "C", "PYTHONUTF8": "0"})
+def test_run__in_a_c_locale(recorded: Repository) -> None:
+    recorded.evals("evals/cjk.test.json", {"关灯": "关灯 💡"})
+    done = run(recorded, "evals/cjk.test.json", environment={"LC_ALL": "C", "PYTHONUTF8": "0"})
     assert "关灯" in done.out
     assert done.code == 1, "the recording has no such case"
+
+
+# Mistakes in the set-up: each ends with a message that names the way out.
+
+
+SECRET = "abcdefgh-12345"
+
+
+def append(agent: Path, code: str) -> None:
+    """Adds to the end of an agent's module."""
+    with (agent / "agent.py").open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{code}\n")
+
+
+def test_agent_env__a_variable_of_the_job_that_the_agent_lacks_is_named(repository: Repository) -> None:
+    repository.agent("faults")
+    append(repository.root / "faults", 'import os\n\nTOKEN = os.environ["CRM_TOKEN"]')
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    done = repository.gate("run", environment={"CRM_TOKEN": SECRET}, code=1)
+    assert "KeyError: 'CRM_TOKEN'" in done.out
+    assert "`agent-env: +CRM_TOKEN`" in " ".join(done.out.split())
+    written = [path.read_text("utf-8") for path in done.output.rglob("*.*") if path.suffix in {".json", ".xml", ".md"}]
+    assert not any(SECRET in text for text in [done.out, done.err, *written])
+
+
+@pytest.mark.parametrize(
+    ("python", "message"),
+    [
+        ("pyhton3.12", "can't be started"),
+        ("'python3", "No closing quotation"),
+        (sys.executable, "google-adk is not installed"),
+    ],
+)
+def test_agent_python__that_cannot_be_used_is_invalid_and_nothing_is_lost(
+    repository: Repository, python: str, message: str
+) -> None:
+    repository.agent("faults")
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    repository.write({"agent-eval-results/journal.jsonl": "of an earlier run\n"})
+    done = repository.gate("run", "--agent-python", python, python=False, code=2)
+    assert "agent-python-unusable" in done.out
+    assert message in " ".join(done.out.split())
+    assert "nothing was run" in done.out
+    assert (done.output / "journal.jsonl").read_text("utf-8") == "of an earlier run\n"
+
+
+@pytest.fixture
+def open_repository() -> Iterator[Repository]:
+    """In a directory that other users can enter."""
+    with open_directory() as folder, repository_in(folder / "repository") as made:
+        yield made
+
+
+@as_root
+def test_agent_python__in_a_home_that_is_closed_to_the_agent_names_the_way_out(open_repository: Repository) -> None:
+    open_repository.agent("faults")
+    open_repository.evals("faults/a.test.json", {"one": "say hello"})
+    home = open_repository.root.parent / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python").symlink_to(python_for(None))
+    python = str(home / "bin" / "python")
+    done = open_repository.gate("run", "--agent-python", python, python=False, environment={"HOME": str(home)}, code=2)
+    printed = " ".join(done.out.split())
+    assert f"because of the permissions of {home}" in printed
+    assert "who can't enter HOME" in printed
+    assert home.stat().st_mode & 0o777 == 0o755  # what was closed is open again
+
+
+@as_root
+def test_agent_directory__that_its_user_cannot_read_is_invalid_and_a_dotenv_a_warning(
+    open_repository: Repository,
+) -> None:
+    open_repository.agent("faults")
+    open_repository.evals("evals/a.test.json", {"one": "say hello"})
+    for closed in (open_repository.root / "faults", open_repository.root / "faults/agent.py"):
+        mode = closed.stat().st_mode
+        closed.chmod(0o600)
+        done = open_repository.gate("run", "--agent", "faults")
+        closed.chmod(mode)
+        printed = " ".join(done.out.split())
+        assert (done.code, "agent-unreachable" in done.out) == (2, True), done.out + done.err
+        assert f"the permissions of {closed}" in printed and "chmod -R o+rX" in printed
+
+    dotenv = open_repository.root / "faults" / ".env"
+    dotenv.write_text("CRM_TOKEN=1\n", "utf-8")
+    dotenv.chmod(0o600)
+    done = open_repository.gate("run", "--agent", "faults")
+    printed = " ".join(done.out.split())
+    assert "warning [env-file-unreadable]" in printed, done.out + done.err
+    assert f"can't read {dotenv} because of the permissions of {dotenv}" in printed
+    dotenv.chmod(0o644)
+    assert "env-file-unreadable" not in open_repository.gate("run", "--agent", "faults").out
+
+
+@pytest.mark.slow
+def test_agent_cwd__an_agent_finds_the_files_of_its_project(repository: Repository) -> None:
+    """As travel-concierge of adk-samples, which opens `travel_concierge/profiles/...`."""
+    for project in ("agents/one", "agents/two"):
+        repository.agent("faults")
+        (repository.root / project).mkdir(parents=True)
+        place = repository.root / project / f"bot_{project[-3:]}"
+        (repository.root / "faults").rename(place)
+        repository.write({f"{project}/pyproject.toml": "[tool.ruff]\n", f"{project}/profile.txt": project})
+        append(place, f"from pathlib import Path\n\nassert Path('profile.txt').read_text() == {project!r}")
+        repository.evals(f"{project}/evals/a.test.json", {"case": "say hello"})
+    repository.gate("run", code=0)
+    at_root = repository.gate("run", "--agent-cwd", "root", code=1)
+    assert "FileNotFoundError" in at_root.out
+    repository.gate("run", "agents/two", "--agent-cwd", "agents/two", code=0)
+    nowhere = repository.gate("run", "--agent-cwd", "agents/tow", code=2)
+    assert "is not a directory" in " ".join(nowhere.out.split())
+
+
+@pytest.mark.slow
+def test_agent_cwd__leads_the_base_into_its_own_directory(repository: Repository) -> None:
+    """Else the base's agent would read the head's files, and what the head breaks would be red on both sides."""
+    repo = new_repo(repository.root)
+    repository.agent("faults")
+    append(repository.root / "faults", "from pathlib import Path\n\nassert Path('profile.txt').read_text() == 'whole'")
+    repository.evals("faults/a.test.json", {"case": "say hello"})
+    repo.commit({})
+    base = repo.commit({"data/profile.txt": "whole"})
+    repo.branch("change")
+    repo.commit({"data/profile.txt": "broken"})
+
+    def compared(cwd: str, ref: str) -> BaselineReport:
+        done = repository.gate("run", "--agent-cwd", cwd, "--baseline", "rerun", "--base-ref", ref, code=1)
+        # Logs are named by the agent, not by the path of the checkout.
+        assert [folder.name for folder in (done.output / "logs").iterdir()] == ["faults"]
+        assert done.report.baseline is not None
+        return done.report.baseline
+
+    absolute = compared(str(repository.root / "data"), "main")
+    assert (absolute.status, absolute.commit) == ("found", base), absolute.message
+    absent = compared("data", "main~1")
+    assert absent.status == "none-yet"
+    assert "The base has no directory data, which `agent-cwd` names." in absent.message
+
+
+@pytest.mark.slow
+def test_agent_python__that_agent_setup_does_not_make_is_invalid(repository: Repository) -> None:
+    repository.agent("faults")
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    chosen = ("--agent-python", "made/python")
+    done = repository.gate("run", *chosen, "--agent-setup", "echo made > log.txt", python=False, code=2)
+    printed = " ".join(done.out.split())
+    assert "agent-python-unusable" in printed
+    assert "after agent-setup has run" in printed
+    assert (repository.root / "log.txt").exists()
+    make = f"mkdir made; printf '#!/bin/sh\\nexec {adk_python()} \"$@\"\\n' > made/python; chmod a+rx made made/python"
+    repository.gate("run", *chosen, "--agent-setup", make, python=False, code=0)
+
+
+def test_agent_setup__that_fails_is_reported_as_such(repository: Repository) -> None:
+    repository.agent("faults")
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    done = repository.gate("run", "--agent-setup", "echo no such package; exit 7", code=1)
+    assert "`agent-setup` ended with exit code 7" in " ".join(done.out.split())
+
+
+@pytest.mark.slow
+def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
+    repository = suite(tmp_path / "repo")  # `bot` repeats what it is asked.
+    broken = {"broken/__init__.py": "from . import agent\n", "broken/agent.py": ECHO.replace("text=text", "text='No.'")}
+    repository.write(broken)
+    arguments = ("broken", f"{EVALS}:lamp_on")
+
+    def planned(*paths: str) -> Done:
+        return repository.gate("validate", "--plan", *paths, python=False)
+
+    done = repository.gate("run", *arguments)
+    from_python = subprocess.run(
+        [sys.executable, "-c", f"import agent_eval as a; print(a.run({arguments}, check=False).report.files[0].agent)"],
+        cwd=repository.root,
+        env=repository.environment(),
+        capture_output=True,
+        text=True,
+        timeout=90 * patience(),
+        check=False,
+    )
+
+    assert (done.code, done.report.files[0].agent, len(done.report.cases)) == (1, "broken", 1), done.out + done.err
+    assert from_python.stdout.splitlines()[-1:] == ["broken"], from_python.stdout + from_python.stderr
+    for paths in (("broken/agent.py", EVALS), ("broken", "evals"), ("broken", "evals/*.json")):
+        assert planned(*paths).out.startswith("broken\n  evals/bot.evalset.json"), paths
+    # What is named on the command line replaces the agent of the file, but not that of another flag.
+    repository.write({"agent-eval.toml": 'agent = "bot"\n'})
+    assert planned("broken", EVALS).out.startswith("broken\n  evals/bot.evalset.json")
+    assert planned("broken", EVALS, "--agent", "bot").out.startswith("bot\n  evals/bot.evalset.json")
+    (repository.root / "agent-eval.toml").unlink()
+    # An agent with eval files may be meant as a place to search: it is, with a notice.
+    repository.evals("broken/own.test.json", {"own": "Hello."}, expect={"own": "No."})
+    both = planned(*arguments)
+    assert "[agent-as-path]" in both.out + both.err
+    assert both.out.startswith("broken\n  broken/own.test.json"), both.out
+    assert "error [agent-ambiguous]" in both.err, both.err
+
+
+# `agent-eval validate --plan`: what it says before a run is what the run then does.
+
+
+METRICS = (
+    "final_response_match_v2",
+    "hallucinations_v1",
+    "safety_v1",
+    "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality_v1",
+)
+RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "The answer is short."}}]}
+NO_KEYS = {"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", "AGENT_EVAL_JUDGE_API_KEY": ""}
+PLAN = ("validate", "--plan", "evals", "--agent", "recorded:answers.json")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def judged(repository: Repository, *, samples: int) -> None:
+    """An eval file with every metric that judges fixed turns."""
+    options = {"judge_model_options": {"num_samples": samples}}
+    rubrics = {
+        f"rubric_based_{what}_quality_v1": {"threshold": 0.5, **RUBRICS, **options}
+        for what in ("final_response", "tool_use", "multi_turn_trajectory")
+    }
+    coherence = {"response_evaluation_score": {"threshold": 3.0, **options}}
+    criteria(repository, *METRICS, samples=samples, more={**rubrics, **coherence, "response_match_score": 0.0})
+    answers(repository, {"good": ["Paris.", "Paris."], "torn": [TORN, BAD, TORN], "bad": BAD})
+
+
+def plan(repository: Repository, *arguments: str, **options: Any) -> dict[str, Any]:
+    done = repository.gate(
+        *("validate", "--plan", "evals", "--agent", "recorded:answers.json", "--format", "json", *arguments),
+        python=False,
+        **options,
+        code=0,
+    )
+    message: dict[str, Any] = json.loads(done.out)
+    return message
+
+
+def test_the_calls_of_a_run_are_within_the_plan__and_the_tokens_of_the_right_size(repository: Repository) -> None:
+    judged(repository, samples=1)
+    with FakeGemini(Judge()) as server:
+        message = plan(repository, "--num-runs", "2", environment=NO_KEYS)
+        assert server.stats.requests == 0
+        done = judged_run(repository, server, "--num-runs", "2")
+
+        least, most = message["calls"]["least"], message["calls"]["most"]
+        assert 0 < least <= server.stats.requests <= most
+        assert least < most, "only what is skipped costs more than a single vote"
+        line = f"Judges and simulated users will be asked {least:,} to {most:,} times (gemini-2.5-flash)."
+        assert line in done.err, "`run` says it before it begins"
+    assert message["turns"] == {"least": 12, "most": 12}
+    asked = dict.fromkeys(METRICS, 0)
+    for case in done.report.cases:
+        for metric in case.metrics:
+            for run in metric.runs:
+                if "judge" in run.details:
+                    asked[metric.name] = asked.get(metric.name, 0) + run.details["judge"]["calls"]
+    rows = {row["metric"]: row["calls"] for row in message["files"][0]["criteria"]}
+    assert len(asked) == 10
+    for name, calls in asked.items():
+        assert rows[name]["least"] <= calls <= rows[name]["most"], name
+    assert rows["response_match_score"] == {"least": 0, "most": 0}
+    # The agent has no instructions and no tools here, so that nothing comes on top.
+    [bill] = done.report.model_usage
+    estimated = message["tokens"]["least"] - 500 * message["calls"]["least"]
+    assert bill.input_tokens is not None
+    assert 0.7 * bill.input_tokens < estimated < 1.3 * bill.input_tokens
+    least_cost, most_cost = message["cost"]
+    assert 0 < least_cost < most_cost and message["unpriced"] == []
+
+
+def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Repository) -> None:
+    judged(repository, samples=5)
+
+    done = repository.gate(*PLAN, python=False, environment=NO_KEYS, code=0)
+
+    assert "needs an API key" in done.err and "judge-api-key" in done.err
+    assert "final_response_match_v2 of evals/some.evalset.json:good" in done.err
+    assert "gemini-2.5-flash    its key is missing" in done.out
+    assert not done.output.exists(), "nothing is written"
+
+
+def test_it_shows_which_key_would_be_used__and_that_the_agent_gets_it_too(repository: Repository) -> None:
+    repository.agent("home")
+    judged(repository, samples=5)
+    command = ("validate", "--plan", "evals", "--agent", "home")
+
+    shared = repository.gate(*command, environment={**NO_KEYS, "GOOGLE_API_KEY": KEY})
+    own = repository.gate(*command, environment={**NO_KEYS, "AGENT_EVAL_JUDGE_API_KEY": KEY})
+
+    assert (shared.code, own.code) == (0, 0), shared.err + own.err
+    assert "key: GOOGLE_API_KEY" in shared.out
+    assert "The agent gets the judge's key for gemini too, as GOOGLE_API_KEY." in shared.out
+    assert "key: judge-api-key" in own.out
+    assert "The agent gets" not in own.out
+    assert KEY not in shared.out + shared.err + own.out + own.err
+
+
+def test_plan__what_is_wrong_is_2(repository: Repository) -> None:
+    judged(repository, samples=5)
+    model = repository.gate(*PLAN, "--judge-model", "nobody/x", python=False)
+    repository.write({"agent-eval.toml": '[[policy]]\ncases = ["weather*"]\nblocking = false\n'})
+    policy = repository.gate(*PLAN, environment=NO_KEYS)
+    repository.write({"evals/broken.test.json": "{"})
+    file = repository.gate(*PLAN, python=False)
+
+    nothing = "agent-eval.toml\n  1: error [policy-matches-nothing] `weather*`"
+    for done, words in ((model, "nobody/x"), (policy, nothing), (file, "broken.test.json")):
+        assert (done.code, "In all" in done.out, words in done.err) == (2, False, True), done.err
+
+
+def test_validate__names_a_misspelt_judge_model_without_a_key(repository: Repository) -> None:
+    criterion = {"threshold": 0.8, "judge_model_options": {"judge_model": "gemin-2"}}
+    repository.write({"evals/test_config.json": {"criteria": {METRICS[0]: criterion}}})
+    repository.evals("evals/a.test.json", {"one": "say hello"})
+    done = repository.gate("validate", environment=NO_KEYS)
+    assert (done.code, "[judge-model-unknown]" in done.out, "gemin-2" in done.out) == (2, True, True), done.out
+
+
+def test_plan__the_evaluation_service_is_named_with_what_it_needs(repository: Repository) -> None:
+    judged(repository, samples=5)
+    repository.write({"evals/test_config.json": {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}})
+    command = ("evals", "--agent", "recorded:answers.json")
+    place = {"GOOGLE_CLOUD_PROJECT": "a-project", "GOOGLE_CLOUD_LOCATION": "us-central1"}
+
+    message = repository.gate("validate", "--plan", *command, python=False, environment={**NO_KEYS, **place})
+    refused = repository.gate(
+        "run", *command, python=False, environment={**NO_KEYS, **place, "GOOGLE_CLOUD_PROJECT": ""}
+    )
+
+    assert message.code == 0, message.err
+    assert "vertex_ai_evaluation" in message.out and "application default credentials" in message.out
+    assert "`vertex-eval` is Vertex AI's evaluation service, which bills each call." in message.out
+    assert refused.code == 2
+    said = " ".join(refused.out.split())
+    assert "GOOGLE_CLOUD_PROJECT is not set" in said
+    assert "safety_v1 of evals/some.evalset.json:good" in said
+
+
+@pytest.mark.parametrize("example", ["home_automation", "gemini_weather"])
+def test_plan__the_examples_ask_no_judge(repository: Repository, example: str) -> None:
+    shutil.copytree(EXAMPLES / example, repository.root / example, ignore=shutil.ignore_patterns("agent-eval-results"))
+
+    done = repository.gate("validate", "--plan", "--format", "json", environment=NO_KEYS)
+
+    loaded = json.loads(done.out)
+    assert (done.code, loaded["calls"], loaded["models"]) == (0, {"least": 0, "most": 0}, [])
+    assert loaded["turns"]["least"] == loaded["turns"]["most"] > 0

@@ -1,22 +1,29 @@
-"""What surrounds the gate is odd: closed or full standard streams, another gate at work, missing rights."""
+"""What surrounds the gate is odd: streams, disks, rights, signals, special files, agents and providers that fail."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from adk_envs import adk_python
 from agents_open_dir import as_root, remove
-from gate_runs import AGENT_EVAL, MARK, Repository, repository_in
+from fake_gemini import FakeGemini, Fault
+from gate_runs import AGENT_EVAL, MARK, Done, Repository, eval_set, patience, repository_in, wait_until
 
+from agent_eval.cli import main
 from agent_eval.results.folder import InUse, locked
+
+# What surrounds the gate is odd: closed or full standard streams, another gate at work, missing rights.
+
 
 SLOW = pytest.mark.slow
 RUN = ("run", "evals", "--agent", "recorded:answers.json")
@@ -25,7 +32,7 @@ NO_CAPABILITIES = 'exec setpriv --bounding-set=-all --inh-caps=-all "$@"'
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Repository]:
+def recorded(tmp_path: Path) -> Iterator[Repository]:
     """With recorded answers: nothing has to be started."""
     with repository_in(tmp_path / "repository") as made:
         made.evals("evals/a.test.json", {"one": "say hello", "two": "say bye"})
@@ -54,35 +61,34 @@ def verdict(repository: Repository) -> str:
 @pytest.mark.parametrize(
     "streams", [">/dev/full 2>/dev/full", *(pytest.param(each, marks=SLOW) for each in (">&-", "<&- >&- 2>&-"))]
 )
-def test_run__standard_streams_that_are_closed_or_full_change_nothing(repository: Repository, streams: str) -> None:
+def test_run__standard_streams_that_are_closed_or_full_change_nothing(recorded: Repository, streams: str) -> None:
     if "full" in streams and not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    done = in_shell(repository, f'exec "$@" {streams}', *RUN)
+    done = in_shell(recorded, f'exec "$@" {streams}', *RUN)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert verdict(repository) == "passed"
+    assert verdict(recorded) == "passed"
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow
-def test_closed_streams__hide_no_errors_and_make_none(repository: Repository) -> None:
-    assert in_shell(repository, 'exec "$@" >&-', "validate").returncode == 0
-    repository.write({"evals/test_config.json": {"criteria": {"no_such_metric": 1}}})
-    assert in_shell(repository, 'exec "$@" >&- 2>&-', *RUN).returncode == 2
-    assert verdict(repository) == "invalid"
+def test_closed_streams__hide_no_errors_and_make_none(recorded: Repository) -> None:
+    assert in_shell(recorded, 'exec "$@" >&-', "validate").returncode == 0
+    recorded.write({"evals/test_config.json": {"criteria": {"no_such_metric": 1}}})
+    assert in_shell(recorded, 'exec "$@" >&- 2>&-', *RUN).returncode == 2
+    assert verdict(recorded) == "invalid"
 
 
-def test_output_directory__a_second_gate_is_refused_and_named_the_first(repository: Repository) -> None:
-    output = repository.root / "agent-eval-results"
+def test_output_directory__a_second_gate_is_refused_and_named_the_first(recorded: Repository) -> None:
+    output = recorded.root / "agent-eval-results"
     with locked(output):
-        second = repository.gate(*RUN, python=False)
-        assert second.code == 2
+        second = recorded.gate(*RUN, python=False, code=2)
         assert "output-dir-in-use" in second.out
         assert f"process {os.getpid()}" in second.out
         assert "--output-dir" in second.out
         assert sorted(path.name for path in output.iterdir()) == [".gitignore", ".lock"]
-        [own] = repository.root.glob("agent-eval-results-*")
+        [own] = recorded.root.glob("agent-eval-results-*")
         assert json.loads((own / "results.json").read_text("utf-8"))["verdict"] == "invalid"
-    assert repository.gate(*RUN, python=False).code == 0
+    assert recorded.gate(*RUN, python=False).code == 0
 
 
 def test_output_directory__a_lock_of_a_dead_gate_does_not_block(tmp_path: Path) -> None:
@@ -95,7 +101,7 @@ def test_output_directory__a_lock_of_a_dead_gate_does_not_block(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_windows__run_is_refused_and_other_commands_work(repository: Repository) -> None:
+def test_windows__run_is_refused_and_other_commands_work(recorded: Repository) -> None:
     """A Windows as Python shows it to us: what POSIX alone has is missing."""
     code = (
         "import os, sys\n"
@@ -107,8 +113,8 @@ def test_windows__run_is_refused_and_other_commands_work(repository: Repository)
     for arguments in (RUN, ("validate",), ("validate", "--plan")):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
-            cwd=repository.root,
-            env=repository.environment(),
+            cwd=recorded.root,
+            env=recorded.environment(),
             capture_output=True,
             text=True,
             timeout=90,
@@ -137,13 +143,13 @@ def test_dropped_capabilities__are_no_traceback_and_say_what_is_missing(tmp_path
 
 @as_root
 @pytest.mark.parametrize("closed", ["results", pytest.param(".", marks=SLOW)])
-def test_output_directory__that_cannot_be_written_names_its_owner(repository: Repository, closed: str) -> None:
-    folder = repository.root / closed
+def test_output_directory__that_cannot_be_written_names_its_owner(recorded: Repository, closed: str) -> None:
+    folder = recorded.root / closed
     folder.mkdir(exist_ok=True)
     os.chown(folder, 1234, 1234)
     folder.chmod(0o755)
     output = ("--output-dir", "results/new") if closed == "results" else ()
-    done = in_shell(repository, NO_CAPABILITIES, *RUN, *output)
+    done = in_shell(recorded, NO_CAPABILITIES, *RUN, *output)
     assert done.returncode == 2, done.stdout + done.stderr
     printed = " ".join((done.stdout + done.stderr).split())
     assert f"{folder.resolve()} belongs to uid 1234 (drwxr-xr-x), and agent-eval runs as root." in printed
@@ -155,18 +161,18 @@ def test_output_directory__that_cannot_be_written_names_its_owner(repository: Re
 
 @pytest.mark.slow
 @as_root
-def test_merge__says_which_directories_it_can_not_read(repository: Repository) -> None:
+def test_merge__says_which_directories_it_can_not_read(recorded: Repository) -> None:
     for number in ("1/2", "2/2"):
-        done = in_shell(repository, 'exec "$@"', *RUN, "--shard", number, "--output-dir", f"shards/{number[0]}")
+        done = in_shell(recorded, 'exec "$@"', *RUN, "--shard", number, "--output-dir", f"shards/{number[0]}")
         assert done.returncode == 0, done.stdout + done.stderr
-    shards = repository.root / "shards"
+    shards = recorded.root / "shards"
     for closed, code, message in (
         (shards / "2", 3, "`shards`: shards/2 can't be read by this user"),
         (shards, 2, "These directories can't be read: shards."),
     ):
         os.chown(closed, 1234, 1234)
         closed.chmod(0o700)
-        done = in_shell(repository, NO_CAPABILITIES, "merge", "--paths", "evals", *RUN[2:])
+        done = in_shell(recorded, NO_CAPABILITIES, "merge", "--paths", "evals", *RUN[2:])
         assert done.returncode == code, done.stdout + done.stderr
         assert message in " ".join(done.stdout.split())
 
@@ -211,9 +217,9 @@ def test_process_ids_used_up_by_the_agent__fail_its_case_alone(tmp_path: Path, f
 
 @pytest.mark.slow
 @as_root
-def test_no_process_ids_at_all__is_exit_2_with_what_to_do(repository: Repository, few_processes: Path) -> None:
+def test_no_process_ids_at_all__is_exit_2_with_what_to_do(recorded: Repository, few_processes: Path) -> None:
     (few_processes / "pids.max").write_text("2")
-    done = in_shell(repository, f'echo $$ > {few_processes}/cgroup.procs; exec "$@"', *RUN)
+    done = in_shell(recorded, f'echo $$ > {few_processes}/cgroup.procs; exec "$@"', *RUN)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "--pids-limit" in done.stderr
     assert "Traceback" not in done.stderr
@@ -250,6 +256,412 @@ def test_what_an_agent_starts_in_a_session_of_its_own__ends_with_the_gate(tmp_pa
     with repository_in(tmp_path / "repository", "faults", new_hosts=True) as repository:
         repository.evals("evals/a.test.json", {"strays": "setsid", "others": "setsid"})
         for command in (("run", "--shard", "1/2", "--output-dir", "parts/1"), ("merge", "parts", "--run-missing")):
-            done = repository.gate(*command)
-            assert done.code == 0, done.out + done.err
+            repository.gate(*command, code=0)
             assert repository.left_behind() == []
+
+
+# A disk that is full ends the gate in time, with a clear message and without a pass.
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Repository]:
+    """With an output directory on a disk of its own, of 64 kB."""
+    with repository_in(tmp_path / "repository", "faults") as made:
+        output = made.root / "agent-eval-results"
+        output.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(output)], capture_output=True)
+        if mounted.returncode:
+            pytest.skip(f"nothing can be mounted here: {mounted.stderr.decode()}")
+        try:
+            yield made
+        finally:
+            made.end()
+            subprocess.run(["umount", "--lazy", str(output)], check=True, timeout=30)
+
+
+@as_root
+@pytest.mark.slow
+def test_a_log_that_fills_the_disk__is_exit_2_with_the_path_and_what_to_do(small_disk: Repository) -> None:
+    small_disk.evals("evals/a.test.json", {"floods": "flood:1000000", "quick": "say hello"})
+    done = small_disk.gate("run", "--concurrency", "1", code=2)
+    assert done.seconds < 60 * patience()
+    assert "No space left on device" in done.out + done.err
+    assert "agent-eval-results/" in done.out + done.err
+    assert "Traceback" not in done.err
+    journal = done.output / "journal.jsonl"
+    assert not journal.exists() or journal.read_bytes()[-1:] in {b"", b"\n"}, "half a line would spoil the next one"
+    assert small_disk.left_behind() == []
+
+
+@as_root
+@pytest.mark.slow
+@pytest.mark.parametrize("free", [24_000, 64_000])
+def test_a_disk_that_becomes_full__loses_no_finished_run(small_disk: Repository, free: int) -> None:
+    """With little room the journal is what does not fit, with more the results."""
+    small_disk.evals("evals/a.test.json", {f"case-{number}": "say hello" for number in range(30)})
+    output = small_disk.root / "agent-eval-results"
+    subprocess.run(["mount", "-o", "remount,size=1m", str(output)], check=True)
+    (output / "ballast").write_bytes(b"x" * (os.statvfs(output).f_bavail * os.statvfs(output).f_bsize - free))
+
+    done = small_disk.gate("run", "--report", "off", "--concurrency", "1", code=2)
+
+    assert "No space left on device" in done.out and "--resume" in done.out
+    assert "Invalid: the disk is full, so the run ended early" in done.out
+    assert ("journal.jsonl" if free < 30_000 else "results.json") in "".join(done.out.split())
+    finished = (output / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    assert finished and all(line.endswith(b"\n") for line in finished)
+    assert not (output / "recordings.jsonl.gz").exists()
+    (output / "ballast").unlink()
+
+    later = small_disk.gate("run", "--report", "off", "--resume", code=0)
+
+    assert f"{len(finished)} run{'s' if len(finished) > 1 else ''} taken from the journal" in later.out + later.err
+    assert not list(output.glob("journal*"))
+
+
+@as_root
+@pytest.mark.slow
+def test_a_full_disk_and_a_signal__end_in_time(small_disk: Repository) -> None:
+    small_disk.evals("evals/a.test.json", {"floods": "flood:1000000", "hangs": "sleep:600"})
+    (small_disk.root / "agent-eval-results" / "ballast").write_bytes(b"x" * 20_000)
+    process = small_disk.start("run", "--concurrency", "2")
+    output = small_disk.root / "agent-eval-results"
+    wait_until(lambda: os.statvfs(output).f_bavail == 0 or process.poll() is not None, seconds=60)
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGTERM)
+    done = small_disk.finish(process, timeout=60)
+    # The full disk ends the run, too. A signal that comes after its end, while the verdict is printed, kills the gate.
+    killed = done.code == 128 + signal.SIGTERM and "there is no verdict" in done.err
+    assert done.code == 2 or killed, done.out + done.err
+    assert "No space left on device" in done.out + done.err
+    assert small_disk.left_behind() == []
+
+
+@as_root
+@pytest.mark.slow
+def test_a_report_page_that_does_not_fit__is_a_line_and_changes_nothing(small_disk: Repository) -> None:
+    """The page alone is larger than this disk."""
+    small_disk.evals("evals/a.test.json", {"quick": "say hello"})
+
+    done = small_disk.gate("run", code=0)
+
+    lines = [line for line in done.err.splitlines() if "report.html" in line]
+    assert len(lines) == 1 and "could not be written: OSError: [Errno 28] No space left on device" in lines[0]
+    assert not (done.output / "report.html").exists()
+    assert done.report.verdict == "passed" and done.recordings
+    assert "report.html" not in done.out + (done.output / "summary.md").read_text("utf-8")
+
+    silent = small_disk.gate("run", "--report", "off")
+
+    assert (silent.code, "report.html" in silent.err) == (0, False), silent.err
+
+
+# A gate that gets a signal leaves complete, valid results of what it had, and no process.
+
+
+QUICK = {f"quick {number}": f"say {number}" for number in range(3)}
+CASES = {**QUICK, "hangs": "sleep:600", "blocks": "block:600"}
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path, "faults") as made:
+        made.evals("evals/slow.test.json", CASES)
+        yield made
+
+
+def under_way(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
+    """A gate whose quick cases are done and whose agent hangs."""
+    process = repository.start("run", "--concurrency", "2", *arguments, environment={"CI": ""})
+    repository.wait_for_runs(len(QUICK))
+    return process
+
+
+def end(repository: Repository, process: subprocess.Popen[str], number: signal.Signals) -> Done:
+    os.kill(process.pid, number)
+    return repository.finish(process, timeout=30)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGHUP))]
+)
+def test_signal__leaves_complete_results(slow: Repository, number: signal.Signals) -> None:
+    done = end(slow, under_way(slow), number)
+    # GitHub sends SIGINT, SIGTERM after 7.5 s and SIGKILL 2.5 s later (actions/runner, ProcessInvoker.cs).
+    assert done.seconds < 7 * patience()
+    assert done.code == 3, done.out + done.err
+    assert done.statuses == {**dict.fromkeys(QUICK, "passed"), "hangs": "not_run", "blocks": "not_run"}
+    done.check_files()
+    assert {case.reason.code for case in done.report.cases if case.reason} == {"stopped"}
+    assert "--resume" in done.out + (done.output / "summary.md").read_text(encoding="utf-8")
+    assert (done.output / "journal.jsonl").exists()
+    assert slow.left_behind() == []
+
+
+@pytest.mark.slow
+def test_signal__a_second_one_leaves_complete_results(slow: Repository) -> None:
+    process = under_way(slow)
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.05)
+    done = end(slow, process, signal.SIGTERM)
+    assert done.code == 3
+    done.check_files()
+    assert slow.left_behind() == []
+
+
+@pytest.mark.slow
+def test_signal__while_tools_are_recorded_advises_nothing_that_is_refused(slow: Repository) -> None:
+    done = end(slow, under_way(slow, "--record", "all"), signal.SIGTERM)
+    assert done.code == 3, done.out + done.err
+    assert "continues from there with --resume" not in done.out + (done.output / "summary.md").read_text("utf-8")
+
+
+@pytest.fixture
+def silent_index(slow: Repository) -> Iterator[Mapping[str, str]]:
+    """An index of packages that accepts and never answers; the environment that leads there."""
+    (slow.root / "requirements.txt").write_text("google-adk==2.13.0\n", encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        index = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+        yield {"UV_DEFAULT_INDEX": index, "UV_INDEX_URL": index, "NO_PROXY": "127.0.0.1"}
+
+
+@pytest.mark.slow
+def test_sigkill__ends_the_installer(slow: Repository, tmp_path: Path, silent_index: Mapping[str, str]) -> None:
+    cache = ("--cache-dir", str(tmp_path / "cache"), "--agent-env", f"+{MARK}")
+    process = slow.start("run", *cache, python=False, environment=silent_index)
+    wait_until(lambda: any("pip install" in command for command in slow.left_behind()), seconds=60)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: slow.left_behind() == [], seconds=20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["agent-setup", "environment"])
+def test_signal__before_the_agent_runs(
+    slow: Repository, tmp_path: Path, silent_index: Mapping[str, str], words: str
+) -> None:
+    """While its environment is made, or when that has been made by `agent-setup`."""
+    setup = ("--agent-setup", "sleep 600") if words == "agent-setup" else ("--cache-dir", str(tmp_path / "cache"))
+    process = slow.start("run", *setup, python=False, environment=silent_index)
+    assert process.stderr is not None
+    seen = ""
+    while words not in seen:
+        line = process.stderr.readline()
+        assert line, seen
+        seen += line
+    time.sleep(0.3)
+
+    done = end(slow, process, signal.SIGTERM)
+
+    assert done.seconds < 7 * patience()
+    assert done.code == 3, done.out + done.err
+    assert set(done.statuses.values()) == {"not_run"}
+    done.check_files()
+    assert slow.left_behind() == []
+
+
+# Whatever the agent does: the gate ends in time, says whose fault it is, and keeps the results of the others.
+
+
+GOOD = {f"good {number}": f"say {number}" for number in range(3)}
+
+
+@pytest.fixture
+def new_hosts(tmp_path: Path) -> Iterator[Repository]:
+    """For tests of how hosts are watched; test_adk_faults.py and test_runner_execution.py have more of them."""
+    with repository_in(tmp_path, "faults", new_hosts=True) as made:
+        yield made
+
+
+def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repository) -> None:
+    repository.agent("faults")
+    bad = {"leaves": "os._exit", "segfault": "abort", "raises": "raise", "exits": "sys.exit"}
+    repository.evals("evals/faults.evalset.json", {**GOOD, **bad, "flood": "flood:30000000"})
+    done = repository.gate("run", code=1)
+    assert done.seconds < 60 * patience()
+    assert done.statuses == {**dict.fromkeys(GOOD, "passed"), **dict.fromkeys(bad, "failed"), "flood": "passed"}
+    done.check_files()
+    kinds = {case.eval_id: case.reason.code for case in done.report.cases if case.reason}
+    assert kinds == {
+        "leaves": "agent-crash",
+        "segfault": "agent-crash",
+        "raises": "agent-exception",
+        "exits": "agent-crash",
+    }
+    errors = {case.eval_id: case.runs[0].error for case in done.report.cases}
+    assert "exited with code 7" in errors["leaves"].message  # type: ignore[union-attr]
+    assert "ValueError: the tool is broken" in (errors["raises"].traceback or "")  # type: ignore[union-attr]
+    assert errors["raises"].raised.symbol == "fail"  # type: ignore[union-attr]
+    turns = {each.eval_id: (len(each.invocations), each.unfinished is not None) for each in done.recordings}
+    assert turns == {**dict.fromkeys((*GOOD, "flood"), (1, False)), **dict.fromkeys(bad, (0, True))}
+    raised = next(each for each in done.recordings if each.eval_id == "raises").unfinished
+    assert [span.raised for span in raised.spans][1:] == [errors["raises"].raised]  # type: ignore[union-attr]
+    logs = list((done.output / "logs").rglob("*.log"))
+    assert logs
+    assert sum(path.stat().st_size for path in logs) < 20_000_000
+    assert repository.left_behind() == []
+    assert not (done.output / "journal.jsonl").exists(), "nothing is left to resume"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="it finds them in /proc")
+def test_faults__an_agent_that_kills_its_hosts_in_each_run(new_hosts: Repository) -> None:
+    new_hosts.evals("evals/kill.test.json", {"first": "kill-hosts", "second": "kill-hosts", "third": "kill-hosts"})
+    done = new_hosts.gate("run", "--workers", "3", code=1)
+    assert done.seconds < 60 * patience()
+    assert set(done.statuses.values()) == {"failed"}
+    # One may be killed by another one while it loads.
+    assert {case.reason.code for case in done.report.cases if case.reason} <= {"agent-crash", "agent-import"}
+    assert new_hosts.left_behind() == []
+
+
+@pytest.mark.slow
+def test_faults__the_run_takes_too_long(new_hosts: Repository) -> None:
+    new_hosts.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
+    limit = round(8 * patience())  # The good case needs a host: six seconds on a busy machine.
+    done = new_hosts.gate("run", "--run-timeout", str(limit))
+    assert done.seconds < limit + 22 * patience()
+    assert done.statuses == {"good": "passed", "slow": "not_run", "stubborn": "not_run"}, done.out + done.err
+    assert done.code == 3
+    assert {case.reason.code for case in done.report.cases if case.reason} == {"run-timeout"}
+    done.check_files()
+    assert (done.output / "journal.jsonl").exists()
+    assert new_hosts.left_behind() == []
+
+
+# A provider that is down: the gate ends early, with exit code 3 and one message for all cases.
+#
+# tests/crossings/test_outages_crossing.py has the other outages, and when they happen.
+
+
+GREETINGS = {f"case {number}": "hello" for number in range(20)}
+
+
+@pytest.mark.slow
+def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository) -> None:
+    repository.agent("gemini")
+    repository.evals("evals/hello.test.json", GREETINGS)
+    with FakeGemini(lambda _: Fault(kind=503)) as server:
+        environment = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any"}
+        done = repository.gate("run", "--turn-timeout", "6", "--concurrency", "2", environment=environment)
+    assert done.code == 3, done.out + done.err
+    assert done.seconds < 75 * patience()
+    assert done.statuses == dict.fromkeys(GREETINGS, "errored")
+    errors = [error for case in done.report.cases if (error := case.runs[0].error)]
+    assert {(error.kind, error.owner) for error in errors} == {("provider-unavailable", "provider")}
+    # With turns as short as these the first ones end before the outage is certain, and say what they waited for.
+    last = errors[-1].message
+    assert last.startswith(
+        f"The agent's model provider failed: `gemini-2.5-flash` at {server.url} is down, so no more calls were made"
+    )
+    assert [error.message for error in errors].count(last) >= len(GREETINGS) // 2
+    done.check_files()
+
+
+# Pipes, devices and links in the place of files that a user or a pull request gives: an error, never a wait.
+
+
+EVAL_SET = eval_set("s", {"c": [("hi", "hello")]})
+COMMANDS = {
+    "agent-eval.toml": ["validate"],
+    "test_config.json": ["validate"],
+    "named.json": ["validate", "named.json"],
+    "found.test.json": ["validate"],
+    "head.json": ["compare", "head.json", "base.json"],
+    "results.json": ["flaky", "results.json"],
+    "old.json": ["migrate", "old.json", "new.json"],
+    "recorded.json": ["run", "--agent", "recorded:recorded.json"],
+}
+KINDS = {"pipe": ["named pipe"], "device": ["device"], "nowhere": ["link", "No such file"]}
+PROGRAM = """
+import contextlib, io, json, os, sys
+from agent_eval.cli import main
+kinds = {"pipe": os.mkfifo, "device": lambda at: os.symlink("/dev/zero", at), "nowhere": lambda at: os.symlink("x", at)}
+done = {}
+for name, arguments in json.loads(sys.argv[1]).items():
+    for kind, put in kinds.items():
+        put(name)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            code = main(arguments)
+        os.unlink(name)
+        done[name + " " + kind] = [code, text.getvalue()]
+print(json.dumps(done))
+"""
+
+
+def start(root: Path, *arguments: str) -> str:
+    """What Python prints; with little memory, so that even what reads /dev/zero ends."""
+    (root / "ok.test.json").write_text(json.dumps(EVAL_SET), encoding="utf-8")
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -v 4000000; exec "$0" "$@"', sys.executable, *arguments],
+        cwd=root,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_"))},
+        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=90, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """Exit code and output, by file and kind."""
+    result: dict[str, tuple[int, str]] = json.loads(
+        start(tmp_path_factory.mktemp("special"), "-c", PROGRAM, json.dumps(COMMANDS))
+    )
+    return result
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_special_file__is_an_error_with_the_path(name: str, kind: str, results: dict[str, tuple[int, str]]) -> None:
+    code, text = results[f"{name} {kind}"]
+    assert "Traceback" not in text
+    assert name in text
+    if (name, kind) == ("found.test.json", "device"):
+        assert (code, "link-outside-root" in text) == (2, True), text
+        return
+    assert code == 2, text
+    assert any(word in text for word in KINDS[kind]) or "recording-not-found" in text, text
+
+
+def test_special_files__link_loop_beside_an_agent_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bot").mkdir()
+    (tmp_path / "bot" / "agent.py").write_text("root_agent = None\n", encoding="utf-8")
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    planned = start(tmp_path, "-m", "agent_eval", "validate", "--plan")
+    assert planned.startswith("bot\n  ok.test.json  (the only agent in the root)\n")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Path.resolve raises nothing")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--agent", "loop"], "/loop': the symbolic link leads to itself. Remove it"),
+        (["view", "loop"], "loop can't be read: Too many levels of symbolic links."),
+    ],
+)
+def test_a_link_to_itself__is_exit_2_and_no_bug_of_ours(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "a.test.json").write_text(json.dumps(EVAL_SET), "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(arguments) == 2
+
+    assert message in capsys.readouterr().err
+
+
+def test_output_directory__that_cannot_be_created_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.test.json").write_text("[]", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--output-dir", "/proc/x"]) == 2
+    assert "can't be created there. Set another --output-dir: '/proc/x'" in capsys.readouterr().err

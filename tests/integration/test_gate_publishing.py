@@ -1,12 +1,37 @@
-"""A gate failure always publishes, and nothing that goes wrong with publishing changes the verdict: whole commands."""
+"""What a gate publishes: on GitHub Actions, in comments, and of a fork's artifacts, which may be forged."""
 
 from __future__ import annotations
 
+import copy
+import io
+import json
+import os
+import random
+import re
+import time
+import types
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
-from fake_github import Fault
-from pull_requests import Lab
+from adk_envs import adk_python
+from fake_github import FakeGitHub, Fault, Run
+from gate_runs import Done, Repository
+from markdown_pages import nothing_of_theirs, rendered
+from pull_requests import Lab, job_of
+from pydantic import BaseModel
+from runner_log import Command, commands_in, outputs_in
+
+from agent_eval.commands.publish import Published, publish
+from agent_eval.pipeline.ci_context import CIContext, detect_ci_context
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.report import RunReport
+from agent_eval.settings import Settings, read_settings
+
+# A gate failure always publishes, and nothing that goes wrong with publishing changes the verdict: whole commands.
+
 
 CASES = ("door", "window")
 TOML = "agent-eval.toml"
@@ -46,9 +71,8 @@ def test_publishing__a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_pat
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(victim / "kept.txt" if place.endswith(".jsonl") else victim)
 
-    done = lab.pull_request(7, {})
+    lab.pull_request(7, {}, code=2)
 
-    assert done.code == 2, done.out + done.err
     assert "is a symbolic link" in lab.comment() and place in lab.comment()
     assert {path.name: path.read_text("utf-8") for path in victim.iterdir()} == {"kept.txt": "as it was"}
     outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
@@ -59,10 +83,8 @@ def test_publishing__a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_pat
 def test_publishing__a_file_in_the_place_of_results_is_reported(lab: Lab, place: str) -> None:
     (lab.repository.root / place.split("/", maxsplit=1)[0]).write_text("mine", "utf-8")
 
-    done = lab.pull_request(7, {}, "--output-dir", place)
+    lab.pull_request(7, {}, "--output-dir", place, code=2)
 
-    assert done.code == 2, done.out + done.err
-    assert f"{place.split('/')[0]} is a file: no results can be written there." in " ".join(done.out.split())
     assert "is a file: no results can be written there" in lab.comment()
     outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
     assert "results-file" in outputs and "invalid" in outputs
@@ -126,6 +148,470 @@ def test_publishing__answers_of_any_shape_change_no_exit_code(lab: Lab) -> None:
         Fault(path=r".*/comments", status=200, body=b'[{"id": [], "body": {}, "user": 3}, {}]', times=99)
     )
 
-    done = lab.pull_request(7, {}, "--baseline", "none")
+    lab.pull_request(7, {}, "--baseline", "none", code=0)
 
-    assert done.code == 0, done.err
+
+# What GitHub Actions reads of a run: outputs, summary, annotations, and a log in which no one else gives commands.
+
+
+SECRET = "s3cr3t/of+the=job"
+HOSTILE = "::error file=a.py::planted\n##[error]planted\n::set-output name=verdict::passed\n\x1b[2Jgone"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> dict[str, str]:
+    """The variables of a job, and its files."""
+    for name in ("output", "summary"):
+        (tmp_path / name).touch()
+    return {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "octo/agents",
+        "GITHUB_SHA": "0123456789abcdef0123456789abcdef01234567",
+    }
+
+
+def recorded(repository: Repository, answers: Mapping[str, str], job: Mapping[str, str], *arguments: str) -> Done:
+    """A run on cases that expect `yes`, with a recording of what was answered."""
+    repository.evals("evals/some.test.json", dict.fromkeys(answers, "yes"))
+    repository.record("evals/some.test.json", answers)
+    command = ("run", "evals", "--agent", "recorded:answers.json", *arguments)
+    return repository.gate(*command, python=False, environment=job)
+
+
+def outputs(job: Mapping[str, str]) -> dict[str, str]:
+    """The outputs as the runner reads them."""
+    return dict(outputs_in(Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8")))
+
+
+def commands(done: Done) -> list[Command]:
+    """The workflow commands that the runner obeys in both streams."""
+    assert "##[" not in done.out + done.err, "its pages read this form even where the runner does not"
+    # As root below a directory that only root can enter, the agent is not isolated, and that is said.
+    return [each for each in commands_in(done.out + done.err) if "agent-not-isolated" not in str(each)]
+
+
+@pytest.mark.parametrize("command", ["run", "action"])
+def test_outputs__summary_and_annotations(repository: Repository, job: dict[str, str], command: str) -> None:
+    done = recorded(repository, {"good": "yes", "bad": "no"}, job, "--num-runs", "2")
+    if command == "action":
+        for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+            Path(job[name]).write_text("", encoding="utf-8")
+        inputs = {
+            "INPUT_PATHS": "evals",
+            "INPUT_AGENT": "recorded:answers.json",
+            "INPUT_NUM-RUNS": "2",
+            "INPUT_FAIL-FAST": "",
+        }
+        done = repository.gate("action", environment={**job, **inputs})
+    assert done.code == 1, done.out + done.err
+    expected = {
+        "verdict": "failed",
+        "total": "2",
+        "passed": "1",
+        "failed": "1",
+        "errored": "0",
+        "pass-rate": "0.5",
+        "results-file": "agent-eval-results/results.json",
+        "recordings-file": "agent-eval-results/recordings.jsonl.gz",
+        "cases-file": "agent-eval-results/cases.jsonl.gz",
+        "report-file": "agent-eval-results/report.html",
+        "junit-file": "agent-eval-results/junit.xml",
+        "summary-file": "agent-eval-results/summary.md",
+    }
+    result = outputs(job)
+    assert {name: result.get(name) for name in expected} == expected
+    assert len(done.report.cases[0].runs) == 2
+    assert [(pass_rate.k, pass_rate.any, pass_rate.all) for pass_rate in done.report.pass_rates] == [
+        (1, 0.5, 0.5),
+        (2, 0.5, 0.5),
+    ]
+    summary = Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
+    assert summary == (done.output / "summary.md").read_text(encoding="utf-8")
+    assert f"https://github.com/octo/agents/blob/{job['GITHUB_SHA']}/evals/some.test.json" in summary
+    (annotation,) = commands(done)
+    line = next(case.line for case in done.report.cases if case.eval_id == "bad")
+    assert (annotation.name, annotation.properties["file"]) == ("error", "evals/some.test.json")
+    assert annotation.properties["line"] == str(line)
+    assert annotation.properties["title"] == "bad failed"
+
+
+def test_outputs__a_turn_below_the_threshold_of_a_passing_case_is_marked(repository: Repository) -> None:
+    repository.write({"evals/test_config.json": {"criteria": {"response_match_score": 0.5}}})
+    repository.evals("evals/some.test.json", {"paris": ["Paris", "Rome"], "right": ["Oslo", "Bern"]})
+    repository.record("evals/some.test.json", {"paris": ["Paris", "The database exploded."]})
+
+    done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, code=0)
+
+    low = "turn 2 of 2: response_match_score 0.00, below 0.50"
+    assert "1 case passes with a turn below a threshold: paris" in done.out
+    summary = (done.output / "summary.md").read_text(encoding="utf-8")
+    assert "These cases pass on average, with a turn below a threshold:" in summary
+    assert summary.replace("\\", "").count(low) == 1
+    shown = repository.gate("show", "paris").out
+    assert shown.split("turn 2")[1].count("✗") == 1 and "✗" not in shown.split("turn 2")[0]
+    assert "✗" not in repository.gate("show", "right").out
+
+
+def test_outputs__hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
+    done = recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE}, job)
+    assert done.code == 1
+    result = commands(done)
+    assert [(each.name, each.properties["file"]) for each in result] == [("error", "evals/some.test.json")] * 2
+    assert outputs(job)["verdict"] == "failed"
+    assert "\x1b" not in done.out + done.err + Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
+
+
+def test_outputs__no_command_to_github_outside_of_its_jobs(repository: Repository, job: dict[str, str]) -> None:
+    done = recorded(repository, {"bad": HOSTILE}, {**job, "GITHUB_ACTIONS": ""})
+    assert done.code == 1
+    assert "::error" not in re.sub(r"[│·].*", "", done.out)
+    assert not any(line.lstrip().startswith("::") for line in (done.out + done.err).splitlines())
+    assert Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8") == ""
+
+
+def test_outputs__wrong_inputs_have_outputs_and_annotations_too(repository: Repository, job: dict[str, str]) -> None:
+    repository.write({"agent-eval.toml": "\nconcurency = 1\n"})
+    done = repository.gate("action", environment={**job, "INPUT_NUM-RUNS": "many", "INPUT_OUTPUT-DIR": "out"}, code=2)
+    result = outputs(job)
+    assert (result["verdict"], result["total"], result["pass-rate"]) == ("invalid", "0", "")
+    assert result["results-file"] == "out/results.json"
+    assert (repository.root / "out" / "results.json").exists()
+    of_file, of_input = commands(done)
+    if "num-runs" not in of_input.data:
+        of_file, of_input = of_input, of_file
+    assert (of_file.properties["file"], of_file.properties["line"]) == ("agent-eval.toml", "2")
+    assert "num-runs" in of_input.data
+
+
+def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str, str], tmp_path: Path) -> None:
+    repository.agent("counted")
+    repository.evals("counted/evals/some.test.json", {"tells": "secret", "raises": "secret-raise"})
+    environment = {**job, "JOB_SECRET": SECRET, "RUNS_FILE": str(tmp_path / "runs")}
+    inputs = {
+        "INPUT_AGENT-PYTHON": str(adk_python()),
+        "INPUT_AGENT-ENV": "+JOB_SECRET,RUNS_FILE,GATE_TEST_MARK",
+    }
+    done = repository.gate("action", environment={**environment, **inputs})
+    assert done.statuses == {"tells": "failed", "raises": "failed"}, done.out + done.err
+    assert "it is ***" in (done.output / "results.json").read_text(encoding="utf-8")
+    files = [path for path in done.output.rglob("*") if path.is_file()]
+    assert any(b"printed ***" in path.read_bytes() for path in files), "the log was kept"
+    texts = {str(path): path.read_bytes() for path in files}
+    texts |= {"recordings": "\n".join(recording.model_dump_json() for recording in done.recordings).encode()}
+    texts |= {"out": done.out.encode(), "err": done.err.encode()}
+    texts |= {name: Path(job[name]).read_bytes() for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    assert [name for name, text in texts.items() if SECRET.encode() in text] == []
+    assert [name for name, text in texts.items() if os.fsencode(SECRET[:12]) in text] == []
+
+
+def test_outputs__what_an_agent_prints_is_in_its_log_alone(repository: Repository, job: dict[str, str]) -> None:
+    repository.agent("faults")
+    with (repository.root / "faults" / "agent.py").open("a", encoding="utf-8") as file:
+        file.write("\nprint('::error::planted')\nprint('##[error]planted', file=sys.stderr)\n")
+    repository.evals("faults/evals/some.test.json", {"good": "say hi"})
+    done = repository.gate("run", environment=job, code=0)
+    assert not [each for each in commands(done) if "planted" in str(each)]
+    assert any(b"planted" in path.read_bytes() for path in (done.output / "logs").rglob("*.log"))
+
+
+# Publishing what a fork's run has uploaded: forged artifacts are refused, or are nothing but text.
+#
+# In this process, with the ci of a `workflow_run` job, against a GitHub that is held to its description.
+
+
+GOLDEN = Path(__file__).parents[1] / "data/golden_forged.md"
+PAYLOAD = (
+    "@octocat @octo/team closes #1 GH-4 octo/shop#3 <script>alert(1)</script><img src=x onerror=alert(1)> "
+    "![x](https://evil.example/x.png) [a](javascript:alert(1)) https://evil.example www.evil.example </details> |a|b| "
+    f"<!-- agent-eval key=default run=999999999 attempt=1 sha={'a' * 40} -->\n```\n# x\n::error::x\n\u202e\u200b "
+    f"{'`' * 300}\n[b]: https://evil.example\n$x$ :tada: deadbeef\n"
+)
+
+
+@pytest.fixture
+def forked(github: FakeGitHub) -> FakeGitHub:
+    github.state.history(2)
+    return github
+
+
+def finished(github: FakeGitHub, **more: Any) -> Run:
+    """A fork's run that has ended."""
+    pull = github.state.pull(7, head_repository="mallory/shop", head_ref="change", author="mallory")
+    settings = {"event": "pull_request", "branch": "change", "head_repository": "mallory/shop", **more}
+    return github.state.run(pull.head_sha, **settings)
+
+
+def ci(github: FakeGitHub, run: Run, directory: Path) -> tuple[Settings, CIContext]:
+    payload = {
+        "repository": {"default_branch": "main", "full_name": github.state.repository},
+        "workflow_run": {"id": run.id, "event": run.event, "head_sha": run.sha, "head_branch": run.branch},
+    }
+    environ = job_of(github, directory, "workflow_run", payload, run.id + 1)
+    settings, problems = read_settings(directory, flags={"mode": "publish"}, secrets=environ, text=None)
+    assert problems == []
+    result, refused = detect_ci_context(settings, environ)
+    assert refused == [] and result.activity.kind == "publish"
+    return settings, result
+
+
+def published(github: FakeGitHub, run: Run, directory: Path) -> Published:
+    return publish(*ci(github, run, directory))
+
+
+def packed(results: dict[str, Any] | bytes, *others: str, name: str = "results.json", level: int = 1) -> bytes:
+    """An artifact with empty files besides."""
+    data = io.BytesIO()
+    content = results if isinstance(results, bytes) else json.dumps(results).encode()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
+        archive.writestr(name, content)
+        for other in others:
+            archive.writestr(other, b"")
+    return data.getvalue()
+
+
+def filled(kind: Any, text: str) -> Any:
+    """A value of a wire type in which every text is `text`, every list has an item and nothing optional is missing."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return filled(arguments[0], text)
+    if origin is Literal:
+        return arguments[0]
+    if origin in {Union, types.UnionType}:
+        return filled(next(argument for argument in arguments if argument is not type(None)), text)
+    if origin in {list, tuple}:
+        return [filled(argument, text) for argument in arguments if argument is not Ellipsis]
+    if origin is dict:
+        return {filled(arguments[0], text): filled(arguments[1], text)}
+    if kind is HistoryReport:
+        return {"scoring_version": 1, "keep": 1}
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: filled(field.annotation, text) for name, field in kind.model_fields.items()}
+    return {Any: text, str: text, bool: True, int: 1, float: 1.0}[kind]
+
+
+def forged(text: str = "x", **changes: Any) -> dict[str, Any]:
+    """Results that fit the schema, with everything in them that there can be."""
+    made: dict[str, Any] = filled(RunReport, text)
+    return {
+        **made,
+        "schema_version": "1",
+        "scoring_version": 1,
+        "verdict": "failed",
+        "origin": None,
+        "shard": None,
+        **changes,
+    }
+
+
+def of_every_status(results: dict[str, Any]) -> dict[str, Any]:
+    """The same with a case of each status."""
+    [case] = results["cases"]
+    cases = []
+    for status in ("failed", "errored", "not_run", "passed", "quarantined"):
+        made = copy.deepcopy(case)
+        made |= {"status": status, "case_id": f"{status} {case['case_id']}"}
+        for metric in made["metrics"]:
+            metric["status"] = metric["runs"][0]["status"] = "passed" if status == "passed" else "failed"
+        cases.append(made)
+    return {**results, "cases": cases}
+
+
+def test_publish_forged__every_text_of_the_schema_is_nothing_but_text(forked: FakeGitHub, tmp_path: Path) -> None:
+    run = finished(forked, conclusion="failure")
+    forked.state.artifact(run, packed(of_every_status(forged(PAYLOAD))))
+
+    done = published(forked, run, tmp_path)
+
+    assert done.ok, done.message
+    [comment] = forked.state.comments_of(7)
+    marker, _, body = comment.body.partition("\n")
+    assert f"run={run.id} attempt=1 sha={run.sha}" in marker
+    page = nothing_of_theirs(body, f"{forked.server_url}/{forked.state.repository}/")
+    assert "uploaded by the fork's own run" in page.text
+    assert page.text.count("@octocat") > 5, "it is all there"
+    shown = body.replace(forked.server_url, "https://github.com").replace(run.sha, "5" * 40).replace(str(run.id), "17")
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(shown, "utf-8", newline="\n")
+    assert shown == GOLDEN.read_bytes().decode("utf-8")
+
+
+ADDRESSES = [
+    "javascript:alert(document.cookie)",
+    "https://evil.example/login",
+    "//evil.example",
+    "{server}@evil.example/octo/shop/",
+    "{server}/mallory/shop/releases/download/1/tool.exe",
+    "{server}/octo/shop/../../mallory/shop",
+    "data:text/html,<script>alert(1)</script>",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_publish_forged__addresses_lead_nowhere_else(forked: FakeGitHub, tmp_path: Path, address: str) -> None:
+    url = address.format(server=forked.server_url)
+    run = finished(forked)
+    results = forged()
+    results["baseline"] |= {"run_url": url, "commit": "b" * 40, "message": f"See {url}"}
+    results["origin"] = {**filled(RunReport.model_fields["origin"].annotation, ""), "run_url": url, "run_id": run.id}
+    results["origin"] |= {"pull_request": 7, "head_commit": None, "commit": "c" * 40}
+    forked.state.artifact(run, packed(results))
+
+    assert published(forked, run, tmp_path).ok
+
+    [comment] = forked.state.comments_of(7)
+    page = rendered(comment.body.partition("\n")[2])
+    assert page.links
+    assert all(link.startswith(f"{forked.server_url}/octo/shop/") and ".." not in link for link in page.links)
+    assert f"{forked.server_url}/octo/shop/commit/{run.sha}" in page.links
+    assert "c" * 40 not in comment.body, "which commit was tested is for GitHub to say"
+
+
+def bomb() -> bytes:
+    """Forty megabytes of zeros in forty kilobytes."""
+    return packed(b"0" * 40_000_000)
+
+
+REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "zip bomb": (bomb, "larger than 16 MB"),
+    "many entries": (lambda: packed(forged(), *(f"logs/{n}" for n in range(2_001))), "more than 2,000"),
+    "path traversal": (lambda: packed(forged(), "../../.github/workflows/x.yml"), "is outside the archive"),
+    "no results": (lambda: packed(b"{}", name="other.json"), "no results.json"),
+    "no JSON": (lambda: packed(b"{"), "not JSON"),
+    "another schema": (lambda: packed(forged(schema_version="2")), "version 2"),
+    "unknown fields": (lambda: packed(forged(html="<b>")), "has a field that this version"),
+    "a text as number": (lambda: packed(forged(num_runs=PAYLOAD)), "does not fit the schema"),
+    "a huge number": (lambda: packed(forged(num_runs=10**4_000)), "a number out of range"),
+    "a case twice": (lambda: packed(forged(cases=forged()["cases"] * 2)), "2 times"),
+}
+"""More archives and more results are in test_baseline_chain.py."""
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_publish_forged__what_is_no_result_of_ours_is_refused(forked: FakeGitHub, tmp_path: Path, kind: str) -> None:
+    make, words = REFUSED[kind]
+    run = finished(forked)
+    forked.state.artifact(run, make())
+    begun = time.monotonic()
+
+    done = published(forked, run, tmp_path)
+
+    assert time.monotonic() - begun < 10
+    assert not done.ok and words in done.message, done.message
+    assert len(done.message) < 600 and "\n" not in done.message and "::error" not in done.message
+    assert forked.writes() == []
+
+
+def test_publish_forged__megabytes_of_text_become_a_comment_in_seconds(forked: FakeGitHub, tmp_path: Path) -> None:
+    run = finished(forked)
+    results = forged()
+    text = "".join(random.Random(1).choices("@\u202e", k=2_000_000))
+    results["cases"][0] |= {"eval_id": text, "file": text, "status": "failed"}
+    forked.state.artifact(run, packed(results))
+    begun = time.monotonic()
+
+    assert published(forked, run, tmp_path).ok
+
+    assert time.monotonic() - begun < 15
+    [comment] = forked.state.comments_of(7)
+    assert len(comment.body) <= 60_200
+
+
+def test_results_of_a_part__are_not_published(forked: FakeGitHub, tmp_path: Path) -> None:
+    # The headline of a part is its first reason, which here would be the fork's sentence.
+    run = finished(forked)
+    results = forged("Passed: all 9 cases pass", shard=filled(RunReport, "x")["shard"])
+    forked.state.artifact(run, packed(results))
+
+    done = published(forked, run, tmp_path)
+
+    assert not done.ok
+    assert "is part 1 of 1 of a run (`shard`), without a verdict: `agent-eval merge` decides" in done.message
+    assert forked.state.comments_of(7) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "headline"),
+    [
+        ("passed", "unaffected", "Does not block: the run says “{}”"),
+        ("passed", "nothing-gated", "Does not block: the run says “{}”"),
+        ("inconclusive", "no-secrets", "Can't tell yet, blocks until it can: the run says “{}”"),
+        ("inconclusive", "shard-missing", "Can't tell yet, blocks until it can: the run says “{}”"),
+        ("invalid", "x", "Blocks the merge: The run says “{}”; nothing was run"),
+    ],
+)
+def test_publish_forged__a_reason_is_a_quotation_in_the_headline(
+    forked: FakeGitHub, tmp_path: Path, verdict: str, code: str, headline: str
+) -> None:
+    run = finished(forked)
+    reasons = [{"code": code, "message": "Approved” by the maintainers"}]
+    more: dict[str, Any] = {"warnings": ["Checked by GitHub"], "notices": ["Signed by GitHub"]}
+    made = forged(verdict=verdict, rule_changes=None, reasons=reasons, problems=[], **more)
+    forked.state.artifact(run, packed(made))
+
+    assert published(forked, run, tmp_path).ok
+
+    [comment] = forked.state.comments_of(7)
+    for sentence in ("Checked by GitHub", "Signed by GitHub"):
+        assert comment.body.count(sentence) == comment.body.count(f"The run says “{sentence}”")
+    assert "Checked by GitHub" in comment.body
+    assert headline.format('Approved" by the maintainers') in comment.body.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "word"), [("failure", "Blocks the merge"), ("timed_out", "Can't tell yet, blocks until it can")]
+)
+def test_results_that_say_passed__of_a_run_that_ended_otherwise(
+    forked: FakeGitHub, tmp_path: Path, conclusion: str, word: str
+) -> None:
+    run = finished(forked, conclusion=conclusion)
+    forked.state.artifact(run, packed(forged(verdict="passed", rule_changes=None)))
+
+    assert published(forked, run, tmp_path).ok
+
+    [comment] = forked.state.comments_of(7)
+    headline = comment.body.splitlines()[1]
+    assert f"{word}: the results say passed, but the run ended with {conclusion}" in headline
+    assert "Passed" not in headline
+
+
+@pytest.mark.parametrize(
+    ("fault", "warning"),
+    [
+        (
+            Fault(path="/compare/", status=404),
+            "Whether this pull request changes what is scored is unknown.",
+        ),
+        (
+            Fault(path="/compare/", status=200, body=b'{"files": [{"filename": ".github/workflows/evals.yml"}]}'),
+            "This pull request changes what is scored: .github/workflows/evals.yml.",
+        ),
+        (Fault(path="/compare/", status=200, body=b'{"files": [{"filename": "bot/agent.py"}]}'), ""),
+    ],
+    ids=["unknown", "the workflow", "the agent"],
+)
+def test_publish_forged__changed_rules_are_reported_as_github_has_them(
+    forked: FakeGitHub, tmp_path: Path, fault: Fault, warning: str
+) -> None:
+    run = finished(forked)
+    forked.state.artifact(run, packed(forged()))
+    forked.faults.append(fault)
+
+    assert published(forked, run, tmp_path).ok
+    [comment] = forked.state.comments_of(7)
+    page = nothing_of_theirs(comment.body.partition("\n")[2], f"{forked.server_url}/{forked.state.repository}/")
+    assert warning in page.open and ("what is scored" in page.open) == bool(warning)
+
+
+def test_publish_forged__the_whole_command_refuses_with_a_notice(forked: FakeGitHub, lab: Lab) -> None:
+    run = finished(forked)
+    forked.state.artifact(run, packed(forged(origin={"pull_request": 8, "repository": PAYLOAD})))
+
+    done = lab.publish(run, code=1)
+
+    [notice] = [line for line in done.out.splitlines() if line.startswith("::")]
+    assert notice.startswith("::notice title=Nothing was published::") and "claim the repository" in notice
+    assert not [line for line in done.err.splitlines() if line.startswith("::") or "##[" in line]
+    assert forked.writes() == [] and not done.output.exists()

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from base_repos import new_repo
+from dead_or_alive import ECHO, IN_A_TURN
 from fake_github import FakeGitHub, Fault
-from gate_runs import Done
+from gate_runs import Done, Repository, eval_set
 from pull_requests import BOT, Lab
 
 from agent_eval.core.content import text_of
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, Recording
 from agent_eval.runner import StoredCase, StoredLines
+
+# The gate on pull requests, from end to end: real git, real agents, and a GitHub that is held to its description.
+
 
 CASES = ("lamp_on", "lamp_off", "heater", "door", "window")
 
@@ -37,7 +44,6 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_reported__and_so_is_it
     assert report.decision is not None and [case.word for case in report.decision.cases] == ["broken"]
     [comment] = ours(lab)
     assert "door" in comment and "No idea." in comment, comment
-    assert "| 0/5 | 5/5 |" in comment, comment
     _both_sides_are_stored(broken)
 
     repaired = lab.pull_request(7, {})
@@ -92,8 +98,7 @@ def test_pull_request__fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_
 def test_pushing_until_it_is_green__is_noticed(lab: Lab, github: FakeGitHub) -> None:
     """The second push is lucky in its screening: its first answer is right and all others are wrong."""
     lab.base_run()
-    first = lab.pull_request(7, {"door": 0.0}, upload=True)
-    assert first.code == 1
+    lab.pull_request(7, {"door": 0.0}, upload=True, code=1)
 
     lucky = BOT.replace("good = random", "good = lucky(said) or random") + LUCKY
     again = lab.pull_request(7, {"door": 0.0}, files={"bot/agent.py": lucky}, upload=True)
@@ -130,8 +135,6 @@ def test_what_was_red_on_the_base__does_not_block(lab: Lab) -> None:
 
     assert (done.code, done.statuses["door"]) == (0, "failed"), done.out + done.err
     assert any("failed as on main" in notice for notice in done.report.notices), done.report.notices
-    [comment] = ours(lab)
-    assert "1 case fails on main too" in comment
 
 
 def test_the_first_pull_request__has_no_baseline_and_says_so(lab: Lab) -> None:
@@ -170,7 +173,6 @@ def test_pull_request__a_pull_request_does_not_choose_its_own_rules(lab: Lab) ->
     assert (done.code, done.report.num_runs) == (1, 2), done.out + done.err
     [comment] = ours(lab)
     assert "This pull request changes agent-eval.toml" in comment.replace("&#8203;", "")
-    assert comment.index("This pull request changes") < comment.index("| Case |")
 
 
 def test_a_fork__where_no_one_may_write__is_published_by_the_second_workflow(lab: Lab) -> None:
@@ -211,9 +213,8 @@ root_agent = LlmAgent(name="bot", model="gemini-2.5-flash", instruction="Be brie
 def test_a_fork_whose_agent_needs_a_model_key__has_the_reason_in_the_headline(lab: Lab) -> None:
     none = dict.fromkeys(("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"), "")
 
-    done = lab.pull_request(7, files={"bot/agent.py": KEYED}, fork="stranger/shop", environment=none)
+    done = lab.pull_request(7, files={"bot/agent.py": KEYED}, fork="stranger/shop", environment=none, code=3)
 
-    assert done.code == 3, done.out + done.err
     assert done.report.reasons[0].code == "no-secrets"
     said = "Can't tell yet, blocks until it can: the run has no model key: a fork's pull request gets no secrets"
     assert said in comment_headline(lab)
@@ -315,3 +316,136 @@ def test_link__makes_no_comment_and_links_no_fork(lab: Lab, github: FakeGitHub) 
         before = ours(lab, number)
         done = lab.link(url)
         assert (done.code, ours(lab, number), message in done.err) == (0, before, True), done.err
+
+
+# A bad moment of the pull request's first runs, end to end: what fresh runs do not show again blocks nothing.
+
+
+NUMBERS = {f"case{number}": f"Say the number {number}." for number in range(20)}
+EVALS, HICCUPS = "evals/bot.evalset.json", range(6)
+
+
+def agent(marks: Path, failing: str) -> str:
+    """Its dependency is away in the first call of some cases, or in every one: a file remembers that it was called."""
+    turn = f"""
+        mark = Path({str(marks)!r}) / text.split()[-1].rstrip(".")
+        if {failing}:
+            mark.touch()
+            text = "My calendar does not answer."
+"""
+    text = ECHO.replace(IN_A_TURN, IN_A_TURN + turn.removeprefix("\n"))
+    return text.replace("from google.adk.agents", "from pathlib import Path\n\nfrom google.adk.agents", 1)
+
+
+@pytest.mark.slow
+def test_hiccup__an_unchanged_pull_request_whose_first_calls_fail_passes(tmp_path: Path) -> None:
+    repo, repository, marks = new_repo(tmp_path / "repo"), Repository(root=tmp_path / "repo"), tmp_path / "marks"
+    marks.mkdir()
+    marks.chmod(0o777)
+    away_once = f"mark.name in {[str(number) for number in HICCUPS]} and not mark.exists()"
+    repo.write({"bot/__init__.py": "from . import agent\n", "bot/agent.py": agent(marks, away_once)})
+    repository.evals(EVALS, NUMBERS)
+    for number in HICCUPS:
+        (marks / str(number)).touch()
+    base = repository.gate("run", "evals", "--num-runs", "10", output=tmp_path / "base", code=0)
+    shutil.copy(base.output / "results.json", repo.root / "evals" / "base.json")
+    repo.commit({}, "The base branch, and what it did")
+    repo.branch("pull-request")
+    repo.commit({"notes.md": "Nothing of the agent.\n"}, "The pull request")
+
+    def compared(*arguments: str) -> Done:
+        for number in HICCUPS:
+            (marks / str(number)).unlink()
+        return repository.gate("run", "evals", "--baseline", "file:evals/base.json", "--base-ref", "main", *arguments)
+
+    done = compared()
+    assert done.report.decision is not None
+    assert (done.code, done.report.decision.outcome) == (0, "passed"), done.out + done.err
+    fresh = {case.case_id: len(case.runs) for case in done.report.confirmations}
+    assert all(fresh[f"{EVALS}:case{number}"] >= 2 for number in HICCUPS)
+
+    # Where the head can't run again, nothing is seen again: that is no pass, and blocks nothing.
+    unconfirmed = compared("--max-extra-runs", "0")
+    assert unconfirmed.report.decision is not None
+    assert (unconfirmed.code, unconfirmed.report.decision.outcome) == (3, "inconclusive"), unconfirmed.err
+
+
+# A repository of many agents whose eval sets and cases have the same ids: a case is identified by its file.
+
+
+CONFIG = {"criteria": {"response_match_score": 1.0}}
+AGENTS = [f"agent{number:02}" for number in range(20)]
+
+
+def greets(answer: str) -> dict[str, Any]:
+    return eval_set("default", {"greets": [("hello", answer)]})
+
+
+@pytest.fixture
+def monorepo(repository: Repository) -> Repository:
+    """Agent 7 is the one that says something else than expected."""
+    mapping = (f'"{name}/**" = "recorded:{name}/answers/said.json"\n' for name in AGENTS)
+    repository.write({"agent-eval.toml": f"[agents]\n{''.join(mapping)}", "test_config.json": CONFIG})
+    for name in AGENTS:
+        repository.write({f"{name}/default.test.json": greets(f"I am {name}")})
+        repository.write({f"{name}/answers/said.json": greets(f"I am {name.replace('07', 'seven')}")})
+    return repository
+
+
+def failed(done: Done) -> list[str]:
+    assert (len(done.report.cases), done.report.problems) == (len(AGENTS), []), done.err
+    return [case.case_id for case in done.report.cases if case.status == "failed"]
+
+
+def test_monorepo__validates_runs_compares_and_resumes(monorepo: Repository, tmp_path: Path) -> None:
+    validated = monorepo.gate("validate")
+    assert (validated.code, validated.err) == (0, ""), validated.out
+    first = monorepo.gate("run", python=False, output=tmp_path / "first")
+    assert (first.code, failed(first)) == (1, ["agent07/default.test.json:greets"])
+
+    # Its own recordings answer each file with what was said there, though all have the same set and eval id.
+    again = monorepo.gate("run", "--agent", f"recorded:{tmp_path / 'first'}", python=False, output=tmp_path / "again")
+    assert again.code == 1
+    assert [case.case_id for case in again.report.cases if case.status == "failed"] == failed(first)
+    warned = {(problem.severity, problem.code) for problem in again.report.problems}
+    assert warned == {("warning", "duplicate-eval-set-id")}, "here they have one agent"
+
+    monorepo.write({"agent07/answers/said.json": greets("I am agent07")})
+    fixed = monorepo.gate("run", python=False, output=tmp_path / "fixed")
+    assert (fixed.code, failed(fixed)) == (0, [])
+    compared = monorepo.gate("compare", str(fixed.output), str(first.output))
+    assert "20 cases compared: 1 newly passing, 19 passing as before" in compared.out
+
+    # What a killed run leaves: the journal with most of the runs.
+    lines = gzip.decompress((fixed.output / "recordings.jsonl.gz").read_bytes()).splitlines(keepends=True)
+    (fixed.output / "journal.jsonl").write_bytes(b"".join(lines[:15]))
+    resumed = monorepo.gate("run", "--resume", python=False, output=fixed.output)
+    assert (resumed.code, failed(resumed)) == (0, [])
+    assert "15 runs taken from the journal" in resumed.out
+
+
+def test_monorepo__selection_does_not_report_the_others_as_gone(monorepo: Repository, tmp_path: Path) -> None:
+    everything = monorepo.gate("run", python=False, output=tmp_path / "all")
+    some = monorepo.gate("run", "agent03", "agent04/*.test.json", python=False, output=tmp_path / "some")
+    assert (some.code, some.err.count("agent-mapping-unused")) == (0, 0)
+    assert [problem.code for problem in some.report.problems] == []
+    compared = monorepo.gate("compare", str(some.output), str(everything.output))
+    assert "2 cases compared: 2 passing as before" in compared.out
+    assert "removed" not in compared.out
+    assert "18 cases of the base branch not compared" in compared.out
+
+
+def test_monorepo__recording_that_could_belong_to_two_files(monorepo: Repository, tmp_path: Path) -> None:
+    monorepo.gate("run", "agent01", "agent02", python=False, output=tmp_path / "old")
+    for name in ("agent01", "agent02"):
+        (monorepo.root / name / "default.test.json").rename(monorepo.root / name / "moved.test.json")
+    done = monorepo.gate(
+        "run", "agent01", "agent02", "--agent", f"recorded:{tmp_path / 'old'}", python=False, output=tmp_path / "new"
+    )
+    assert done.code == 2
+    errors = [problem for problem in done.report.problems if problem.severity == "error"]
+    assert [(problem.code, problem.file) for problem in errors] == [
+        ("recording-ambiguous", "agent01/moved.test.json"),
+        ("recording-ambiguous", "agent02/moved.test.json"),
+    ]
+    assert "agent01/default.test.json:greets or agent01/moved.test.json:greets or agent02/default" in errors[0].message

@@ -1,25 +1,36 @@
-"""`agent-eval run --agent adk:URL` as a process: exit codes, headers, masking, what a pull request can't do."""
+"""Remote agents and servers that the gate starts, in whole runs and alone."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gzip
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import gate_server
 import pytest
+from a2a_fake import WORDS, fake_a2a
 from adk_envs import adk_python
-from fake_adk import FakeAdk, event, hang, served
-from gate_runs import eval_set
+from adk_harness import failure, request, say, started
+from fake_adk import FakeAdk, agent_spec, context, event, hang, served
+from gate_runs import Done, Repository, eval_set, is_gone
 from loopback import Answer, Request, loopback
 
-from agent_eval.core.content import text_of
+from agent_eval.agents.driver import ServerSpec
+from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval.agents.sandbox import Sandbox
+from agent_eval.agents.servers._agent import ServerAgent
+from agent_eval.core.content import text_of, user_message
 from agent_eval.results import BASE_RECORDINGS, Recording
 from agent_eval.runner import StoredLines
+
+# `agent-eval run --agent adk:URL` as a process: exit codes, headers, masking, what a pull request can't do.
+
 
 TOKEN = "s3cret-token-of-the-job"
 CASE = eval_set("weather", {"oslo": [("Oslo?", "3 degrees")]})
@@ -27,13 +38,13 @@ CASE["eval_cases"][0]["session_input"] = {"app_name": "x", "user_id": "u", "stat
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def weather_project(tmp_path: Path) -> Path:
     (tmp_path / "weather.evalset.json").write_text(json.dumps(CASE), encoding="utf-8")
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.8}}', encoding="utf-8")
     return tmp_path
 
 
-async def run(repository: Path, *arguments: str, **environ: str) -> tuple[int, str, dict[str, Any]]:
+async def gate_run(repository: Path, *arguments: str, **environ: str) -> tuple[int, str, dict[str, Any]]:
     """The exit code, all output, and results.json."""
     done = await asyncio.to_thread(
         gate_server.run,
@@ -46,10 +57,12 @@ async def run(repository: Path, *arguments: str, **environ: str) -> tuple[int, s
     return done.returncode, done.stdout + done.stderr, results
 
 
-async def test_run__an_address_with_credentials_is_refused_and_not_repeated(repository: Path) -> None:
-    code, out, results = await run(repository, "--agent", f"http://bot:{TOKEN}@127.0.0.1:1")
+async def test_run__an_address_with_credentials_is_refused_and_not_repeated(weather_project: Path) -> None:
+    code, out, results = await gate_run(weather_project, "--agent", f"http://bot:{TOKEN}@127.0.0.1:1")
     assert (code, results["problems"][0]["code"]) == (2, "remote-agent-url")
-    written = [path.read_text("utf-8") for path in (repository / "agent-eval-results").rglob("*") if path.is_file()]
+    written = [
+        path.read_text("utf-8") for path in (weather_project / "agent-eval-results").rglob("*") if path.is_file()
+    ]
     assert TOKEN not in out + "".join(written)
 
 
@@ -58,42 +71,42 @@ async def weather(request: Request, answer: Answer) -> None:
     await answer.events(event("3 degrees" if TOKEN in header else f"who are you, {header}?"))
 
 
-async def test_run__passes_with_headers_that_no_file_contains(repository: Path) -> None:
+async def test_run__passes_with_headers_that_no_file_contains(weather_project: Path) -> None:
     async def leaky(request: Request, answer: Answer) -> None:
         await answer.events(event(f"3 degrees ({request.headers['authorization']})"))
 
     header = {"AGENT_EVAL_AGENT_HEADERS": f"Authorization: Bearer {TOKEN}"}
     async with served(FakeAdk(turn=weather)) as fake:
-        code, out, results = await run(repository, "--agent", f"adk:{fake.url}#weather", **header)
+        code, out, results = await gate_run(weather_project, "--agent", f"adk:{fake.url}#weather", **header)
         assert (code, results["verdict"]) == (0, "passed"), out
         assert results["provenance"]["url"] == fake.url and fake.deleted == ["s1"]
         fake.turn = leaky
-        await run(repository, "--agent", f"adk:{fake.url}", **header)
-    written = [path.read_bytes() for path in repository.rglob("*") if path.is_file()]
+        await gate_run(weather_project, "--agent", f"adk:{fake.url}", **header)
+    written = [path.read_bytes() for path in weather_project.rglob("*") if path.is_file()]
     text = b"".join(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data for data in written)
     assert TOKEN.encode() not in text and b"3 degrees (***)" in text
 
 
-async def test_run__exit_codes_of_servers_that_do_not_answer(repository: Path) -> None:
+async def test_run__exit_codes_of_servers_that_do_not_answer(weather_project: Path) -> None:
     async def unauthorized(request: Request, answer: Answer) -> None:
         await answer.send(401, b"no")
 
     async with loopback(unauthorized) as server:
-        code, out, results = await run(repository, "--agent", f"adk:{server.url}")
+        code, out, results = await gate_run(weather_project, "--agent", f"adk:{server.url}")
         assert code == 2 and "[remote-agent-refused]" in out and results["verdict"] == "invalid"
-    code, out, results = await run(repository, "--agent", f"adk:{server.url}")  # nothing listens any more
+    code, out, results = await gate_run(weather_project, "--agent", f"adk:{server.url}")  # nothing listens any more
     assert (code, results["cases"][0]["status"]) == (1, "failed"), out
     assert results["cases"][0]["reason"]["code"] == "agent-environment"
     async with served(FakeAdk(turn=hang, ignores_state=True)) as fake:
-        code, out, results = await run(repository, "--agent", f"adk:{fake.url}")
+        code, out, results = await gate_run(weather_project, "--agent", f"adk:{fake.url}")
         assert code == 2 and "remote-state-ignored" in out
 
 
-async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(repository: Path) -> None:
+async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(weather_project: Path) -> None:
     """As `adk api_server` answers, which keeps sessions in SQLite: with more than five sessions, one can't write."""
     [case] = CASE["eval_cases"]
     cases = [{**case, "eval_id": f"oslo-{number}"} for number in range(30)]
-    (repository / "weather.evalset.json").write_text(json.dumps({**CASE, "eval_cases": cases}), encoding="utf-8")
+    (weather_project / "weather.evalset.json").write_text(json.dumps({**CASE, "eval_cases": cases}), encoding="utf-8")
     allowed, locked = 5, b'{"detail":"database is locked"}'
     details = {"error_type": "OperationalError", "error_message": "database is locked"}
     refused = {"session": 0, "turn": 0}
@@ -115,13 +128,13 @@ async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(reposit
 
     fake = FakeAdk(turn=turn, session_answer=session)
     async with served(fake):
-        code, out, results = await run(repository, "--agent", f"adk:{fake.url}")
+        code, out, results = await gate_run(weather_project, "--agent", f"adk:{fake.url}")
     assert (code, results["verdict"]) == (0, "passed"), out
     assert refused["session"] and refused["turn"], "it tried more than the server holds"
-    assert max(run["attempts"] for case in results["cases"] for run in case["runs"]) == 2
+    assert max(gate_run["attempts"] for case in results["cases"] for gate_run in case["runs"]) == 2
 
 
-async def test_run__a_fork_without_secrets_is_errored_not_failed(repository: Path) -> None:
+async def test_run__a_fork_without_secrets_is_errored_not_failed(weather_project: Path) -> None:
     async def unauthorized(request: Request, answer: Answer) -> None:
         await answer.send(401 if "authorization" not in request.headers else 200, b'["weather"]')
 
@@ -132,65 +145,220 @@ async def test_run__a_fork_without_secrets_is_errored_not_failed(repository: Pat
         "base": {"sha": "2" * 40, "ref": "main", "repo": own},
     }
     payload = {"repository": own, "pull_request": {"number": 7, **sides, "user": {"login": "stranger"}}}
-    (repository / "event.json").write_text(json.dumps(payload), encoding="utf-8")
+    (weather_project / "event.json").write_text(json.dumps(payload), encoding="utf-8")
     github = {
         "GITHUB_ACTIONS": "true",
         "GITHUB_EVENT_NAME": "pull_request",
-        "GITHUB_EVENT_PATH": str(repository / "event.json"),
+        "GITHUB_EVENT_PATH": str(weather_project / "event.json"),
         "GITHUB_REPOSITORY": "org/repo",
     }
     # A header that needs no secret does not go to a server named by a workflow that a fork runs either.
     github["AGENT_EVAL_AGENT_HEADERS"] = "Authorization: Bearer public"
     async with loopback(unauthorized) as server, loopback(unauthorized) as api:
         github["GITHUB_API_URL"] = api.url
-        code, out, results = await run(repository, "--agent", f"adk:{server.url}", **github)
+        code, out, results = await gate_run(weather_project, "--agent", f"adk:{server.url}", **github)
         assert all("authorization" not in request.headers for request in (*server.requests, *api.requests))
     assert (code, results["cases"][0]["status"]) == (3, "errored"), out
 
 
-async def test_run__starts_a_server_and_ends_it(repository: Path) -> None:
+async def test_run__starts_a_server_and_ends_it(weather_project: Path) -> None:
     double = Path(__file__).with_name("server_double.py")
-    (repository / "double.py").write_bytes(double.read_bytes())
-    (repository / "test_config.json").write_text('{"criteria": {"response_match_score": 0.0}}', encoding="utf-8")
+    (weather_project / "double.py").write_bytes(double.read_bytes())
+    (weather_project / "test_config.json").write_text('{"criteria": {"response_match_score": 0.0}}', encoding="utf-8")
     command = json.dumps([str(adk_python()), "double.py", "{port}"])
     table = f'[agents]\n"**" = "server:double"\n[servers.double]\ncommand = {command}\n'
-    (repository / "agent-eval.toml").write_text(table, encoding="utf-8")
-    code, out, results = await run(repository, GOOGLE_API_KEY="s3cret-key-of-the-job")
+    (weather_project / "agent-eval.toml").write_text(table, encoding="utf-8")
+    code, out, results = await gate_run(weather_project, GOOGLE_API_KEY="s3cret-key-of-the-job")
     assert (code, results["cases"][0]["status"]) == (0, "passed"), out
     assert results["provenance"]["server"] == "double" and results["files"][0]["agent"] == "server:double"
-    log = (repository / "agent-eval-results/logs/double/server.log").read_text("utf-8")
+    log = (weather_project / "agent-eval-results/logs/double/server.log").read_text("utf-8")
     assert "the key is ***" in log and "s3cret" not in log
-    (repository / "agent-eval.toml").write_text(table.replace("double.py", "missing.py"), encoding="utf-8")
-    code, out, results = await run(repository)
+    (weather_project / "agent-eval.toml").write_text(table.replace("double.py", "missing.py"), encoding="utf-8")
+    code, out, results = await gate_run(weather_project)
     assert (code, results["cases"][0]["status"]) == (1, "failed"), out
     assert results["cases"][0]["reason"]["code"] == "agent-environment"
     assert "missing.py" in out, out
 
 
-async def test_run__starts_the_base_branchs_server_in_its_worktree(repository: Path) -> None:
+async def test_run__starts_the_base_branchs_server_in_its_worktree(weather_project: Path) -> None:
     double = Path(__file__).with_name("server_double.py").read_text("utf-8")
     command = json.dumps([str(adk_python()), "weather/double.py", "{port}"])
     table = f'agent = "server:double"\nconcurrency = 1\n[servers.double]\ncommand = {command}\n'
-    (repository / "agent-eval.toml").write_text(table, encoding="utf-8")
-    (repository / "weather").mkdir()
+    (weather_project / "agent-eval.toml").write_text(table, encoding="utf-8")
+    (weather_project / "weather").mkdir()
 
     def commit(text: str) -> None:
-        (repository / "weather/double.py").write_text(text, encoding="utf-8")
+        (weather_project / "weather/double.py").write_text(text, encoding="utf-8")
         for arguments in (["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
-            subprocess.run(["git", *arguments], cwd=repository, check=True, timeout=60)
+            subprocess.run(["git", *arguments], cwd=weather_project, check=True, timeout=60)
 
-    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=repository, check=True, timeout=60)
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=weather_project, check=True, timeout=60)
     commit(double.replace('f"pid {os.getpid()}"', '"3 degrees"'))
     commit(double)
-    code, out, _ = await run(repository, "--baseline", "rerun", "--base-ref", "HEAD~1")
+    code, out, _ = await gate_run(weather_project, "--baseline", "rerun", "--base-ref", "HEAD~1")
     assert code == 1 and "1 regression" in out, out
-    assert (repository / "agent-eval-results/base/logs/double/server.log").exists()
-    stored = list(StoredLines(path=repository / "agent-eval-results" / BASE_RECORDINGS, model=Recording))
+    assert (weather_project / "agent-eval-results/base/logs/double/server.log").exists()
+    stored = list(StoredLines(path=weather_project / "agent-eval-results" / BASE_RECORDINGS, model=Recording))
     turns = [turn for recording in stored for turn in recording.invocations]
     assert {text_of(turn.final_response) for turn in turns} == {"3 degrees"}
     assert all(turn.spans is None for turn in turns), "nothing was measured inside of the server"
     # A server that runs elsewhere has no base version.
     async with served(FakeAdk(turn=weather)) as fake:
         agent = ("--agent", f"adk:{fake.url}", "--baseline", "rerun", "--base-ref", "HEAD~1")
-        code, out, _ = await run(repository, *agent)
+        code, out, _ = await gate_run(weather_project, *agent)
     assert code == 1 and "baseline-remote-agent" in out
+
+
+# `agent-eval run --agent a2a:URL` as a process: exit codes, states, hidden tool calls.
+
+
+TEXT_ONLY = [WORDS["1.0"].answer("hello")]
+
+
+@pytest.fixture
+def greeting(repository: Repository) -> Repository:
+    repository.evals("evals/hello.evalset.json", {"greets": "hello"})
+    return repository
+
+
+async def gate(repository: Repository, url: str, *arguments: str) -> Done:
+    return await asyncio.to_thread(repository.gate, "run", "evals", "--agent", f"a2a:{url}", *arguments, python=False)
+
+
+async def test_run__hidden_tool_calls_are_never_green(greeting: Repository, tmp_path: Path) -> None:
+    greeting.write({"evals/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0}}})
+    async with fake_a2a(WORDS["1.0"], SendStreamingMessage=TEXT_ONLY) as fake:
+        done = await gate(greeting, fake.url)
+    assert (done.code, done.report.verdict) == (3, "inconclusive"), done.out
+    [metric] = [metric for metric in done.report.cases[0].metrics if metric.name == "tool_trajectory_avg_score"]
+    assert metric.status == "not_evaluated"
+    assert metric.reason is not None
+    assert metric.reason.code == "calls-not-visible"
+    assert "does not show tool calls" in done.out
+
+    again = await asyncio.to_thread(
+        greeting.gate,
+        *("run", "evals", "--agent", f"recorded:{done.output}"),
+        python=False,
+        output=tmp_path / "again",
+    )
+    assert (again.code, again.report.verdict) == (3, "inconclusive")
+
+
+async def test_run__a_state_is_refused_before_anything_is_sent(greeting: Repository) -> None:
+    document = eval_set("hello", {"greets": [("hello", "hello")]})
+    document["eval_cases"][0]["session_input"] = {"app_name": "x", "user_id": "u", "state": {"room": "kitchen"}}
+    greeting.write({"evals/hello.evalset.json": document})
+    async with fake_a2a(WORDS["1.0"], SendStreamingMessage=TEXT_ONLY) as fake:
+        refused = await gate(greeting, fake.url)
+        assert refused.code == 2
+        assert "a2a-no-state" in refused.out + refused.err
+        assert "greets" in refused.out + refused.err
+        assert fake.calls == []
+
+        greeting.write({"agent-eval.toml": "remote-sessions = 'ignore-state'\n"})
+        ignored = await gate(greeting, fake.url)
+    assert ignored.code == 0, ignored.out + ignored.err
+    assert ignored.report.provenance["driver"] == "a2a"
+    assert [recording.calls_visible for recording in ignored.recordings] == [False]
+    assert "a2a-no-state" in ignored.out + ignored.err
+
+
+# Servers that the gate starts: readiness, environment, logs, crashes, several workers, the end.
+
+
+DOUBLE = Path(__file__).with_name("server_double.py")
+
+
+def server(*arguments: str, **facts: Any) -> ServerSpec:
+    command = (sys.executable, str(DOUBLE), *(arguments or ("{port}",)))
+    return ServerSpec(**{"name": "double", "command": command, "ready_timeout": 60.0, **facts})
+
+
+def agent_of(spec: ServerSpec, directory: Path, *, workers: int = 1) -> ServerAgent:
+    environment = {"PATH": os.environ["PATH"], "GOOGLE_API_KEY": "s3cret-token"}
+    shared = context(directory, headers={"X-Token": "never sent"})
+    shared = dataclasses.replace(shared, sandbox=Sandbox(environment=environment), workers=workers)
+    return ServerAgent(agent_spec("double", shared), spec)
+
+
+async def answer(agent: Any, text: str, **facts: Any) -> str:
+    return text_of((await say(agent, text, **facts)).final_response)
+
+
+async def test_server__environment_directory_log_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "weather").mkdir()
+    monkeypatch.setenv("NOT_FOR_THE_AGENT", "x")
+    async with started(agent_of(server(directory="weather", version="v7"), tmp_path)) as agent:
+        await agent.start()  # once more changes nothing
+        pid = int((await answer(agent, "hello")).removeprefix("pid "))
+        assert await answer(agent, "cwd") == str(tmp_path / "weather")
+        assert await answer(agent, "env NOT_FOR_THE_AGENT") == "unset"
+        assert int(await answer(agent, "env PORT")) > 1000
+        facts = {"driver": "adk-rest", "app": "double", "server": "double", "version": "v7"}
+        assert agent.provenance == facts and agent.metrics is None
+    assert is_gone(pid)
+    log = (tmp_path / "double" / "server.log").read_text("utf-8")
+    assert "starting, the key is ***" in log and "s3cret" not in log
+
+
+async def test_server__one_that_dies_is_replaced_and_the_run_repeated_alone(tmp_path: Path) -> None:
+    async with started(agent_of(server(), tmp_path)) as agent:
+        before = await answer(agent, "hello")
+        error = await failure(agent, "die")
+        assert (error.kind, error.owner, error.collateral) == (FailureKind.CRASH, Owner.AGENT, True)
+        assert "exited with code 7" in error.message and "about to die" in (error.log_tail or "")
+        session = await agent.open(request(isolated=True))
+        alone = text_of((await session.send(user_message("hello"), timeout=30)).final_response)
+        await session.close()
+        await session.close()
+        shared = await answer(agent, "hello")
+        assert len({before, alone, shared}) == 3 and is_gone(int(alone.removeprefix("pid ")))
+
+
+async def test_server__workers_share_the_sessions(tmp_path: Path) -> None:
+    async with started(agent_of(server(), tmp_path, workers=2)) as agent:
+        sessions = [await agent.open(request()) for _ in range(4)]
+        answers = [await session.send(user_message("hello"), timeout=30) for session in sessions]
+        await asyncio.gather(*(session.close() for session in sessions))
+        assert len({text_of(turn.final_response) for turn in answers}) == 2
+    assert (tmp_path / "double" / "server-2.log").exists()
+
+
+async def test_server__app_with_a_space_and_a_percent_sign(tmp_path: Path) -> None:
+    with pytest.raises(AgentRefused, match=r"has no app `my 100%25 app`\. Its apps: double"):
+        async with started(agent_of(server(app="my 100%25 app"), tmp_path)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (server("{port}", "broken"), "exited with code 1 before it was ready"),
+        (server("{port}", "silent", ready_timeout=0.5), "was not ready within 0.5 s"),
+        (server(ready="/nothing", ready_timeout=0.5), "was not ready within 0.5 s"),
+        (server(command=("no-such-program",)), "can't be started"),
+        (server(directory="missing"), "can't be started"),
+    ],
+)
+async def test_server__not_ready_is_the_agents_failure(spec: ServerSpec, message: str, tmp_path: Path) -> None:
+    agent = agent_of(spec, tmp_path)
+    for _ in range(2):  # It is not started again.
+        with pytest.raises(AgentFailure, match=message) as caught:
+            await agent.start()
+        assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
+    if "broken" in spec.command:
+        assert "no such config file" in (caught.value.log_tail or "")
+    await agent.close()
+
+
+async def test_server__of_a2a_is_asked_at_its_port_whatever_its_card_says(tmp_path: Path) -> None:
+    async with started(agent_of(server(protocol="a2a", version="v7"), tmp_path, workers=2)) as agent:
+        assert (await answer(agent, "hello")).startswith("pid ")
+        error = await failure(agent, "die")
+        assert (error.kind, error.owner, error.collateral) == (FailureKind.CRASH, Owner.AGENT, True)
+        assert "about to die" in (error.log_tail or "")
+        assert (await answer(agent, "hello", isolated=True)).startswith("pid ")
+        assert await answer(agent, "header X-Token") == "unset"  # `agent-headers` are not for code of a pull request
+        facts = {"driver": "a2a", "agent": "double", "a2a": "0.3", "server": "double", "version": "v7"}
+        assert agent.provenance == facts

@@ -1,6 +1,4 @@
-"""Parts of a run and their merge, with recorded agents: the merge equals one run, and is never green with a part
-missing.
-"""
+"""Parts of a run and their merge, a killed run that continues, and recordings that are scored again."""
 
 from __future__ import annotations
 
@@ -9,26 +7,37 @@ import dataclasses
 import errno
 import itertools
 import json
+import os
 import shutil
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from base_repos import Repo
+from base_repos import Repo, new_repo
+from fake_gemini import FakeGemini
+from gate_runs import Done, Repository, eval_set, repository_in, wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from judged_gate import BAD, KEY, Judge, answers, criteria
+from pull_requests import Lab
 from recorded_evals import AGENT, write_evals
 
 from agent_eval.baseline.reader import incomplete
 from agent_eval.cli import main
-from agent_eval.pipeline import Outcome, RunContext, detect_ci_context
+from agent_eval.pipeline import Outcome, RunContext, detect_ci_context, pipeline
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.pipeline import run
 from agent_eval.report.renderers import comment_markdown
-from agent_eval.runner import parse_part
+from agent_eval.runner import Progress, parse_part
 from agent_eval.settings import Settings, read_settings
+
+# Parts of a run and their merge, with recorded agents: the merge equals one run, and is never green with a part
+# missing.
+
 
 TOML = """
 [[policy]]
@@ -466,3 +475,285 @@ def test_plan__splits_by_recorded_durations_and_every_job_needs_it(
     }, "which of them has a case is unknown without the plan"
     (tmp_path / "plan.json").write_text("[]", "utf-8")
     assert "shard-plan-invalid" in messages(part(tmp_path, "1/2", "shards/1", **planned))
+
+
+# Parts of a run as processes: a killed one, a repeated one, the comparison in the merge, and what judges are asked.
+
+
+CASES = {"milk": "milk", "tea": "tea", "bread": "bread", "long": ["wait:3", "salt"]}
+
+
+@pytest.fixture
+def breaking(tmp_path: Path) -> Iterator[Repository]:
+    """A pull request that breaks one of four cases; the agent notes every turn."""
+    with repository_in(tmp_path / "repo", "counted") as made:
+        repo = new_repo(made.root)
+        made.evals("evals/shop.test.json", CASES)
+        repo.write({".gitignore": "shards/\n__pycache__/\n"})
+        repo.commit({})
+        repo.branch("feature")
+        agent = (made.root / "counted/agent.py").read_text("utf-8")
+        broken = 'return reply(text("nothing of the kind" if said == "milk" else said))'
+        repo.commit({"counted/agent.py": agent.replace("return reply(text(said))", broken)})
+        yield made
+
+
+def turns(path: Path) -> list[str]:
+    return sorted(path.read_text("utf-8").splitlines()) if path.exists() else []
+
+
+@pytest.mark.slow
+def test_parts__killed_then_repeated_and_merged_as_one_run(breaking: Repository, tmp_path: Path) -> None:
+    compared = ("--base-ref", "main", "--baseline", "rerun", "--num-runs", "2")
+    noted = tmp_path / "turns.txt"
+    environment = {"RUNS_FILE": str(noted)}
+
+    def gate(*arguments: str) -> Done:
+        return breaking.gate(*arguments, *compared, environment=environment)
+
+    process = breaking.start("run", "--shard", "1/2", "--output-dir", "shards/1", *compared, environment=environment)
+    wait_until(lambda: "wait:3" in turns(noted), seconds=60)
+    process.kill()
+    process.communicate(timeout=60)
+    noted.unlink()
+    second = gate("run", "--shard", "2/2", "--output-dir", "shards/2")
+    incomplete = gate("merge")
+
+    assert second.code == 0, second.err
+    assert "part 2 of 2: 2 of 4 cases" in second.err
+    assert (incomplete.code, incomplete.report.verdict) in {(3, "inconclusive"), (1, "failed")}, incomplete.err
+    assert incomplete.report.merged_from is not None
+    assert incomplete.report.merged_from.missing == [1]
+    assert any(reason.code == "shard-missing" for reason in incomplete.report.reasons)
+    noted.unlink()
+
+    again = gate("run", "--shard", "2/2", "--output-dir", "shards/2")
+    first = gate("run", "--shard", "1/2", "--output-dir", "shards/1")
+    shutil.copytree(breaking.root / "shards/2", breaking.root / "shards/2-again")
+    of_parts = turns(noted)
+    merged = gate("merge")
+    sharded = turns(noted)
+    noted.unlink()
+    whole = gate("run", "--output-dir", "whole")
+
+    assert (again.code, first.code) == (0, 0), first.err
+    assert of_parts == sorted(2 * ["milk", "tea", "bread", "wait:3", "salt"]), "a part runs nothing of the base branch"
+    assert (merged.code, whole.code) == (1, 1), merged.err
+    assert sharded == turns(noted), "as many runs as in one job: those of the base branch and confirmation runs, too"
+    one, other = merged.report, Done(code=0, out="", err="", output=breaking.root / "whole", seconds=0.0).report
+    assert one.reasons == other.reasons
+    assert one.blocking == other.blocking == ["evals/shop.test.json:milk"]
+    assert one.decision is not None
+    assert one.decision == other.decision
+    assert [len(case.runs) for case in one.confirmations] == [len(case.runs) for case in other.confirmations]
+    assert one.merged_from is not None
+    assert [part.index for part in one.merged_from.parts] == [1, 2], "the copy of a part is no second attempt"
+    assert {recording.run_id for recording in merged.recordings} == {
+        run.run_id for case in (*one.cases, *one.confirmations) for run in case.runs
+    }
+    assert breaking.left_behind() == []
+
+
+def usage(done: Done) -> dict[str, Any]:
+    [model] = done.results["model_usage"]
+    return {name: model[name] for name in ("calls", "input_tokens", "output_tokens", "cost", "saved_votes")}
+
+
+@pytest.mark.slow
+def test_parts__ask_judges_as_often_as_one_run_and_share_the_budget(tmp_path: Path) -> None:
+    with repository_in(tmp_path / "repo") as repository, FakeGemini(Judge()) as server:
+        criteria(repository, "final_response_match_v2", "hallucinations_v1", samples=3)
+        said = {f"case {number}": [["Paris.", "Paris."], BAD][number % 2] for number in range(9)}
+        answers(repository, said)
+        shared = ("--agent", "recorded:answers.json", "--judge-base-url", server.url)
+        environment = {"AGENT_EVAL_JUDGE_API_KEY": KEY}
+
+        def gate(*arguments: str) -> tuple[Done, int]:
+            before = server.stats.requests
+            done = repository.gate(*arguments, *shared, python=False, environment=environment)
+            return done, server.stats.requests - before
+
+        def parts(folder: str, *arguments: str) -> list[int]:
+            asked = []
+            for index in range(1, 5):
+                place = ("--output-dir", f"{folder}/{index}", "--judge-cache", f"cache-{index}")
+                done, calls = gate("run", "evals", "--shard", f"{index}/4", *place, *arguments)
+                assert done.code in {0, 3}, done.err
+                asked.append(calls)
+            return asked
+
+        whole, calls = gate("run", "evals")
+        of_parts = parts("shards")
+        merged, in_merge = gate("merge", "--paths", "evals", "--judge-cache", "merged-cache")
+
+        assert sum(of_parts) == calls
+        assert in_merge == 0
+        assert usage(merged) | {"saved_votes": 0} == usage(whole) | {"saved_votes": 0}
+        assert merged.results["case_usage"] == whole.results["case_usage"]
+        assert (merged.code, merged.report.verdict) == (whole.code, whole.report.verdict)
+        replies = {path.name for path in (repository.root / "merged-cache").glob("*/*.json")}
+        assert replies == {path.name for path in repository.root.glob("cache-*/*/*.json")}
+        assert replies
+        _, in_cache = gate("run", "evals", "--judge-cache", "merged-cache")
+        assert in_cache == 0, "the merge has the replies of all parts"
+
+        limit = calls // 2
+        for cache in repository.root.glob("cache-*"):
+            shutil.rmtree(cache)
+        limited = parts("limited", "--max-judge-calls", str(limit))
+        over, more = gate("merge", "limited", "--paths", "evals", "--max-judge-calls", str(limit))
+
+        assert 0 < sum(limited) + more <= limit
+        assert over.code == 3 or over.report.verdict == "failed"
+        # An attempt that was cancelled before it was sent counts as a call.
+        assert sum(limited) <= usage(over)["calls"] <= limit
+
+
+@pytest.mark.slow
+def test_parts__on_a_pull_request_only_the_merge_comments_and_a_second_attempt_completes_it(lab: Lab) -> None:
+    assert lab.base_run().code == 0
+    first = lab.pull_request(7, {"tea": 0.0}, "--shard", "1/2", "--output-dir", "shards/1")
+    environment = lab.environments[lab.runs[-1].id]
+
+    assert first.code == 0, first.err
+    assert lab.github.state.comments_of(7) == []
+    assert "::error" not in first.out
+    assert Path(environment["GITHUB_STEP_SUMMARY"]).read_text("utf-8").startswith("Part 1 of 2;")
+
+    incomplete = lab.repository.gate("merge", environment=environment)
+    [comment] = lab.github.state.comments_of(7)
+
+    assert incomplete.code == 3, incomplete.err
+    assert "part 2 of 2 left no results" in comment.body
+
+    again = {**environment, "GITHUB_RUN_ATTEMPT": "2"}
+    second = lab.repository.gate("run", "--shard", "2/2", "--output-dir", "shards/2", environment=again)
+    merged = lab.repository.gate("merge", environment=again)
+    [comment] = lab.github.state.comments_of(7)
+
+    assert second.code == 0, second.err
+    assert (merged.code, merged.report.verdict, merged.report.gate) == (1, "failed", "regressions"), merged.err
+    assert "tea" in comment.body.splitlines()[1]
+    assert merged.report.merged_from is not None
+    assert [part.attempt for part in merged.report.merged_from.parts] == [1, 2]
+
+
+# A killed run continues where it stopped, and pays for nothing twice.
+
+
+COUNTED = {f"case {number}": f"say {number}" for number in range(4)}
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repo", "counted") as made:
+        yield made
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs.txt"
+
+
+def paid(runs: Path) -> list[str]:
+    return sorted(runs.read_text(encoding="utf-8").splitlines())
+
+
+def run_counted(repository: Repository, runs: Path, *arguments: str) -> Done:
+    return repository.gate("run", *arguments, environment={"RUNS_FILE": str(runs)})
+
+
+def interrupted(repository: Repository, runs: Path, number: signal.Signals) -> None:
+    """A run that is ended when all but the last case are recorded, and the last one has begun."""
+    process = repository.start("run", environment={"RUNS_FILE": str(runs)})
+    repository.wait_for_runs(len(COUNTED))
+    wait_until(
+        lambda: len(paid(runs)) == len(COUNTED) + 1
+    )  # It may be in a second process, which has to load the agent.
+    os.kill(process.pid, number)
+    repository.finish(process, timeout=30)
+
+
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+def test_resume__it_finishes_without_running_again_what_is_done(
+    counted: Repository, runs: Path, number: signal.Signals
+) -> None:
+    if number == signal.SIGTERM:  # The agent's directory is the repository itself, so what we write lies inside it.
+        for path in (counted.root / "counted").iterdir():
+            path.rename(counted.root / path.name)
+    counted.evals("evals/some.test.json", {**COUNTED, "slow": "wait:1.5"})
+    interrupted(counted, runs, number)
+    assert paid(runs) == sorted([*COUNTED.values(), "wait:1.5"])
+    wait_until(lambda: counted.left_behind() == [], seconds=10)
+    done = run_counted(counted, runs, "--resume")
+    assert done.code == 0, done.out + done.err
+    assert done.statuses == dict.fromkeys([*COUNTED, "slow"], "passed")
+    assert paid(runs) == sorted([*COUNTED.values(), "wait:1.5", "wait:1.5"]), "only what was missing ran"
+    done.check_files()
+    assert len(done.recordings) == 5
+    assert "4 runs taken from the journal of an earlier run" in done.out
+    assert not (done.output / "journal.jsonl").exists()
+
+    if number == signal.SIGTERM:
+        assert run_counted(counted, runs, "--resume").code == 0
+        assert len(paid(runs)) == 6 + 5, "a run that is complete leaves nothing to resume"
+
+
+def test_resume__after_a_stop_between_the_last_run_and_the_comparison(tmp_path: Path) -> None:
+    """The runs were paid for, and the verdict still needs them."""
+    write_evals(tmp_path, "evals/a.test.json", {"c1": ["lamp"], "c2": ["fan"]})
+    repo = Repo(tmp_path)
+    repo.git("init", "-q", "-b", "main")
+    repo.commit({})
+    settings, problems = read_settings(tmp_path)
+    settings = replace(settings, agent=AGENT, baseline="file:base.json")
+    ci, more = detect_ci_context(settings, {})
+    assert [*problems, *more] == []
+    context = RunContext(environ={}, ci=ci)
+    recorded = asyncio.run(pipeline.run(replace(settings, baseline="none"), context))
+    shutil.copy(recorded.files["results-file"], tmp_path / "base.json")
+
+    def stop_at_the_end(progress: Progress) -> None:
+        if progress.done == progress.total:
+            context.stop.set()
+
+    stopped = asyncio.run(pipeline.run(settings, replace(context, progress=stop_at_the_end))).report
+    assert [case.status for case in stopped.cases] == ["passed", "failed"]
+    assert [reason.code for reason in stopped.reasons][-1] == "not-compared"
+    context.stop.clear()
+    done = asyncio.run(pipeline.run(replace(settings, resume=True), context)).report
+
+    assert done.comparison is not None
+    assert "2 runs taken from the journal of an earlier run" in done.notices
+    assert not (settings.output / "journal.jsonl").exists()
+
+
+# What was recorded can be scored again, also where it lies.
+
+
+LOOKS = eval_set("a", {"looks": [("hi", "nothing there")]})
+LOOKS["eval_cases"][0]["conversation"][0]["intermediate_data"] = {
+    "tool_uses": [{"name": "look", "args": {"room": "hall"}}],
+    "tool_responses": [{"name": "look", "response": {"devices": []}}],
+}
+
+
+@pytest.mark.parametrize("recording", ["agent-eval-results", "agent-eval-results/recordings.jsonl.gz"])
+def test_rescoring__into_the_same_output_directory(repository: Repository, recording: str) -> None:
+    def run(agent: str) -> Done:
+        return repository.gate("run", "--agent", f"recorded:{agent}", python=False)
+
+    repository.write({"a.test.json": LOOKS})
+    assert run("a.test.json").code == 0
+    repository.write({"test_config.json": {"criteria": {"trajectory_precision": 0.5}}})
+    for _ in range(2):
+        [case] = run(recording).report.cases
+        assert (case.status, case.metrics[0].name) == ("passed", "trajectory_precision")
+
+    # A failure shows the recorded answer.
+    repository.write({"test_config.json": {"criteria": {"response_match_score": 0.8}}})
+    repository.write({"a.test.json": json.dumps(LOOKS).replace("nothing there", "two lamps")})
+    [failed] = run(recording).results["cases"]
+    [said] = failed["conversation"]["turns"]
+    assert said["steps"] == [{"call": 'look(room="hall")', "responses": ['{"devices": []}']}]
+    assert (said["answer"], said["expected_answer"]) == ("nothing there", "two lamps")

@@ -1,26 +1,31 @@
-"""Faults between agent-eval and a model, on real sockets: retries, waits, counts and deadlines."""
+"""Faults between agent-eval and a model, on real sockets: retries, waits, counts, deadlines, the cache, quoted keys."""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
 import itertools
+import json
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
-from models_support import GOOD, MODEL, ask, failure_of, pool_at, quick
+from fake_gemini import Answer, BadRequest, FakeGemini, Fault, GenerateRequest, check_body
+from models_support import GOOD, MODEL, QUICK, ask, completion, failure_of, good, pool_at, quick
+from upload_server import Received, Reply, upload_server
 
+from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelFailure
-from agent_eval.models.settings import Budget
+from agent_eval.models.settings import Budget, ModelSettings
 from agent_eval.net.retry import Retry
+from agent_eval_workbench.exports.client import Client, UploadError
+
+# Faults between agent-eval and a model, on real sockets: retries, waits, counts and deadlines.
+
 
 DOWN = Fault(kind=503, message="overloaded")
-
-
-def good(_: GenerateRequest) -> Answer:
-    return Answer.text(GOOD)
 
 
 async def votes(pool: Any, count: int) -> Counter[str]:
@@ -205,3 +210,259 @@ async def test_cancelling__leaves_the_pool_usable() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await asking
             assert await votes(pool, 50) == {"yes": 50}
+
+
+# Cached and replayed replies, through the whole pool.
+
+
+async def test_cache__calls_and_bills_once(tmp_path: Path) -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            first = await pool.generate(ask(case_id="a", purpose="p"))
+            again = await pool.generate(ask(case_id="a", purpose="p"))
+            await pool.generate(ask(sample=1))
+            await pool.generate(ask(run=1))
+        async with pool_at(server, quick(cache=tmp_path, budget=Budget(max_calls=0))) as later:
+            cached = await later.generate(ask())
+            assert (await failure_of(later, ask(sample=7))).kind == "budget"
+        assert server.stats.requests == 3
+        async with pool_at(server) as without:
+            await without.generate(ask())
+        assert server.stats.requests == 4
+    assert (first.cached, first.calls) == (False, 1)
+    assert (again.cached, again.calls) == (cached.cached, cached.calls) == (True, 0)
+    assert again.value == cached.value == first.value
+    assert again.usage == first.usage
+    entry = next(entry for entry in pool.ledger.entries() if entry.case_id == "a")
+    assert (entry.calls, entry.replies, entry.cached_replies) == (1, 1, 1)
+
+
+async def test_cache__contains_no_failures_and_no_secrets(tmp_path: Path) -> None:
+    with FakeGemini(lambda _: Answer.text("prose")) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            assert (await failure_of(pool, ask())).kind == "malformed"
+    with FakeGemini(good, faults=[Fault(kind=503)]) as server:
+        settings = quick(cache=tmp_path, retry=Retry(attempts=1))
+        async with pool_at(server, settings) as pool:
+            assert (await failure_of(pool, ask())).kind == "unavailable"
+            assert not list(tmp_path.rglob("*.json"))
+            await pool.generate(ask("a very private prompt"))
+    (file,) = tmp_path.rglob("*.json")
+    assert b"private" not in file.read_bytes() and b"a-key" not in file.read_bytes()
+
+
+async def test_cache__is_bound_to_the_endpoint(tmp_path: Path) -> None:
+    with FakeGemini(good) as first, FakeGemini(lambda _: Answer.text(GOOD.replace("yes", "no"))) as second:
+        async with pool_at(first, quick(cache=tmp_path)) as pool:
+            await pool.generate(ask())
+        async with pool_at(second, quick(cache=tmp_path)) as pool:
+            reply = await pool.generate(ask())
+    assert reply.value == {"verdict": "no", "why": "because"}
+
+
+async def test_cache__ignores_replies_that_no_longer_fit(tmp_path: Path) -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            await pool.generate(ask())
+        (file,) = tmp_path.rglob("*.json")
+        file.write_text(file.read_text("utf-8").replace("yes", "maybe"), encoding="utf-8")
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            reply = await pool.generate(ask())
+    assert (reply.cached, reply.value) == (False, {"verdict": "yes", "why": "because"})
+
+
+async def test_replay__needs_no_key_and_no_provider(tmp_path: Path) -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            await pool.generate(ask())
+    async with open_models(ModelSettings(replay=tmp_path), {}, models=[MODEL]) as pool:
+        assert await pool.prepare() == []
+        reply = await pool.generate(ask())
+        failure = await failure_of(pool, ask(sample=3, run=1, case_id="f:x", purpose="safety_v1"))
+    assert (reply.cached, reply.value) == (True, {"verdict": "yes", "why": "because"})
+    assert failure.kind == "replay-miss"
+    assert "(safety_v1 of f:x, run 2, sample 4)" in failure.message
+    assert str(tmp_path) in failure.message
+
+
+async def test_prepare__does_not_wait_for_clients_with_a_key() -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server) as pool:
+            assert await pool.prepare() == []
+            assert pool.concurrency(MODEL) is None, "it is still opening"
+            assert (await pool.generate(ask())).value == {"verdict": "yes", "why": "because"}
+        async with pool_at(server) as pool:
+            await pool.prepare()
+    assert server.stats.requests == 1
+
+
+# Services that quote the key of a request in what they answer, at every place of a long message.
+
+
+LONG_KEY = "sk-live-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+JUDGE = "openai/judge-1"
+OFFSETS = range(0, 420)
+
+
+def quoted(offset: int) -> str:
+    """A message with the key behind `offset` characters."""
+    return "=" * offset + LONG_KEY + "#" * 300
+
+
+def leaked(text: str) -> list[str]:
+    """Parts of the key in a text, of six characters."""
+    parts = {LONG_KEY[start : start + 6] for start in range(len(LONG_KEY) - 5)}
+    return sorted(part for part in parts if part in text)
+
+
+@pytest.mark.parametrize("kind", ["error", "refusal", "answer"])
+async def test_openai__a_quoted_key_is_masked_wherever_it_is(kind: str) -> None:
+    def script(call: Received) -> Reply:
+        text = quoted(int(call.json["messages"][-1]["content"]))
+        if kind == "error":
+            return Reply(status=400, body={"error": {"message": text}})
+        return completion(None, refusal=text) if kind == "refusal" else completion(text)
+
+    with upload_server(script) as server:
+        environ = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": LONG_KEY}
+        async with open_models(QUICK, environ, models=[JUDGE]) as pool:
+            if kind == "answer":
+                reply = await pool.generate(ask("200", model=JUDGE, schema=None))
+                assert leaked(reply.text) == []
+                assert "***" in reply.text
+                return
+            failures = await asyncio.gather(*(failure_of(pool, ask(str(offset), model=JUDGE)) for offset in OFFSETS))
+    assert {(offset, part) for offset, failure in enumerate(failures) for part in leaked(failure.message)} == set()
+    assert all("=" * min(offset, 9) in failure.message for offset, failure in enumerate(failures))
+
+
+async def test_gemini__a_quoted_key_is_masked_wherever_it_is() -> None:
+    faults = [Fault(kind=400, message=quoted(offset)) for offset in OFFSETS]
+    with FakeGemini(lambda _: Answer.text(GOOD), faults=faults) as server:
+        environ = {"GOOGLE_API_KEY": LONG_KEY, "GOOGLE_GEMINI_BASE_URL": server.url}
+        async with open_models(QUICK, environ, models=["gemini-2.5-flash"]) as pool:
+            failures = [await failure_of(pool, ask(sample=offset)) for offset in OFFSETS]
+    assert {(offset, part) for offset, failure in enumerate(failures) for part in leaked(failure.message)} == set()
+    assert all("=" * min(offset, 9) in failure.message for offset, failure in enumerate(failures))
+
+
+def test_uploads__a_quoted_token_is_masked_wherever_it_is() -> None:
+    # Longer than what is read of an error, too: the end of what was read may be half a token.
+    offsets = itertools.chain(OFFSETS, range(99_900, 100_001, 7))
+    bodies = [json.dumps({"message": quoted(offset)}).encode() for offset in offsets]
+    answers = iter(bodies)
+    with upload_server(lambda _: Reply(status=400, body=next(answers))) as server:
+        client = Client({"Authorization": f"Bearer {LONG_KEY}"})
+        for body in bodies:
+            with pytest.raises(UploadError) as raised:
+                client.post(server.url, {})
+            assert leaked(str(raised.value)) == [], body[:400]
+            assert "HTTP 400: {" in str(raised.value)
+        client.close()
+
+
+# The Gemini on loopback: what it refuses, what it serves, how it fails, how much it bears.
+
+
+KEY = {"x-goog-api-key": "any"}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def calls(*names: str) -> dict[str, Any]:
+    return {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}} for name in names]}
+
+
+def responses(*names: str) -> dict[str, Any]:
+    return {"role": "user", "parts": [{"functionResponse": {"name": name, "response": {"of": name}}} for name in names]}
+
+
+def echo(request: GenerateRequest) -> Answer:
+    return Answer.text(f"You said: {request.user_texts[-1]}")
+
+
+def post(server: FakeGemini, body: object, *, method: str = "generateContent", **headers: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    try:
+        payload = body if isinstance(body, str) else json.dumps(body)
+        connection.request("POST", f"/v1beta/models/gemini-2.5-flash:{method}", payload, KEY | headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ([], "no object"),
+        ({}, "contents is not specified"),
+        ({"contents": []}, "contents is not specified"),
+        ({"contents": [user("hi")], "model": "x"}, 'Unknown name "model"'),
+        ({"contents": [{"role": "user", "parts": []}]}, "must not be empty"),
+        ({"contents": [{"role": "assistant", "parts": [{"text": "x"}]}]}, "valid role"),
+        ({"contents": [{"role": "user", "text": "x"}]}, "is no Content"),
+        ({"contents": [{"role": "user", "parts": [{"text": "a", "functionCall": {"name": "f"}}]}]}, "oneof field"),
+        ({"contents": [user("a"), calls("f"), user("b")]}, "number of function response parts"),
+        ({"contents": [user("a"), calls("f", "g"), responses("f")]}, "number of function response parts"),
+        ({"contents": [user("a"), calls("f")]}, "comes immediately after a function call turn"),
+        ({"contents": [calls("f"), responses("f")]}, "immediately after a user turn"),
+        ({"contents": [user("a")], "tools": [{"functionDeclarations": [{"name": "no spaces"}]}]}, "function name"),
+        ({"contents": [user("a")], "systemInstruction": {"parts": []}}, "systemInstruction.parts"),
+    ],
+)
+def test_fake_gemini__a_body_that_gemini_would_refuse(body: object, reason: str) -> None:
+    with pytest.raises(BadRequest, match=reason):
+        check_body(body)
+
+
+def test_fake_gemini__a_request_taken_apart() -> None:
+    first = [user("one"), calls("f"), responses("f"), {"role": "model", "parts": [{"text": "done"}]}]
+    body = {"contents": [*first, user("two"), calls("g", "h"), responses("g", "h")]}
+    request = GenerateRequest(model="m", stream=False, body=check_body(body), headers={})
+    assert request.user_texts == ["one", "two"]
+    assert [item["name"] for item in request.tool_responses] == ["g", "h"]
+
+
+def test_fake_gemini__an_answer_has_usage_and_a_streamed_one_adds_up() -> None:
+    with FakeGemini(echo) as server:
+        _, whole = post(server, {"contents": [user("hello")]})
+        status, events = post(server, {"contents": [user("a b  c")]}, method="streamGenerateContent?alt=sse")
+        _, array = post(server, {"contents": [user("a b  c")]}, method="streamGenerateContent")
+    answer = json.loads(whole)
+    assert answer["candidates"][0]["content"] == {"role": "model", "parts": [{"text": "You said: hello"}]}
+    assert (answer["candidates"][0]["finishReason"], answer["modelVersion"]) == ("STOP", "gemini-2.5-flash")
+    usage = answer["usageMetadata"]
+    assert usage["totalTokenCount"] == usage["promptTokenCount"] + usage["candidatesTokenCount"] > 0
+    chunks = [json.loads(line.removeprefix("data: ")) for line in events.splitlines() if line]
+    assert status == 200
+    assert len(chunks) > 1
+    for form in (chunks, json.loads(array)):
+        texts = [part["text"] for chunk in form for part in chunk["candidates"][0]["content"]["parts"]]
+        assert "".join(texts) == "You said: a b  c"
+        assert ["usageMetadata" in chunk for chunk in form] == [False] * (len(form) - 1) + [True]
+
+
+def test_fake_gemini__what_the_protocol_refuses() -> None:
+    with FakeGemini(echo) as server:
+        assert post(server, "{broken")[0] == 400
+        assert post(server, {"contents": []})[0] == 400
+        assert post(server, {"contents": [user("hi")]}, method="embedContent")[0] == 404
+        status, text = post(server, {"contents": [user("hi")]}, **{"x-goog-api-key": ""})
+        assert (status, json.loads(text)["error"]["status"]) == (403, "PERMISSION_DENIED")
+        assert server.stats.requests == 4
+        assert len(server.stats.refused) == 4
+        assert server.stats.statuses == {400: 2, 404: 1, 403: 1}
+        assert not server.received
+        for method, path, requests in (("GET", "/stats", 4), ("POST", "/reset", 0), ("GET", "/stats", 0)):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+            connection.request(method, path)
+            assert json.loads(connection.getresponse().read() or "{}").get("requests", 0) == requests
+            connection.close()
+
+
+def test_fake_gemini__a_port_that_is_taken_is_an_error_in_the_callers_thread() -> None:
+    with FakeGemini(echo) as server, pytest.raises(OSError, match="in use"), FakeGemini(echo, port=server.port):
+        pass

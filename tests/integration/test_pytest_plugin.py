@@ -1,16 +1,30 @@
-"""The pytest plugin in sessions of its own, on recorded answers."""
+"""The pytest plugin in sessions of its own, and the Python API, on recorded answers and with a real agent."""
 
 from __future__ import annotations
 
 import datetime
+import fcntl
 import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from recorded_evals import AGENT, write_evals
+from adk_envs import _cache, _uv, adk_python
+from gate_runs import MARK, Repository, repository_in, wait_until
+from recorded_evals import AGENT, WITHOUT_PLUGINS, case, write_evals
 
+import agent_eval
 from agent_eval.pytest_plugin import _outcomes, _session
+
+# The pytest plugin in sessions of its own, on recorded answers.
+
 
 pytest_plugins = ["pytester"]
 
@@ -241,3 +255,272 @@ def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytes
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*agent-not-found*", "verdict: invalid, exit code 2"])
+
+
+# Sessions of pytest with a real ADK agent, with other plugins, and with an end before their end.
+
+
+OTHERS = ("pytest-rerunfailures==16.7", "pytest-repeat==0.9.4", "packaging==26.3")
+
+
+@pytest.fixture(scope="session")
+def other_plugins() -> Path:
+    """A directory with plugins that our own tests must not load."""
+    home = _cache() / "pytest-plugins"
+    with (_cache() / "pytest-plugins.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / ".complete").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            command = [_uv(), "pip", "install", "-q", "-p", sys.executable, "--no-deps", "--target", str(home), *OTHERS]
+            subprocess.run(command, check=True)
+            (home / ".complete").touch()
+    return home
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    tmp_path.chmod(0o755)
+    with repository_in(tmp_path / "repository", "counted") as made:
+        runs = tmp_path / "repository/runs"
+        runs.touch()
+        runs.chmod(0o666)
+        config = "[pytest]\nasyncio_default_fixture_loop_scope = function\nadk_evals = true\nadk_evals_options =\n"
+        options = [f"agent-python={adk_python()}", f"agent-env=+{MARK},RUNS_FILE", "concurrency=4"]
+        (made.root / "pytest.ini").write_text(config + "".join(f"    {option}\n" for option in options), "utf-8")
+        yield made
+
+
+def start(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
+    environment = repository.environment({"RUNS_FILE": str(repository.root / "runs")})
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        environment.pop(name, None)
+    environment["PYTEST_ADDOPTS"] = WITHOUT_PLUGINS
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=repository.root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_xdist__asks_a_real_agent_once_per_run(repository: Repository) -> None:
+    """Counted by the agent."""
+    cases = {f"case{number}": f"say {number}" for number in range(6)}
+    repository.evals("evals/cases.test.json", cases, expect={"case3": "something else"})
+
+    process = start(repository, "-n", "4", "--adk-evals-set=num-runs=2")
+    out, _ = process.communicate(timeout=300)
+
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED, out
+    assert "1 failed, 5 passed" in out
+    assert out.count("verdict: failed, exit code 1") == 1
+    assert len(list(repository.root.glob("agent-eval-results*"))) == 1, "one engine"
+    asked = (repository.root / "runs").read_text("utf-8").splitlines()
+    assert sorted(asked) == sorted([*cases.values()] * 2)
+
+
+@pytest.mark.slow
+def test_ctrl_c__ends_the_agent_and_reports_the_finished_cases(repository: Repository) -> None:
+    repository.evals("evals/cases.test.json", {"quick": "say it", "slow": "wait:600"})
+    process = start(repository)
+    repository.wait_for_runs(1, seconds=120)
+
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, out
+    assert "2 cases: 1 passed, 1 not run" in out
+    assert "verdict: inconclusive, exit code 3" in out
+    report = json.loads((repository.root / "agent-eval-results/results.json").read_text("utf-8"))
+    assert [entry["status"] for entry in report["cases"]] == ["passed", "not_run"]
+    assert repository.left_behind() == []
+
+
+def test_killed_session__takes_its_agent_along(repository: Repository) -> None:
+    repository.evals("evals/cases.test.json", {"slow": "wait:600"})
+    process = start(repository)
+    wait_until(lambda: (repository.root / "runs").read_text("utf-8"), seconds=120)
+
+    process.kill()
+    process.communicate(timeout=30)
+
+    wait_until(lambda: repository.left_behind() == [], seconds=60)
+
+
+@pytest.mark.slow
+def test_other_plugins__rerun_a_case_alone_and_leave_items_alone(tmp_path: Path, other_plugins: Path) -> None:
+    """With pytest-rerunfailures, pytest-repeat, pytest-asyncio and anyio. The second answer is right."""
+    write_evals(tmp_path, "home.test.json", {"good": ["lamp"], "bad": ["heater"]})
+    right = json.dumps({"eval_set_id": "answers", "eval_cases": [case("good"), case("bad")]})
+    (tmp_path / "conftest.py").write_text(
+        f"import pathlib\n\ndef pytest_runtest_logreport(report):\n    if report.outcome == 'rerun':\n"
+        f"        pathlib.Path('answers.json').write_text({right!r})\n",
+        "utf-8",
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "GITHUB_"))}
+    environment["PYTHONPATH"] = str(other_plugins)
+    evals = ["--adk-evals", f"--adk-evals-set=agent={AGENT}", "--asyncio-mode=auto", "--count=2", "-p", "no:xdist"]
+
+    def session(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", *evals, *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+
+    once = session()
+    again = session("--reruns=2")
+
+    assert once.returncode == pytest.ExitCode.TESTS_FAILED, once.stdout
+    assert "1 failed, 1 passed" in once.stdout
+    assert again.returncode == pytest.ExitCode.OK, again.stdout
+    assert "2 passed, 1 rerun" in again.stdout
+    assert "1 case passed when run again alone; the verdict is that of the first run" in again.stdout
+    rerun = json.loads((tmp_path / "agent-eval-results/reruns/main-1/results.json").read_text("utf-8"))
+    assert [entry["eval_id"] for entry in rerun["cases"]] == ["bad"]
+
+
+# The Python API with the engine, on recorded answers, called as people call ADK's and VeADK's evaluators.
+
+
+UNAWAITED = '''
+import asyncio, pathlib, unittest
+import pytest
+{imported}
+
+DATA = pathlib.Path(__file__).parent / "data"
+
+def test_plain_function():
+    """Test the agent's basic ability via the session input."""
+    AgentEvaluator.evaluate("{agent}", str(DATA), num_runs=1)
+
+def test_path_object(): AgentEvaluator.evaluate("{agent}", DATA / "home.test.json", 1, output_file="out/scores.csv")
+
+class TestUnit(unittest.TestCase):
+    def test_unittest(self):
+        result = AgentEvaluator.evaluate("{agent}", str(DATA), num_runs=1)
+        self.assertIsNotNone(result)
+
+@pytest.mark.asyncio
+async def test_forgotten_in_a_coroutine():
+    AgentEvaluator.evaluate("{agent}", str(DATA), num_runs=1)
+
+def test_of_the_fixture(adk_evals):
+    adk_evals.evaluate("{agent}", str(DATA), num_runs=1)
+'''
+"""Five calls that nobody awaits, as in google/adk-samples of May 2025. With google-adk all of them are green."""
+AWAITED = """
+import asyncio
+import pytest
+{imported}
+
+@pytest.mark.asyncio
+async def test_awaited():
+    await AgentEvaluator.evaluate("{agent}", "data", num_runs=1)
+
+def test_asyncio_run():
+    asyncio.run(AgentEvaluator.evaluate("{agent}", "data", num_runs=1))
+"""
+
+
+def answered(root: Path, *, right: bool) -> None:
+    (root / "answers.json").unlink(missing_ok=True)
+    write_evals(root, "data/home.test.json", {"lamp": ["lamp"] if right else ["heater"]})
+
+
+@pytest.mark.slow
+def test_agent_evaluator__one_changed_line_makes_unawaited_calls_fail(pytester: pytest.Pytester, root: Path) -> None:
+    """The changed line is the import."""
+    imported = "from agent_eval import AgentEvaluator"
+    answered(root, right=False)
+    pytester.makepyfile(test_unawaited=UNAWAITED.format(imported=imported, agent=AGENT))
+    pytester.makepyfile(test_awaited=AWAITED.format(imported=imported, agent=AGENT))
+
+    wrong = pytester.runpytest_subprocess()
+
+    wrong.assert_outcomes(failed=7)
+    assert re.search(r"lamp\(\) +✗ not called", wrong.stdout.str())
+    header, row, *_ = (root / "out/scores.csv").read_text("utf-8").splitlines()
+    assert header.startswith("eval_set_id,eval_id,metric_name,threshold,score,eval_status,prompt,expected_response,")
+    assert row.startswith("home,lamp,tool_trajectory_avg_score,1.0,0.0,FAILED,Go.,Done.,Done.,")
+
+    answered(root, right=True)
+    right = pytester.runpytest_subprocess("test_awaited.py", "test_unawaited.py::test_plain_function", "-W", "error")
+
+    right.assert_outcomes(passed=3)
+
+
+def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pytester, root: Path) -> None:
+    write_evals(root, "data/home.test.json", {"good": ["lamp"], "bad": ["heater"]})
+    (root / "sub").mkdir()
+    pytester.makepyfile(
+        """
+        import os, pytest, agent_eval
+
+        def test_checked(adk_evals):
+            adk_evals("data/home.test.json")
+
+        def test_unchecked(adk_evals, monkeypatch):
+            monkeypatch.chdir("sub")
+            result = adk_evals("data/home.test.json", check=False, num_runs=2)
+            assert (result.verdict, result.exit_code) == ("failed", 1)
+            assert {case.eval_id: case.passed for case in result.cases.values()} == {"good": True, "bad": False}
+            assert result.cases["bad"].score("tool_trajectory_avg_score") == 0.0
+            assert result.score("tool_trajectory_avg_score") == 0.5
+            assert "missing: lamp()" in result.cases["bad"].text
+            assert len(result.cases["good"].report.runs) == 2
+            assert (result.output / "recordings.jsonl.gz").exists()
+
+        def test_invalid(adk_evals):
+            with pytest.raises(agent_eval.EvalInvalid, match="nowhere"):
+                adk_evals("nowhere.test.json")
+            with pytest.raises(agent_eval.InvalidOptions, match="num-runs"):
+                adk_evals("data/home.test.json", num_run=2)
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-o", f"adk_evals_options=agent={AGENT}")
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*EvalFailed: the evals did not pass: failed (exit code 1)"])
+    assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
+
+
+def test_run__names_commands_only_for_files_that_stay(tmp_path: Path) -> None:
+    write_evals(tmp_path, "home.test.json", {"wrong": ["heater"]})
+    removed = agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, check=False)
+    kept = agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, output_dir="out", check=False)
+    assert (removed.verdict, kept.verdict) == ("failed", "failed")
+    assert "agent-eval show" not in removed.text
+    assert "agent-eval accept" not in removed.text
+    assert f"agent-eval show {tmp_path}/out wrong" in " ".join(kept.text.split())  # a long path is on a line of its own
+
+
+def test_run__initial_session_reaches_the_engine(tmp_path: Path) -> None:
+    write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})
+    (tmp_path / "session.json").write_text('{"state": []}', "utf-8")
+    with pytest.raises(agent_eval.EvalInvalid, match=r"session\.json"):
+        agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, initial_session_file="session.json")
+
+
+@pytest.mark.slow
+def test_run__stays_out_of_the_job_of_github_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It adds nothing to the job's summary and annotations, and never uses the results of an earlier run."""
+    write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})
+    (tmp_path / "event.json").write_text('{"action": "opened"}', "utf-8")
+    files = {"EVENT_PATH": tmp_path / "event.json", "STEP_SUMMARY": (summary := tmp_path / "step-summary.md")}
+    for name, value in {"ACTIONS": "true", "EVENT_NAME": "pull_request", **files}.items():
+        monkeypatch.setenv(f"GITHUB_{name}", str(value))
+
+    result = agent_eval.run(root=tmp_path, agent=AGENT, output_dir="out")
+
+    assert result.verdict == "passed"
+    assert result.output == tmp_path / "out"
+    assert (tmp_path / "out/junit.xml").exists()
+    assert not summary.exists()
+    with pytest.raises(agent_eval.EvalInvalid, match="nowhere"):
+        agent_eval.run("nowhere.test.json", root=tmp_path, agent=AGENT, output_dir="out")
+    (tmp_path / "out").rename(tmp_path / "other")
+    (tmp_path / "out").symlink_to(tmp_path / "other")
+    with pytest.raises(RuntimeError, match=r"no results, so there is no verdict(.|\n)*symbolic link"):
+        agent_eval.run(root=tmp_path, agent=AGENT, output_dir="out")

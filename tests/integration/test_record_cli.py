@@ -1,4 +1,4 @@
-"""`agent-eval record` with real agents: messages, stored conversations, existing files, refusals."""
+"""`agent-eval record` with real agents: messages, stored conversations, refusals, the chat on a real terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 import gzip
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
-import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +22,12 @@ from adk_envs import FIXTURES, adk_python
 from fake_adk import FakeAdk, event, served
 from gate_runs import AGENT_EVAL, MARK, Done, Repository, repository_in, wait_until
 from loopback import Answer, Request
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from pty_terminal import Terminal, on_terminal
 from source_samples import session, turn
+from test_sources_adk import produce
+
+# `agent-eval record` with real agents: messages, stored conversations, existing files, refusals.
+
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "s3cret-token-of-the-server"
@@ -69,8 +73,7 @@ def refused(repository: Repository, *arguments: str, code: int = 2) -> str:
 
 def recorded(repository: Repository, file: str, *arguments: str, **options: Any) -> Done:
     """Of a stored conversation, into a file."""
-    done = record(repository, file, *arguments, **options)
-    assert done.code == 0, done.out + done.err
+    done = record(repository, file, *arguments, **options, code=0)
     return done
 
 
@@ -155,8 +158,7 @@ def test_record_all__keeps_the_model_calls_of_runs_that_agree(repository: Reposi
     reason = "The tape has no model calls, so the case always runs live: its runs had different results\n"
     assert (reason in done.out) == changes
     repository.write({"bot/agent.py": SCRIPTED.replace("ASKED", "1 / 0")})
-    gated = repository.gate("run", "--replay", "all")
-    assert gated.code == (3 if changes else 0), gated.out + gated.err
+    repository.gate("run", "--replay", "all", code=3 if changes else 0)
 
 
 def test_record_messages__file_standard_input_and_dry_run(repository: Repository) -> None:
@@ -245,8 +247,7 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     assert "nothing new" in recorded(repository, *stored_in, "--session", "all").out
     assert len(cases(root / "new.evalset.json")) == 2
 
-    done = repository.gate("run", "new.evalset.json", "--agent", "recorded:new.evalset.json")
-    assert done.code == 0, done.out
+    repository.gate("run", "new.evalset.json", "--agent", "recorded:new.evalset.json", code=0)
     results = root / "agent-eval-results"
     archive, hostile = root / "artifact.zip", root / "hostile.zip"
     for path, prefix in ((archive, ""), (hostile, "../")):
@@ -308,3 +309,167 @@ def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Rep
     assert target.read_text("utf-8") == changed
     [kept] = cases(root / "a.evalset.json.recorded-1.json")
     assert texts(kept) == [("wait 2", "Done.")]
+
+
+# The chat of `agent-eval record` on a real pseudo-terminal, with a real agent.
+
+
+def chat(repository: Repository, *arguments: str, columns: int = 100) -> Any:
+    command = [*AGENT_EVAL, "record", *arguments, "--agent-python", str(adk_python())]
+    return on_terminal(command, cwd=repository.root, environment=repository.environment(), columns=columns)
+
+
+def say(terminal: Terminal, text: str, answer: str) -> None:
+    terminal.type(text)
+    terminal.expect(answer)
+    terminal.expect(r"you> $")
+
+
+def test_chat__every_command_becomes_a_case(repository: Repository) -> None:
+    with chat(repository, "chat.evalset.json", "--state", '{"room": "attic"}', "--record", "all") as terminal:
+        terminal.expect(r"you> $")
+        say(terminal, "/help", r"/quit +leave without writing")
+        say(terminal, "/nonsense", r"There is no command /nonsense")
+        for command in ("/retry", "/back"):
+            say(terminal, command, "There is no turn yet")
+        say(terminal, "/state", r'"room": "attic"')
+        say(terminal, "roll", r"One moment\.[\s\S]*→ roll_die\(sides=10\)[\s\S]*← \{.*8.*\}[\s\S]*agent> It is 8\.")
+        say(terminal, "/retry", r"you> roll[\s\S]*agent> It is 8\.")
+        terminal.type("two\\")
+        terminal.expect(r"\.\.\.> $")
+        say(terminal, "lines 🎲 骰子", r"agent> You said two\n +lines 🎲 骰子\.")
+        say(terminal, "count", r"agent> 4 messages\.")
+        terminal.type("/back")
+        terminal.expect(r"asks the agent 2 messages again\. Continue\? \[y/N\] $")
+        say(terminal, "n", "")
+        terminal.type("/back")
+        terminal.expect(r"\[y/N\] $")
+        say(terminal, "y", r"you> roll[\s\S]*It is 8\.[\s\S]*you> two[\s\S]*You said two")
+        terminal.type("/save my_chat")
+        terminal.expect(r"Added 1 case in chat\.evalset\.json: `my_chat`")
+        terminal.expect(r"scored against itself: .*response_match_score 1\.00")
+        assert terminal.code() == 0
+    [case] = cases(repository.root / "chat.evalset.json")
+    assert (case["eval_id"], case["session_input"]["state"]) == ("my_chat", {"room": "attic"})
+    first, second = case["conversation"]
+    assert first["intermediate_data"]["tool_uses"] == [{"name": "roll_die", "args": {"sides": 10}}]
+    assert second["user_content"]["parts"] == [{"text": "two\nlines 🎲 骰子"}]
+    assert second["final_response"]["parts"] == [{"text": "You said two\nlines 🎲 骰子."}]
+    # The tape has the tools of the conversation that was kept, not those of earlier attempts.
+    tape = json.loads((repository.root / "chat.evalset.tools" / "my_chat.tape.json").read_text("utf-8"))
+    assert tape["eval_id"] == "my_chat"
+    assert [(call["tool"], call.get("seen", 1)) for call in tape["calls"]] == [("roll_die", 1)]
+
+
+def test_chat__failures_interrupts_and_the_end_of_input(repository: Repository) -> None:
+    with chat(repository, "a.evalset.json", columns=40) as terminal:
+        terminal.expect(r"you> $")
+        say(terminal, "raise", r"! agent-exception: [\s\S]*the agent is broken[\s\S]*/retry asks again")
+        say(terminal, "roll", "The last turn has no answer: /retry asks again, /back forgets it")
+        say(terminal, "/save", "can't be part of a case")
+        terminal.press("\x04")
+        terminal.expect("Ctrl-D again leaves without writing")
+        terminal.expect(r"you> $")
+        say(terminal, "/retry", "! agent-exception")
+        say(terminal, "/back", "The chat begins again")
+        terminal.type("wait")
+        terminal.expect("wait\n")
+        time.sleep(1)
+        terminal.press("\x03")
+        terminal.expect("The turn was broken off")
+        terminal.expect(r"you> $")
+        say(terminal, "/back", "The chat begins again")
+        say(terminal, "roll", r"agent> It is 8\.")
+        terminal.interrupt(r"Ctrl-C again leaves without writing; /save writes")
+        terminal.expect(r"you> $")
+        terminal.type("/quit")
+        terminal.expect(r"Leave without writing 1 turn\? \[y/N\] $")
+        terminal.interrupt(r"you> $")
+        terminal.press("\x04")
+        terminal.expect("Added 1 case in")
+        assert terminal.code() == 0
+        assert "Traceback" not in terminal.text
+    [case] = cases(repository.root / "a.evalset.json")
+    assert case["eval_id"] == "roll"
+
+
+@pytest.mark.slow
+def test_chat__leaves_without_writing(repository: Repository) -> None:
+    with chat(repository, "b.evalset.json") as terminal:
+        terminal.expect(r"you> $")
+        terminal.interrupt(r"Ctrl-C again leaves without writing; [^\n]*\nyou> $")
+        terminal.interrupt(r"\n")
+        assert terminal.code() == 130
+    with chat(repository, "b.evalset.json") as terminal:
+        terminal.expect(r"you> $")
+        say(terminal, "roll", r"agent> It is 8\.")
+        terminal.type("/quit")
+        terminal.expect(r"\[y/N\] $")
+        terminal.type("y")
+        terminal.expect("nothing was written")
+        assert terminal.code() == 0
+    assert not (repository.root / "b.evalset.json").exists()
+
+
+def test_record_from__asks_which_conversation(repository: Repository) -> None:
+    lines = [json.dumps(session(id=name)) for name in ("s-1", "s-2")]
+    (repository.root / "runs.jsonl").write_text("\n".join(lines), "utf-8")
+    with chat(repository, "c.evalset.json", "--from", "runs.jsonl") as terminal:
+        terminal.expect(r"1  .*s-1 [\s\S]*Which conversation \(1 to 2\)\? $")
+        terminal.type("2")
+        terminal.expect("Added 1 case in c.evalset.json: `turn_off_the_lamp`")
+        assert terminal.code() == 0
+
+
+# The commands of docs/authoring.md that set up and record, from a folder with nothing but an agent to a green run.
+
+
+COMMAND = re.compile(r"^agent-eval (?:init|record)\b[^#\n]*", re.MULTILINE)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repository") as made:
+        agent = made.root / "agents" / "home"
+        shutil.copytree(
+            ROOT / "examples" / "home_automation", agent, ignore=shutil.ignore_patterns("evals", "__pycache__")
+        )
+        yield made
+
+
+@pytest.mark.slow
+def test_docs_authoring__every_command_of_init_and_record_runs(project: Repository) -> None:
+    page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line)[1:] for line in COMMAND.findall(page)]
+    assert len(commands) >= 10
+    root, python = project.root, ["--agent-python", str(adk_python())]
+    (root / "messages.txt").write_text("Good morning\nTurn on the fan in the bedroom\n", "utf-8")
+    produce(root)
+    (root / "agents" / "home" / ".adk").mkdir()
+    shutil.copy(root / "session.db", root / "agents" / "home" / ".adk")
+
+    init, chat, *others = commands
+    assert project.gate(*init).code == 0
+    with on_terminal([*AGENT_EVAL, *chat, *python], cwd=root, environment=project.environment()) as terminal:
+        terminal.expect(r"you> $")
+        terminal.type("Turn off the lamp in the bedroom")
+        terminal.expect(r"agent> The bedroom lamp is now off\.")
+        terminal.expect(r"you> $")
+        terminal.type("/save")
+        terminal.expect("Added 1 case")
+        assert terminal.code() == 0
+    green = project.gate("run", "evals")
+    assert (green.code, len(green.statuses)) == (0, 1), green.out + green.err
+    forks = shlex.join(host_forks.command(adk_python()))
+    for command in others:
+        asks = "--from" not in command
+        done = project.gate(*command, *(("--agent-python", forks) if asks else ()))
+        assert done.code == 0, (command, done.out, done.err)
+        assert "--list" in command or re.search(r"(Added|Replaced) \d+ cases? in|nothing new", done.out), done.out
+    # The chat, `--say`, the file of messages, the latest session, and a session's JSON. `all` skips both sessions of
+    # the database, because a case has the messages of each.
+    assert len(cases(root / "evals" / "home.evalset.json")) == 5
+    assert len(cases(root / "evals" / "fixed.evalset.json")) == 1
+    project.gate("validate", code=0)
+    green = project.gate("run", "evals")
+    assert (green.code, set(green.statuses.values())) == (0, {"passed"}), green.out + green.err

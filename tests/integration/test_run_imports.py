@@ -1,12 +1,16 @@
-"""The agent's process starts early: what a run needs only afterwards is imported while that process imports its own."""
+"""What is imported late, or never: the agent's process starts early, and slow imports wait until they are needed."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from recorded_evals import AGENT, write_evals
+
+# The agent's process starts early: what a run needs only afterwards is imported while that process imports its own.
+
 
 CODE = """
 import importlib.util
@@ -39,3 +43,76 @@ def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
 
     assert exit_code("run", "--agent", AGENT) == 0
     assert exit_code("flaky", "agent-eval-results") != 0
+
+
+#
+
+
+CRITERIA = """
+import asyncio, sys
+from agent_eval.core.content import model_message, user_message
+from agent_eval.core.invocation import Invocation
+from agent_eval.criteria import INFORMATIONAL, Conversation, build
+from agent_eval.criteria.tokenize import tokenize
+from agent_eval.evalset.models import CriterionConfig, EvalCase
+
+def heavy():
+    return sorted({"nltk", "numpy", "rouge_score"} & set(sys.modules))
+
+print(heavy())
+turn = Invocation(user_content=user_message("hi"), final_response=model_message("Unchanged answers need no stems."))
+case = EvalCase(eval_id="a", conversation=[turn])
+criterion = build(CriterionConfig(metric="response_match_score", threshold=1.0))
+print(asyncio.run(criterion.score(Conversation(case=case, actual=[turn], expected=[turn]))).score, heavy())
+print(tokenize("Nationally, runners"), heavy())
+from nltk.stem import SnowballStemmer
+print(SnowballStemmer("english").stem("runners"), tokenize("runs"))
+"""
+STEMMER = """
+from agent_eval.criteria.tokenize import tokenize
+print(tokenize("Nationally, runners"))
+"""
+
+
+def output(code: str, **environment: str) -> list[str]:
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.splitlines()
+
+
+def test_import_criteria__loads_the_stemmer_late_and_no_more_of_nltk() -> None:
+    assert output(CRITERIA) == ["[]", "1.0 []", "['nation', 'runner'] ['rouge_score']", "runner ['run']"]
+
+
+def test_stemmer__that_needs_the_code_of_its_packages(tmp_path: Path) -> None:
+    stem = tmp_path / "nltk" / "stem"
+    stem.mkdir(parents=True)
+    (tmp_path / "nltk" / "__init__.py").write_text("LENGTH = 4\n")
+    (stem / "__init__.py").write_text("")
+    (stem / "porter.py").write_text(
+        "from nltk import LENGTH\nclass PorterStemmer:\n    def stem(self, word):\n        return word[:LENGTH]\n"
+    )
+    assert output(STEMMER, PYTHONPATH=str(tmp_path)) == ["['nati', 'runn']"]
+
+
+# Slow imports happen only when a model is called.
+
+
+MODELS = """
+import sys
+import agent_eval.models.check, agent_eval.models.pool
+from agent_eval.models import ModelUse
+from agent_eval.models.check import check_models
+from agent_eval.models.settings import ModelSettings
+
+use = ModelUse(model="gemini-2.5-flash", case_id="a", purpose="p")
+print(len(check_models([use], ModelSettings(), {}).problems))
+heavy = {"google.genai", "google.auth", "openai", "httpx2", "jsonschema", "requests"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_check_models__imports_no_client() -> None:
+    done = subprocess.run([sys.executable, "-c", MODELS], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["1", "[]"]

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ import gate_server
 import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from source_samples import veadk_trace
 
 from agent_eval.core.invocation import adk_value
