@@ -1,23 +1,41 @@
-"""Every deterministic score, turn by turn, against google-adk[eval] on random input. `==`, not `approx`."""
+"""Scores, invocations, personas and custom metrics against google-adk[eval]."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from adk_reference import Reference
+from adk_envs import FIXTURES, adk_python
+from adk_harness import host_spec
+from adk_reference import Reference, interpreter
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agent_eval.core.invocation import Invocation
-from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result
+from agent_eval.agents.adk.events import to_invocation
+from agent_eval.agents.host import PROGRAM, HostSpec
+from agent_eval.agents.host.metric_hosts import MetricHosts
+from agent_eval.agents.messages import TurnFacts
+from agent_eval.core.content import Content, user_message
+from agent_eval.core.invocation import Invocation, adk_value
+from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
+from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.efficiency import durations, token_usage
 from agent_eval.criteria.registry import INFORMATIONAL, build
+from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 from agent_eval.report.phrases import evidence_line
 from agent_eval.results.reason import Reason
+from agent_eval.simulation._prompt import as_text, lines
+
+# Every deterministic score, turn by turn, against google-adk[eval] on random input. `==`, not `approx`.
+
 
 pytestmark = pytest.mark.conformance
 
@@ -344,3 +362,250 @@ def test_what_adk_cannot_evaluate__is_no_score(
     assert theirs.get("raised") == "ValueError" or theirs["status"] == "NOT_EVALUATED"
     assert isinstance(ours, NotEvaluated)
     assert ours.code == code
+
+
+# Our reading of events against google-adk 2.13.0's own, on live and on random events; and what users see of it.
+
+
+Event = dict[str, Any]
+SAID = [
+    "plain", "text and call", "parallel", "long now", "long later", "skip", "missing argument", "none arguments",
+    "thought", "bytes", "error", "empty", "before agent", "agent tool", "transfer", "sequence", "both",
+]  # fmt: skip
+TEXTS = ("", "a", "Größe 🙂", "a\n\nb", "user: no", "</finished>")
+AGENTS = ("bot", "other")
+
+
+def random_part(chance: random.Random) -> Event:
+    value = {"a": chance.choice([1, None, True, "x'y", [1, 2.5]])}
+    return chance.choice(
+        [
+            {"text": chance.choice(TEXTS)},
+            {"text": chance.choice(TEXTS)},
+            {"text": "t", "thought": True},
+            {"function_call": {"id": "1", "name": "f", "args": chance.choice([{}, value])}},
+            {"function_call": {"name": "f"}},
+            {"function_response": {"id": "1", "name": "f", "response": value}},
+            {"inline_data": {"data": "_-8=", "mime_type": "image/png"}},
+            {"file_data": {"file_uri": "gs://x", "mime_type": "image/png"}},
+            {"code_execution_result": {"outcome": "OUTCOME_OK", "output": "1"}},
+            {"executable_code": {"code": "1", "language": "PYTHON"}},
+        ]
+    )
+
+
+def random_event(chance: random.Random, authors: tuple[str, ...] = AGENTS) -> Event:
+    event: Event = {"invocation_id": "e-1", "author": chance.choice(authors)}
+    if chance.random() < 0.9:
+        parts = [random_part(chance) for _ in range(chance.randrange(4))]
+        event["content"] = {"role": "model", "parts": parts}
+    optional: Event = {
+        "error_code": "SAFETY",
+        "long_running_tool_ids": chance.choice([[], ["1", "2"]]),
+        "actions": {"skip_summarization": chance.choice([True, False])},
+        "grounding_metadata": {"web_search_queries": ["q"]},
+        "usage_metadata": {"prompt_token_count": 1},
+        "model_version": "m",
+    }
+    return event | {key: value for key, value in optional.items() if chance.random() < 0.15}
+
+
+def test_invocations__are_those_of_adk(reference: Reference) -> None:
+    chance, authors = random.Random(20260101), (*AGENTS, "user", "User")
+    events = [[random_event(chance, authors) for _ in range(chance.randrange(1, 6))] for _ in range(400)]
+    answers = reference.ask("invocations", fixtures=str(FIXTURES), program=str(PROGRAM), say=SAID, events=events)
+    for message, answer in zip([*SAID, *events], answers, strict=True):
+        text = message if isinstance(message, str) else "hi"
+        theirs = answer["invocation"]
+        ours = adk_value(to_invocation(answer["raw"], user_message(text), TurnFacts()))
+        if any(event.get("author", "").lower() == "user" for event in answer["raw"]):
+            theirs["user_content"] = ours["user_content"]  # a later event of the user's replaces what was sent
+        for field in ("invocation_id", "user_content", "intermediate_data"):
+            assert ours[field] == theirs[field], message
+        assert ours.get("final_response") == theirs.get("final_response"), message
+
+
+def random_turn(chance: random.Random) -> tuple[Event, list[Event]]:
+    """The user's event and the agent's events."""
+    parts = [{"text": chance.choice(TEXTS)} for _ in range(chance.randint(1, 2))]
+    user = {"author": "user", "invocation_id": "e-1", "content": {"role": "user", "parts": parts}}
+    events = [random_event(chance) for _ in range(chance.randint(0, 4))]
+    for event in events:
+        if event.get("content"):
+            # Two events with grounding and without a content of their own are alike in ADK's format.
+            event.pop("grounding_metadata", None)
+    return user, events
+
+
+def test_user_history__is_adks(reference: Reference) -> None:
+    chance = random.Random(7)
+    conversations = [[random_turn(chance) for _ in range(chance.randint(1, 3))] for _ in range(500)]
+    sent = [[event for user, events in turns for event in (user, *events)] for turns in conversations]
+    theirs = reference.ask("histories", conversations=sent)
+    ours = []
+    for turns in conversations:
+        actual = [
+            to_invocation(events, Content.model_validate(user["content"]), TurnFacts(started_at=0.0, duration=0.0))
+            for user, events in turns
+        ]
+        ours.append([as_text(lines(actual, function_calls=calls)) for calls in (False, True)])
+    assert sum("called tool" in both for _, both in theirs) > 200
+    different = [seed for seed, (mine, adks) in enumerate(zip(ours, theirs, strict=True)) if mine != adks]
+    assert not different, (different, ours[different[0]], theirs[different[0]])
+
+
+# Our personas beside those of google-adk 2.13.0: each speaks of the stop signal where ADK's does.
+
+
+_SIGNAL = "{{ stop_signal }}"
+
+
+def test_personas__use_the_stop_signal_where_adks_do(reference: Reference) -> None:
+    adks = reference.ask("personas")
+    assert set(adks) == set(PERSONAS)
+    for persona, behaviors in adks.items():
+        ours = sorted(_uses(vars(behavior)) for behavior in PERSONAS[persona].behaviors)
+        assert ours == sorted(_uses(behavior) for behavior in behaviors), persona
+
+
+def _uses(behavior: dict[str, object]) -> list[bool]:
+    """Whether the stop signal occurs in each of the texts."""
+    return [_SIGNAL in str(behavior[name]) for name in ("description", "behavior_instructions", "violation_rubrics")]
+
+
+# What `init` and `record` write passes `adk eval` of google-adk, as it passes `agent-eval run`.
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*arguments: str, cwd: Path) -> str:
+    """Runs a command that must succeed. Returns its output."""
+    done = subprocess.run(arguments, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("form", ["flat", "events"])
+def test_recorded_cases__pass_adk_eval(form: str, tmp_path: Path) -> None:
+    agent = tmp_path / "agents" / "home_automation"
+    shutil.copytree(ROOT / "examples" / "home_automation", agent, ignore=shutil.ignore_patterns("evals", "__pycache__"))
+    python = adk_python(extra="eval")
+    ours = (sys.executable, "-m", "agent_eval")
+    command(*ours, "init", "--yes", cwd=tmp_path)
+    file = "evals/home_automation.evalset.json"
+    for said in (["Turn off the lamp in the bedroom", "Turn it on again"], ["Which devices are in the kitchen?"]):
+        messages = [word for text in said for word in ("--say", text)]
+        command(*ours, "record", file, *messages, "--form", form, "--agent-python", str(python), cwd=tmp_path)
+    assert "Passed: both cases pass" in command(*ours, "run", "--agent-python", str(python), cwd=tmp_path)
+    adk = str(python.with_name("adk"))
+    config = ("--config_file_path", "evals/test_config.json", "--print_detailed_results")
+    shown = command(adk, "eval", "agents/home_automation", file, *config, cwd=tmp_path)
+    assert "Tests passed: 2" in shown, shown
+    assert "Tests failed: 0" in shown, shown
+
+
+# Custom metrics against google-adk[eval]: the same functions, the same conversations, the same numbers.
+
+
+INPUTS = 300
+CONFIG: dict[str, Any] = {
+    "criteria": {"seen": {"threshold": 0.4, "salt": "x"}, "fewer": 20, "raises": 0.5},
+    "custom_metrics": {
+        "seen": {"code_config": {"name": "measured.seen"}},
+        "fewer": {"code_config": {"name": "measured.fewer"}},
+        "raises": {"code_config": {"name": "measured.raises"}},
+    },
+}
+FUNCTIONS = """
+import asyncio, hashlib
+from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+
+# What the numbers depend on is everything that ADK passes, as ADK itself writes it.
+def fraction(text):
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) / 2**32
+
+def result(scores, passes, actual):
+    status = lambda score: EvalStatus.PASSED if passes(score) else EvalStatus.FAILED
+    overall = sum(scores) / len(scores)
+    return EvaluationResult(
+        overall_score=overall,
+        overall_eval_status=status(overall),
+        per_invocation_results=[
+            PerInvocationResult(actual_invocation=one, score=score, eval_status=status(score))
+            for one, score in zip(actual, scores)
+        ],
+    )
+
+def seen(metric, actual, expected, scenario):
+    text = metric.model_dump_json() + repr(scenario)
+    scores = [
+        fraction(text + one.model_dump_json() + other.model_dump_json()) for one, other in zip(actual, expected)
+    ]
+    return result(scores, lambda score: score >= metric.criterion.threshold, actual)
+
+async def fewer(metric, actual, expected, scenario):
+    await asyncio.sleep(0)
+    scores = [float(len(one.model_dump_json())) % 40 for one in actual]
+    return result(scores, lambda score: score <= metric.criterion.threshold, actual)
+
+def raises(metric, actual, expected, scenario):
+    raise RuntimeError("no")
+"""
+
+
+def turn(draw: random.Random) -> dict[str, Any]:
+    words = ["yes", "no", "naïve", "天气", "", "a\\nb", "<b>"]
+    args: list[dict[str, Any]] = [{}, {"a": [1, 2.5, None, True]}, {"b": "ü", "n": None}]
+    call = {"name": draw.choice(["f", "g"]), "args": draw.choice(args)}
+    events = [{"author": "a", "content": {"role": "model", "parts": [{"function_call": call}]}}]
+    return {
+        "invocation_id": draw.choice(["", "i"]),
+        "user_content": {"role": "user", "parts": [{"text": draw.choice(words)}]},
+        "final_response": draw.choice([None, {"role": "model", "parts": [{"text": draw.choice(words)}]}]),
+        "intermediate_data": draw.choice([None, {"tool_uses": [call]}, {"invocation_events": events}]),
+        "creation_timestamp": draw.choice([0.0, 12.5]),
+    }
+
+
+async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(tmp_path: Path, reference: Reference) -> None:
+    draw = random.Random(7)
+    (tmp_path / "measured.py").write_text(FUNCTIONS, encoding="utf-8")
+    inputs: list[dict[str, Any]] = []
+    for _ in range(INPUTS):
+        turns = draw.randint(1, 4)
+        actual, expected = ([turn(draw) for _ in range(turns)] for _ in range(2))
+        metric = draw.choices(["seen", "fewer", "raises"], [6, 3, 1])[0]
+        inputs.append({"metric": metric, "actual": actual, "expected": expected})
+    adks = reference.ask("custom_scores", path=str(tmp_path), config=CONFIG, inputs=inputs)
+
+    async def spec() -> HostSpec:
+        return host_spec("agent", tmp_path, python=interpreter(), root=tmp_path, start_timeout=120, role="metrics")
+
+    hosts = MetricHosts(spec, name="metrics", timeout=60)
+    try:
+        for item, theirs in zip(inputs, adks, strict=True):
+            given = CONFIG["criteria"][item["metric"]]
+            form = given if isinstance(given, dict) else {"threshold": given}
+            happened = [Invocation.model_validate(turn) for turn in item["actual"]]
+            wanted = [Invocation.model_validate(turn) for turn in item["expected"]]
+            scorer = CustomMetric(
+                name=item["metric"],
+                threshold=form["threshold"],
+                function=CONFIG["custom_metrics"][item["metric"]]["code_config"]["name"],
+                options={name: value for name, value in form.items() if name != "threshold"},
+            )
+            case = EvalCase(eval_id="e", conversation=wanted)
+            ours = await scorer.score(Conversation(case=case, actual=happened, expected=wanted, metrics=hosts))
+            if "raised" in theirs:
+                assert isinstance(ours, NotEvaluated), item
+                assert ours.code == "custom-metric-exception"
+                continue
+            assert isinstance(ours, Scored), (item, ours)
+            assert ours.score == theirs["score"], item
+            assert ("PASSED" if ours.passed else "FAILED") == theirs["status"]
+            assert list(ours.turn_scores) == theirs["turns"]
+    finally:
+        await hosts.close()
+    assert {item.get("status", "raised") for item in adks} == {"PASSED", "FAILED", "raised"}

@@ -1,24 +1,31 @@
-"""The gate in the container, started as GitHub starts it: the four exit codes and everything that is printed."""
+"""The gate in the container, started as GitHub starts it, and the image by itself."""
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from adk_envs import FIXTURES
-from container_engine import Engine
+from container_engine import REPOSITORY, Engine
 from container_pull_requests import changed_in, reachable, strangers
 from fake_gemini import Answer, FakeGemini, Fault
 from gate_runs import eval_set
 from github_runner import SECRETS, Finished, Runner
 from lxml import etree
 
+import agent_eval
 from agent_eval.agents.sandbox.uids import STATE_DIR
 from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS
 from agent_eval.results import JOURNAL
+
+# The gate in the container, started as GitHub starts it: the four exit codes and everything that is printed.
+
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
@@ -186,3 +193,189 @@ def test_gate__gitlab_runs_the_command_line(engine: Engine, image: str, agent_ca
     said = engine.check("run", "--rm", *options, *volumes, image, "sh", "-c", "agent-eval run", timeout=300)
     assert etree.parse(root / "agent-eval-results/junit.xml").getroot().findall(".//testcase")
     assert "::error" not in said
+
+
+# The image by itself: what is in it, and that nothing of the workspace gets into its way.
+
+
+SIZE_LIMIT = 225_000_000
+"""Bytes that we add to the base of 125 MB: git, numpy, uv, the clients of the judges' providers and the rest."""
+
+
+def inside(engine: Engine, image: str, script: str, *options: str) -> str:
+    """What a shell script prints in the image."""
+    return engine.check("run", "--rm", *options, "--entrypoint", "sh", image, "-c", script).strip()
+
+
+def test_image__configured_as_github_demands(engine: Engine, image: str) -> None:
+    (facts,) = json.loads(engine.check("image", "inspect", image))
+    config = facts["Config"]
+    assert config["User"] == "", "GitHub's mounts need root"
+    assert config["Entrypoint"][0].startswith("/"), "another working directory must not matter"
+    assert "-I" in config["Entrypoint"]
+    assert not config["Cmd"], "GitHub passes no arguments; a default would arrive as some"
+    assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+
+
+def test_image__adds_little_to_its_base(engine: Engine, base: str, image: str) -> None:
+    ours, theirs = (int(engine.check("image", "inspect", "--format", "{{.Size}}", name)) for name in (image, base))
+    assert ours - theirs < SIZE_LIMIT, f"{(ours - theirs) / 1e6:.0f} MB"
+
+
+def test_image__locked_versions_without_development_tools(engine: Engine, image: str) -> None:
+    listed = json.loads(
+        inside(engine, image, "uv pip list --python /opt/agent-eval/bin/python --format json --quiet 2>/dev/null")
+    )
+    installed = {(package["name"], package["version"]) for package in listed if package["name"] != "agent-eval-action"}
+    locked = set(
+        re.findall(r"^([\w.-]+)==([^ ;\\]+)", (REPOSITORY / "requirements/run.txt").read_text("utf-8"), re.MULTILINE)
+    )
+    assert installed <= locked
+    names = {name for name, _ in installed}
+    assert {"pydantic", "uv", "rich"} <= names
+    assert not {"pytest", "mypy", "ruff", "google-adk"} & names
+
+
+def test_image__bytecode_is_compiled(engine: Engine, image: str) -> None:
+    script = (
+        "cd /opt/agent-eval/lib/python3*/site-packages && "
+        "for f in agent_eval/cli.py pydantic/main.py rich/table.py; do "
+        "ls $(dirname $f)/__pycache__/$(basename $f .py).*.pyc; done"
+    )
+    assert len(inside(engine, image, script).splitlines()) == 3
+
+
+def test_image__help_and_version_also_where_gitlab_blanks_the_entrypoint(engine: Engine, image: str) -> None:
+    assert "usage:" in engine.check("run", "--rm", image).lower(), "outside of GitHub Actions"
+    assert agent_eval.__version__ in engine.check("run", "--rm", image, "--version")
+    # GitLab: `image: {name: ..., entrypoint: [""]}`, then it runs the script with a shell.
+    said = engine.check("run", "--rm", "--entrypoint", "", image, "sh", "-c", "agent-eval --version && uv --version")
+    assert agent_eval.__version__ in said
+
+
+def test_image__agent_account_owns_nothing_of_ours(engine: Engine, image: str) -> None:
+    result = inside(
+        engine, image, "find /opt/agent-eval /entrypoint \\( -user agent -o -perm -o+w -not -type l \\) | head -n 3"
+    )
+    assert result == ""
+
+
+def test_image__pythonpath_and_checkout_can_t_replace_our_modules(
+    runner: Runner, workspace: Callable[..., Path]
+) -> None:
+    names = ("agent_eval.py", "argparse.py", "json.py", "hashlib.py", "sitecustomize.py")
+    root = workspace(files=dict.fromkeys(names, "print('HIJACKED'); raise SystemExit(0)\n"))
+    done = runner.step(root, "--version", environment={"PYTHONPATH": "/github/workspace", "PYTHONSTARTUP": "json.py"})
+    assert "HIJACKED" not in done.log
+    assert agent_eval.__version__ in done.log
+
+
+def test_image__git_reads_a_workspace_of_another_user(
+    engine: Engine, image: str, workspace: Callable[..., Path]
+) -> None:
+    root = workspace()
+    said = inside(engine, image, "git -C /github/workspace status --short --branch", "-v", f"{root}:/github/workspace")
+    assert said == "## main"
+
+
+def test_image__what_was_left_out_is_not_missed(engine: Engine, image: str) -> None:
+    """Packages without their tests, git without Perl: all of ours imports, git does what we ask, apt is in order.
+
+    The pytest plugin is left out: only pytest imports it, and the image has none.
+    """
+    modules = (
+        "import importlib, pkgutil, agent_eval, openai, google.genai, numpy.testing, numpy.random, nltk.stem.porter\n"
+        "for module in pkgutil.walk_packages(agent_eval.__path__, 'agent_eval.'):\n"
+        "    if 'pytest_plugin' in module.name or module.name.endswith(('__main__', '.host')): continue\n"
+        "    importlib.import_module(module.name)\n"
+        "print('imported')"
+    )
+    assert inside(engine, image, f'/opt/agent-eval/bin/python -I -c "{modules}"') == "imported"
+    work = (
+        "set -e; cd /tmp; git config --global user.name a; git config --global user.email a@b.c; "
+        "git init -q -b main sub; git -C sub commit -q --allow-empty -m sub; git init -q -b main top; cd top; "
+        "git -c protocol.file.allow=always submodule --quiet add /tmp/sub sub; git commit -q -m top; "
+        "git worktree add -q ../tree; git -c protocol.file.allow=always -C ../tree submodule --quiet update --init; "
+        "git clone -q --depth 1 file:///tmp/top ../clone; git -C ../tree rev-parse --abbrev-ref HEAD; "
+        "git ls-tree --name-only main"
+    )
+    assert inside(engine, image, work).split() == ["tree", ".gitmodules", "sub"]
+    # https is a program of its own.
+    assert "Failed to connect" in inside(engine, image, "! git ls-remote https://127.0.0.1:9/x 2>&1")
+    query = "apt-get check >/dev/null && dpkg-query -W -f '${db:Status-Status}' perl"
+    assert inside(engine, image, query) != "installed"
+
+
+# What an agent can get at inside the container: nothing of the gate's, and no say in the log.
+
+
+CHECKOUT = "c2VjcmV0LWNoZWNrb3V0LXRva2Vu"
+"""What Runner.workspace leaves in .git/config, as actions/checkout does."""
+
+
+def evil_files() -> dict[str, str]:
+    """The agent, and cases that expect it to have got nothing."""
+    secrets = json.dumps({**SECRETS, "checkout": CHECKOUT})
+    sources = {
+        name: Path(__file__).with_name(f"evil_{name}.py").read_text("utf-8").replace('"@SECRETS@"', repr(secrets))
+        for name in ("agent", "attempts")
+    }
+    return {
+        "evil/__init__.py": "from . import agent as agent\n",
+        **{f"evil/{name}.py": source for name, source in sources.items()},
+        "evil/evil.test.json": json.dumps(
+            eval_set("evil", {f"attempt-{number}": [("go", "{}")] for number in range(2)})
+        ),
+    }
+
+
+def test_security__agent_gets_nothing_changes_nothing_and_has_no_say_in_the_log(
+    runner: Runner, workspace: Workspace
+) -> None:
+    root = workspace(files=evil_files())
+    modes = {path: path.stat().st_mode for path in root.rglob("*")}
+
+    attacked = runner.step(root, inputs={"judge-api-key": SECRETS["INPUT_JUDGE-API-KEY"]})
+
+    assert [json.loads(text.splitlines()[0]) for text in attacked.answers()] == [{}, {}], attacked.log[-3000:]
+    assert {path: path.stat().st_mode for path in modes} == modes
+
+    # The verdict is the gate's own: the answers are not the "{}" alone that was expected.
+    assert attacked.exit_code == 1, attacked.log
+    assert attacked.outputs["verdict"] == attacked.results()["verdict"] == "failed"
+    assert [attacked.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
+    files = [path for path in attacked.workspace.rglob("*") if path.is_file() and ".git/" not in str(path)]
+    assert "planted" not in {path.name for path in files}
+    text = "".join(path.read_bytes().decode("utf-8", "replace") for path in files if "evil/" not in str(path))
+    for secret in (*SECRETS.values(), CHECKOUT, base64.b64decode(CHECKOUT).decode()):
+        assert secret not in text + attacked.log + attacked.summary
+
+    for word in ("from the agent", "gate's stdout"):
+        assert [command for command in attacked.commands if word in command.data] == []
+    # What is left are our own annotations, each at a case of the eval file.
+    for command in attacked.commands:
+        assert command.name in {"error", "warning", "notice", "group", "endgroup", "debug", "add-mask"}, command
+        if command.name == "error" and "file" in command.properties:
+            assert command.properties["file"] == "evil/evil.test.json"
+        if command.name == "add-mask":
+            assert command.data != "passed"
+    assert [command for command in attacked.commands if command.data.startswith("in the answer")] == []
+
+
+def test_security__attempts_are_worth_something(
+    engine: Engine, image: str, runner: Runner, workspace: Workspace
+) -> None:
+    """As the gate's own user nearly all of them succeed: a test of the tests."""
+    root = workspace(files=evil_files())
+    bare = f"FROM {image}\nENTRYPOINT []\n"
+    engine.check("build", "--tag", f"{image}-bare", "-", stdin=bare.encode())
+    done = replace(runner, image=f"{image}-bare").step(root, "python", "evil/attempts.py")
+    got = json.loads(done.log.splitlines()[-1])
+    expected = {
+        "own environment", "own names", "descriptors of 1", "docker socket", "make results", "checkout token",
+        "list /github/file_commands", "create in /github/workspace", "create in /opt/agent-eval",
+    }  # fmt: skip
+    assert expected <= set(got), done.log
+    assert set(got["own environment"]) == set(SECRETS)
+    assert any(name.startswith("write /github/file_commands/") for name in got)
+    assert done.outputs == {"verdict": "passed"}, "the forged output arrived"

@@ -1,8 +1,4 @@
-"""`uses: org/agent-eval-action@v1`, by act without a container: our file is real, what it uses are stand-ins.
-
-What stands for another action writes down what it was given; what stands for the gate also leaves results and a judge's
-reply.
-"""
+"""`uses: org/agent-eval-action@v1`, by act without a container: our file is real, what it uses are stand-ins."""
 
 from __future__ import annotations
 
@@ -10,14 +6,25 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from base_repos import Repo, new_repo
+from container_engine import REPOSITORY
 from container_workflows import run_act
+from fake_github import FakeGitHub
+from recorded_evals import AGENT, write_evals
 from root_action import ACTION, gate_stand_in, replaced_actions, stand_ins
 
 from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.settings import SETTINGS
+
+# `uses: org/agent-eval-action@v1`, by act without a container: our file is real, what it uses are stand-ins.
+#
+# What stands for another action writes down what it was given; what stands for the gate also leaves results and a
+# judge's reply.
+
 
 pytestmark = pytest.mark.container
 
@@ -167,3 +174,136 @@ def test_root_action__a_part_has_an_artifact_of_its_own(tmp_path: Path) -> None:
 
 def test_root_action__sets_every_output() -> None:
     assert set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", ACTION)) == set(OUTPUTS)
+
+
+# The workflow of docs/scale.md whose jobs run parts and merge them: one dies, and "Re-run failed jobs" completes it.
+#
+# Real: the workflow, run by act without a container; the root `action.yml`; the gate's processes, with the
+# environment of a container action; git. Stand-ins: a folder for the artifact service, which like it takes a name
+# only once in a run; a server for GitHub; a gate that is killed for a runner that dies; a recording for the agent;
+# nothing for the cache.
+
+
+GATE_OF_PARTS = """
+    - id: gate
+      shell: bash
+      env:
+        INPUTS: "${{ toJSON(inputs) }}"
+        DIES: "${{ inputs.shard == '3/4' && github.run_attempt == '1' }}"
+      run: |
+        [ "$DIES" != true ] || kill -9 $$
+        exec "$PYTHON" "$STARTED"
+"""
+STARTED = """
+import json, os, sys
+
+# As the runner does it for a container action.
+os.environ |= {f"INPUT_{name.upper()}": value for name, value in json.loads(os.environ.pop("INPUTS")).items()}
+os.environ |= json.loads(os.environ.pop("GITHUB"))
+os.execv(sys.executable, [sys.executable, "-m", "agent_eval", "action"])
+"""
+UPLOAD_OF_PARTS = """
+    - id: upload
+      shell: bash
+      env:
+        NAME: "${{ inputs.name }}"
+        FILE: "${{ inputs.path }}"
+        ARCHIVE: "${{ inputs.archive }}"
+        OVERWRITE: "${{ inputs.overwrite }}"
+      run: |
+        if [ ! -e "$FILE" ]; then echo "No files were found"; exit 0; fi
+        [ "$ARCHIVE" != false ] || NAME=$(basename "$FILE")
+        [ "$OVERWRITE" != true ] || rm -rf "$ARTIFACTS/$NAME"
+        mkdir "$ARTIFACTS/$NAME" # Fails if it exists.
+        if [ -d "$FILE" ]; then cp -R "$FILE/." "$ARTIFACTS/$NAME"; else cp "$FILE" "$ARTIFACTS/$NAME"; fi
+        echo "artifact-url=https://github.com/o/r/actions/runs/1/artifacts/9" >>"$GITHUB_OUTPUT"
+"""
+DOWNLOAD = """
+    - shell: bash
+      env: {PATTERN: "${{ inputs.pattern }}", INTO: "${{ inputs.path }}"}
+      run: |
+        mkdir -p "$INTO"
+        for artifact in "$ARTIFACTS"/$PATTERN; do cp -R "$artifact" "$INTO"; done
+"""
+
+
+def recipe() -> str:
+    """The workflow."""
+    text = (REPOSITORY / "docs/scale.md").read_text("utf-8")
+    section = text.partition("## Workflows")[2]
+    return section.partition("```yaml\n")[2].partition("```")[0]
+
+
+def pull_request(root: Path, github: FakeGitHub) -> tuple[Repo, str]:
+    """A repository with six cases that pass, at GitHub's merge of a pull request; and the pull request's head."""
+    repo = new_repo(root)
+    write_evals(root, "evals/a.test.json", {f"c{number}": ["lamp"] for number in range(6)})
+    repo.commit({"agent-eval.toml": f'agent = "{AGENT}"\n', ".github/workflows/evals.yml": recipe()})
+    repo.git("branch", "-M", "main")
+    repo.branch("change")
+    head = repo.commit({"README.md": "More.\n"})
+    repo.merge("change", "main")
+    github.state.take_git(root)
+    github.state.pull(7, head_sha=head, head_ref="change")
+    return repo, head
+
+
+def uploaded_parts(root: Path) -> list[str]:
+    return sorted(path.name.rpartition("-part-")[2] for path in root.glob("artifacts/agent-eval-results-part-*"))
+
+
+def test_parts__a_dead_job_is_red_and_only_it_is_repeated_with_one_comment(tmp_path: Path) -> None:
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "started.py").write_text(STARTED, "utf-8")
+    gate_stand_in(tmp_path / "actions", GATE_OF_PARTS)
+    stand_ins(tmp_path / "actions", upload=UPLOAD_OF_PARTS, download=DOWNLOAD)
+    local = replaced_actions(tmp_path / "actions")
+    with FakeGitHub() as github:
+        repo, head = pull_request(tmp_path / "work", github)
+        run = github.state.run(head, path=".github/workflows/evals.yml", event="pull_request", branch="change")
+        (tmp_path / "event.json").write_text(json.dumps(github.state.event_of(7)), "utf-8")
+
+        def attempt(number: int, *only: str) -> tuple[int, str]:
+            """The exit code and the log of act."""
+            run.attempt = number
+            ref = "refs/pull/7/merge"
+            of_github = {
+                "GITHUB_API_URL": github.api_url,
+                "GITHUB_SERVER_URL": github.server_url,
+                "GITHUB_REPOSITORY": github.state.repository,
+                "GITHUB_REF": ref,
+                "GITHUB_SHA": repo.head,
+                "GITHUB_WORKFLOW_REF": f"{github.state.repository}/{run.path}@{ref}",
+            }
+            variables = {
+                "PYTHON": sys.executable,
+                "STARTED": str(tmp_path / "started.py"),
+                "ARTIFACTS": str(tmp_path / "artifacts"),
+                "GITHUB": json.dumps(of_github),
+                "GITHUB_RUN_ID": str(run.id),
+                "GITHUB_RUN_ATTEMPT": str(number),
+            }
+            done = run_act(
+                "pull_request", "-P", "ubuntu-latest=-self-hosted", "-s", f"GITHUB_TOKEN={github.token}",
+                "-e", str(tmp_path / "event.json"), *local, *only,
+                *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
+                cwd=repo.root,
+                environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+                timeout=300,
+            )  # fmt: skip
+            return done.returncode, done.stdout.decode("utf-8", "replace")
+
+        first, log = attempt(1)
+        [before] = github.state.comments_of(7)
+
+        assert first != 0, log[-4000:]
+        assert "part 3 of 4 left no results" in before.body
+        assert uploaded_parts(tmp_path) == ["1-attempt-1", "2-attempt-1", "4-attempt-1"]
+
+        second, log = attempt(2, "--matrix", "part:3/4")
+        [after] = github.state.comments_of(7)
+
+        assert second == 0, log[-4000:]
+        assert after.id == before.id
+        assert "6 cases" in after.body.splitlines()[1], after.body
+        assert uploaded_parts(tmp_path) == ["1-attempt-1", "2-attempt-1", "3-attempt-2", "4-attempt-1"]
