@@ -275,6 +275,18 @@ def repository_in(root: Path, *agents: str, new_hosts: bool = False) -> Iterator
         made.end()
 
 
+def program(
+    *command: str | Path, code: int | None = 0, timeout: float = 90, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end; its exit code is checked unless `code` is None. More options are those of Popen."""
+    settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "encoding": "utf-8", **options}
+    if "input" in settings:
+        del settings["stdin"]
+    done = subprocess.run(list(map(str, command)), check=False, timeout=timeout * patience(), **settings)
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return done
+
+
 def patience() -> float:
     """How many times longer than on an idle machine things may take: runnable processes per core, at most 5."""
     return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), 5.0)

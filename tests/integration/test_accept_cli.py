@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import stat
-import subprocess
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 from accept_repos import DOOR, FILE, FIND, FOUND, LAMP, OFF, Turn, case, failed_lamp, record, run, write_file
-from gate_runs import AGENT_EVAL, Repository
+from gate_runs import AGENT_EVAL, Repository, program
 from pty_terminal import Terminal, on_terminal
 
 # `agent-eval accept` without questions: what it changes, what it refuses, and what it prints.
@@ -67,8 +66,8 @@ def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -
 
     patched = repository.root / "again.json"
     patched.write_text(before, "utf-8")
-    applied = subprocess.run(["patch", str(patched)], input=dry.out, text=True, capture_output=True, check=False)
-    assert (applied.returncode, patched.read_text("utf-8")) == (0, after), applied.stdout + applied.stderr
+    program("patch", patched, input=dry.out)
+    assert patched.read_text("utf-8") == after
 
     again = accept(repository, "--all")
     assert file.read_text("utf-8") == after
@@ -256,18 +255,11 @@ def test_read_only_files__are_not_replaced(repository: Repository) -> None:
         ["record", f"{FILE}:lamp", "--replace", "--from", RESULTS, "--case", "lamp"],
     )
     for command in commands:
-        done = subprocess.run(
-            [*drop, *AGENT_EVAL, *command],
-            cwd=repository.root,
-            env={**repository.environment(), "CI": ""},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 2 and str(file.name) in done.stdout, done.stdout
-        assert "Permission denied" in done.stdout or "it is read-only" in done.stdout
-        assert "--output-dir" not in done.stdout
+        environment = repository.environment({"CI": ""})
+        done = program(*drop, *AGENT_EVAL, *command, cwd=repository.root, env=environment, code=2)
+        said = done.stdout + done.stderr
+        assert file.name in said and ("Permission denied" in said or "it is read-only" in said), said
+        assert "--output-dir" not in said
     assert file.read_bytes() == before and sorted(os.listdir(file.parent)) == ["home.test.json", "test_config.json"]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import host_forks
 import pytest
-from adk_envs import MATRIX, adk_python
+from adk_envs import MATRIX, REFERENCE, adk_python
 from adk_harness import failure, running, say
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 
@@ -30,13 +30,19 @@ async def gemini_agent(
     server: FakeGemini | str,
     *,
     name: str = "gemini",
+    version: str = REFERENCE,
     more: Mapping[str, str] | None = None,
     **options: Any,
 ) -> AsyncIterator[AdkAgent]:
     """An agent with a fake of Gemini, or another address; `more` of its variables."""
     url = server if isinstance(server, str) else server.url
     environment = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "a-key-that-is-no-key", **(more or {})}
-    settings = {"environment": environment, "retry": QUICK, "python": host_forks.command(adk_python()), **options}
+    settings = {
+        "environment": environment,
+        "retry": QUICK,
+        "python": host_forks.command(adk_python(version)),
+        **options,
+    }
     async with running(name, logs, **settings) as agent:
         yield agent
 
@@ -61,9 +67,8 @@ def serving(*faults: Fault) -> FakeGemini:
 async def test_call__that_fails_is_repeated_and_has_an_owner(tmp_path: Path, version: str) -> None:
     """All on one host, because importing the oldest google-adk takes ten seconds."""
     limiter = Limiter(64)
-    options: dict[str, Any] = {"python": host_forks.command(adk_python(version)), "limiter": limiter}
     with serving(Fault(kind=429), Fault(kind=503)) as server:
-        async with gemini_agent(tmp_path / "logs", server, **options) as agent:
+        async with gemini_agent(tmp_path / "logs", server, version=version, limiter=limiter) as agent:
             await _is_repeated_while_throttled(agent, server, limiter)
             if version == MATRIX[-1]:
                 await _is_blamed_by_status(agent, server)
@@ -206,8 +211,7 @@ async def test_blame__error_of_a_model_counts_only_after_a_request(tmp_path: Pat
         "tool: with httpx": ours,  # whatever a tool opens is the agent's, unless it asks a model
     }
     with FakeGemini(lambda _: Fault(kind=503)) as server:
-        python = host_forks.command(adk_python(version))
-        async with gemini_agent(tmp_path / "logs", server, name="api_errors", python=python) as agent:
+        async with gemini_agent(tmp_path / "logs", server, name="api_errors", version=version) as agent:
             errors = {message: await failure(agent, message) for message in expected}
     assert {message: (error.kind, error.owner) for message, error in errors.items()} == expected
     assert "raised ServerError: 503 UNAVAILABLE" in errors["tool: made up"].message
@@ -235,9 +239,7 @@ async def test_blame__turn_that_ends_during_retries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "version"), [("gemini", MATRIX[-1]), ("streams", MATRIX[0]), ("streams", MATRIX[-1])])
 async def test_blame__answer_that_stops_after_its_headers(tmp_path: Path, name: str, version: str) -> None:
     with serving() as server:
-        async with gemini_agent(
-            tmp_path / "logs", server, name=name, python=host_forks.command(adk_python(version))
-        ) as agent:
+        async with gemini_agent(tmp_path / "logs", server, name=name, version=version) as agent:
             assert text_of((await say(agent, "warm up")).final_response) == "to warm up"
             server.fail(Fault(kind="hang-body"))
             without_body = await failure(agent, "hello", timeout=2)
@@ -341,9 +343,7 @@ async def test_retries__waiting_leaves_the_place_to_others(tmp_path: Path) -> No
 @pytest.mark.parametrize("version", MATRIX)
 async def test_load__yaml_agent(tmp_path: Path, version: str) -> None:
     with serving() as server:
-        async with gemini_agent(
-            tmp_path / "logs", server, name="yaml_agent", python=host_forks.command(adk_python(version))
-        ) as agent:
+        async with gemini_agent(tmp_path / "logs", server, name="yaml_agent", version=version) as agent:
             invocation = await say(agent, "hello")
         assert server.received[0].instruction.startswith("Answer in one word.")
     assert text_of(invocation.final_response) == "to hello"

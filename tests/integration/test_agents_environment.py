@@ -2,15 +2,16 @@ import asyncio
 import contextlib
 import os
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agents_open_dir import as_root, open_directory, python_for
+from gate_runs import program
 from rerun_repos import wheel
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
@@ -92,17 +93,8 @@ class Bench:
     def python(self, interpreter: AgentInterpreter, code: str) -> str:
         environment = interpreter.activate(self.sandbox).environment
         uid = None if self.account is None else self.account.uid
-        done = subprocess.run(
-            [*interpreter.python, "-c", code],
-            env=environment,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            user=uid,
-            group=uid,
-            extra_groups=None if uid is None else [],
-        )
-        return done.stdout.strip()
+        account: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": None if uid is None else []}
+        return program(*interpreter.python, "-c", code, env=environment, cwd="/", code=None, **account).stdout.strip()
 
 
 @pytest.fixture
@@ -170,9 +162,7 @@ def lock(bench: Bench) -> None:
     import uv
 
     environment = {"PATH": os.environ["PATH"], "HOME": str(bench.base), **bench.installer}
-    subprocess.run(
-        [uv.find_uv_bin(), "lock", "--python", sys.executable], cwd=bench.root, env=environment, check=True, timeout=60
-    )
+    program(uv.find_uv_bin(), "lock", "--python", sys.executable, cwd=bench.root, env=environment)
 
 
 async def test_environment__a_locked_project(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from agents_open_dir import as_root, open_directory, python_for
+from gate_runs import program
 
 from agent_eval.agents.sandbox.forwarding import allow_list
 from agent_eval.agents.sandbox.isolation import Isolation, isolated
@@ -76,14 +77,7 @@ class Job:
         targets = [self.file_command, self.git_config, self.output_dir, self.event, self.socket]
         # The token is among the arguments, which everybody may read: the attempt on /proc looks at environ alone.
         gate = [sys.executable, str(HERE / "agents_gate_double.py"), str(self.root), str(self.output_dir), state_dir]
-        return subprocess.run(
-            [*gate, *script, *map(str, targets)],
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+        return program(*gate, *script, *targets, env=self.environ)
 
 
 @pytest.fixture
@@ -157,7 +151,7 @@ def test_isolation__files_in_shared_directories_end_with_the_run(job: Job, tmp_p
                 "    os.makedirs(place + '/a'), os.symlink(sys.argv[1], place + '/a/link'), os.chmod(place, 0)\n"
             )
             argv = [python_for(user), "-c", leave, str(ours), *map(str, places)]
-            subprocess.run(argv, user=user.uid, group=user.gid, extra_groups=[], cwd="/", check=True)
+            program(*argv, user=user.uid, group=user.gid, extra_groups=[], cwd="/")
             assert all(place.is_dir() for place in places)
         assert not any(place.exists() for place in places)
         assert (ours / "kept").exists(), "links are not followed"
@@ -180,9 +174,9 @@ def test_isolation__files_in_shared_directories_end_with_the_run(job: Job, tmp_p
 def test_isolation__a_container_has_other_uids_than_its_host() -> None:
     """The host's `kill(-1)` reaches a container's processes, and the two don't see each other's locks."""
     code = "from agent_eval.agents.sandbox.uids import free_uids; print(*free_uids())"
-    own = {int(uid) for uid in subprocess.check_output([sys.executable, "-c", code], text=True).split()}
+    own = {int(uid) for uid in program(sys.executable, "-c", code).stdout.split()}
     unshare = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code]
-    done = subprocess.run(unshare, capture_output=True, text=True)
+    done = program(*unshare, code=None)
     if done.returncode:
         pytest.skip(f"no namespaces here: {done.stderr}")
     inner = {int(uid) for uid in done.stdout.split()}
@@ -262,7 +256,7 @@ def test_isolation__a_read_only_disk(job: Job, read_only: str, mode: int, expect
     )
     mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" || exit 77; exec "$@"'
     command = ["unshare", "--mount", "sh", "-c", mount, str(path), sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = program(*command, code=None)
     if done.returncode == 77 or "unshare failed" in done.stderr:
         pytest.skip(f"no namespaces here: {done.stderr}")
     assert expected.format(path=path) in done.stdout, done.stdout + done.stderr

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from agents_open_dir import as_root, open_directory, python_for
-from gate_runs import is_gone, wait_until
+from gate_runs import is_gone, program, wait_until
 
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account, kill_group, max_processes
 from agent_eval.agents.sandbox.uids import claim, end_processes, free_uids
@@ -150,7 +149,7 @@ def test_spawn__a_limit_of_ours_is_the_highest_there_can_be() -> None:
     limited = ["prlimit", "--nproc=500", "--", sys.executable, "-c", code]
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit here")
-    assert int(subprocess.run(limited, capture_output=True, text=True, check=True, timeout=60).stdout) <= 500
+    assert int(program(*limited).stdout) <= 500
 
 
 @as_root
@@ -186,7 +185,7 @@ def test_spawn__the_account_of_a_read_only_image_has_its_home_in_the_volume(tmp_
         'shift; exec "$@"'
     )
     command = ["unshare", "--mount", "sh", "-c", mount, str(passwd), str(home), sys.executable, "-c", code, str(state)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = program(*command, code=None)
     if done.returncode == 77 or "unshare failed" in done.stderr:
         pytest.skip(f"no namespaces here: {done.stderr}")
     assert done.stdout.strip() == str(state / f"home-{uid}"), done.stderr

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from agents_open_dir import as_root
 from base_repos import ENVIRON, Repo, new_repo
 from baseline_samples import case, results
-from gate_runs import AGENT_EVAL
+from gate_runs import AGENT_EVAL, program
 from rerun_repos import two_versions
 
 from agent_eval.agents.discovery.finder import AgentChoice
@@ -367,18 +366,11 @@ def test_versions__the_whole_gate_compares_the_two(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).resolve().parent}{os.pathsep}{ours['PATH']}"
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    done = subprocess.run(
-        [*AGENT_EVAL, "run", "--baseline", "rerun", "--cache-dir", str(tmp_path / "cache")],
-        cwd=made.repo.root,
-        env={**ours, **made.environment, "PATH": path, "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    environment = {**ours, **made.environment, "PATH": path, "TMPDIR": str(temporary)}
+    command = (*AGENT_EVAL, "run", "--baseline", "rerun", "--cache-dir", tmp_path / "cache")
+    program(*command, cwd=made.repo.root, env=environment, timeout=120, code=1)
 
     results = json.loads((made.repo.root / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))
-    assert done.returncode == 1, done.stderr
     baseline = results["baseline"]
     assert (baseline["status"], baseline["source"], baseline["distance"]) == ("found", "rerun", 0), baseline["message"]
     assert baseline["commit"] == baseline["wanted_commit"] == made.base

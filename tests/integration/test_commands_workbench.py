@@ -5,25 +5,26 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
+from base_repos import new_repo
 from export_samples import stored
 from fake_gemini import FakeGemini
-from gate_runs import AGENT_EVAL, Repository
+from gate_runs import AGENT_EVAL, Repository, program
 from judged_gate import BAD, KEY, WORDS, Judge
 from pty_terminal import on_terminal
+from report_samples import RESPONSE, case, metric, report
 from upload_server import Received, Reply, upload_server
 
 from agent_eval.cli import main
 from agent_eval.net.retry import Retry
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.comparison import ComparisonReport
-from agent_eval.results.report import CaseReport, MetricReport, Origin, RunReport, RunScore
+from agent_eval.results.report import CaseStatus, Origin
 from agent_eval_workbench.setup import _ci
 
 # `agent-eval init` in a dozen small repositories. What it writes is valid, and a second time nothing changes.
@@ -142,8 +143,7 @@ SAMPLES: dict[str, tuple[dict[str, str], set[str], tuple[str, ...]]] = {
 
 
 def write(root: Path, files: Mapping[str, str]) -> Repository:
-    root.mkdir()
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    new_repo(root)
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -200,9 +200,7 @@ def test_init__can_be_told_the_ci_system(ci: str, out: str, tmp_path: Path) -> N
 
 
 def lint(tool: str, *arguments: str | Path) -> None:
-    command = [Path(sys.executable).with_name(tool), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert result.returncode == 0, result.stdout + result.stderr
+    program(Path(sys.executable).with_name(tool), *arguments, timeout=120)
 
 
 def test_init__the_workflow_is_the_readmes_and_passes_linters(tmp_path: Path) -> None:
@@ -322,11 +320,11 @@ def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini, calibrate: Any)
 
     failed = calibrate(*arguments, "0.9", "--format", "json")
     assert failed[0] == 1
-    report = json.loads(failed[1])
-    assert (report["verdict"], report["kappa"]) == ("failed", pytest.approx(0.8))
-    assert report["table"] == {"categories": [0.0, 1.0], "counts": [[8, 0], [2, 10]]}
-    assert report["disagreements"][0]["rationale"] == [WORDS]
-    assert [entry["calls"] for entry in report["usage"]] == [60]
+    calibration = json.loads(failed[1])
+    assert (calibration["verdict"], calibration["kappa"]) == ("failed", pytest.approx(0.8))
+    assert calibration["table"] == {"categories": [0.0, 1.0], "counts": [[8, 0], [2, 10]]}
+    assert calibration["disagreements"][0]["rationale"] == [WORDS]
+    assert [entry["calls"] for entry in calibration["usage"]] == [60]
 
 
 def test_calibrate__too_few_verdicts(tmp_path: Path, calibrate: Any) -> None:
@@ -373,34 +371,14 @@ def results(path: Path, *scores: tuple[str, float]) -> Path:
     """Results of cases that need a score of 0.8."""
     cases = []
     for number, (name, score) in enumerate(scores, start=3):
-        status: Literal["passed", "failed"] = "passed" if score >= 0.8 else "failed"
-        runs = [RunScore(run=0, score=score, status=status)]
-        metric = MetricReport(
-            name="response_match_score", score=score, threshold=0.8, status=status, fingerprint="one", runs=runs
-        )
-        file = "evals/home.test.json"
-        case = CaseReport(
-            case_id=f"{file}:{name}",
-            file=file,
-            line=number,
-            eval_set_id="home",
-            eval_id=name,
-            status=status,
-            fingerprint=f"asks {name}",
-            metrics=[metric],
-        )
-        cases.append(case)
-    report = RunReport(
-        tool_version="1.0.0",
-        verdict="passed",
-        started_at=1_790_000_000.0,
-        duration=2.0,
-        num_runs=1,
-        min_pass_rate=1.0,
-        origin=Origin(commit="b" * 40),
-        cases=cases,
-    )
-    path.write_text(results_json(report), encoding="utf-8")
+        scored = metric(RESPONSE, score, threshold=0.8)
+        scored.fingerprint = "one"
+        status: CaseStatus = "passed" if score >= 0.8 else "failed"
+        cases.append(case(name, status, scored, file="evals/home.test.json", line=number))
+        cases[-1].fingerprint = f"asks {name}"
+    made = report("passed", cases)
+    made.origin = Origin(commit="b" * 40)
+    path.write_text(results_json(made), encoding="utf-8")
     return path
 
 
@@ -412,15 +390,9 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "agent_eval", "compare", *files],
-        cwd=tmp_path,
-        env={name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_"))},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    environment = Repository(root=tmp_path).environment()
+    done = program(sys.executable, "-P", "-m", "agent_eval", "compare", *files, cwd=tmp_path, env=environment)
+    assert done.stderr == ""
     assert (
         "✗ lamp  evals/home.test.json:3\n     response_match_score 0.25, needs 0.80, on the base branch 0.90\n"
         in done.stdout

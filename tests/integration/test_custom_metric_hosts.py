@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 import time
@@ -18,7 +17,7 @@ from typing import Any
 import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, REFERENCE, adk_python
-from gate_runs import Repository, repository_in
+from gate_runs import Repository, program, repository_in
 from metric_runs import failure_of, metric_hosts
 
 from agent_eval.agents.host import ADAPTERS, MetricHosts
@@ -421,12 +420,5 @@ def test_custom_metrics__nothing_is_looked_up_for_metrics_that_are_known(tmp_pat
         print("asks_back" in sys.modules)
         """
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(tmp_path / "site")},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
+    ended = program(sys.executable, "-c", code, env={"PYTHONPATH": str(tmp_path / "site")})
     assert ended.stdout.split() == ["ResponseMatch", "False"]

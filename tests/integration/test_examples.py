@@ -19,6 +19,8 @@ from xml.etree import ElementTree
 
 import gate_server
 import pytest
+from base_repos import new_repo
+from gate_runs import program
 from test_commands_workbench import results
 from upload_server import Received, Reply, upload_server
 
@@ -170,9 +172,7 @@ def test_examples__one_broken_tool_is_the_cause_against_a_stored_baseline(tmp_pa
     shutil.copytree(PROJECT / "examples/home_automation", root / "home_automation", ignore=_UNUSED)
     requirements = PROJECT / "tests/data/agents/requirements.txt"
     shutil.copy(requirements, root)
-    git = ["git", "-c", "user.name=octo", "-c", "user.email=octo@example.org"]
-    for command in ("init -q -b main", "add .", "commit -q -m agent"):
-        subprocess.run([*git, *command.split()], cwd=root, check=True)
+    new_repo(root).commit({})
     code, before = gate("home_automation", output=root / "base", root=root, requirements=requirements.name)
     assert (code, before.get("causes", [])) == (0, [])
     # It is not on the base branch, which is therefore not run again.
@@ -306,8 +306,9 @@ def gitlab() -> Iterator[tuple[Notes, str]]:
 
 
 def run(folder: Path, url: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT)],
+    return program(
+        sys.executable,
+        SCRIPT,
         cwd=folder,
         env={
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -319,9 +320,7 @@ def run(folder: Path, url: str, token: str = TOKEN) -> subprocess.CompletedProce
             "CI_COMMIT_SHA": "a" * 40,
             "EVALS_NOTE_TOKEN": token,
         },
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
+        code=None,
     )
 
 

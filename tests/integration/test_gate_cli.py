@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from agents_open_dir import as_root, open_directory, python_for
 from base_repos import new_repo
 from dead_or_alive import ECHO, EVALS, suite
 from fake_gemini import FakeGemini
-from gate_runs import Done, Repository, patience, repository_in
+from gate_runs import Done, Repository, program, repository_in
 from judged_gate import BAD, KEY, TORN, Judge, answers, criteria, judged_run
 
 from agent_eval.results.comparison import BaselineReport
@@ -418,18 +417,11 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
         return repository.gate("validate", "--plan", *paths, python=False)
 
     done = repository.gate("run", *arguments)
-    from_python = subprocess.run(
-        [sys.executable, "-c", f"import agent_eval as a; print(a.run({arguments}, check=False).report.files[0].agent)"],
-        cwd=repository.root,
-        env=repository.environment(),
-        capture_output=True,
-        text=True,
-        timeout=90 * patience(),
-        check=False,
-    )
+    code = f"import agent_eval as a; print(a.run({arguments}, check=False).report.files[0].agent)"
+    from_python = program(sys.executable, "-c", code, cwd=repository.root, env=repository.environment())
 
     assert (done.code, done.report.files[0].agent, len(done.report.cases)) == (1, "broken", 1), done.out + done.err
-    assert from_python.stdout.splitlines()[-1:] == ["broken"], from_python.stdout + from_python.stderr
+    assert from_python.stdout.splitlines()[-1:] == ["broken"]
     for paths in (("broken/agent.py", EVALS), ("broken", "evals"), ("broken", "evals/*.json")):
         assert planned(*paths).out.startswith("broken\n  evals/bot.evalset.json"), paths
     # What is named on the command line replaces the agent of the file, but not that of another flag.

@@ -17,7 +17,7 @@ import pytest
 from adk_envs import adk_python
 from agents_open_dir import as_root, remove
 from fake_gemini import FakeGemini, Fault
-from gate_runs import AGENT_EVAL, MARK, Done, Repository, eval_set, patience, repository_in, wait_until
+from gate_runs import AGENT_EVAL, MARK, Done, Repository, eval_set, patience, program, repository_in, wait_until
 
 from agent_eval.cli import main
 from agent_eval.results.folder import InUse, locked
@@ -42,15 +42,8 @@ def recorded(tmp_path: Path) -> Iterator[Repository]:
 
 def in_shell(repository: Repository, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs `agent-eval ARGUMENTS`, which a shell script calls "$@"."""
-    return subprocess.run(
-        ["sh", "-c", script, "sh", *AGENT_EVAL, *arguments],
-        cwd=repository.root,
-        env=repository.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
+    command = ("sh", "-c", script, "sh", *AGENT_EVAL, *arguments)
+    return program(*command, cwd=repository.root, env=repository.environment(), code=None)
 
 
 def verdict(repository: Repository) -> str:
@@ -111,14 +104,8 @@ def test_windows__run_is_refused_and_other_commands_work(recorded: Repository) -
         "sys.exit(main(sys.argv[1:]))\n"
     )
     for arguments in (RUN, ("validate",), ("validate", "--plan")):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            cwd=recorded.root,
-            env=recorded.environment(),
-            capture_output=True,
-            text=True,
-            timeout=90,
-        )
+        command = (sys.executable, "-c", code, *arguments)
+        done = program(*command, cwd=recorded.root, env=recorded.environment(), code=None)
         assert "Traceback" not in done.stderr
         assert done.returncode == 2 if arguments == RUN else done.returncode in {0, 2}, done.stderr
         assert ("Linux or macOS" in done.stderr) == (arguments == RUN)
@@ -129,8 +116,8 @@ def test_dropped_capabilities__are_no_traceback_and_say_what_is_missing(tmp_path
     """As in a container that was started with --cap-drop ALL."""
     with repository_in(tmp_path / "repository", "faults") as repository:
         repository.evals("evals/a.test.json", {"quick": "say hello"})
-        subprocess.run(["git", "init", "-q", str(repository.root)], check=True)
-        subprocess.run(["chown", "-R", "1234:1234", str(repository.root)], check=True)
+        program("git", "init", "-q", repository.root)
+        program("chown", "-R", "1234:1234", repository.root)
         repository.root.chmod(0o777)
         done = in_shell(repository, NO_CAPABILITIES, "run", "--agent-python", "/usr/bin/false")
         assert done.returncode in {1, 2}, done.stdout + done.stderr
@@ -239,12 +226,12 @@ def test_a_uid_without_a_home__has_its_environments_in_a_temporary_directory(tmp
         "for environ in ({'HOME': '/'}, {'HOME': '/nowhere'}, {}, {'XDG_CACHE_HOME': '/root/caches'}):\n"
         "    print(default_cache_dir(environ, None))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = program(sys.executable, "-c", code, code=None)
     assert done.stdout.split() == [f"{temporary}/agent-eval-123456"] * 4, done.stderr
     made = temporary / "agent-eval-123456"
     assert (made.stat().st_uid, made.stat().st_mode & 0o777) == (123456, 0o700)
     os.chown(made, 0, 0)
-    taken = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    taken = program(sys.executable, "-c", code, code=None)
     assert "--cache-dir" in taken.stderr, "somebody else's is not used"
     assert taken.stdout == ""
     remove(temporary)
@@ -593,13 +580,9 @@ print(json.dumps(done))
 def start(root: Path, *arguments: str) -> str:
     """What Python prints; with little memory, so that even what reads /dev/zero ends."""
     (root / "ok.test.json").write_text(json.dumps(EVAL_SET), encoding="utf-8")
-    done = subprocess.run(
-        ["sh", "-c", 'ulimit -v 4000000; exec "$0" "$@"', sys.executable, *arguments],
-        cwd=root,
-        env={name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_"))},
-        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=90, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    command = ("sh", "-c", 'ulimit -v 4000000; exec "$0" "$@"', sys.executable, *arguments)
+    done = program(*command, cwd=root, env=Repository(root=root).environment())
+    assert done.stderr == ""
     return done.stdout
 
 

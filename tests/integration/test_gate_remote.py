@@ -7,7 +7,6 @@ import dataclasses
 import gzip
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from a2a_fake import WORDS, fake_a2a
 from adk_envs import adk_python
 from adk_harness import failure, request, say, started
+from base_repos import new_repo
 from fake_adk import FakeAdk, agent_spec, context, event, hang, served
 from gate_runs import Done, Repository, eval_set, is_gone
 from loopback import Answer, Request, loopback
@@ -185,16 +185,9 @@ async def test_run__starts_the_base_branchs_server_in_its_worktree(weather_proje
     command = json.dumps([str(adk_python()), "weather/double.py", "{port}"])
     table = f'agent = "server:double"\nconcurrency = 1\n[servers.double]\ncommand = {command}\n'
     (weather_project / "agent-eval.toml").write_text(table, encoding="utf-8")
-    (weather_project / "weather").mkdir()
-
-    def commit(text: str) -> None:
-        (weather_project / "weather/double.py").write_text(text, encoding="utf-8")
-        for arguments in (["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
-            subprocess.run(["git", *arguments], cwd=weather_project, check=True, timeout=60)
-
-    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=weather_project, check=True, timeout=60)
-    commit(double.replace('f"pid {os.getpid()}"', '"3 degrees"'))
-    commit(double)
+    repo = new_repo(weather_project)
+    repo.commit({"weather/double.py": double.replace('f"pid {os.getpid()}"', '"3 degrees"')})
+    repo.commit({"weather/double.py": double})
     code, out, _ = await gate_run(weather_project, "--baseline", "rerun", "--base-ref", "HEAD~1")
     assert code == 1 and "1 regression" in out, out
     assert (weather_project / "agent-eval-results/base/logs/double/server.log").exists()

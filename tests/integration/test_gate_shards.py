@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from base_repos import Repo, new_repo
+from base_repos import new_repo
 from fake_gemini import FakeGemini
 from gate_runs import Done, Repository, eval_set, repository_in, wait_until
 from hypothesis import HealthCheck, given, settings
@@ -221,9 +221,7 @@ def test_merge__is_green_exactly_if_every_part_was_completed_by_some_attempt(fou
 @pytest.mark.parametrize("changes", [{}, {"on_inconclusive": "pass"}, {"gate": "advisory"}, {"gate": "regressions"}])
 def test_merge__stopped_before_it_compared_is_never_green(tmp_path: Path, changes: dict[str, Any]) -> None:
     write_suite(tmp_path, {"q": ["lamp"]}, {"c2": ["lamp"]}, True)
-    repo = Repo(tmp_path)
-    repo.git("init", "-q", "-b", "main")
-    repo.commit({})
+    new_repo(tmp_path).commit({})
     settings = configured(tmp_path, mode="merge", baseline="file:base.json", output_dir=Path("merged"), **changes)
     ci, problems = detect_ci_context(settings, {})
     assert problems == []
@@ -702,9 +700,7 @@ def test_resume__it_finishes_without_running_again_what_is_done(
 def test_resume__after_a_stop_between_the_last_run_and_the_comparison(tmp_path: Path) -> None:
     """The runs were paid for, and the verdict still needs them."""
     write_evals(tmp_path, "evals/a.test.json", {"c1": ["lamp"], "c2": ["fan"]})
-    repo = Repo(tmp_path)
-    repo.git("init", "-q", "-b", "main")
-    repo.commit({})
+    new_repo(tmp_path).commit({})
     settings, problems = read_settings(tmp_path)
     settings = replace(settings, agent=AGENT, baseline="file:base.json")
     ci, more = detect_ci_context(settings, {})

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import time
 import zipfile
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import host_forks
 import pytest
 from adk_envs import FIXTURES, adk_python
 from fake_adk import FakeAdk, event, served
-from gate_runs import AGENT_EVAL, MARK, Done, Repository, repository_in, wait_until
+from gate_runs import AGENT_EVAL, MARK, Done, Repository, program, repository_in, wait_until
 from loopback import Answer, Request
 from pty_terminal import Terminal, on_terminal
 from source_samples import session, turn
@@ -168,16 +167,9 @@ def test_record_messages__file_standard_input_and_dry_run(repository: Repository
     case = json.loads(done.out)
     assert (case["eval_id"], texts(case)) == ("roll", [("roll", None), ("count", None)])
     assert not (repository.root / "dice.test.json").exists()
-    contents = json.dumps(["count", {"parts": [{"text": "roll"}]}]).encode()
-    process = subprocess.run(
-        [*AGENT_EVAL, "record", "dice.test.json", "--messages", "-", "--agent-python", str(adk_python())],
-        cwd=repository.root,
-        input=contents,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
+    contents = json.dumps(["count", {"parts": [{"text": "roll"}]}])
+    command = (*AGENT_EVAL, "record", "dice.test.json", "--messages", "-", "--agent-python", adk_python())
+    program(*command, cwd=repository.root, input=contents, timeout=120)
     [case] = cases(repository.root / "dice.test.json")
     assert texts(case) == [("count", "1 messages."), ("roll", "It is 8.")]
 

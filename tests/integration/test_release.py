@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import release
+from gate_runs import program
 from ruamel.yaml import YAML
 
 pytestmark = pytest.mark.slow
@@ -32,10 +32,7 @@ def git(root: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with our files, ready for version 1.2.3."""
-    listed = subprocess.run(
-        ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "ls-files", "-z"],
-        capture_output=True, text=True, check=False, timeout=30,
-    )  # fmt: skip
+    listed = program("git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "ls-files", "-z", code=None)
     if listed.returncode != 0:
         pytest.skip("this is no git work tree")
     root = tmp_path_factory.mktemp("release") / "original"
@@ -55,7 +52,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cloned(original: Path, to: Path) -> Path:
-    subprocess.run(["git", "clone", "--quiet", "--shared", str(original), str(to)], check=True, timeout=60)
+    program("git", "clone", "--quiet", "--shared", original, to)
     return to
 
 
@@ -64,9 +61,7 @@ def tagged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh clone of what the release has tagged, as a user gets it."""
     folder = tmp_path_factory.mktemp("tagged")
     made = cloned(original, folder / "made")
-    step = [sys.executable, str(ROOT / "tools/release.py"), "commit", "1.2.3", NAME, DIGEST]
-    done = subprocess.run(step, cwd=made, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    program(sys.executable, ROOT / "tools/release.py", "commit", "1.2.3", NAME, DIGEST, cwd=made, timeout=120)
     user = cloned(made, folder / "user")
     git(user, "checkout", "--quiet", "v1.2.3")
     return user
@@ -90,16 +85,13 @@ def test_release__schemas_are_at_their_own_address(tagged: Path) -> None:
     for name in ("results", "eval-set", "test-config", "tape"):
         url = f"https://raw.githubusercontent.com/{NAME}/v1/schemas/{name}.schema.json"
         assert f'"$id": "{url}"' in (tagged / f"schemas/{name}.schema.json").read_text("utf-8")
-    program = (
+    code = (
         "from agent_eval.report.renderers.results_json import SCHEMA_ID\n"
         "from eval_schemas import SCHEMAS\n"
         "print(SCHEMA_ID, *(build()['$id'] for build in SCHEMAS.values()))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": f"{tagged / 'src'}:{tagged / 'tools'}"},
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+    environment = {"PYTHONPATH": f"{tagged / 'src'}:{tagged / 'tools'}"}
+    done = program(sys.executable, "-c", code, env=environment)
     assert done.stdout.count(f"https://raw.githubusercontent.com/{NAME}/v1/schemas/") == len(done.stdout.split()) == 4
 
 
@@ -141,12 +133,8 @@ def test_release__tagged_tree_passes_the_linters(tagged: Path) -> None:
         ["actionlint", "-no-color"],
         ["zizmor", "--offline", "--quiet", "--no-progress", "."],
     ):
-        done = subprocess.run(
-            [programs / command[0], *command[1:]],
-            cwd=tagged, env={"PATH": f"{programs}:/usr/bin:/bin"},
-            capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        environment = {"PATH": f"{programs}:/usr/bin:/bin"}
+        program(programs / command[0], *command[1:], cwd=tagged, env=environment, timeout=120)
     assert "zizmor: ignore" not in (tagged / "action.yml").read_text("utf-8").partition("runs:")[2]
 
 

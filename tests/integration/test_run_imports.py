@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+from gate_runs import program
 from recorded_evals import AGENT, write_evals
 
 # The agent's process starts early: what a run needs only afterwards is imported while that process imports its own.
@@ -27,10 +27,7 @@ print([name for name in later if importlib.util.find_spec(f"agent_eval.{name}") 
 
 
 def test_run__imports_nothing_before_the_agent_starts_that_can_wait() -> None:
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=60, check=True)
-    loaded, missing = done.stdout.splitlines()
-    assert loaded == "[]"
-    assert missing == "[]"  # a renamed module would never be loaded
+    assert output(CODE) == ["[]", "[]"], "none is loaded, none is missing: a renamed module would never be loaded"
 
 
 def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
@@ -38,8 +35,7 @@ def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
     code = "import sys; sys.modules['agent_eval_workbench'] = None; from agent_eval.cli import main; sys.exit(main())"
 
     def exit_code(*arguments: str) -> int:
-        done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, timeout=60)
-        return done.returncode
+        return program(sys.executable, "-c", code, *arguments, cwd=tmp_path, code=None).returncode
 
     assert exit_code("run", "--agent", AGENT) == 0
     assert exit_code("flaky", "agent-eval-results") != 0
@@ -75,10 +71,7 @@ print(tokenize("Nationally, runners"))
 
 
 def output(code: str, **environment: str) -> list[str]:
-    command = [sys.executable, "-c", code]
-    environment = {**os.environ, **environment}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout.splitlines()
+    return program(sys.executable, "-c", code, env={**os.environ, **environment}).stdout.splitlines()
 
 
 def test_import_criteria__loads_the_stemmer_late_and_no_more_of_nltk() -> None:
@@ -114,5 +107,4 @@ print(sorted(heavy & set(sys.modules)))
 
 
 def test_check_models__imports_no_client() -> None:
-    done = subprocess.run([sys.executable, "-c", MODELS], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines() == ["1", "[]"]
+    assert output(MODELS) == ["1", "[]"]
