@@ -42,7 +42,7 @@ from agent_eval.evalset.models import CRITERION_MODELS, EvalCase
 from agent_eval.evalset.models.criterion_options import parse_match_type
 from agent_eval.evalset.models.schema import MatchType
 from agent_eval.evalset.parse import criterion
-from agent_eval.report.views.conversation import TurnView, rows
+from agent_eval.report.views.case import TurnView, rows
 from agent_eval.runner.conversations import conversation_of
 
 # Equal calls, calls that contain others, and the alignment of lists of them.

@@ -19,9 +19,8 @@ from agent_eval.report.phrases import case_details, change_label, suite_lines
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.renderers import summary_markdown
-from agent_eval.report.views._findings import findings, reason_lines
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
-from agent_eval.report.views.conversation import CaseView, case_view, rows
+from agent_eval.report.views.case import CaseView, case_view, findings, reason_lines, rows
 from agent_eval.report.views.digest import close_vote_notes, has_crashed, metric_rows, not_run_groups
 from agent_eval.report.views.grouping import ChangeKind, View, view_of
 from agent_eval.report.views.numbers import (
@@ -142,7 +141,7 @@ def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> No
     sample_case = case("x", "failed", low, metric(RESPONSE, *[0.9] * 3, threshold=0.5), runs=3, reason=reason)
     first, second = findings(sample_case)
     assert first.summary == f"{TRAJECTORY} 0.67, needs 0.50, fell short in run 2 of 3"
-    assert [turn.run for turn in first.turns] == [1]
+    assert (first.run, len(first.turns)) == (1, 1)
     assert second.summary == "2 of 3 runs passed"
     assert findings(good("y")) == []
 

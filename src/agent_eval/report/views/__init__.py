@@ -1,19 +1,24 @@
 """What a report says, as plain data, without markup."""
 
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes, has_cause, never_ran
-from agent_eval.report.views._findings import (
+from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, spending, usage_line, usage_report
+from agent_eval.report.views._visible import folded, one_line, visible
+from agent_eval.report.views.case import (
+    LABELS,
+    CaseView,
     Finding,
+    RowKind,
+    TurnView,
     base_note,
+    case_view,
     cases_with_low_turns,
     findings,
     first_difference,
     lines_of,
     low_turns,
     reason_lines,
+    rows,
 )
-from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, spending, usage_line, usage_report
-from agent_eval.report.views._visible import folded, one_line, visible
-from agent_eval.report.views.conversation import LABELS, CaseView, RowKind, TurnView, case_view, rows
 from agent_eval.report.views.detail import Detail, fitting
 from agent_eval.report.views.digest import (
     WAS_REPLAYED,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import first_line
 from agent_eval.core.tracebacks import frames_of
-from agent_eval.report.views._findings import log_of
+from agent_eval.report.views.case import log_of
 from agent_eval.results import CaseReport, RunError, RunReport
 
 NEVER_RAN = frozenset({"agent-import", "agent-environment"})

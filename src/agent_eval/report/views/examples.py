@@ -9,8 +9,7 @@ from difflib import SequenceMatcher
 
 from agent_eval.core.text import first_line, shorten, unbroken
 from agent_eval.report.views._causes import Cause, never_ran
-from agent_eval.report.views._findings import compares_answers, reason_lines
-from agent_eval.report.views.conversation import NO_ANSWER, Remark, TurnView, case_view
+from agent_eval.report.views.case import NO_ANSWER, Remark, TurnView, case_view, compares_answers, reason_lines
 from agent_eval.report.views.digest import location
 from agent_eval.report.views.links import Reference
 from agent_eval.results import CaseReport, CauseReport, RunReport, StepReport, TurnReport
