@@ -32,6 +32,7 @@ from agent_eval.evalset.models.criteria import METRICS
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
 from agent_eval.models.protocol import ModelRequest
+from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 MATCH = "final_response_match_v2"
 ANSWER = "rubric_based_final_response_quality_v1"
@@ -102,6 +103,29 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
     assert RULE in common
     for text in ("Sell lamps.", "Buy a lamp."):
         assert (text in common) == (text in first)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [*((metric, {}) for metric in JUDGED_METRICS), *((metric, {"backend": "vertex"}) for metric in JUDGED_BY_SERVICE)],
+)
+def test_prompts__are_equal_if_only_ids_differ(metric: str, options: dict[str, Any]) -> None:
+    """Ids are drawn anew in each run: else no cache and no tape would ever answer."""
+
+    def prompts(drawn: str) -> list[str]:
+        model = always({"score": 1, "explanation": "", "rubrics": []} if options else None)
+        case: dict[str, Any] = {
+            "rubrics": [rubric("r", type_) for spec in METRICS.values() if (type_ := spec.rubric_type)]
+        }
+        shown = json.loads(json.dumps([CALL, CALL, RESULT]).replace('"1"', f'"{drawn}"'))
+        actual = [turn(intermediate_data=events(*shown), invocation_id=drawn)]
+        score(
+            judged(metric, model, samples=1, **options),
+            conversation(actual, **SCENARIO if metric == SIMULATOR else case),
+        )
+        return [request.prompt for request in model.requests]
+
+    assert prompts("adk-1") == prompts("adk-2") != []
 
 
 @pytest.mark.parametrize(

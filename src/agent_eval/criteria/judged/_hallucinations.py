@@ -20,6 +20,7 @@ from agent_eval.criteria.judged._material import (
     RULE,
     as_json,
     dialogue,
+    dumped,
     events_of,
     grounding,
     instructions,
@@ -109,15 +110,14 @@ def _context(turns: Sequence[Invocation], turn: int, events: Sequence[Invocation
 
 def _happened(events: Sequence[InvocationEvent]) -> str:
     blocks: list[str] = []
+    ids: dict[str, str] = {}
     for event in events:
         parts = list(event.content.iter_parts()) if event.content else []
         if texts := [part.text for part in parts if part.text]:
             blocks.append("\n".join(texts))
-        if calls := [part.function_call.model_dump(exclude_none=True) for part in parts if part.function_call]:
+        if calls := [dumped(part.function_call, ids) for part in parts if part.function_call]:
             blocks.append(f"tool_calls:\n{as_json(calls)}")
-        if outputs := [
-            part.function_response.model_dump(exclude_none=True) for part in parts if part.function_response
-        ]:
+        if outputs := [dumped(part.function_response, ids) for part in parts if part.function_response]:
             blocks.append(f"tool_outputs:\n{as_json(outputs)}")
     return "\n\n".join(blocks)
 

@@ -40,6 +40,22 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+def number_of(call_id: str, ids: dict[str, str]) -> str:
+    """What stands for the id of a call, which is drawn anew in each run: equal conversations make equal questions.
+
+    Args:
+        call_id: The id.
+        ids: What stands for those before it in the same question.
+    """
+    return ids.setdefault(call_id, f"call-{len(ids) + 1}")
+
+
+def dumped(call: FunctionCall | FunctionResponse, ids: dict[str, str]) -> dict[str, Any]:
+    """A call or a response; see `number_of`."""
+    value = call.model_dump(exclude_none=True)
+    return value if call.id is None else {**value, "id": number_of(call.id, ids)}
+
+
 def answer_text(turn: Invocation, *, with_intermediate: bool = False) -> str:
     """The text of a turn's final response, "" for none.
 
@@ -88,12 +104,13 @@ def steps(data: IntermediateData | InvocationEvents | None) -> str:
     calls = tool_calls(data)
     if not calls:
         return NO_STEPS
+    ids: dict[str, str] = {}
     pairs = zip(calls, _responses(calls, tool_responses(data)), strict=True)
     listed = [
         {
             "step": number,
-            "tool_call": call.model_dump(exclude_none=True),
-            "tool_response": "None" if response is None else response.model_dump(exclude_none=True),
+            "tool_call": dumped(call, ids),
+            "tool_response": "None" if response is None else dumped(response, ids),
         }
         for number, (call, response) in enumerate(pairs)
     ]

@@ -17,7 +17,7 @@ from agent_eval.core.invocation import AgentDetails, Invocation
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote, no_turns, paired
-from agent_eval.criteria.judged._material import NO_TEXT, dialogue, events_of, without_nulls
+from agent_eval.criteria.judged._material import NO_TEXT, dialogue, events_of, number_of, without_nulls
 from agent_eval.criteria.judged.judge import CODES, Judge, Options, Panel, Unjudgeable, together
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.criteria.judged.settling import mean_score, settle, why
@@ -134,8 +134,9 @@ def conversation_instance(turns: Sequence[Invocation]) -> dict[str, Any]:
         for name, details in turn.app_details.agent_details.items() if turn.app_details else ():
             agents.setdefault(name, details)
     shown: dict[str, Any] = {"agents": {name: _agent(details) for name, details in agents.items()}}
+    ids: dict[str, str] = {}
     shown["turns"] = [
-        {"turn_index": number, "turn_id": turn.invocation_id, "events": _events(turn)}
+        {"turn_index": number, "turn_id": f"turn_{number}", "events": _events(turn, ids)}
         for number, turn in enumerate(turns)
     ]
     return {"prompt": {"contents": {"contents": []}}, "agent_eval_data": shown}
@@ -149,16 +150,21 @@ def _agent(details: AgentDetails) -> dict[str, Any]:
     }
 
 
-def _events(turn: Invocation) -> list[dict[str, Any]]:
+def _events(turn: Invocation, ids: dict[str, str]) -> list[dict[str, Any]]:
     between = [(event.author, event.content) for event in events_of(turn) if event.content is not None]
     listed = [("user", turn.user_content), *between, ("agent", turn.final_response)]
-    return [_event(author, content) for author, content in listed]
+    return [_event(author, content, ids) for author, content in listed]
 
 
-def _event(author: str, content: Content | None) -> dict[str, Any]:
+def _event(author: str, content: Content | None, ids: dict[str, str]) -> dict[str, Any]:
     if content is None:
         return {"author": author}
-    return {"author": author, "content": content.model_dump(mode="json", exclude_none=True)}
+    value = content.model_dump(mode="json", exclude_none=True)
+    for part in value.get("parts", ()):
+        for call in (part.get("function_call"), part.get("function_response")):
+            if call and "id" in call:
+                call["id"] = number_of(call["id"], ids)
+    return {"author": author, "content": value}
 
 
 def _data(text: str) -> dict[str, Any]:
