@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "files": {
         "edit": "change one eval case",
-        "migrate": "convert eval files in older formats",
+        "migrate": "convert eval files in older formats, and conformance tests of ADK",
         "tapes": "list recorded answers; remove unused ones",
     },
     "more": {

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import shutil
+import socket
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,38 @@ async def sessions_and_traces(out: Path) -> None:
         write(out / "debug.json", [json.loads(span.model_dump_json()) for span in ui_telemetry_from_otel(spans, [])])
 
 
+async def conformance(folder: Path) -> None:
+    """The same conversations by `adk conformance record` of a real server, with and without streaming."""
+    import uvicorn
+    from google.adk.cli.conformance import cli_record
+    from google.adk.cli.fast_api import get_fast_api_app
+
+    for name, texts in TALKS.items():
+        messages = [{"text": text, "state_delta": {"turns": number}} for number, text in enumerate(texts, 1)]
+        spec = {"description": name, "agent": APP, "initial_state": STATE, "user_messages": messages}
+        (folder / name).mkdir(parents=True)
+        write(folder / name / "spec.yaml", spec)
+    agents = tempfile.mkdtemp(dir=folder.parent)  # The server writes beside the agents.
+    shutil.copytree(EXAMPLES / APP, Path(agents) / APP)
+    plugin = "google.adk.cli.plugins.recordings_plugin.RecordingsPlugin"
+    app = get_fast_api_app(agents_dir=agents, web=False, extra_plugins=[plugin])
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.05)
+    client = cli_record.AdkWebServerClient
+    cli_record.AdkWebServerClient = lambda: client(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    for mode in getattr(cli_record, "StreamingMode", ("once",)):
+        if mode == "once":  # 1.18.0
+            await cli_record.run_conformance_record([folder])
+        elif mode.value in {None, "sse"}:
+            await cli_record.run_conformance_record([folder], mode)
+    server.should_exit = True
+    await serving
+    shutil.rmtree(agents)
+
+
 async def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     await databases(out)
@@ -124,4 +159,5 @@ async def main(out: Path) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(EXAMPLES))
-    asyncio.run(main(Path(sys.argv[1])))
+    work = conformance if sys.argv[1].endswith("conformance") else main
+    asyncio.run(work(Path(sys.argv[1])))

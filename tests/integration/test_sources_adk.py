@@ -34,8 +34,9 @@ CAPTURE = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY"}
 
 def produce(folder: Path, version: str = REFERENCE, **environ: str) -> Path:
     """Lets the example agent talk in an environment with this version, and returns the folder of what it left."""
-    command = [str(adk_python(version)), "-W", "ignore", str(WORKER), str(folder)]
-    subprocess.run(command, env={**os.environ, **environ}, check=True, timeout=300)
+    for part in (folder, folder / "conformance"):
+        command = [str(adk_python(version)), "-W", "ignore", str(WORKER), str(part)]
+        subprocess.run(command, env={**os.environ, **environ}, check=True, timeout=300)
     return folder
 
 
@@ -75,6 +76,11 @@ def test_sessions_and_traces__of_each_version(version: str, environ: dict[str, s
     source = read_source(folder / "s-lamps.session.json", "s")
     assert source is not None
     assert source.conversations[0].state == {"user_name": "Mina", "favourite_room": "garage"}
+    for session in (folder / "conformance").rglob("generated-session.yaml"):
+        assert session.with_name("generated-session-sse.yaml").exists() == (version != "1.18.0")
+        if version != "1.18.0":
+            session.unlink()
+    assert conversations(folder / "conformance") == [LAMPS, FANS], "what was streamed, too"
 
 
 @pytest.mark.conformance
@@ -126,21 +132,38 @@ def test_record__of_every_source_and_the_agent_passes_its_own_sessions(tmp_path:
     (tmp_path / "evals" / "test_config.json").write_text(
         json.dumps({"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}}), encoding="utf-8"
     )
-    sources = ("agents/home", "session.db", "s-lamps.session.json", "otlp.json", "spans.db", "veadk_trace.json")
+    sources = (
+        "agents/home",
+        "session.db",
+        "s-lamps.session.json",
+        "otlp.json",
+        "spans.db",
+        "veadk_trace.json",
+        "conformance",
+    )
     for number, source in enumerate((*sources, "home.evalset_result.json")):
         file = f"evals/{number or 'home'}.evalset.json"
         result = agent_eval("record", file, "--from", source, "--session", "all", cwd=tmp_path)
         assert result.returncode == 0, f"{source}: {result.stdout}{result.stderr}"
         assert re.search(rf"Added \d cases? in {file}", result.stdout)
+    migrated = agent_eval("migrate", "conformance", "evals/conformance.evalset.json", cwd=tmp_path)
+    assert migrated.returncode == 0, migrated.stdout + migrated.stderr
+    written = json.loads((tmp_path / "evals" / "conformance.evalset.json").read_text("utf-8"))
+    state = {"user_name": "Mina", "favourite_room": "garage", "user:tier": "gold", "turns": 1}
+    assert [(case["eval_id"], case["session_input"]["state"]) for case in written["eval_cases"]] == [
+        ("s-lamps", state),
+        ("s-fans", state),
+    ]
     python = shlex.join(host_forks.command(adk_python()))
-    for name in (str(agent), "recorded:evals/home.evalset.json"):
+    home = "recorded:evals/home.evalset.json"
+    for name, file in ((str(agent), "conformance"), (str(agent), "home"), (home, "home")):
         options = ("--agent", name, "--agent-python", python)
-        run = agent_eval("run", *options, "**/home.evalset.json", cwd=tmp_path)
+        run = agent_eval("run", *options, f"evals/{file}.evalset.json", cwd=tmp_path)
         assert run.returncode == 0, run.stdout + run.stderr
         cases = json.loads((tmp_path / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))["cases"]
         scores = [metric["score"] for case in cases for metric in case["metrics"] if metric["threshold"] is not None]
         assert scores == [1.0] * 4
-        if name == str(agent):
+        if (name, file) == (str(agent), "home"):
             opens_in_adk_web(tmp_path)
 
 

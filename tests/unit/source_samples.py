@@ -202,3 +202,44 @@ def adk_result(**more: Any) -> dict[str, Any]:
             }
         ],
     }
+
+
+SPEC = """\
+description: what a person wrote, with an alarm at 7:30
+agent: home
+initial_state: {alarm: "7:30", today: 2026-01-01, "on": yes}
+user_messages:
+- text: 'y'
+  state_delta: {tier: gold}
+- content: {role: user, parts: [{text: 1e3}]}
+"""
+RECORDED = """\
+id: s-1
+app_name: home
+user_id: adk_conformance_test_user
+state: {tier: gold}
+events:
+  - {invocation_id: e-1, author: user, content: {role: user, parts: [{text: y}]}}
+  - {invocation_id: e-1, author: home, content: {role: model, parts: [{function_call: {name: set, args: {to: n}}}]}}
+  - {invocation_id: e-1, author: home, content: {role: model, parts: [{text: 1.5e3}]}}
+  - {invocation_id: e-2, author: user, content: {role: user, parts: [{text: 1e3}]}}
+  - content:
+      parts:
+        - text: |-
+            It's
+            done.
+      role: model
+    invocation_id: e-2
+    author: home
+"""
+
+
+def conformance_tests(folder: Path, **files: str) -> Path:
+    """A directory of `adk conformance record` with the cases `lamp` and `fine`; the files of `lamp` as given."""
+    written = {"spec": SPEC, "generated-session": RECORDED}
+    for name, content in ({"lamp": written | files, "fine": written}).items():
+        (folder / "core" / name).mkdir(parents=True, exist_ok=True)
+        for file, text in content.items():
+            if text:
+                (folder / "core" / name / f"{file}.yaml").write_text(text, encoding="utf-8")
+    return folder

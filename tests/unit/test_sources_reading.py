@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import sqlite3
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from source_samples import (
     ANSWERED,
     ASKED,
     CALL,
+    SPEC,
     adk_result,
+    conformance_tests,
     event,
     messages,
     otel_span,
@@ -37,6 +40,7 @@ from agent_eval.evalset.json import eval_set_text, write_text
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import EvalCase, EvalSet
 from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.conformance import LARGEST
 from agent_eval_workbench.sources.conversation import Place, UnusableConversation, until_last_answer
 from agent_eval_workbench.sources.reading import Source, read_source
 
@@ -498,3 +502,75 @@ def test_sources__mutated_databases(tmp_path: Path) -> None:
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (stored, text))
         connection.close()
         check(old, new, f"seed {SEED}, row {number}")
+
+
+def test_conformance__texts_are_those_that_adk_wrote(tmp_path: Path) -> None:
+    cases, problems = cases_of(conformance_tests(tmp_path), tmp_path)
+    assert problems == []
+    assert [case.eval_id for case in cases] == ["fine", "lamp"]
+    assert texts(cases[0]) == [("y", "1.5e3", ["set"]), ("1e3", "It's\ndone.", [])]
+    [call] = tool_calls((cases[0].conversation or [])[0].intermediate_data)
+    session = cases[0].session_input
+    assert session is not None
+    assert (call.args, session.app_name, session.user_id) == ({"to": "n"}, "home", "adk_conformance_test_user")
+    assert session.state == {"alarm": "7:30", "today": "2026-01-01", "on": True, "tier": "gold"}
+
+
+BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nuser_messages: [{text: *b}]"
+
+
+@pytest.mark.parametrize(
+    ("files", "place", "message"),
+    [
+        ({"generated-session": ""}, "spec.yaml", "There is no recorded session"),
+        ({"generated-session": "id: s-1\nevents: 3"}, "generated-session.yaml", "It is not a session"),
+        ({"generated-session": "events: [3]\nid: s"}, "generated-session.yaml", "An event is not an object."),
+        ({"spec": SPEC.replace("1e3", "1e4")}, "spec.yaml", "Its messages are not those that were recorded."),
+        ({"spec": "agent: home"}, "spec.yaml", "`user_messages`: Field required"),
+        ({"spec": "[]"}, "spec.yaml", "The specification is malformed"),
+        ({"spec": SPEC.replace("- text: 'y'", "- text: [y]")}, "spec.yaml", "`user_messages.0.text`"),
+        ({"spec": "a: 1\nb: ["}, "spec.yaml:2", "It is not YAML"),
+        ({"spec": BOMB}, "spec.yaml:1", "anchors and aliases are not read"),
+        ({"spec": "a: !!python/object/apply:os.system [id]"}, "spec.yaml:1", "could not determine a constructor"),
+        ({"spec": "a: !!binary aGk="}, "spec.yaml", "It has a value that JSON can't have"),
+        ({"spec": "a: .nan"}, "spec.yaml", "It has a value that JSON can't have"),
+        ({"spec": "[" * 100_000}, "spec.yaml", "It has a value that JSON can't have"),
+        ({"spec": '"\\ud800"'}, "spec.yaml", "It has a value that JSON can't have"),
+        ({"spec": SPEC + "#" * LARGEST}, "spec.yaml", "It is larger than 10 MB"),
+    ],
+)
+def test_conformance__one_unusable_case_is_named_and_the_others_are_read(
+    files: dict[str, str], place: str, message: str, tmp_path: Path
+) -> None:
+    source = read(conformance_tests(tmp_path / "tests", **files), tmp_path)
+    [problem] = source.problems
+    assert (problem.severity, problem.code) == ("warning", "source-session-skipped")
+    assert problem.location == f"tests/core/lamp/{place}"
+    assert message in problem.message
+    assert [conversation.eval_id for conversation in source.conversations] == ["fine"]
+    [alone] = read(tmp_path / "tests" / "core" / "lamp", tmp_path).problems
+    assert (alone.severity, alone.message) == ("error", problem.message)
+
+
+def test_conformance__state_that_a_case_cant_have(tmp_path: Path) -> None:
+    spec = SPEC + "  state_delta: {tier: silver}\n"
+    cases, problems = cases_of(conformance_tests(tmp_path, spec=spec), tmp_path)
+    assert (len(cases), problems) == (2, ["warning: source-state-unknown"])
+
+
+def test_conformance__without_the_package_for_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+    source = read(conformance_tests(tmp_path), tmp_path)
+    assert [(problem.severity, problem.code) for problem in source.problems] == [("error", "source-unreadable")]
+    assert "agent-eval-action[yaml]" in str(source.problems[0].hint)
+
+
+@pytest.mark.parametrize("name", ["spec", "generated-session"])
+def test_sources__mutated_yaml(name: str, tmp_path: Path) -> None:
+    chance = random.Random(f"{SEED} {name}")
+    folder = conformance_tests(tmp_path / "tests")
+    path, new = folder / "core" / "lamp" / f"{name}.yaml", tmp_path / "new" / "n.evalset.json"
+    text = path.read_text("utf-8")
+    for number in range(INPUTS // 4):
+        path.write_bytes(mutated(text, chance))
+        check(folder, new, f"seed {SEED}, input {number}")

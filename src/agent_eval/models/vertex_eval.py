@@ -301,7 +301,7 @@ def open_vertex_eval(endpoint: Endpoint, *, connections: int) -> VertexEvalClien
         raise ModelFailure(
             "no-credentials",
             "Vertex AI's evaluation service needs the package `ruamel.yaml`, which is not installed.",
-            "Install `agent-eval-action[vertex]`; the action's image has it.",
+            "Install `agent-eval-action[yaml]`; the action's image has it.",
         ) from error
     credentials, _ = google_credentials(endpoint)
     limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)

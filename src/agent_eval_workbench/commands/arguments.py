@@ -139,7 +139,7 @@ def _migrate(parser: argparse.ArgumentParser) -> None:
         "old",
         type=Path,
         metavar="OLD",
-        help="a legacy eval file, or an eval file with comments",
+        help="a legacy eval file, an eval file with comments, or a directory of `adk conformance record`",
     )
     parser.add_argument("new", type=Path, metavar="NEW", help="the eval set to write")
     parser.add_argument(

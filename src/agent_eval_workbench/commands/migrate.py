@@ -1,4 +1,4 @@
-"""`agent-eval migrate OLD NEW`: converts a legacy eval file to an eval set."""
+"""`agent-eval migrate OLD NEW`: makes an eval set of a legacy eval file, or of cases of `adk conformance record`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ import argparse
 import json
 from pathlib import Path
 
+from agent_eval.agents.sandbox import secrets_in
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
+from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.evalset.json import eval_set_text, read_document, write_text
 from agent_eval.evalset.models import EvalSet
 from agent_eval.evalset.parse import read_eval_file, read_session
+from agent_eval_workbench.recording.new_cases import personal_data
+from agent_eval_workbench.recording.stored import masked, masks_in
 from agent_eval_workbench.recording.target import new_set_id, stem
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.reading import Source, read_conformance
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
-    problems = migrate(arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd())
+    masker = Masker(secrets_in(io.environ))
+    problems = migrate(
+        arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd(), masker=masker
+    )
     print_problems(capped(problems))
     if has_error(problems):
         return 2
@@ -31,8 +40,9 @@ def migrate(
     *,
     initial_session: Path | None = None,
     root: Path | None = None,
+    masker: Masker | None = None,
 ) -> list[Problem]:
-    """Converts an eval file from either of ADK's legacy formats.
+    """Converts an eval file from either of ADK's legacy formats, or a directory of `adk conformance record`.
 
     Comments and trailing commas are removed, also from a file in the current format and from a config.
 
@@ -41,14 +51,18 @@ def migrate(
     its id.
 
     Args:
-        old: The file to read.
+        old: The file to read; a directory with specifications, or a YAML file beside one.
         new: The file to write. It may be the same file.
         initial_session: A JSON file with the initial session of a list of turns.
         root: The directory whose eval files must not have the same id. None skips this check.
+        masker: Of what was recorded.
 
     Returns:
         The problems. The file was written if none of them is an error.
     """
+    folder = old.parent if old.suffix == ".yaml" else old
+    if folder.is_dir() and (source := read_conformance(folder, folder.as_posix())):
+        return _recorded(source, new, root, masker or Masker())
     document, problems = read_document(old, old.as_posix(), lenient=True)
     session, session_problems = (
         (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
@@ -77,6 +91,16 @@ def migrate(
         cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
     set_id, renamed = new_set_id(new, root)
     return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+def _recorded(source: Source, new: Path, root: Path | None, masker: Masker) -> list[Problem]:
+    cases, problems = eval_cases([masked(conversation, masker) for conversation in source.conversations])
+    problems = [*source.problems, *problems]
+    if has_error(problems) or not cases:
+        return problems
+    set_id, renamed = new_set_id(new, root)
+    problems += masks_in(cases, new.as_posix()) + personal_data(cases, new.as_posix()) + renamed
+    return problems + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
 
 
 def _write(text: str, new: Path) -> list[Problem]:

@@ -70,7 +70,7 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
     if source is None:
         hint = (
             "Sources are sessions of ADK (JSON or SQLite, or an agent's directory with .adk/session.db), results of "
-            f"ADK, traces, and the output directory of a run ({docs_page('authoring')})."
+            f"ADK, conformance tests, traces, and the output directory of a run ({docs_page('authoring')})."
         )
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):

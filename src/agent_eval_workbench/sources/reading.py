@@ -19,6 +19,7 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import first_line
 from agent_eval.evalset.json import Document, parse_document, read_document
 from agent_eval.results import FILES, adk_result_value
+from agent_eval_workbench.sources.conformance import conversation_of_spec, specs_below
 from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
 from agent_eval_workbench.sources.database import (
     MAGIC,
@@ -64,7 +65,8 @@ def read_source(path: Path, name: str, state_scopes: Sequence[str] = ()) -> Sour
     """Reads a source.
 
     Args:
-        path: A file, an agent's directory that contains `.adk/session.db`, or the output directory of a run.
+        path: A file, an agent's directory that contains `.adk/session.db`, the output directory of a run, or a
+            directory that `adk conformance record` was told.
         name: The name of the file in problems.
         state_scopes: Of STATE_SCOPES, those whose state becomes part of the initial state.
 
@@ -74,6 +76,8 @@ def read_source(path: Path, name: str, state_scopes: Sequence[str] = ()) -> Sour
     if path.is_dir() and (path / SESSION_DATABASE).is_file():
         path, name = path / SESSION_DATABASE, f"{name}/{SESSION_DATABASE.as_posix()}"
     elif path.is_dir():
+        if not (path / FILES["recordings-file"]).exists() and (source := read_conformance(path, name)):
+            return source
         path, name = path / FILES["recordings-file"], f"{name}/{FILES['recordings-file']}"
     with suppress(OSError):
         with open_regular(path) as file:
@@ -83,6 +87,22 @@ def read_source(path: Path, name: str, state_scopes: Sequence[str] = ()) -> Sour
                 return read_recordings(raw, name, state_scopes)
         return _read_database(path, name, state_scopes) if beginning == MAGIC else _read_text(path, name, state_scopes)
     return None
+
+
+def read_conformance(folder: Path, name: str) -> Source | None:
+    """Reads what `adk conformance record` left in a directory or below; None if there is no specification."""
+    kind = "a directory of `adk conformance record`"
+    result: _Read = [], []
+    specs = specs_below(folder)
+    try:
+        for spec in specs:
+            file = f"{name}/{spec.relative_to(folder).as_posix()}"
+            _add(result, lambda spec=spec, file=file: conversation_of_spec(spec, file))
+    except ImportError:
+        message, hint = "YAML needs the package ruamel.yaml.", 'Install `"agent-eval-action[yaml]"`.'
+        problem = Problem(code="source-unreadable", message=message, hint=hint, file=name)
+        return Source(kind=kind, conversations=(), problems=(problem,))
+    return _source(kind, result, name) if specs else None
 
 
 def read_recordings(compressed: BinaryIO, name: str, state_scopes: Sequence[str] = ()) -> Source | None:
