@@ -27,7 +27,7 @@ from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, s
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, check_complete
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
-from agent_eval.criteria.tokenize import stem, tokenize, words
+from agent_eval.criteria.tokenize import tokenize
 from agent_eval.evalset.models import CRITERION_MODELS, SimilarityAlgorithm
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion
@@ -141,6 +141,7 @@ async def test_response_match__explains_the_turns_below_the_threshold() -> None:
     actual = [turn(text=text) for text in ("the lamp is on", "no", "the lamp is lit", "hi")]
     expected = [turn(text=text) for text in ("the lamp is on", "yes", "the lamp is on", None)]
     result = await scored("response_match_score", actual, expected, threshold=0.7)
+    long = await scored("response_match_score", [turn(text="x" * 1_000_000)], [turn(text="y" * 1_000_000)])
 
     assert result.turn_scores == (1.0, 0.0, 0.75, 0.0)
     assert result.score == 1.75 / 4
@@ -148,12 +149,7 @@ async def test_response_match__explains_the_turns_below_the_threshold() -> None:
         (1, "yes", "no"),
         (3, "(no text)", "hi"),
     ]
-
-
-async def test_response_match__cuts_long_texts_in_findings() -> None:
-    result = await scored("response_match_score", [turn(text="x" * 1_000_000)], [turn(text="y" * 1_000_000)])
-
-    (finding,) = result.findings
+    (finding,) = long.findings
     assert len(finding.expected) + len(finding.actual) + sum(map(len, lines(finding.why))) < 10_000
 
 
@@ -245,14 +241,6 @@ def test_ascii_text__is_tokenized_as_by_rouge_score(text: str) -> None:
     assert tokenize(text) == DefaultTokenizer(use_stemmer=True).tokenize(text)
 
 
-@given(st.text())
-def test_any_text__has_one_token_for_each_word(text: str) -> None:
-    split = words(text)
-
-    assert tokenize(text) == [stem(word) for word in split]
-    assert not [word for word in split if not word or word.split() != [word]]
-
-
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
@@ -269,14 +257,11 @@ def test_any_text__has_one_token_for_each_word(text: str) -> None:
         ("İ", ["i\u0307"]),
         ("\ud800lone", ["lone"]),
         ("cities cities\u0301", ["citi", "citie\u015b"]),
+        ("a" * 200_000 + "ing", ["a" * 200_000]),  # it is not cached
     ],
 )
 def test_rouge__tokens(text: str, tokens: list[str]) -> None:
     assert tokenize(text) == tokens
-
-
-def test_stem__huge_word_is_not_cached() -> None:
-    assert tokenize("a" * 200_000 + "ing") == ["a" * 200_000]
 
 
 # `response_similarity`: each algorithm, and texts of every script.
@@ -293,12 +278,9 @@ async def run(turns: list[tuple[Answer, Answer]], threshold: float = 1.0, **opti
         [Invocation(user_content=user_message("?"), final_response=_content(pair[side])) for pair in turns]
         for side in (0, 1)
     )
-    config = criterion(
-        "response_similarity",
-        CRITERION_MODELS["response_similarity"].model_validate({"threshold": threshold, **options}),
-    )
-    case = EvalCase(eval_id="c", conversation=expected)
-    return await build(config).score(Conversation(case=case, actual=actual, expected=expected))
+    model = CRITERION_MODELS["response_similarity"].model_validate({"threshold": threshold, **options})
+    conversation = Conversation(case=EvalCase(eval_id="c", conversation=[]), actual=actual, expected=expected)
+    return await build(criterion("response_similarity", model)).score(conversation)
 
 
 def _content(answer: Answer) -> Content | None:
@@ -364,12 +346,9 @@ SYMBOLS = ("👍 👎", "✅ ❌", "€ $", "→ ←", "+ -", "... !")
 async def test_ignore_punctuation__a_symbol_is_not_like_another_one_nor_like_nothing(algorithm: str) -> None:
     for pair in SYMBOLS:
         reference, other = pair.split()
-        assert await similarity_score(reference, reference, algorithm=algorithm, ignore_punctuation=True) == 1
-        for answer in (other, "", " "):
-            assert await similarity_score(reference, answer, algorithm=algorithm, ignore_punctuation=True) == 0, (
-                reference,
-                answer,
-            )
+        for answer in (reference, other, "", " "):
+            value = await similarity_score(reference, answer, algorithm=algorithm, ignore_punctuation=True)
+            assert value == (answer == reference), (reference, answer)
 
 
 async def test_ignore_punctuation__keeps_symbols_between_words() -> None:
@@ -402,14 +381,6 @@ async def test_similarity__a_text_that_takes_too_long_to_compare(algorithm: str)
     assert isinstance(result, NotEvaluated)
     assert result.code == "too-long"
     assert await similarity_score("ab", "x" * (LONGEST_COMPARED + 1), algorithm="jaccard") == 0
-
-
-async def test_score__is_the_mean_over_turns() -> None:
-    result = await run([("a", "a"), ("a b", "a c"), ("a", "b")], threshold=0.5)
-
-    assert isinstance(result, Scored)
-    assert result.score == pytest.approx((1 + 1 / 3 + 0) / 3)
-    assert [finding.turn for finding in result.findings] == [1, 2]
 
 
 ON, OFF = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."

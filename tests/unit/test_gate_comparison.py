@@ -15,7 +15,7 @@ from gate_play import Story, play
 from history_samples import FILE, SCORE, case, comparable, compare, history_of, report, said
 from hypothesis import given
 from hypothesis import strategies as st
-from policy_texts import policy_of
+from policy_texts import entry, quarantine, valid_policy
 from report_samples import RESPONSE, TRAJECTORY, crash, good, metric, outage
 from report_samples import case as scored_case
 from report_samples import report as scored_report
@@ -117,15 +117,6 @@ def test_compare__a_renamed_case_is_compared_with_its_former_self() -> None:
     assert (lamp.change, lamp.renamed_from) == ("newly_failing", base.cases[0].case_id)
     assert (fan.change, fan.renamed_from) == ("renamed", "tests/old.test.json:fan")
     assert comparison.unchanged == 1
-
-
-def test_compare__twins_are_not_taken_for_renamed_unless_their_names_tell() -> None:
-    twins = [scored(name, 0.9, content="x", file="tests/a.test.json") for name in ("one", "two")]
-    moved = [scored(name, 0.9, content="x", file="tests/b.test.json") for name in ("one", "two")]
-    others = [scored(name, 0.9, content="x", file="tests/b.test.json") for name in ("three", "four")]
-    assert Counter(change.change for change in compare(run_of(*moved), run_of(*twins)).cases) == {"renamed": 2}
-    apart = compare(run_of(*others), run_of(*twins))
-    assert Counter(change.change for change in apart.cases) == {"added": 2, "removed": 2}
 
 
 @pytest.mark.parametrize("other", ["errored", "not_run", "quarantined"])
@@ -407,14 +398,11 @@ def test_stored_means__stored_runs_that_say_nothing_are_left_out(what: str) -> N
 
 
 def asks(file: str, eval_id: str, content: str) -> CaseReport:
-    report = scored_case(eval_id, "passed", metric("response_match_score", 1.0, threshold=0.8), file=file)
-    report.fingerprint = content
-    report.metrics[0].fingerprint = "measures"
-    return report
+    return scored(eval_id, 1.0, content=content, file=file)
 
 
 def run(cases: Sequence[CaseReport], selection: SelectionReport | None = None) -> RunReport:
-    return scored_report("passed", list(cases)).model_copy(update={"selection": selection})
+    return run_of(*cases, selection=selection)
 
 
 def selected(*targets: str, exclude: Sequence[str] = ()) -> SelectionReport:
@@ -453,7 +441,7 @@ def matched(
 def test_match__comparison_and_statistics_agree(
     head: list[tuple[str, str]], base: list[tuple[str, str]], pairs: dict[str, str]
 ) -> None:
-    """All of these cases have the same content."""
+    """All of these cases have the same content: twins are renamed only if their names tell."""
     head_run, base_run = (run([asks(file, eval_id, "same") for file, eval_id in side]) for side in (head, base))
     assert matched(head_run, base_run) == (pairs, pairs)
 
@@ -533,8 +521,7 @@ def base_of(*days: Sequence[CaseReport], num_runs: int = 1) -> HistoryReport:
 def gathered(
     head: Sequence[CaseReport], base: HistoryReport, text: str = "", num_runs: int = 1, **more: Any
 ) -> Gathered:
-    policy, problems = policy_of(text)
-    assert problems == []
+    policy = valid_policy(text)
     cases = apply_policy(head, policy, min_pass_rate=1.0)
     return gather(cases, base, comparable(cases, base), policy, num_runs=num_runs, **more)
 
@@ -574,9 +561,9 @@ def test_gathering__what_can_not_be_compared_is_for_the_thresholds(head: CaseRep
 
 
 def test_gathering__without_comparable_runs_nothing_can() -> None:
-    assert gathered([case("a", "0")], base_of([])).evidence == ()
     old = base_of([case("a", "1")]).model_copy(update={"scoring_version": 0})
-    assert gathered([case("a", "0")], old).evidence == ()
+    for base in (base_of([]), old):
+        assert gathered([case("a", "0")], base).evidence == ()
 
 
 def test_gathering__a_renamed_case_is_compared_with_itself() -> None:
@@ -617,11 +604,9 @@ def test_gathering__extra_runs_are_judged_by_the_policy_and_by_the_heads_thresho
 def test_gathering__a_quarantined_case_broke_only_if_the_base_reaches_todays_threshold(
     threshold: float, kinds: list[str]
 ) -> None:
-    held = f'[[quarantine]]\ncase = "{FILE}:a"\nreason = "slow"\nowner = "@alice"\nexpires = 2999-01-01\n'
     base = base_of([case("a", scores=[0.8])])
-    result = gathered(
-        [case("a", scores=[0.6])], base, f"max-quarantined = 1\n{entry(f'threshold = {threshold}')}{held}"
-    )
+    text = f"max-quarantined = 1\n{entry(f'threshold = {threshold}')}{quarantine(':a', '2999-01-01')}"
+    result = gathered([case("a", scores=[0.6])], base, text)
     assert [retrial.kind for retrial in result.retrials] == kinds
 
 
@@ -629,10 +614,6 @@ def test_gathering__a_metric_that_is_gone_is_no_improvement() -> None:
     base = base_of([with_second(case("a", scores=[0.9]), 0.0)])
     assert base.cases[0].outcomes == "0"
     assert series(gathered([case("a", scores=[0.9])], base)).base == (1.0,)
-
-
-def entry(says: str, metric: str = SCORE) -> str:
-    return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
 
 
 def test_gathering__a_score_is_compared_where_an_entry_names_it() -> None:
@@ -746,16 +727,13 @@ def test_retrial__nine_new_cases_of_thirty_are_rarely_red() -> None:
     assert red / 2000 <= 0.04
 
 
-QUARANTINE = f'[[quarantine]]\ncase = "{FILE}:x"\nreason = "slow"\nowner = "@alice"\nexpires = 2027-01-31\n'
-
-
 @pytest.mark.parametrize(("again", "broken"), [("0", True), ("01", False)])
 def test_quarantine__a_case_that_breaks_entirely_is_reported_first(again: str, broken: bool) -> None:
     story = Story(
         base={**BASE, "x": "1101" * 5},
         head={**HEAD, "x": "0"},
         more={"x": again},
-        policy=f"max-quarantined = 0.2\n{QUARANTINE}",
+        policy=f"max-quarantined = 0.2\n{quarantine(':x')}",
     )
     played = play(story)
     assert played.verdict.value == "passed"
@@ -768,8 +746,7 @@ def test_quarantine__a_case_that_breaks_entirely_is_reported_first(again: str, b
 @pytest.mark.parametrize(("days", "codes"), [(MOST_DAYS, []), (MOST_DAYS + 1, ["quarantine-too-long"])])
 def test_quarantine__an_end_far_away_is_refused(days: int, codes: list[str]) -> None:
     today = date(2026, 11, 21)
-    policy, problems = policy_of(QUARANTINE.replace("2027-01-31", (today + timedelta(days=days)).isoformat()))
-    assert problems == []
+    policy = valid_policy(quarantine(":x", (today + timedelta(days=days)).isoformat()))
     findings = check_policy(policy, [], today=today)
     assert [finding.code for finding in findings if finding.code.startswith("quarantine")] == codes
 

@@ -19,7 +19,7 @@ from gate_play import Played, Story, play
 from history_samples import FILE, SCORE, TOKENS, case, comparable, compare, history_of, report
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_texts import policy_of
+from policy_texts import entry, valid_policy
 
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.stats import _screening as screening
@@ -56,6 +56,13 @@ def scipy_stats() -> Any:
 
 def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+def keep_their_level(p_values: Sequence[float], *levels: float) -> None:
+    """At most a share a of them is a or less, and three standard deviations."""
+    for level in levels:
+        share = np.mean(np.array(p_values) <= level)
+        assert share <= level + 3 * math.sqrt(level * (1 - level) / len(p_values))
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.data())
@@ -123,9 +130,7 @@ def test_statistics__drawn_p_values_keep_their_error_rate() -> None:
     for _ in range(600):
         level = values.random()
         p_values.append(sequential_p(lambda count, level=level: values.random(count) <= level, draws=399, width=1))
-    for alpha in (0.01, 0.05, 0.2, 0.5):
-        share = np.mean(np.array(p_values) <= alpha)
-        assert share <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(p_values))
+    keep_their_level(p_values, 0.01, 0.05, 0.2, 0.5)
 
 
 def test_statistics__the_early_end_counts_draws_until_the_twentieth_hit() -> None:
@@ -247,19 +252,14 @@ def test_screening__the_suite_counts_all_deals_of_all_cases(tables: list[Table])
 
 
 def test_screening__drawn_and_computed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    p_values = {
-        Table(0, 1, 0, 10): 40,
-        Table(1, 1, 0, 10): 1,
-        Table(1, 1, 3, 10): 4,
-        Table(1, 2, 2, 10): 2,
-        Table(0, 1, 3, 10): 4,
-    }
-    computed = suite_p(p_values, rng())
+    steady, fallen, odd = Table(0, 1, 0, 10), Table(1, 1, 0, 10), Table(1, 2, 2, 10)
+    cases = {steady: 40, fallen: 1, odd: 2, Table(1, 1, 3, 10): 4, Table(0, 1, 3, 10): 4}
+    computed = suite_p(cases, rng())
     monkeypatch.setattr(screening, "_MOST_SUMS", 0)
-    drawn = suite_p(p_values, rng(2), draws=200_000)
+    drawn = suite_p(cases, rng(2), draws=200_000)
     assert 0.0001 < computed < 0.1
     assert drawn == pytest.approx(computed, rel=0.6)
-    assert drawn == suite_p(p_values, rng(2), draws=200_000)
+    assert drawn == suite_p(cases, rng(2), draws=200_000)
 
 
 def test_screening__a_case_without_runs_on_a_side_says_nothing() -> None:
@@ -275,8 +275,7 @@ def test_screening__the_suite_keeps_its_error_rate() -> None:
         head, base = values.binomial(1, rates), values.binomial(10, rates)
         cases = Counter(Table(int(k), 1, int(b), 10) for k, b in zip(head, base, strict=True))
         p_values.append(suite_p(cases, rng()))
-    for alpha in (0.015, 0.05, 0.2):
-        assert np.mean(np.array(p_values) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(p_values))
+    keep_their_level(p_values, 0.015, 0.05, 0.2)
 
 
 def test_screening__the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
@@ -288,8 +287,7 @@ def test_screening__the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -
         head = values.normal(means, 0.1)
         quiet.append(suite_scores_p([([h], list(b)) for h, b in zip(head, base, strict=True)], rng(trial)))
         loud.append(suite_scores_p([([h - 0.15], list(b)) for h, b in zip(head, base, strict=True)], rng(trial)))
-    for alpha in (0.05, 0.2):
-        assert np.mean(np.array(quiet) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(quiet))
+    keep_their_level(quiet, 0.05, 0.2)
     assert np.mean(np.array(loud) <= 0.05) > 0.95
 
 
@@ -387,10 +385,6 @@ def decided(make: Make, base: Sequence[float], head: float | dict[str, float], p
     return play(Story(base=before, head=now, more=more, make=make, policy=policy, extra_runs=100)).decision
 
 
-def entry(metric: str, says: str) -> str:
-    return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
-
-
 FIVES = [4.5, 4.0, 4.8, 4.3, 4.6, 4.4, 4.1, 4.7, 4.2, 4.4]
 ONES = [0.9, 0.88, 0.92, 0.9, 0.91, 0.89, 0.9, 0.9, 0.91, 0.9]
 COUNTS = [1000.0, 1100.0, 900.0, 1050.0, 950.0, 1020.0, 980.0, 1010.0, 990.0, 1000.0]
@@ -400,22 +394,22 @@ FEW = [1.0, 1.2, 0.9, 1.1, 1.0, 0.8, 1.0, 1.2, 0.9, 1.0]
 @pytest.mark.parametrize(
     ("make", "base", "head", "policy", "outcome"),
     [
-        (five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"), "failed"),
+        (five, FIVES, 3.2, entry("max-drop = 0.5", FIVE), "failed"),
         (five, FIVES, 3.2, "", "passed"),
-        (five, FIVES, 4.0, entry(FIVE, "max-drop = 0.5"), "passed"),
-        (five, FIVES, 5.0, entry(FIVE, "max-drop = 0"), "passed"),
-        (scored, ONES, 0.7, entry(SCORE, "max-drop = 0.05"), "failed"),
-        (scored, ONES, 0.87, entry(SCORE, "max-drop = 0.05"), "passed"),
-        (tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"), "failed"),
-        (tokens, COUNTS, 1150.0, entry(TOKENS, "max-drop = 0.2"), "passed"),
-        (tokens, COUNTS, 1150.0, entry(TOKENS, "max-drop = 0.2\nthreshold = 2000"), "passed"),
-        (tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2\nthreshold = 2000"), "failed"),
-        (tokens, COUNTS, 500.0, entry(TOKENS, "max-drop = 0"), "passed"),
-        (tokens, COUNTS, 500.0, entry(TOKENS, 'direction = "higher"'), "failed"),
-        (faults, FEW, 1.9, entry("faults", "max-drop = 0.1"), "failed"),
-        (faults, FEW, 1.1, entry("faults", "max-drop = 0.2"), "passed"),
-        (faults, FEW, 0.1, entry("faults", "max-drop = 0.1"), "passed"),
-        (faults, FEW, 0.1, entry("faults", 'direction = "higher"'), "failed"),
+        (five, FIVES, 4.0, entry("max-drop = 0.5", FIVE), "passed"),
+        (five, FIVES, 5.0, entry("max-drop = 0", FIVE), "passed"),
+        (scored, ONES, 0.7, entry("max-drop = 0.05", SCORE), "failed"),
+        (scored, ONES, 0.87, entry("max-drop = 0.05", SCORE), "passed"),
+        (tokens, COUNTS, 1500.0, entry("max-drop = 0.2", TOKENS), "failed"),
+        (tokens, COUNTS, 1150.0, entry("max-drop = 0.2", TOKENS), "passed"),
+        (tokens, COUNTS, 1150.0, entry("max-drop = 0.2\nthreshold = 2000", TOKENS), "passed"),
+        (tokens, COUNTS, 1500.0, entry("max-drop = 0.2\nthreshold = 2000", TOKENS), "failed"),
+        (tokens, COUNTS, 500.0, entry("max-drop = 0", TOKENS), "passed"),
+        (tokens, COUNTS, 500.0, entry('direction = "higher"', TOKENS), "failed"),
+        (faults, FEW, 1.9, entry("max-drop = 0.1", "faults"), "failed"),
+        (faults, FEW, 1.1, entry("max-drop = 0.2", "faults"), "passed"),
+        (faults, FEW, 0.1, entry("max-drop = 0.1", "faults"), "passed"),
+        (faults, FEW, 0.1, entry('direction = "higher"', "faults"), "failed"),
     ],
 )
 def test_scales__the_right_side_and_the_right_scale(
@@ -427,21 +421,16 @@ def test_scales__the_right_side_and_the_right_scale(
 @pytest.mark.parametrize(
     ("make", "base", "value", "policy", "evidence"),
     [
-        (
-            tokens,
-            COUNTS,
-            2500.0,
-            entry(TOKENS, "max-drop = 0.1"),
-            "2,500 now (6 runs), 1,000 on the base branch (10 runs)",
-        ),
-        (five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"), "3.20 now (6 runs), 4.40 on the base branch (10 runs)"),
+        (tokens, COUNTS, 2500.0, entry("max-drop = 0.1", TOKENS), ("2,500", "1,000")),
+        (five, FIVES, 3.2, entry("max-drop = 0.5", FIVE), ("3.20", "4.40")),
     ],
 )
 def test_scales__one_case_of_many_that_gets_worse(
-    make: Make, base: Sequence[float], value: float, policy: str, evidence: str
+    make: Make, base: Sequence[float], value: float, policy: str, evidence: tuple[str, str]
 ) -> None:
     [worse] = [case for case in decided(make, base, {"c0": value}, policy).cases if case.blocking]
-    assert (worse.case_id, worse.word, worse.evidence) == (f"{FILE}:c0", "worse", evidence)
+    assert (worse.case_id, worse.word) == (f"{FILE}:c0", "worse")
+    assert worse.evidence == "{} now (6 runs), {} on the base branch (10 runs)".format(*evidence)
     assert (worse.head_mean, worse.base_mean) == pytest.approx((value, sum(base) / len(base)))
 
 
@@ -451,7 +440,7 @@ def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:
         (tokens, COUNTS, 1500.0, 0.2, "500 higher", "500.00 higher"),
     ):
         name = FIVE if make is five else TOKENS
-        decision = decided(make, base, head, entry(name, f"max-drop = {tolerance}"))
+        decision = decided(make, base, head, entry(f"max-drop = {tolerance}", name))
         [reason] = decision.reasons
         assert reason.message == f"The suite as a whole got worse in {name}: {moved} over 6 cases"
         view = view_of(report().model_copy(update={"decision": decision}))
@@ -464,7 +453,7 @@ def test_scales__a_score_on_its_threshold_forgets_no_failure_of_the_base() -> No
     assert history.cases[0].outcomes == "1011"
 
     cases, more = [faults("c0", 2.0)], MoreEvidence(head=[faults("c0", 3.0, 1), faults("c0", 2.0, 2)])
-    [evidence] = gather(cases, history, comparable(cases, history), policy_of("")[0], num_runs=1, more=more).evidence
+    [evidence] = gather(cases, history, comparable(cases, history), valid_policy(""), num_runs=1, more=more).evidence
     assert evidence.metrics["pass"].base == (1.0, 0.0, 1.0, 1.0)
     assert evidence.metrics["pass"].head_confirm == (0.0, 1.0)
 
@@ -474,7 +463,7 @@ def test_scales__another_threshold_judges_what_is_better_when_lower_again() -> N
     assert history.rules[0][0].direction == "lower"
     stricter = faults("c0", 3.0)
     stricter.metrics[0].threshold = 0.5
-    [evidence] = gather([stricter], history, comparable([stricter], history), policy_of("")[0], num_runs=1).evidence
+    [evidence] = gather([stricter], history, comparable([stricter], history), valid_policy(""), num_runs=1).evidence
     assert evidence.metrics["pass"].base == (0.0,)
 
 
@@ -524,12 +513,11 @@ def test_bets__several_weak_drops_add_up_and_an_innocent_case_hides_no_broken_on
 
 def test_bets__error_rate_with_the_least_patient_rule() -> None:
     """Looks after every run and rejects the first time that it can, on cases whose rates are drawn from the prior."""
-    rng = np.random.default_rng(11)
-    count, rejected = 4000, 0
+    values, count, rejected = rng(11), 4000, 0
     for _ in range(count):
-        rates = rng.beta(0.5, 0.5, size=3)
-        base = [int(rng.binomial(10, rate)) for rate in rates]
-        failures = np.cumsum(rng.random((3, 15)) < rates[:, None], axis=1)
+        rates = values.beta(0.5, 0.5, size=3)
+        base = [int(values.binomial(10, rate)) for rate in rates]
+        failures = np.cumsum(values.random((3, 15)) < rates[:, None], axis=1)
         rejected += any(
             joint_e(case_e(int(failures[case, made - 1]), made, base[case], 10) for case in range(3)) >= 20
             for made in range(1, 16)
@@ -545,36 +533,34 @@ def columns(head: float, base: Sequence[float], cases: int) -> list[Columns]:
 def test_columns__a_whole_run_that_fails_is_one_observation() -> None:
     """Ten cases fail together in the head's run, and in one of nine stored runs: that is 2 of 10 columns."""
     base = [0.0, *[1.0] * 8]
-    rng = np.random.default_rng(0)
-    assert run_level_p(columns(0.0, base, 10), rng, binary=True) == pytest.approx(2 / 10)
-    assert run_level_p(columns(1.0, base, 10), rng, binary=True) == 1.0
+    assert run_level_p(columns(0.0, base, 10), rng(), binary=True) == pytest.approx(2 / 10)
+    assert run_level_p(columns(1.0, base, 10), rng(), binary=True) == 1.0
     scores = [value * 0.5 + 0.4 for value in base]
-    assert run_level_p(columns(0.4, scores, 10), rng, binary=False) == pytest.approx(2 / 10)
+    assert run_level_p(columns(0.4, scores, 10), rng(), binary=False) == pytest.approx(2 / 10)
 
 
 def test_columns__too_few_stored_columns_or_whole_cases_tell_nothing() -> None:
-    rng = np.random.default_rng(0)
     unknown = [Columns(head=(0.0,), base=(1.0,) * 9, records=())] * 4
     for few in (columns(0.0, [1.0] * 3, 4), [], unknown):
-        assert run_level_p(few, rng, binary=True) == 0.0
+        assert run_level_p(few, rng(), binary=True) == 0.0
     # A record of a single case does not leave out all of the others.
     odd = [*columns(0.0, [1.0] * 9, 9), Columns(head=(0.0,), base=(1.0,) * 10, records=(*"abcdefghi", "z"))]
-    assert run_level_p(odd, rng, binary=True) == pytest.approx(1 / 10)
+    assert run_level_p(odd, rng(), binary=True) == pytest.approx(1 / 10)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32))
 def test_columns__keep_the_level_whatever_the_cases_of_a_run_share(seed: int) -> None:
     """All permutations of the columns: at most a share a of them has a p-value of at most a."""
-    rng = np.random.default_rng(seed)
-    table = (rng.random((6, 5)) < 0.7) & (rng.random(5) < 0.8)
+    values = rng(seed)
+    table = (values.random((6, 5)) < 0.7) & (values.random(5) < 0.8)
     p_values = []
     for chosen in range(5):
         cases = [
             Columns(head=(float(row[chosen]),), base=tuple(map(float, np.delete(row, chosen))), records=tuple("abcd"))
             for row in table
         ]
-        p_values.append(run_level_p(cases, rng, binary=True))
+        p_values.append(run_level_p(cases, values, binary=True))
     for level in sorted(set(p_values)):
         assert sum(value <= level + 1e-9 for value in p_values) / 5 <= max(level, 0.2) + 1e-9
 

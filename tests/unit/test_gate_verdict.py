@@ -13,7 +13,7 @@ from gate_play import Played, Story, play
 from history_samples import FILE, SCORE, TOKENS, case, replayed, report
 from hypothesis import given
 from hypothesis import strategies as st
-from policy_texts import policy_of
+from policy_texts import entry, quarantine, valid_policy
 
 from agent_eval.api import EngineOutcome
 from agent_eval.core.problem import Severity
@@ -64,11 +64,11 @@ def broken_metrics(on_head: CaseReport, **others: Any) -> Story:
     return Story(heads=[on_head], bases=[broken_metric(INVALID)], **{"base": STEADY, "head": FINE, **others})
 
 
-def judged(report: CaseReport) -> CaseReport:
-    """A case whose metrics have a judge."""
-    for metric in report.metrics:
-        metric.judge = "some-judge"
-    return report
+def of_tape(runs: str, recorded: str = "passed", *, judge: str | None = None, **others: Any) -> Story:
+    """The head's case `x` is replayed, from the tape of a run with this status."""
+    head = replayed(case("x", runs), recorded)
+    head.metrics[0].judge = judge
+    return Story(**{"base": {**STEADY, "x": TEN}, "head": FINE, "heads": [head], **others})
 
 
 def without_key() -> CaseReport:
@@ -86,7 +86,7 @@ def codes(played: Played) -> str:
 INVALID = "custom-metric-invalid-result"
 INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
 NOTHING_BLOCKS = "[[policy]]\nblocking = false\n"
-HELD = f'[[quarantine]]\ncase = "{X}"\nreason = "r"\nowner = "o"\nexpires = 2999-01-01\n'
+HELD = quarantine(X, "2999-01-01")
 DEAD = dict.fromkeys(STEADY, "0" * 10)
 FAILING = dict.fromkeys(STEADY, "0")
 
@@ -153,38 +153,21 @@ STORIES = {
         Story(head={"x": "1"}, heads=[without_key()], gate="thresholds", policy=HELD),
         "inconclusive: nothing-scored; quarantined",
     ),
-    "a replayed case that passed when it was recorded": (
-        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"))]),
-        "failed: replayed-failed; ",
-    ),
-    "a replayed case that a judge fails once": (
-        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[judged(replayed(case("x", "0")))], more={"x": "1"}),
-        "passed: ; failed-at-first",
-    ),
-    "a replayed case that a judge fails again": (
-        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[judged(replayed(case("x", "0")))], more={"x": "0"}),
-        "failed: replayed-failed; ",
-    ),
+    "a replayed case that passed when it was recorded": (of_tape("0"), "failed: replayed-failed; "),
+    "a replayed case that a judge fails once": (of_tape("0", judge="j"), "passed: ; failed-at-first"),
+    "a replayed case that a judge fails again": (of_tape("0", judge="j", more={"x": "0"}), "failed: replayed-failed; "),
     "a replayed case that a judge fails, without another run": (
-        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[judged(replayed(case("x", "0")))], extra_runs=0),
+        of_tape("0", judge="j", extra_runs=0),
         "inconclusive: budget; ",
     ),
-    "a replayed case that failed when it was recorded": (
-        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"), "failed")]),
-        "passed: ; failed-as-recorded",
-    ),
-    "a replayed case of a tape without a status": (
-        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "0"), "")]),
-        "failed: replayed-failed; ",
-    ),
+    "a replayed case that failed when it was recorded": (of_tape("0", "failed"), "passed: ; failed-as-recorded"),
+    "a replayed case of a tape without a status": (of_tape("0", ""), "failed: replayed-failed; "),
     "a replayed case that failed when it was recorded, and breaks now": (
-        Story(base={**STEADY, "x": TEN}, head=FINE, heads=[replayed(case("x", "x"), "failed")]),
+        of_tape("x", "failed"),
         "failed: agent-error; ",
     ),
     "nothing but a replayed case that failed when it was recorded": (
-        Story(
-            base={"x": TEN, "y": TEN}, head={}, heads=[replayed(case("x", "0"), "failed"), case("y", "1")], gate="auto"
-        ),
+        of_tape("0", "failed", base={"x": TEN, "y": TEN}, head={"y": "1"}, gate="auto"),
         "passed: ; failed-as-recorded",
     ),
     "a threshold that every score reaches": (
@@ -199,7 +182,7 @@ STORIES = {
         Story(
             base={"x": TEN},
             heads=[case("x", scores=[1.0], threshold=0.0)],
-            policy='[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.05\n',
+            policy=entry("max-drop = 0.05"),
         ),
         "passed: ; ",
     ),
@@ -311,17 +294,16 @@ def test_evaluation__advice_says_what_would_have_been() -> None:
 
 
 def test_a_score_that_falls_blocks_where_an_entry_names_it__and_informs_where_it_says_so() -> None:
-    entry = '[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.05\n'
     falls = Story(
         base={name: [1.0] * 10 for name in STEADY},
         head=dict.fromkeys(STEADY, 0.6),
         more={name: [0.6] for name in STEADY},
         make=lambda name, score, run: case(name, scores=[score], first_run=run),
-        policy=entry,
+        policy=entry("max-drop = 0.05"),
     )
     assert play(replace(falls, more={name: [1.0] for name in STEADY})).verdict.value == "passed", "as good as before"
     assert play(falls).verdict.value == "failed"
-    informed = play(replace(falls, policy=f"{entry}blocking = false\n"))
+    informed = play(replace(falls, policy=entry("max-drop = 0.05\nblocking = false")))
     assert informed.verdict.value == "passed"
     assert any("response_match_score" in note.message for note in informed.verdict.notes)
     assert play(replace(falls, policy="")).verdict.value == "passed", "every case still passes"
@@ -356,13 +338,16 @@ def test_an_agent_that_breaks_in_every_case_was_not_evaluated__whatever_the_base
     assert len(played.verdict.blocking) == len(STEADY)
 
 
-def test_quarantine_and_policy_that_set_every_case_aside_are_green__and_say_so() -> None:
-    quarantined = play(Story(base={"x": TEN}, head={"x": "0"}, policy=HELD))
-    unblocked = play(Story(head={"x": "0"}, gate="thresholds", policy=NOTHING_BLOCKS))
-    assert codes(quarantined) == "passed: nothing-gated; no-baseline quarantined"
-    assert codes(unblocked) == "passed: nothing-gated; informing"
-    assert quarantined.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 quarantined)"
-    assert unblocked.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 not blocking)"
+@pytest.mark.parametrize(
+    ("policy", "notes", "why"),
+    [(HELD, "quarantined", "1 quarantined"), (NOTHING_BLOCKS, "informing", "1 not blocking")],
+)
+def test_quarantine_and_policy_that_set_every_case_aside_are_green__and_say_so(
+    policy: str, notes: str, why: str
+) -> None:
+    played = play(Story(head={"x": "0"}, gate="thresholds", policy=policy))
+    assert codes(played) == f"passed: nothing-gated; {notes}"
+    assert played.verdict.reasons[0].message == f"Nothing was gated: no case may fail the gate ({why})"
 
 
 @pytest.mark.parametrize("policy", [HELD, NOTHING_BLOCKS])
@@ -466,17 +451,11 @@ def test_what_has_no_key_is_done_without__unless_there_is_nothing_else() -> None
 
 
 def applied(text: str, *cases: CaseReport, min_pass_rate: float = 1.0) -> list[CaseReport]:
-    policy, problems = policy_of(text)
-    assert problems == []
-    return apply_policy(cases, policy, min_pass_rate=min_pass_rate)
+    return apply_policy(cases, valid_policy(text), min_pass_rate=min_pass_rate)
 
 
 def metric(judged: CaseReport, name: str = SCORE) -> MetricReport:
     return next(candidate for candidate in judged.metrics if candidate.name == name)
-
-
-def entry(says: str, metric: str = SCORE) -> str:
-    return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
 
 
 @pytest.mark.parametrize("policy", ["", entry("max-drop = 0.1"), entry("threshold = 0.5")])
@@ -542,20 +521,13 @@ def test_apply_policy__what_costs_may_have_a_limit(says: str, status: str, direc
     assert text(after.reason).startswith(f"{TOKENS} could not be evaluated: the agent reports no value of it")
 
 
-def test_apply_policy__only_the_cases_that_are_meant() -> None:
-    text = entry('cases = ":a*"\nthreshold = 0.9')
-    after = applied(text, case("a1", scores=[0.8]), case("b", scores=[0.8]))
-    assert [rescored.status for rescored in after] == ["failed", "passed"]
-
-
 def test_apply_policy__a_renamed_case_keeps_the_configured_threshold_if_that_is_stricter() -> None:
-    policy, _ = policy_of(entry('cases = ":new"\nthreshold = 0.1'))
-    policy = replace(policy, renamed={f"{FILE}:new": (FILE, "old")})
+    policy = replace(valid_policy(entry('cases = ":new"\nthreshold = 0.1')), renamed={f"{FILE}:new": (FILE, "old")})
     [after] = apply_policy([case("new", scores=[0.3], threshold=0.5)], policy, min_pass_rate=1.0)
     assert (metric(after).threshold, after.status) == (0.5, "failed")
 
 
-HELD_CASES = '[[quarantine]]\ncase = ":a*"\nreason = "slow clock"\nowner = "@alice"\nexpires = 2027-01-31\n'
+HELD_CASES = quarantine(":a*")
 
 
 @pytest.mark.parametrize(
@@ -595,7 +567,7 @@ def test_apply_policy__thresholds_and_quarantine_together() -> None:
 # Which entry of a policy holds for which metric of which case, and what doesn't fit the cases.
 
 TODAY = date(2026, 11, 21)
-MATCH, SAFETY, TOKEN_RULE = "response_match_score", "safety_v1", "token_usage_v1"
+MATCH, SAFETY = SCORE, "safety_v1"
 
 
 @pytest.mark.parametrize(
@@ -668,9 +640,7 @@ OF_CASES = '[[policy]]\ncases = "evals/"\n'
     ],
 )
 def test_policy__what_holds_for_a_metric_of_a_case(text: str, metric: str, expected: MetricPolicy) -> None:
-    policy, problems = policy_of(text)
-    assert problems == []
-    reader = PolicyReader(policy)
+    reader = PolicyReader(valid_policy(text))
     assert reader.metric(metric, reader.of_case("evals/a.test.json", "lamp_on")) == expected
 
 
@@ -685,13 +655,12 @@ def test_policy__what_holds_for_a_metric_of_a_case(text: str, metric: str, expec
     ],
 )
 def test_policy__whether_a_case_may_block(text: str, blocks: bool) -> None:
-    reader = PolicyReader(policy_of(text)[0])
+    reader = PolicyReader(valid_policy(text))
     assert reader.blocks(reader.of_case("evals/a.test.json", "x")) is blocks
 
 
 def test_policy__which_entries_quarantine_a_case() -> None:
-    entry = '[[quarantine]]\nreason = "r"\nowner = "o"\nexpires = 2027-01-31\ncase = '
-    policy = policy_of(f'{entry}"a.test.json:x"\n{entry}"a.test.json"\n{entry}":z"')[0]
+    policy = valid_policy(quarantine("a.test.json:x") + quarantine("a.test.json") + quarantine(":z"))
     cases = [("a.test.json", "x"), ("a.test.json", "y"), ("b.test.json", "y"), ("b.test.json", "z")]
     assert quarantined(policy.quarantine, cases) == {0: [0, 1], 1: [1], 3: [2]}
     assert quarantined((), cases) == {}
@@ -708,33 +677,27 @@ CASES = [
 def wrong(
     text: str, *, cases: Sequence[KnownCase] = CASES, everything: Sequence[KnownCase] | None = None
 ) -> list[tuple[int | None, str, str]]:
-    policy, problems = policy_of(text)
-    assert problems == []
     more = None if everything is None else lambda: everything
-    findings = check_policy(policy, cases, today=TODAY, everything=more)
+    findings = check_policy(valid_policy(text), cases, today=TODAY, everything=more)
     assert all(finding.file == "agent-eval.toml" for finding in findings)
     return [
         (finding.line, finding.code, f"{finding.severity}: {finding.message} {finding.hint}") for finding in findings
     ]
 
 
-def quarantine(case: str, expires: str = "2027-01-31") -> str:
-    return f'[[quarantine]]\ncase = "{case}"\nreason = "slow clock"\nowner = "@alice"\nexpires = {expires}\n'
-
-
-HELD_RULES = quarantine(":home_1") + quarantine(":home_2")
+TWO_HELD = quarantine(":home_1") + quarantine(":home_2")
 
 
 @pytest.mark.parametrize(
     "text",
     [
         f"{ORDER.replace('drafts', 'evals').replace('never', 'evals')}{quarantine(':home_1')}",
-        f'[[policy]]\nmetric = "{TOKEN_RULE}"\nthreshold = 2000\ndirection = "lower"\n',
+        f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = 2000\ndirection = "lower"\n',
         '[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n',
         *(f'[[policy]]\nmetric = "{MATCH}"\nthreshold = {threshold}' for threshold in (0, 1)),
         # Two of twenty are ten percent. An entry that means a case that another means too takes no more of the share.
-        HELD_RULES,
-        HELD_RULES + quarantine("evals/home.test.json:home_2"),
+        TWO_HELD,
+        TWO_HELD + quarantine("evals/home.test.json:home_2"),
         quarantine(":home_1", "2026-12-06"),
     ],
 )
@@ -752,7 +715,7 @@ def test_policy__what_fits(text: str) -> None:
         ('[[policy]]\nmetric = "saftey_v1"\nalpha = 0.1', 1, NOTHING, "Did you mean `safety_v1`?"),
         ('[[policy]]\nmetric = "hallu*"\nalpha = 0.1', 1, NOTHING, "They have: response_match_score"),
         (f'[[policy]]\nmetric = "{MATCH}"\nthreshold = 80', 1, "policy-invalid", "from 0 to 1, not 80"),
-        (f'[[policy]]\nmetric = "{TOKEN_RULE}"\nthreshold = -1', 1, "policy-invalid", "at least 0, not -1"),
+        (f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = -1', 1, "policy-invalid", "at least 0, not -1"),
         (f'[[policy]]\nmetric = "{MATCH}"\ndirection = "lower"', 1, "policy-invalid", "better when they are higher"),
         (quarantine(":home_[1-3]"), 1, "quarantine-too-many", "3 of 20 cases are quarantined; max-"),
         (f"max-quarantined = 0\n{quarantine(':home_1')}", 2, "quarantine-too-many", "which is 0"),
@@ -783,8 +746,8 @@ def test_policy__a_run_of_some_cases_is_held_against_all_of_the_repository() -> 
 
 def test_policy__what_a_pull_request_fixes_in_the_bases_policy_does_not_stop_it() -> None:
     lasting = quarantine(":home_2", TODAY.isoformat())  # its last day is a day of it
-    base = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + lasting)[0]
-    own = policy_of(quarantine(":home_2"))[0]
+    base = valid_policy(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + lasting)
+    own = valid_policy(quarantine(":home_2"))
 
     applied = base.instead_of(own, TODAY)
 
@@ -799,8 +762,8 @@ def test_policy__what_a_pull_request_fixes_in_the_bases_policy_does_not_stop_it(
 
 
 def test_policy__the_policy_of_the_checkout_is_still_checked_completely() -> None:
-    own = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20"))[0]
-    findings = check_policy(policy_of("")[0].instead_of(own, TODAY), CASES, today=TODAY)
+    own = valid_policy(quarantine(":gone") + quarantine(":home_1", "2026-11-20"))
+    findings = check_policy(valid_policy("").instead_of(own, TODAY), CASES, today=TODAY)
     assert [(finding.severity, finding.code, finding.line) for finding in findings] == [
         (Severity.ERROR, NOTHING, 1),
         (Severity.ERROR, "quarantine-expired", 6),
@@ -808,17 +771,16 @@ def test_policy__the_policy_of_the_checkout_is_still_checked_completely() -> Non
 
 
 def test_policy__a_renamed_case_has_the_stricter_policy_of_both_names() -> None:
-    of_match = '[[policy]]\nmetric = "response_match_score"\n'
-    policy = policy_of(
-        f'{of_match}cases = ":old"\nthreshold = 0.9\nmax-drop = 0.1\n'
-        f'{of_match}cases = ":new"\nthreshold = 0.5\nmax-drop = 0.3\nalpha = 0.01\n'
-        '[[policy]]\nmetric = "token_usage_v1"\ncases = ":new"\nthreshold = 100\nmax-drop = 0.5\n'
-        '[[policy]]\ncases = ":new"\nblocking = false\n'
-    )[0]
+    policy = valid_policy(
+        entry('cases = ":old"\nthreshold = 0.9\nmax-drop = 0.1')
+        + entry('cases = ":new"\nthreshold = 0.5\nmax-drop = 0.3\nalpha = 0.01')
+        + entry('cases = ":new"\nthreshold = 100\nmax-drop = 0.5', TOKENS)
+        + '[[policy]]\ncases = ":new"\nblocking = false\n'
+    )
     reader = PolicyReader(replace(policy, renamed={"evals/a.test.json:new": ("evals/a.test.json", "old")}))
     entries = reader.of_case("evals/a.test.json", "new")
     assert reader.blocks(entries)
-    match, usage = reader.metric(MATCH, entries), reader.metric(TOKEN_RULE, entries)
+    match, usage = reader.metric(MATCH, entries), reader.metric(TOKENS, entries)
     assert (match.threshold, match.max_drop, match.alpha, match.blocking) == (0.9, 0.1, 0.01, True)
     assert (usage.threshold, usage.max_drop, usage.also_configured) == (100, 0.5, True)
     assert reader.loosened("evals/a.test.json", "new", [MATCH])
@@ -834,9 +796,8 @@ def test_policy__the_threshold_of_a_renamed_case(threshold: float | None, strict
 
 
 def test_policy__a_renamed_case_is_quarantined_only_by_both_names() -> None:
-    policy = policy_of(quarantine(":[ab]"))[0]
     names = {f"x.test.json:{new}": ("x.test.json", old) for new, old in ("ab", "bc", "da")}
-    reader = PolicyReader(replace(policy, renamed=names))
+    reader = PolicyReader(replace(valid_policy(quarantine(":[ab]")), renamed=names))
     assert [name for name in "abd" if reader.quarantine("x.test.json", name) is not None] == ["a"]
 
 
