@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 from firefox import ENTER, ESCAPE, PATIENCE, Firefox, started
 from hostile_samples import AUDIT, CORPUS, OVERFLOWING, VIEWS, forbidden, page_of_text
-from page_server import server
 from report_pages import samples
 from report_pages_of_data import page_of_report
+from upload_server import Reply, upload_server
 
 from agent_eval.report.views import visible
 
@@ -88,13 +88,13 @@ def test_page__from_a_server_in_firefox(firefox: Firefox, tmp_path: Path) -> Non
     frames = f"""<!doctype html><link rel="icon" href="data:,">
 <iframe sandbox="allow-scripts" src="/report.html{fragment}"></iframe><iframe sandbox src="/report.html"></iframe>"""
     answers = {
-        "/artifact": (302, {"Location": "/report.html"}, b""),
-        "/report.html": (200, {"Content-Type": "text/html"}, html),
-        "/frames": (200, {"Content-Type": "text/html"}, frames.encode()),
+        "/artifact": Reply(302, b"", {"Location": "/report.html"}),
+        "/report.html": Reply(200, html, {"Content-Type": "text/html"}),
+        "/frames": Reply(200, frames.encode(), {"Content-Type": "text/html"}),
     }
     heading = "document.querySelector('.case-view h2')?.innerText.includes('thermostat_in_bedroom')"
-    with server(answers) as address:
-        also = [f"{address}/report.html"]  # No icon: Firefox would ask for one.
+    with upload_server(lambda request: answers.get(request.path, Reply(404))) as server:
+        address, also = server.url, [f"{server.url}/report.html"]  # No icon: Firefox would ask for one.
         firefox.open(f"{address}/artifact{fragment}", also=also)
         firefox.until(heading)
         assert firefox.evaluate("() => location.href") == f"{address}/report.html{fragment}"

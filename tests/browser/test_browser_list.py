@@ -26,9 +26,9 @@ from case_samples import (
 )
 from chromium import until
 from list_samples import index_of_rows, row
-from page_server import server
 from report_pages import samples
 from report_pages_of_data import Visit, data_of_page, page_of_data, page_of_report
+from upload_server import Reply, upload_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -639,12 +639,13 @@ def test_page__from_a_server(visit: Visit, tmp_path: Path) -> None:
     fragment = f"#case={quote(CASE, safe='')}"
     frame = f'<!doctype html><iframe sandbox="allow-scripts" src="/report.html{fragment}"></iframe>'
     answers = {
-        "/artifact": (302, {"Location": "/report.html"}, b""),
-        "/report.html": (200, {"Content-Type": "text/html"}, html),
-        "/frame": (200, {"Content-Type": "text/html"}, frame.encode()),
-        "/favicon.ico": (204, {}, b""),
+        "/artifact": Reply(302, b"", {"Location": "/report.html"}),
+        "/report.html": Reply(200, html, {"Content-Type": "text/html"}),
+        "/frame": Reply(200, frame.encode(), {"Content-Type": "text/html"}),
+        "/favicon.ico": Reply(204, b""),
     }
-    with server(answers) as address:
+    with upload_server(lambda request: answers[request.path]) as server:
+        address = server.url
         also = [f"{address}/report.html", f"{address}/favicon.ico"]
         page = visit(f"{address}/artifact", fragment, also=also)
         assert page.url == f"{address}/report.html{fragment}", "a redirect keeps the fragment"

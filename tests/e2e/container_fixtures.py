@@ -10,7 +10,7 @@ import pytest
 from container_engine import REPOSITORY, Engine, NoEngine, base_image, find_engine
 from container_pull_requests import Project, reachable
 from fake_github import FakeGitHub
-from git_server import GitServer
+from git_server import GitServer, git_server
 from github_runner import Runner
 
 IMAGE = "agent-eval-action:test"
@@ -98,9 +98,8 @@ def github(engine: Engine) -> Iterator[FakeGitHub]:
 def forge(engine: Engine, github: FakeGitHub, tmp_path: Path) -> Iterator[GitServer]:
     """Git's server, for that repository and its token."""
     address, name = reachable(engine)
-    with GitServer(
-        tmp_path / "forge", repository=github.state.repository, token=github.token, address=address, name=name
-    ) as server:
+    root, repository = tmp_path / "forge", github.state.repository
+    with git_server(root, repository=repository, token=github.token, address=address, name=name) as server:
         yield server
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import os
-import shutil
 import socket
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +19,7 @@ from base_repos import Repo
 from base_repos import new_repo as new_repo
 from container_engine import REPOSITORY, Engine
 from fake_github import FakeGitHub, Run
+from gate_runs import program
 from git_server import GitServer
 from github_runner import RUNNER_USER, Finished, Runner
 
@@ -164,14 +163,7 @@ def strangers(root: Path) -> list[Path]:
 
 def git_in(root: Path, *arguments: str) -> list[str]:
     """The lines that git says in a workspace of the runner's user."""
-    done = subprocess.run(
-        [shutil.which("git") or "git", "-c", f"safe.directory={root}", "-C", str(root), *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return done.stdout.splitlines()
+    return program("git", "-c", f"safe.directory={root}", "-C", root, *arguments).stdout.splitlines()
 
 
 def changed_in(root: Path) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from container_engine import REPOSITORY
+from gate_runs import program
 
 
 def find_act() -> Path:
@@ -44,13 +45,8 @@ def run_act(
 
 def copied(root: Path, base: str) -> Path:
     """A copy of what git has of us, that builds on this base image; no repository yet."""
-    listed = subprocess.run(
-        ["git", "-c", f"safe.directory={REPOSITORY}", "-C", str(REPOSITORY), "ls-files", "-z"],
-        check=True,
-        capture_output=True,
-        timeout=30,
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    listed = program("git", "-c", f"safe.directory={REPOSITORY}", "-C", REPOSITORY, "ls-files", "-z")
+    for name in filter(None, listed.stdout.split("\0")):
         if (REPOSITORY / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / name, root / name)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from base_repos import new_repo
 from container_engine import REPOSITORY, Engine
 from runner_log import Command, commands_in, outputs_in
 
@@ -96,17 +97,9 @@ class Runner:
                 path / example,
                 ignore=shutil.ignore_patterns("__pycache__", "agent-eval-results"),
             )
-        for name, text in files.items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_text(text, "utf-8")
-        git = ["git", "-C", str(path), "-c", "user.name=t", "-c", "user.email=t@example.org"]
-        for arguments in (
-            ["init", "--quiet", "--initial-branch=main"],
-            ["add", "--all"],
-            ["commit", "--quiet", "--allow-empty", "--message=start"],
-            ["config", "http.https://github.com/.extraheader", "AUTHORIZATION: basic c2VjcmV0LWNoZWNrb3V0LXRva2Vu"],
-        ):
-            subprocess.run([*git, *arguments], check=True, capture_output=True, timeout=60)
+        repo = new_repo(path)
+        repo.commit(files)
+        repo.git("config", "http.https://github.com/.extraheader", "AUTHORIZATION: basic c2VjcmV0LWNoZWNrb3V0LXRva2Vu")
         self.hand_over(path)
         return path
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from base_repos import new_repo
 from container_engine import REPOSITORY, Engine
 from container_pull_requests import AS_GOOD, BROKEN, TOOLS, Project, changed_in, git_in, strangers
 from container_workflows import copied, run_act
@@ -262,9 +262,7 @@ def repository(tmp_path: Path, base: str, image: str) -> Path:
     for other in root.glob(".github/workflows/*.yml"):
         if other != workflow:
             other.unlink()
-    git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "start"]):
-        subprocess.run([*git, *arguments], check=True, capture_output=True, timeout=30)
+    new_repo(root).commit({})
     return root
 
 

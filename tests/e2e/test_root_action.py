@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -106,11 +105,7 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     gate_stand_in(actions, GATE.replace("VERDICT", verdict))
     downloads = noting("download ${{ inputs.pattern }} to ${{ inputs.path }}")
     stand_ins(actions, upload=UPLOAD, download=downloads, cache=noting("CACHE ${{ inputs.key }}"))
-    (work / ".github/workflows").mkdir(parents=True)
-    (work / ".github/workflows/evals.yml").write_text(WORKFLOW.format(noted=noted, more=more), "utf-8")
-    git = ["git", "-C", str(work), "-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "start"]):
-        subprocess.run([*git, *arguments], check=True, capture_output=True, timeout=30)
+    new_repo(work).commit({".github/workflows/evals.yml": WORKFLOW.format(noted=noted, more=more)})
     done = run_act(
         "push", "-P", "ubuntu-latest=-self-hosted", "-s", "GITHUB_TOKEN=a-token", *replaced_actions(actions),
         cwd=work,

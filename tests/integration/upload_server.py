@@ -50,8 +50,8 @@ class UploadServer:
 
 
 @contextlib.contextmanager
-def upload_server(respond: Respond = lambda request: Reply()) -> Iterator[UploadServer]:
-    """Serves on loopback until the block ends."""
+def upload_server(respond: Respond = lambda request: Reply(), *, address: str = "127.0.0.1") -> Iterator[UploadServer]:
+    """Serves on loopback, or another address of this machine, until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -83,8 +83,8 @@ def upload_server(respond: Respond = lambda request: Reply()) -> Iterator[Upload
         daemon_threads = True
         block_on_close = False
 
-    http = Server(("127.0.0.1", 0), Handler)
-    server = UploadServer(f"http://127.0.0.1:{http.server_address[1]}", [], respond)
+    http = Server((address, 0), Handler)
+    server = UploadServer(f"http://{address}:{http.server_address[1]}", [], respond)
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adk_envs import packages_python
+from gate_runs import program
 from upload_server import Received, Reply, upload_server
 
 from agent_eval.agents.host import ADAPTERS
@@ -82,21 +82,10 @@ def test_adapter__real_metrics_on_loopback_only(python: Path, tmp_path: Path) ->
         {"criterion": {"threshold": 0.5, "metric": "HallucinationMetric"}, "turns": [TURN]},
     ]
     with upload_server(judged) as server:
-        done = subprocess.run(
-            [
-                str(python),
-                str(Path(__file__).with_name("deepeval_worker.py")),
-                str(ADAPTER),
-                json.dumps(calls + judged_calls),
-            ],
-            cwd=tmp_path,
-            env=environment(tmp_path, server.url),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        worker, asked = Path(__file__).with_name("deepeval_worker.py"), json.dumps(calls + judged_calls)
+        env = environment(tmp_path, server.url)
+        done = program(python, worker, ADAPTER, asked, cwd=tmp_path, env=env, timeout=300)
 
-    assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     answers = result["answers"]
     assert [answer[0] for answer in answers[: len(scores)]] == pytest.approx(scores, abs=1e-6)
@@ -136,20 +125,9 @@ def test_adapter__under_adk_eval(python: Path, tmp_path: Path) -> None:
     }
     (home / "test_config.json").write_text(json.dumps(config), "utf-8")
     with upload_server(judged) as server:
-        done = subprocess.run(
-            [
-                str(python.with_name("adk")),
-                "eval",
-                "home",
-                "home/a.evalset.json",
-                "--config_file_path=home/test_config.json",
-            ],
-            cwd=tmp_path,
-            env=environment(tmp_path, server.url) | {"PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        files = ("home/a.evalset.json", "--config_file_path=home/test_config.json")
+        env = environment(tmp_path, server.url) | {"PYTHONPATH": str(tmp_path)}
+        done = program(python.with_name("adk"), "eval", "home", *files, code=None, cwd=tmp_path, env=env, timeout=300)
 
     assert "Tests passed: 1" in done.stdout, done.stdout + done.stderr
     assert len(server.received) == 2

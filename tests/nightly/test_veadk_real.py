@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from adk_envs import packages_python
+from gate_runs import program
 from upload_server import Received, Reply, upload_server
 
 pytestmark = pytest.mark.nightly
@@ -47,17 +47,13 @@ def test_veadk__its_eval_set_and_its_trace_pass_on_its_agent(tmp_path: Path) -> 
     with upload_server(model) as server:
         environment |= {"MODEL_AGENT_API_BASE": f"{server.url}/v1", "MODEL_AGENT_API_KEY": "k-123456"}
 
-        def run(*command: str, timeout: int = 300) -> str:
-            done = subprocess.run(
-                command, cwd=root, env=environment, capture_output=True, text=True, timeout=timeout, check=False
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-            return done.stdout
+        def run(*command: str | Path, timeout: int = 300) -> str:
+            return program(*command, cwd=root, env=environment, timeout=timeout).stdout
 
-        saved = json.loads(run(str(python), str(HERE / "veadk_worker.py")).splitlines()[-1])
+        saved = json.loads(run(python, HERE / "veadk_worker.py").splitlines()[-1])
         shutil.move(saved["eval_set"], evals / "recorded.evalset.json")
         run(*GATE, "record", "evals/trace.evalset.json", "--from", saved["trace"])
-        run(*GATE, "run", "evals", "--agent", "home", "--agent-python", str(python), timeout=600)
+        run(*GATE, "run", "evals", "--agent", "home", "--agent-python", python, timeout=600)
 
     results = json.loads((root / "agent-eval-results/results.json").read_text("utf-8"))
     assert [(case["eval_set_id"], case["status"]) for case in results["cases"]] == [

@@ -268,18 +268,21 @@ def test_check_models__findings(model_use: ModelUse, code: str, words: str) -> N
     assert problem.severity is (Severity.WARNING if code == "judge-config-ignored" else Severity.ERROR)
 
 
-def test_check_models__fields_that_only_gemini_has() -> None:
-    uses = [use("openai/gpt-5", top_k=3), use("gemini-2.5-flash", top_k=3)]
-    (problem,) = check_models(uses, ModelSettings(), {**KEY, "OPENAI_API_KEY": "k"}).problems
-    assert (problem.code, "openai/gpt-5" in problem.message) == ("judge-config-ignored", True)
-
-
-def test_check_models__cost_limit_needs_prices() -> None:
-    settings = ModelSettings(budget=Budget(max_cost=1.0))
-    uses = [use(), use("gemini-9-nano")]
-    (problem,) = check_models(uses, settings, KEY).problems
-    assert (problem.code, "gemini-9-nano" in problem.message) == ("judge-price-missing", True)
-    assert problem.hint is not None and '"gemini-9-nano" = { input' in problem.hint
+@pytest.mark.parametrize(
+    ("settings", "other", "code", "words"),
+    [
+        (ModelSettings(), use("openai/gpt-5", top_k=3), "judge-config-ignored", "openai/gpt-5"),
+        (ModelSettings(budget=Budget(max_cost=1.0)), use("gemini-9-nano"), "judge-price-missing", '-nano" = { input'),
+        (ModelSettings(judge_model="gpt_5"), use(), "judge-model-unknown", "gpt_5"),
+    ],
+)
+def test_check_models__of_settings_and_other_providers(
+    settings: ModelSettings, other: ModelUse, code: str, words: str
+) -> None:
+    """Fields that only Gemini has, a limit of the cost without a price, a judge that no criterion uses."""
+    (problem,) = check_models([use(top_k=3), other], settings, {**KEY, "OPENAI_API_KEY": "k"}).problems
+    assert (problem.code, words in f"{problem.message} {problem.hint}") == (code, True)
+    assert (problem.file is None) == (settings.judge_model is not None)
 
 
 def test_check_models__ambiguous_key() -> None:
@@ -291,12 +294,6 @@ def test_check_models__ambiguous_key() -> None:
     (problem,) = check_models(uses, named, {}).problems
     assert "needs an API key for gemini" in problem.message
     assert problem.hint is not None and "`judge-api-key` is for openai" in problem.hint
-
-
-def test_check_models__checks_an_unused_judge_model() -> None:
-    settings = ModelSettings(judge_model="gpt_5")
-    (problem,) = check_models([use()], settings, KEY).problems
-    assert (problem.code, problem.file) == ("judge-model-unknown", None)
 
 
 def test_check_models__replay_needs_no_key(tmp_path: Path) -> None:

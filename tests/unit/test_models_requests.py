@@ -123,17 +123,15 @@ async def test_meter__near_the_limit_runs_one_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "failing", "kind", "hint"),
+    ("failing", "kind", "hint"),
     [
-        (8, 8, "unavailable", "Start the job again when the provider is back. Then raise `max-judge-calls`"),
-        (8, 2, "budget", "Raise `max-judge-calls`."),
+        (8, "unavailable", "Start the job again when the provider is back. Then raise `max-judge-calls`"),
+        (2, "budget", "Raise `max-judge-calls`."),
     ],
 )
-async def test_meter__names_the_calls_that_failed_before_the_budget(
-    calls: int, failing: int, kind: str, hint: str
-) -> None:
-    meter = Meter(Budget(max_calls=calls))
-    for number in range(calls):
+async def test_meter__names_the_calls_that_failed_before_the_budget(failing: int, kind: str, hint: str) -> None:
+    meter = Meter(Budget(max_calls=8))
+    for number in range(8):
         reservation = await meter.reserve(lambda: estimate(1))
         if number < failing:
             meter.failed(ModelFailure("unavailable", "`m` at http://localhost: no answer within 30 s"))
@@ -192,49 +190,47 @@ def test_status_error__the_header_wins_over_the_body() -> None:
     assert status_error(429, "", {}, wait=9.0).retry_after == 9.0
 
 
+def health_after(*failed: float, outage: float = 60.0) -> Health:
+    """Has failed at these seconds, and was usable after each."""
+    health = Health("m", outage=outage, enough=3, now=0.0)
+    for now in failed:
+        health.failed(now, "503")
+        health.check()
+    return health
+
+
+def refusal_of(health: Health) -> ModelFailure:
+    with pytest.raises(ModelFailure) as failure:
+        health.check()
+    return failure.value
+
+
 def test_health__down_after_an_outage() -> None:
-    health = Health("m", outage=60.0, enough=3, now=0.0)
-    for now in (10.0, 20.0, 69.0):
-        health.failed(now, "503")
-        health.check()
+    health = health_after(10.0, 20.0, 69.0)
     health.failed(70.0, "503")
-    with pytest.raises(ModelFailure, match=r"`m` is down.* 60 seconds .*503") as failure:
-        health.check()
+    first = refusal_of(health)
+    assert re.search(r"`m` is down.* 60 seconds .*503", first.message)
     health.failed(99.0, "another cause")
-    with pytest.raises(ModelFailure) as later:
-        health.check()
-    assert later.value.message == failure.value.message
+    assert refusal_of(health).message == first.message
 
 
-def test_health__an_answer_clears_it() -> None:
-    health = Health("m", outage=60.0, enough=3, now=0.0)
-    for now in (10.0, 30.0, 60.0):
-        health.failed(now, "503")
-    health.answered(61.0)
+def test_health__an_answer_clears_it_and_few_failures_are_no_outage() -> None:
+    answered, few = health_after(10.0, 30.0, 60.0), health_after(50.0, 90.0, outage=1.0)
+    answered.answered(61.0)
     for now in (100.0, 110.0, 120.0, 159.0):
+        answered.failed(now, "503")
+    answered.check()
+    for health, now in ((answered, 160.0), (few, 91.0)):
         health.failed(now, "503")
-    health.check()
-    health.failed(160.0, "503")
-    with pytest.raises(ModelFailure):
-        health.check()
-
-
-def test_health__few_failures_are_no_outage() -> None:
-    health = Health("m", outage=1.0, enough=3, now=0.0)
-    health.failed(50.0, "503")
-    health.failed(90.0, "503")
-    health.check()
-    health.failed(91.0, "503")
-    with pytest.raises(ModelFailure):
-        health.check()
+        refusal_of(health)
 
 
 def test_health__disabled_at_once() -> None:
-    health = Health("m", outage=60.0, enough=3, now=0.0)
+    health = health_after()
     health.disable("invalid-request", "401", "Check the key.")
-    with pytest.raises(ModelFailure, match="can't be used: 401") as failure:
-        health.check()
-    assert (failure.value.kind, failure.value.hint) == ("invalid-request", "Check the key.")
+    failure = refusal_of(health)
+    assert "can't be used: 401" in failure.message
+    assert (failure.kind, failure.hint) == ("invalid-request", "Check the key.")
 
 
 # The reply cache: keys, damaged files, size limit.
@@ -290,19 +286,19 @@ def test_cache__a_damaged_file_is_a_miss(tmp_path: Path, damage: bytes) -> None:
 
 
 def test_cache__evicts_the_least_recently_used(tmp_path: Path) -> None:
-    size = len(CachedReply(identity="i", text="x" * 1000, model_version="v").model_dump_json())
-    cache = ReplyCache(tmp_path, max_bytes=size * 10)
-    keys = [f"{number:064x}"[::-1] for number in range(10)]
-    for age, key in enumerate(keys):
-        cache.put(key, CachedReply(identity="i", text="x" * 1000, model_version="v"))
+    reply = CachedReply(identity="i", text="x" * 1000, model_version="v")
+    most = len(reply.model_dump_json()) * 10
+    cache = ReplyCache(tmp_path, max_bytes=most)
+    keys = [f"{number:064x}"[::-1] for number in range(14)]
+    for age, key in enumerate(keys[:10]):
+        cache.put(key, reply)
         (file,) = tmp_path.rglob(f"{key}.json")
         os.utime(file, (1000 + age, 1000 + age))
     assert cache.get(keys[0]) is not None  # used now, so no longer the least recent
-    for number in range(10, 14):
-        cache.put(f"{number:064x}"[::-1], CachedReply(identity="i", text="y" * 1000, model_version="v"))
-        assert sum(file.stat().st_size for file in tmp_path.rglob("*.json")) <= size * 10
-    assert cache.get(keys[0]) is not None
-    assert cache.get(keys[1]) is None and cache.get(keys[2]) is None
+    for key in keys[10:]:
+        cache.put(key, reply)
+        assert sum(file.stat().st_size for file in tmp_path.rglob("*.json")) <= most
+    assert [cache.get(key) is not None for key in keys[:3]] == [True, False, False]
 
 
 def test_cache__writes_atomically_and_never_fails(tmp_path: Path) -> None:
@@ -433,25 +429,23 @@ def test_usage__unknown_stays_unknown() -> None:
     assert billed_tokens(ModelUsage(input_tokens=1, cached_tokens=1, thought_tokens=2)) == 3
 
 
-def request(case: str, purpose: str, model: str) -> ModelRequest:
-    return ModelRequest(model=model, prompt="p", case_id=case, purpose=purpose)
-
-
 def test_ledger__by_case_criterion_and_model() -> None:
     ledger = Ledger()
     paid = UsageEntry(calls=2, replies=1, usage=ModelUsage(input_tokens=10), cost=0.5)
-    ledger.add(request("b", "safety_v1", "m1"), paid)
-    ledger.add(request("a", "safety_v1", "m1"), paid)
-    ledger.add(request("a", "safety_v1", "m1"), UsageEntry(cached_replies=1))
-    ledger.add(request("a", "user-simulator", "m2"), UsageEntry(calls=1, failures=1, unpriced_calls=1))
+    for case, purpose, model, entry in (
+        ("b", "safety_v1", "m1", paid),
+        ("a", "safety_v1", "m1", paid),
+        ("a", "safety_v1", "m1", UsageEntry(cached_replies=1)),
+        ("a", "user-simulator", "m2", UsageEntry(calls=1, failures=1, unpriced_calls=1)),
+    ):
+        ledger.add(ModelRequest(model=model, prompt="p", case_id=case, purpose=purpose), entry)
     entries = ledger.entries()
-    assert [(entry.case_id, entry.purpose, entry.model) for entry in entries] == [
-        ("a", "safety_v1", "m1"),
-        ("a", "user-simulator", "m2"),
-        ("b", "safety_v1", "m1"),
+    assert [(entry.case_id, entry.purpose, entry.model, entry.calls, entry.cost) for entry in entries] == [
+        ("a", "safety_v1", "m1", 2, 0.5),
+        ("a", "user-simulator", "m2", 1, None),
+        ("b", "safety_v1", "m1", 2, 0.5),
     ]
-    assert (entries[0].calls, entries[0].cached_replies, entries[0].cost) == (2, 1, 0.5)
-    assert entries[1].cost is None
+    assert entries[0].cached_replies == 1
     first, second = ledger.by_model()
     assert (first.model, first.calls, first.usage.input_tokens, first.cost) == ("m1", 4, 20, 1.0)
     assert (second.model, second.unpriced_calls, second.failures) == ("m2", 1, 1)

@@ -1,9 +1,10 @@
-"""The image, the workflows and the pages keep promises that no one checks every day."""
+"""The image, the workflows, the layers and the pages keep promises that no one checks every day."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,40 +13,38 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from ruamel.yaml import YAML
+from size import measured, size_of
 
 import agent_eval
 from agent_eval.agents.host import ADAPTERS, PROGRAM
+
+# The image, the workflows and the pages keep promises that no one checks every day.
+
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
+def output_of(*command: str | Path, code: int = 0, cwd: Path = ROOT) -> str:
+    """What a command prints that ends with this code."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
 def tracked(*patterns: str) -> list[Path]:
     """Files that git has, by pathspec."""
-    listed = subprocess.run(
-        ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "ls-files", "-z", "--", *patterns],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    if listed.returncode != 0:
+    if not (ROOT / ".git").exists():
         pytest.skip("this is no git work tree")
-    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    listed = output_of("git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--", *patterns)
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
 
 
 def test_ruff__checks_every_python_file_that_git_tracks() -> None:
     scripts = [
         path for path in tracked("*") if not path.suffix and path.read_bytes().startswith(b"#!/usr/bin/env python")
     ]
-    shown = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--show-files"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout.splitlines()
+    shown = output_of(sys.executable, "-m", "ruff", "check", "--show-files").splitlines()
 
     assert scripts
     assert {*tracked("*.py"), *scripts} <= set(map(Path, shown))
@@ -196,3 +195,88 @@ def test_dependencies__can_be_installed_beside_google_adk() -> None:
         name for name in importlib.metadata.requires("agent-eval-action") or [] if name.startswith("google-genai")
     ]
     assert Requirement(genai).specifier.contains("2.34.0")
+
+
+# The check of the code's size: what it counts, and that it fails.
+
+
+MODULE = '''"""Of two
+lines."""
+
+# why
+def f(a, b):  # what for
+    """Adds."""
+    return (
+        a + b
+    )
+'''
+
+
+def test_size_of__comments_docstrings_and_blank_lines_are_free() -> None:
+    assert size_of(MODULE)[0] == 4
+
+
+def test_size_of__joined_lines_have_as_many_tokens() -> None:
+    joined = MODULE.replace("(\n        a + b\n    )", "(a + b)")
+    assert size_of(joined)[0] == 2
+    assert size_of(joined)[1] == size_of(MODULE)[1]
+
+
+def test_size_of__a_text_of_several_lines_that_is_no_docstring_counts() -> None:
+    assert size_of('x = """\na\nb"""\n')[0] == 3
+
+
+@pytest.mark.parametrize(("budget", "status"), [(1, 1), (2, 0)])
+def test_size__exceeded_budget_fails(tmp_path: Path, budget: int, status: int) -> None:
+    (tmp_path / "src" / "agent_eval").mkdir(parents=True)
+    (tmp_path / "src" / "agent_eval" / "a.py").write_text("a = 1\nb = 2\n", "utf-8")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.size]\ngate-lines = {budget}\n", "utf-8")
+
+    said = output_of(sys.executable, ROOT / "tools" / "size.py", code=status, cwd=tmp_path)
+
+    assert ("CHANGELOG.md" in said) == bool(status)
+    assert measured(tmp_path)["tokens"] == 6
+
+
+# Each contract on imports between the packages fails when an import violates it.
+
+
+VIOLATIONS = {
+    "Imports go downwards": ("agent_eval/core/text.py", "agent_eval.runner"),
+    "Imports of the workbench go downwards": (
+        "agent_eval_workbench/sources/cases.py",
+        "agent_eval_workbench.commands.edit",
+    ),
+    "The gate does not import the workbench": ("agent_eval/commands/run.py", "agent_eval_workbench.sources"),
+    "The workbench imports nothing on top of the gate": ("agent_eval_workbench/commands/init.py", "agent_eval.cli"),
+    "What runs beside the agent imports nothing of ours": ("agent_eval_host/values.py", "agent_eval.core.text"),
+    "Nothing of ours imports what runs beside the agent": ("agent_eval_workbench/commands/init.py", "agent_eval_host"),
+    "A private module is imported by its own package only": (
+        "agent_eval_workbench/commands/init.py",
+        "agent_eval.pipeline._files",
+    ),
+}
+"""A file and what it must not import, by the name of the contract."""
+
+
+def broken(copy: Path) -> list[str]:
+    """The contracts that don't hold in a copy of the source."""
+    code = "import sys; sys.path[:0] = ['src', '.']; from importlinter.cli import lint_imports_command as lint; lint()"
+    lines = output_of(sys.executable, "-c", code, "--no-logo", "--no-cache", code=1, cwd=copy).splitlines()
+    assert any(line.startswith("Contracts: ") for line in lines), lines
+    return [line.partition(" BROKEN")[0] for line in lines if " BROKEN" in line]
+
+
+def test_contracts__each_fails_when_it_is_violated(tmp_path: Path) -> None:
+    """All at once: no violation is one of another contract, but that together they make a circle.
+
+    `make lint` checks that they hold.
+    """
+    copy = tmp_path / "copy"
+    for name in ("src", "tools"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    for name, imported in VIOLATIONS.values():
+        with (copy / "src" / name).open("a", encoding="utf-8") as file:
+            file.write(f"\nimport {imported}\n")
+    assert sorted(broken(copy)) == sorted([*VIOLATIONS, "No package imports another in a circle"])

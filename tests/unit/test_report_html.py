@@ -45,26 +45,14 @@ from agent_eval.report.html._index import COLUMNS
 from agent_eval.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
 from agent_eval.report.html._turns import alignment
 from agent_eval.report.views import Links, visible
-from agent_eval.results import (
-    BaselineReport,
-    CaseHistory,
-    CaseReport,
-    CaseRunsReport,
-    CaseStatus,
-    ConversationReport,
-    DecisionReport,
-    HistoryRecord,
-    HistoryReport,
-    Reason,
-    Recording,
-    RunError,
-    RunReport,
-    RunResult,
-    RunScore,
-    StepReport,
-    TurnEvidence,
-    TurnReport,
-)
+from agent_eval.results.comparison import BaselineReport
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
+from agent_eval.results.decision import CaseRunsReport, DecisionReport
+from agent_eval.results.history import CaseHistory, HistoryRecord, HistoryReport
+from agent_eval.results.origin import CaseStatus
+from agent_eval.results.reason import Reason
+from agent_eval.results.recording import Recording, RunError
+from agent_eval.results.report import CaseReport, RunReport, RunResult, RunScore, TurnEvidence
 
 # report.html: its data, its static part, its policy and its size. The browser's side is tested in tests/browser.
 

@@ -7,7 +7,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jsonschema
 import pytest
@@ -59,9 +59,7 @@ def test_results_schema__is_the_published_one() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results_json__matches_its_schema(name: str) -> None:
-    validator = jsonschema.Draft202012Validator(results_schema())
-    validator.check_schema(results_schema())
-    validator.validate(read(results_json(SAMPLES[name]())))
+    jsonschema.validate(read(results_json(SAMPLES[name]())), results_schema(), jsonschema.Draft202012Validator)
 
 
 def test_results_schema__refuses_what_is_not_ours() -> None:
@@ -132,6 +130,7 @@ def test_github_outputs__are_read_back() -> None:
 def test_output_values__show_what_changed_since_the_base(name: str, expected: dict[str, str]) -> None:
     values = output_values(SITUATIONS[name]().report, PATHS)
     assert {key: values[key] for key in expected} == expected
+    assert list(values) == list(OUTPUTS), "the documented ones"
 
 
 def test_output_values__show_scores_and_deltas() -> None:
@@ -142,11 +141,6 @@ def test_output_values__show_scores_and_deltas() -> None:
     assert alone["tool_trajectory_avg_score"] == {"score": 0.9375, "base": None, "delta": None}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_output_values__are_the_documented_ones(name: str) -> None:
-    assert list(output_values(SAMPLES[name](), PATHS)) == list(OUTPUTS)
-
-
 def test_github_outputs__a_path_cannot_add_an_output() -> None:
     evil = "x\nverdict=passed\nverdict<<EOF\npassed\nEOF\nghadelimiter_\n"
     values = outputs_of(github_outputs(failed(), {"results-file": evil}, DELIMITER))
@@ -155,15 +149,15 @@ def test_github_outputs__a_path_cannot_add_an_output() -> None:
     assert set(values) == set(OUTPUTS)
 
 
-@pytest.mark.parametrize("delimiter", ["", "EOF", "short", "with space 0123456789", "line\nbreak0123456789abc"])
-def test_github_outputs__refuses_a_weak_delimiter(delimiter: str) -> None:
-    with pytest.raises(ValueError, match="at least 16"):
-        github_outputs(failed(), PATHS, delimiter)
+@pytest.mark.parametrize(
+    "delimiter", ["", "EOF", "short", "with space 0123456789", "line\nbreak0123456789abc", DELIMITER]
+)
+def test_github_outputs__refuses_a_delimiter_that_is_weak_or_occurs(delimiter: str) -> None:
+    with pytest.raises(ValueError, match="occurs" if delimiter == DELIMITER else "at least 16"):
+        github_outputs(failed(), {"results-file": f"a\n{DELIMITER}\n"}, delimiter)
 
 
-def test_github_outputs__refuses_a_delimiter_that_occurs_and_an_unknown_file() -> None:
-    with pytest.raises(ValueError, match="occurs"):
-        github_outputs(failed(), {"results-file": f"a\n{DELIMITER}\n"}, DELIMITER)
+def test_output_values__refuse_an_unknown_file() -> None:
     with pytest.raises(ValueError, match="not a file output: verdict"):
         output_values(failed(), {"verdict": "passed"})
     assert set(FILE_OUTPUTS) < set(OUTPUTS)
@@ -220,10 +214,16 @@ def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> No
         annotation_commands(failed(), limit=1)
 
 
+def annotation_of(status: str, **facts: object) -> Command:
+    """The only one of a run with a case of this status."""
+    case = next(case for case in failed().cases if case.status == status)
+    [command] = commands_of(annotation_commands(report("failed", [case]).model_copy(update=facts)))
+    return command
+
+
 @pytest.mark.parametrize(("blocking", "level"), [(["evals/home.test.json:other"], "warning"), ([], "error")])
 def test_annotations__a_failed_case_that_does_not_block_is_a_warning(blocking: list[str], level: str) -> None:
-    case = next(case for case in failed().cases if case.status == "failed")
-    [command] = commands_of(annotation_commands(report("failed", [case]).model_copy(update={"blocking": blocking})))
+    command = annotation_of("failed", blocking=blocking)
     assert (command.name, "without blocking" in command.properties["title"]) == (level, level == "warning")
 
 
@@ -240,9 +240,8 @@ def test_annotations__a_suspected_regression_that_does_not_block_is_a_warning(
     case = next(case for case in failed().cases if case.status == status)
     drop = CaseDecisionReport(case_id=case.case_id, metric=metric, word="suspicious")
     decision = DecisionReport(outcome="passed", cases=[drop], alpha=0.05)
-    [command] = commands_of(annotation_commands(report("passed", [case]).model_copy(update={"decision": decision})))
-    assert command.name == "warning"
-    assert command.properties["title"] == f"{case.eval_id} {title}"
+    command = annotation_of(status, verdict="passed", decision=decision)
+    assert (command.name, command.properties["title"]) == ("warning", f"{case.eval_id} {title}")
 
 
 @given(st.one_of(st.text(), st.sampled_from([EVIL, EVIL * 40, "%0A::error::", "a,b:c%,;]", "x" * 9_000])))
@@ -310,16 +309,17 @@ def on_a_pull_request(verdict: VerdictValue, *, blocking: tuple[str, ...] = ()) 
     return run_report
 
 
+def of_case(root: etree._Element, name: str, child: str) -> etree._Element:
+    return find(root, f".//testcase[@name='{name}']/{child}")
+
+
 def test_junit_xml__what_does_not_block_is_skipped_and_says_what_went_wrong() -> None:
     """Jenkins turns a build unstable by one failure, though the gate has passed."""
     root = parsed(on_a_pull_request("passed"))
-    assert (root.get("failures"), root.get("errors")) == ("0", "0")
-    assert len(root.findall(".//skipped")) == 3
-    skipped = find(root, ".//testcase[@name='thermostat_in_bedroom']/skipped")
-    assert cast(str, skipped.get("message")).startswith("Not blocking (")
-    assert f"{TRAJECTORY} 0.50, needs 1.00" in cast(str, skipped.get("message"))
-    out = cast(str, find(root, ".//testcase[@name='thermostat_in_bedroom']/system-out").text)
-    assert '{"error": "unknown room: bedroom"}' in out
+    assert (root.get("failures"), root.get("errors"), len(root.findall(".//skipped"))) == ("0", "0", 3)
+    message = str(of_case(root, "thermostat_in_bedroom", "skipped").get("message"))
+    assert message.startswith("Not blocking (") and f"{TRAJECTORY} 0.50, needs 1.00" in message
+    assert '{"error": "unknown room: bedroom"}' in str(of_case(root, "thermostat_in_bedroom", "system-out").text)
     named = find(root, ".//property[@name='not-blocking']").get("value")
     assert named == "thermostat_in_bedroom, garage_door, weather_question"
     advisory = on_a_pull_request("passed", blocking=("fine", "wrong_room"))
@@ -329,11 +329,12 @@ def test_junit_xml__what_does_not_block_is_skipped_and_says_what_went_wrong() ->
 
 def test_junit_xml__what_blocks_is_a_failure_beside_what_does_not() -> None:
     root = parsed(on_a_pull_request("failed", blocking=("thermostat_in_bedroom", "fine")))
-    assert find(root, ".//testcase[@name='thermostat_in_bedroom']/failure") is not None
-    assert find(root, ".//testcase[@name='garage_door']/skipped") is not None
-    assert find(root, ".//testcase[@name='weather_question']/error") is not None
+    for name, child in (
+        ("thermostat_in_bedroom", "failure"), ("garage_door", "skipped"), ("weather_question", "error")
+    ):  # fmt: skip
+        of_case(root, name, child)
     # It passed its thresholds and got worse all the same: a red gate without a red case would puzzle.
-    assert find(root, ".//testcase[@name='fine']/failure").get("type") == "regression"
+    assert of_case(root, "fine", "failure").get("type") == "regression"
 
 
 @pytest.mark.parametrize("verdict", ["failed", "inconclusive"])
@@ -345,13 +346,13 @@ def test_junit_xml__what_is_red_stays_red_where_nothing_was_decided_by_case(verd
 def test_junit_xml__a_case_that_is_red_on_the_base_branch_or_in_quarantine_says_so() -> None:
     run_report = mixed().report
     run_report.verdict = "passed"
-    skipped = find(parsed(run_report), ".//testcase[@name='front_door']/skipped")
-    assert cast(str, skipped.get("message")).startswith("Not blocking (failed on ")
+    skipped = of_case(parsed(run_report), "front_door", "skipped")
+    assert str(skipped.get("message")).startswith("Not blocking (failed on ")
     quarantined = wrong_room()
     quarantined.status = "quarantined"
     root = parsed(report("passed", [quarantined]))
-    assert find(root, ".//testcase/skipped") is not None
-    assert '{"error": "unknown room: bedroom"}' in cast(str, find(root, ".//testcase/system-out").text)
+    find(root, ".//testcase/skipped")
+    assert '{"error": "unknown room: bedroom"}' in str(find(root, ".//testcase/system-out").text)
 
 
 def test_junit_xml__times_have_milliseconds() -> None:

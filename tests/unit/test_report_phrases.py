@@ -34,25 +34,22 @@ from agent_eval.report.phrases._headline import headline, headline_status, other
 from agent_eval.report.phrases.rule_changes import rule_sentences
 from agent_eval.report.renderers import annotation_commands, comment_markdown, console, summary_markdown
 from agent_eval.report.views import view_of
-from agent_eval.results import (
+from agent_eval.results.causes import (
     AgentChange,
+    AgentChangeCode,
     AgentFacts,
     AgentTree,
+    CauseCode,
     CauseReport,
-    Facts,
-    Numbers,
-    Origin,
     Place,
-    Reason,
-    RuleChange,
-    RunReport,
     ToolFacts,
 )
-from agent_eval.results.causes import AgentChangeCode, CauseCode
+from agent_eval.results.comparison import RuleChange
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
-from agent_eval.results.origin import CaseWord
+from agent_eval.results.origin import CaseWord, Origin
+from agent_eval.results.reason import Facts, Numbers, Reason
 from agent_eval.results.recording import RunError
-from agent_eval.results.report import CaseReport
+from agent_eval.results.report import CaseReport, RunReport
 
 # Every fact of a run has a phrase, and only `report/phrases` has sentences about a run.
 

@@ -45,30 +45,19 @@ def known(scenario_: ConversationScenario, **more: Any) -> Persona:
 
 
 def test_texts_of_behaviors_are_templates__and_nothing_else_is() -> None:
-    persona = known(
-        scenario_of(
-            inline(
-                name="{{ stop_signal|upper }}",
-                behavior_instructions=["End with {{ stop_signal }}", "Plan: {{ conversation_plan }}", "Plain"],
-                violation_rubrics=["No {{ stop_signal }}"],
-            )
-        )
+    history = "{{ conversation_history }}"
+    instructions = ["End with {{ stop_signal }}", "Plan: {{ conversation_plan }}", "Plain", history]
+    form = inline(
+        name="{{ stop_signal|upper }}", behavior_instructions=instructions, violation_rubrics=["No {{ stop_signal }}"]
     )
+    persona, judged = known(scenario_of(form)), known(scenario_of(form), stop_signal="<end>")
     assert persona.description == "Uses {{ braces }}."
     (behavior,) = persona.behaviors
     assert behavior.name == "</FINISHED>"
-    assert behavior.get_behavior_instructions_str() == "- End with </finished>\n- Plan: Buy {{ it }}.\n- Plain"
+    said = ["End with </finished>", "Plan: Buy {{ it }}.", "Plain", "(the conversation so far)"]
+    assert behavior.get_behavior_instructions_str() == "\n".join(f"- {line}" for line in said)
     assert behavior.get_violation_rubrics_str() == "- No </finished>"
-
-
-def test_personas__the_judges_stop_signal() -> None:
-    persona = known(scenario_of(inline(violation_rubrics=["{{ stop_signal }}"])), stop_signal="<end>")
-    assert persona.behaviors[0].violation_rubrics == ("<end>",)
-
-
-def test_persona_of__conversation_is_not_rendered() -> None:
-    persona = known(scenario_of(inline(behavior_instructions=["{{ conversation_history }}"])))
-    assert persona.behaviors[0].behavior_instructions == ("(the conversation so far)",)
+    assert judged.behaviors[0].violation_rubrics == ("No <end>",)
 
 
 def test_persona_of__no_persona() -> None:
@@ -279,26 +268,19 @@ async def test_static__tool_responses_get_the_ids_of_this_sessions_calls() -> No
 @pytest.mark.parametrize(("limit", "turns", "calls"), [(0, 0, 0), (1, 1, 0), (3, 3, 2)])
 async def test_user__the_limit_counts_the_starting_prompt(limit: int, turns: int, calls: int) -> None:
     model = ScriptedModel(script=lambda _: "more")
-    texts, stop = await talk(simulated(model, max_turns=limit))
-    assert (len(texts), len(model.requests), stop.reason) == (turns, calls, "turn-limit")
-    assert f"limit of {limit} turns" in stop.message
+    for answer in ("Yes.", "</finished>"):  # The agent can't end the conversation.
+        model.requests.clear()
+        texts, stop = await talk(simulated(model, max_turns=limit), answer=answer)
+        assert (len(texts), len(model.requests), stop.reason) == (turns, calls, "turn-limit")
+        assert f"limit of {limit} turns" in stop.message
 
 
 async def test_user__without_a_limit_only_the_signal_ends_it() -> None:
     model = ScriptedModel(script=lambda request: "more" if request.sample < 30 else "Bye. </FINISHED> really")
     texts, stop = await talk(simulated(model, max_turns=None))
     assert (len(texts), texts[-1], stop.reason) == (30, "more", "stop-signal")
-
-
-async def test_user__a_signal_in_the_starting_prompt_leaves_no_turn() -> None:
-    texts, stop = await talk(simulated(ScriptedModel(script=lambda _: "x"), scenario("Bye </Finished>")))
-    assert (texts, stop.reason) == ([], "stop-signal")
-
-
-async def test_user__the_agent_can_not_end_the_conversation() -> None:
-    model = ScriptedModel(script=lambda _: "more")
-    texts, stop = await talk(simulated(model, max_turns=4), answer="</finished>")
-    assert (len(texts), stop.reason) == (4, "turn-limit")
+    texts, stop = await talk(simulated(model, scenario("Bye </Finished>")))
+    assert (texts, stop.reason) == ([], "stop-signal"), "a signal in the starting prompt"
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
