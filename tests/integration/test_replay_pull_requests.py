@@ -122,6 +122,9 @@ def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> No
     assert (same.code, kinds(same)) == (3, {"tape-changed"}), same.out + same.err
     accepted = pull(lab, 8, {name: tape + "\n"}, label=ACCEPT_RULES)
     assert accepted.code == 0, accepted.out + accepted.err
+    reported = pull(lab, 10, {name: tape + "\n"}, *REPLAY, "--rule-changes", "report")
+    assert reported.code == 0, reported.out + reported.err
+    assert f"changes what is scored: {name}" in lab.comment()
 
     # Without a comparison nobody knows the base branch's tapes.
     ungated = pull(lab, 9, {name: tape + "\n"}, "--replay", "all", "--mode", "gate")
@@ -166,6 +169,19 @@ def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:
     # No model took its time.
     assert "a run (on main" not in lab.comment() and "invocation_duration_v1" not in lab.comment()
     assert [reason.code for reason in done.report.reasons] == ["replayed-failed"]
+
+    # One that passes has a worse score than when it was recorded.
+    lab.repo.git("checkout", "-q", "-f", "main")
+    low = json.dumps({"criteria": {"response_match_score": 0.1}})
+    named = "[[policy]]\nmetric = 'response_match_score'\nmax-drop = 0.1\n"
+    push(lab, **{"evals/test_config.json": low, "agent-eval.toml": named})
+    assert lab.base_run().code == 0
+    lower = shout.replace("text('No.')", "text(response.content.parts[0].text + ' Is that really so?')")
+    done = pull(lab, 8, {"bot/agent.py": lower})
+    assert done.code == 1, done.out + done.err
+    assert [reason.code for reason in done.report.reasons] == ["case-worse"]
+    assert "lamp_on response_match_score got worse::response_match_score 0.60, on main 1.00" in done.out
+    assert pull(lab, 9, {"bot/agent.py": lower}, *REPLAY[:2], "--gate", "thresholds").code == 0
 
 
 def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(lab: Lab) -> None:

@@ -12,6 +12,7 @@ from policy_texts import policy_of
 from agent_eval.gate.evaluation import Compared, evaluate
 from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.policy import Gate
+from agent_eval.gate.regression import with_replayed
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
@@ -99,7 +100,7 @@ def play(story: Story) -> Played:
         if isinstance(step, DecisionReport):
             last = [story.make(name, values[-1], 0) for name, values in story.base.items()]
             compared = Compared(
-                decision=step,
+                decision=with_replayed(step, cases, policy),
                 gathered=gathered,
                 base=history,
                 confirmations=made["head"],

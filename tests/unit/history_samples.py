@@ -116,9 +116,12 @@ def case(
     return merged
 
 
-def replayed(report: CaseReport, recorded: str = "passed") -> CaseReport:
-    """A case that was replayed from the tape of a run with a status."""
-    report.runs[0].tools = ToolUse(mode="all", recorded_status=recorded)
+def replayed(report: CaseReport, recorded: str = "passed", **scores: float) -> CaseReport:
+    """A case that was replayed from the tape of a run with a status and scores, which were measured as those now."""
+    measured = {
+        metric.name: (scores[metric.name], metric.measure) for metric in report.metrics if metric.name in scores
+    }
+    report.runs[0].tools = ToolUse(mode="all", recorded_status=recorded, recorded_scores=measured)
     return report
 
 

@@ -189,6 +189,42 @@ STORIES = {
 }
 
 
+TENTH = f'[[policy]]\nmetric = "{SCORE}"\nmax-drop = 0.1\n'
+FIFTH = f'[[policy]]\nmetric = "{TOKENS}"\nmax-drop = 0.2\n'
+
+
+def fell(to: float, **facts: Any) -> CaseReport:
+    """A replayed case that scored 0.9 when it was recorded."""
+    return replayed(case("x", scores=[to], **facts), response_match_score=0.9)
+
+
+def measured_otherwise(report: CaseReport) -> CaseReport:
+    report.metrics[0].fingerprint = "m2"
+    return report
+
+
+@pytest.mark.parametrize(
+    ("now", "policy", "expected"),
+    [
+        (fell(0.7), TENTH, "failed: case-worse; "),
+        (fell(0.8), TENTH, "passed: ; "),
+        (fell(0.7), "", "passed: ; "),
+        (fell(0.7), f"{TENTH}blocking = false\n", "passed: nothing-gated; case-worse"),
+        (judged(fell(0.7)), TENTH, "passed: ; "),
+        (measured_otherwise(fell(0.7)), TENTH, "passed: ; "),
+        (fell(0.7, threshold=0.8), TENTH, "failed: replayed-failed case-worse; "),
+        (replayed(case("x", "1", tokens=[119]), token_usage_v1=100), FIFTH, "passed: ; "),
+        (replayed(case("x", "1", tokens=[121]), token_usage_v1=100), FIFTH, "failed: case-worse; "),
+    ],
+)
+def test_evaluation__a_replayed_score_is_compared_with_the_recorded_one(
+    now: CaseReport, policy: str, expected: str
+) -> None:
+    assert codes(play(Story(base={"x": TEN}, heads=[now], policy=policy))) == expected
+    by_thresholds = play(Story(base={"x": TEN}, heads=[now], policy=policy, gate="thresholds")).verdict
+    assert by_thresholds.value == now.status
+
+
 @pytest.mark.parametrize("name", STORIES)
 def test_evaluation__verdict_reasons_and_notes(name: str) -> None:
     story, expected = STORIES[name]

@@ -442,16 +442,16 @@ def test_models__which_run_becomes_the_tape(tmp_path: Path) -> None:
         assert found is not None
         return found
 
-    chosen = Chosen(run=1, status="failed", scores={"m": 0.5})
+    chosen = Chosen(run=1, status="failed", scores={"m": (0.5, "1-f")})
     assert record_models(tmp_path, "on", runs=2, chosen=chosen)[1:] == [
         'book(room="a", nights=1) got different answers in different runs: the tool is not deterministic, and the '
         "first answer is kept"
     ]
     assert [call.response for call in stored().calls] == ["room 1"]
     assert [call.responses for call in stored().model_calls] == [[answer("on 1")]]
-    assert stored().recorded == RecordedRun(status="failed", scores={"m": 0.5})
+    assert stored().recorded == RecordedRun(status="failed", scores={"m": (0.5, "1-f")})
     tools = tapes(tmp_path, "all").session(case(), 0, [])
-    assert (book(tools), tools.use.recorded_status) == ("room 1", "failed")
+    assert (book(tools), tools.use.recorded_status, tools.use.recorded_scores) == ("room 1", "failed", chosen.scores)
 
     remark = "The tape has no model calls, so the case always runs live: "
     assert f"{remark}its runs had different results" in record_models(tmp_path, "on", runs=2)

@@ -292,7 +292,7 @@ def decision_report(decision: DecisionReport, gathered: Gathered, history: Histo
     from agent_eval.results import CaseRunsReport
 
     changed = [case for case in decision.cases if case.word != "unchanged"]
-    flaky = _flaky({case.case_id for case in changed}, gathered, history)
+    flaky = _flaky({case.case_id for case in changed if case.metric == PASS}, gathered, history)
     cases = [
         case.model_copy(update={"flakiness": flaky[case.case_id]})
         if case.metric == PASS and case.case_id in flaky
@@ -387,7 +387,7 @@ async def compare_with_base(
     from agent_eval.gate.diff import compare
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.history import agents_by_file, drift, excerpt, extend, within
-    from agent_eval.gate.regression import comparable_cases
+    from agent_eval.gate.regression import comparable_cases, with_replayed
     from agent_eval.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci
@@ -419,6 +419,7 @@ async def compare_with_base(
         else "recorded",
     )
     decision, gathered = await confirmation.decide()
+    decision = with_replayed(decision, report.cases, settings.policy)
     report.decision = decision_report(decision, gathered, history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
     report.base_history = excerpt(history, base.pairing.stored, with_scores=notable_cases(report))

@@ -126,7 +126,7 @@ def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
         if judged and len({run.status for run in judged}) == 1:
             number = judged[0].run
             scores = {
-                metric.name: score.score
+                metric.name: (score.score, metric.measure)
                 for metric in case.metrics
                 for score in metric.runs
                 if score.run == number and score.score is not None

@@ -27,7 +27,7 @@ from agent_eval.results.folder import (
     why_unwritable,
 )
 from agent_eval.results.origin import GateMode, NoMoreRuns, Origin, VerdictValue
-from agent_eval.results.recording import Recording, RunError, ToolUse, Usage, Waited
+from agent_eval.results.recording import RecordedScores, Recording, RunError, ToolUse, Usage, Waited
 
 if TYPE_CHECKING:
     # What type checkers read; at run time `__getattr__` finds the names.

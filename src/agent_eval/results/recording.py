@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, FiniteFloat, PositiveInt
 
 from agent_eval.core.invocation import Invocation, Raised
 from agent_eval.core.wire import WireModel
@@ -20,6 +20,10 @@ class Usage(WireModel):
     thought_tokens: int | None = None
 
 
+RecordedScores = dict[str, tuple[FiniteFloat, str]]
+"""By metric, the score and how it was measured (`MetricReport.measure`)."""
+
+
 class ToolUse(WireModel):
     """How the tool calls of a run were answered, with `replay` or `record` (docs/tools.md)."""
 
@@ -27,6 +31,8 @@ class ToolUse(WireModel):
     """`all`: models and tools are replayed; else tools alone are recorded or replayed."""
     recorded_status: str = ""
     """With `all`, the status of the run that was recorded: `passed` or `failed`; "" where the tape doesn't say it."""
+    recorded_scores: RecordedScores = Field(default_factory=dict, exclude_if=lambda value: not value)
+    """Its scores."""
     model_calls: int = 0
     """Calls of models answered from the tape."""
     replayed: int = 0

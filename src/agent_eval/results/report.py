@@ -97,6 +97,11 @@ class MetricReport(ReportModel):
     """Which side of the threshold passes. Like `blocking`, written only if it is not the default."""
     runs: list[RunScore]
 
+    @property
+    def measure(self) -> str:
+        """How it is measured: scores with equal measures are comparable in different reports."""
+        return f"{SCORING_VERSION}-{self.fingerprint}"
+
 
 class RunResult(ReportModel):
     """One run of a case, without its scores."""

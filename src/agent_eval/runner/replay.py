@@ -41,7 +41,7 @@ from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.criteria import ToolTrajectory, unlabelled
 from agent_eval.evalset.paths import name_of
-from agent_eval.results import RunError, ToolUse, give_to_owner
+from agent_eval.results import RecordedScores, RunError, ToolUse, give_to_owner
 from agent_eval.runner._replay_text import hint_of, message_of, remarks_on
 from agent_eval.runner.plan import Plan, PlannedCase, given_by
 from agent_eval.runner.tool_files import NO_FILES, ToolFiles
@@ -74,8 +74,7 @@ class Chosen:
     run: int
     status: str = ""
     """`passed` or `failed`."""
-    scores: Mapping[str, float] = field(default_factory=dict)
-    """By metric."""
+    scores: RecordedScores = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)

@@ -28,6 +28,7 @@ from agent_eval.agents.tapes._tape import (
     CallError,
     ModelExchange,
     RecordedCall,
+    RecordedRun,
     Tape,
     TooDeep,
     ToolHashes,
@@ -196,7 +197,8 @@ class TapeSession:
         self.use = ToolUse(mode=self.mode)
         if self.mode == "all" and self.index is not None:
             self.order.expect(self.index.conversation())
-            self.use.recorded_status = self.index.tape.recorded.status if self.index.tape.recorded else ""
+            recorded = self.index.tape.recorded or RecordedRun()
+            self.use.recorded_status, self.use.recorded_scores = recorded.status, recorded.scores
 
     @property
     def recorded(self) -> list[RecordedCall]:

@@ -18,6 +18,7 @@ from agent_eval.agents.tape_rules import ToolPolicy
 from agent_eval.core.masking import MASK
 from agent_eval.core.text import listed
 from agent_eval.core.wire import WireModel
+from agent_eval.results import RecordedScores
 
 SCHEMA_VERSION: Literal["2"] = "2"
 NOT_COMPARED = "$"
@@ -169,8 +170,7 @@ class RecordedRun(WireModel):
 
     status: str = ""
     """`passed` or `failed`."""
-    scores: dict[str, FiniteFloat] = Field(default_factory=dict)
-    """By metric."""
+    scores: RecordedScores = Field(default_factory=dict)
 
 
 MAX_MODEL_CALLS = 1_000
