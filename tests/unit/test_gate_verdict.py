@@ -193,14 +193,11 @@ TENTH = f'[[policy]]\nmetric = "{SCORE}"\nmax-drop = 0.1\n'
 FIFTH = f'[[policy]]\nmetric = "{TOKENS}"\nmax-drop = 0.2\n'
 
 
-def fell(to: float, **facts: Any) -> CaseReport:
+def fell(to: float, threshold: float = 0.5, **measure: str) -> CaseReport:
     """A replayed case that scored 0.9 when it was recorded."""
-    return replayed(case("x", scores=[to], **facts), response_match_score=0.9)
-
-
-def measured_otherwise(report: CaseReport) -> CaseReport:
-    report.metrics[0].fingerprint = "m2"
-    return report
+    fallen = replayed(case("x", scores=[to], threshold=threshold), response_match_score=0.9)
+    fallen.metrics = [metric.changed(**measure) for metric in fallen.metrics]
+    return fallen
 
 
 @pytest.mark.parametrize(
@@ -210,8 +207,8 @@ def measured_otherwise(report: CaseReport) -> CaseReport:
         (fell(0.8), TENTH, "passed: ; "),
         (fell(0.7), "", "passed: ; "),
         (fell(0.7), f"{TENTH}blocking = false\n", "passed: nothing-gated; case-worse"),
-        (judged(fell(0.7)), TENTH, "passed: ; "),
-        (measured_otherwise(fell(0.7)), TENTH, "passed: ; "),
+        (fell(0.7, judge="j"), TENTH, "passed: ; "),
+        (fell(0.7, fingerprint="m2"), TENTH, "passed: ; "),
         (fell(0.7, threshold=0.8), TENTH, "failed: replayed-failed case-worse; "),
         (replayed(case("x", "1", tokens=[119]), token_usage_v1=100), FIFTH, "passed: ; "),
         (replayed(case("x", "1", tokens=[121]), token_usage_v1=100), FIFTH, "failed: case-worse; "),
