@@ -12,7 +12,7 @@ from base_repos import Repo
 from fake_github import FakeGitHub, Run
 from gate_runs import Done, Repository
 
-from agent_eval.commands.link import REPORT_URL
+from agent_eval.commands.publish import REPORT_URL
 
 WORKFLOW = ".github/workflows/evals.yml"
 BOT = '''

@@ -19,12 +19,11 @@ from gate_runs import Repository
 from github_clock import client
 from recorded_evals import AGENT, write_evals
 
-from agent_eval.baseline.archive import ArchiveLimits
+from agent_eval.baseline.archive import ArchiveLimits, recorded_lines
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, Incompatible, NoneYet
-from agent_eval.baseline.recordings import recorded_lines
 from agent_eval.results.report import Origin, RunReport
 
 # The artifact of the base branch's own run, or a plain sentence why there is none: never another run's results.

@@ -23,7 +23,15 @@ from hypothesis import strategies as st
 from recording_samples import facts
 
 from agent_eval import __version__
-from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results, unpack
+from agent_eval.baseline.archive import (
+    ArchiveLimits,
+    NoResults,
+    UnsafeArchive,
+    read_results,
+    recordings_in,
+    unpack,
+    write_recordings,
+)
 from agent_eval.baseline.artifact import may_record
 from agent_eval.baseline.compatibility import checked, incomparable
 from agent_eval.baseline.lookup import (
@@ -39,7 +47,6 @@ from agent_eval.baseline.lookup import (
     to_report,
 )
 from agent_eval.baseline.reader import incomplete, read_report
-from agent_eval.baseline.recordings import recordings_in, write_recordings
 from agent_eval.gate.pairing import pair_up
 from agent_eval.pipeline._regression import pair_with_base
 from agent_eval.results import Recording

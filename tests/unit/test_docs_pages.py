@@ -37,10 +37,9 @@ from agent_eval.cli import _parser, main
 from agent_eval.core.problem import docs_page
 from agent_eval.evalset.models import METRICS
 from agent_eval.forge import Event, RunStamp
-from agent_eval.gate import caveats, evaluation
+from agent_eval.gate import evaluation, verdict
 from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
-from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.regression import _decide, sequential
 from agent_eval.gate.stats import bets, families
 from agent_eval.gate.stats.exact_tests import wilson
@@ -724,13 +723,13 @@ def test_statistics_docs__the_numbers_in_the_text_are_the_codes() -> None:
     assert f"p of at most {sequential._ANOTHER_COLUMN:g})" in WORDS
     assert f"after {', '.join(map(str, sequential._BATCHES[1:]))} and at most 15 fresh runs" in WORDS
     assert f"at least {families.SEEN_AGAIN:g} without the runs" in WORDS
-    assert f"it would fail for {base_today.CHECK_RUNS} times, or up to {base_today.CHECKED_CASES}" in WORDS
+    assert f"it would fail for {_decide.CHECK_RUNS} times, or up to {_decide.CHECKED_CASES}" in WORDS
     for failures, pays in ((2, "about 280"), (1, "7.5"), (0, "0.2")):
         assert float(pays.split()[-1]) == pytest.approx(bets.case_e(failures, 2, 0, 20), rel=0.1)
         assert pays in WORDS
     assert f"fewer than {families.THIN_BASE} stored runs" in WORDS
     assert f"fewer than {families.FULL_BASE} stored runs gets fresh runs" in WORDS
-    assert f"p of at most {base_today.DIFFERS:g}" in WORDS
+    assert f"p of at most {_decide.DIFFERS:g}" in WORDS
     assert f"and {families.THRESHOLD_RUNS} more runs in a row" in TEXT
 
 
@@ -771,7 +770,7 @@ def test_statuses__every_status_has_a_row() -> None:
 
 def test_caveats__every_code_has_a_row() -> None:
     documented = {code for row in rows(section(VERDICT, "## When nothing was evaluated")) for code in codes(row[2])}
-    assert documented >= {caveats.NOTHING_SCORED, caveats.NOTHING_GATED, caveats.NO_CASE_PASSES, "advisory"}
+    assert documented >= {verdict.NOTHING_SCORED, verdict.NOTHING_GATED, verdict.NO_CASE_PASSES, "advisory"}
 
 
 def test_exit_codes__are_those_of_the_code() -> None:

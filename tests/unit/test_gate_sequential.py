@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.gate.regression._base_today import CHECK_RUNS
+from agent_eval.gate.regression._decide import CHECK_RUNS
 from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import (

@@ -17,13 +17,12 @@ from policy_texts import entry, quarantine, valid_policy
 
 from agent_eval.api import EngineOutcome
 from agent_eval.core.problem import Severity
-from agent_eval.gate.caveats import no_secrets
 from agent_eval.gate.evaluation import evaluate
 from agent_eval.gate.policy import Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
-from agent_eval.gate.regression._base_today import CHECK_RUNS
+from agent_eval.gate.regression._decide import CHECK_RUNS
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
-from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
+from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code, no_secrets
 from agent_eval.pytest_plugin._outcomes import outcome_in
 from agent_eval.report.phrases import text
 from agent_eval.results._merge import WITHOUT_KEY

@@ -27,8 +27,8 @@ from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline import Found, to_report
+from agent_eval.baseline.archive import StoredRecordings
 from agent_eval.baseline.lookup import Provenance
-from agent_eval.baseline.recordings import StoredRecordings
 from agent_eval.baseline.rerun import BaseWorktree
 from agent_eval.core.limiter import Limiter
 from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile
@@ -37,7 +37,7 @@ from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.gate import regression
 from agent_eval.gate.history.records import extend
-from agent_eval.gate.regression._base_today import CHECK_RUNS
+from agent_eval.gate.regression._decide import CHECK_RUNS
 from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._agents import add_changes
 from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base

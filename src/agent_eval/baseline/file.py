@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from agent_eval.baseline.archive import RECORDINGS, RESULTS
+from agent_eval.baseline.archive import NOT_KEPT, RECORDINGS, RESULTS, StoredRecordings
 from agent_eval.baseline.git import ORIGIN, Entry, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
-from agent_eval.baseline.recordings import NOT_KEPT, StoredRecordings
 from agent_eval.core.text import harmless
 from agent_eval.results import BaselineSource, RunReport
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from agent_eval.baseline.recordings import StoredRecordings
+    from agent_eval.baseline.archive import StoredRecordings
     from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, BaselineStep, Reason, RunReport
 
 _LOG = logging.getLogger(__name__)

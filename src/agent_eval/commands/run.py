@@ -330,16 +330,16 @@ def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
 
 
 def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnings: Sequence[str], io: CliIO) -> int:
-    from agent_eval.commands import link
+    from agent_eval.commands import publish
 
-    url = io.environ.get(link.REPORT_URL, "").strip()
-    problems = [*problems, *link.link_problems(url, settings, ci)]
+    url = io.environ.get(publish.REPORT_URL, "").strip()
+    problems = [*problems, *publish.link_problems(url, settings, ci)]
     if has_error(problems):
         log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
         return 2
     from agent_eval.report.renderers import one_output
 
-    linked = link.link(url, settings, ci, warnings)
+    linked = publish.link(url, settings, ci, warnings)
     io.log(f"agent-eval: {linked.message}")
     if linked.summary:
         _append("GITHUB_STEP_SUMMARY", linked.summary, io)

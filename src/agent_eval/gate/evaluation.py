@@ -9,7 +9,7 @@ An error of the agent is repeated like any other failure. If it occurs again, an
 blocks without a statistical test: an agent that never broke there has no error rate to compare with.
 
 A case that was not evaluated (`gate.answers`) never passes by comparison, and a run in which no case was scored is
-never `passed` (`gate.caveats`), unless the gate only advises.
+never `passed` (`gate.verdict`), unless the gate only advises.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
-from agent_eval.gate.caveats import NO_CASE_PASSES, NOTHING_SCORED, caveat_of
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes
 from agent_eval.gate.stats import PASS, Rules
-from agent_eval.gate.verdict import Verdict, code_of, decide
+from agent_eval.gate.verdict import NO_CASE_PASSES, NOTHING_SCORED, Verdict, caveat_of, code_of, decide
 from agent_eval.results import (
     BROKE,
     WITHOUT_KEY,

@@ -16,8 +16,7 @@ from typing import Any, Literal, Protocol
 from agent_eval.core.masking import Masked, first_line
 from agent_eval.core.text import whole_line
 from agent_eval.models.protocol import FailureKind, ModelUsage
-from agent_eval.net.retry import seconds_asked
-from agent_eval.net.statuses import NO_ACCESS, TEMPORARY, TOO_MANY
+from agent_eval.net.retry import NO_ACCESS, TEMPORARY, TOO_MANY, seconds_asked
 
 _LONGEST_VERSION = 200
 _MOST_TOKENS = 100_000_000

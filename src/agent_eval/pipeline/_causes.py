@@ -57,7 +57,7 @@ def _runs_of(
     output: Path,
     stack: contextlib.ExitStack,
 ) -> Callable[[str], CaseRuns]:
-    from agent_eval.baseline.recordings import StoredRecordings, recorded_lines
+    from agent_eval.baseline.archive import StoredRecordings, recorded_lines
     from agent_eval.gate.causes import CaseRuns
     from agent_eval.runner import stored_index
 

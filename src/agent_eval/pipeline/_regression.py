@@ -20,8 +20,8 @@ from agent_eval.core.text import plural
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_eval.baseline.archive import StoredRecordings
     from agent_eval.baseline.lookup import Resolver
-    from agent_eval.baseline.recordings import StoredRecordings
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.pairing import Pairing
     from agent_eval.gate.regression import Before, Comparable, Gathered
@@ -339,7 +339,7 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
 
 def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
     """Evidence of the pull request's previous attempt; empty where it is unavailable."""
-    from agent_eval.baseline.earlier_attempt import earlier_attempt
+    from agent_eval.baseline.artifact import earlier_attempt
     from agent_eval.forge import ForgeError
     from agent_eval.gate.regression import held_against
 
@@ -453,7 +453,7 @@ def store_baseline_recordings(report: RunReport, base: Base | None, output: Path
         base: The base's results.
         output: The output directory.
     """
-    from agent_eval.baseline.recordings import write_recordings
+    from agent_eval.baseline.archive import write_recordings
     from agent_eval.results import BASELINE_RECORDINGS
 
     if report.baseline is None or report.comparison is None or base is None or base.recordings is None:

@@ -396,8 +396,8 @@ def decide_on(
         repeatable: False for recorded answers.
         base_outage: See `evaluate`.
     """
-    from agent_eval.gate.caveats import no_secrets
     from agent_eval.gate.evaluation import evaluate
+    from agent_eval.gate.verdict import no_secrets
 
     settings, ci = checkout.settings, checkout.context.ci
     verdict = evaluate(

@@ -14,8 +14,7 @@ from urllib.parse import unquote, urlsplit
 from agent_eval.commands import CliIO
 from agent_eval.core.masking import Masker, first_line
 from agent_eval.core.text import harmless, plural
-from agent_eval.net.retry import Retry, seconds_asked
-from agent_eval.net.statuses import UNPROCESSED
+from agent_eval.net.retry import UNPROCESSED, Retry, seconds_asked
 from agent_eval.net.transfer import LARGEST_ERROR, Answer, NoAnswer, NoAuth, Request, new_session, receive
 from agent_eval_workbench.exports.otlp import Batch
 

@@ -14,8 +14,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.agents.a2a import _rpc
-from agent_eval.agents.a2a._dialect import CARD_PATHS, FINISHED, INTERRUPTED, AgentCard, BadCard, Json, read_card
+from agent_eval.agents.a2a._dialect import (
+    CARD_PATHS,
+    FINISHED,
+    INTERRUPTED,
+    NO_SUCH_METHOD,
+    AgentCard,
+    BadCard,
+    Json,
+    RpcError,
+    failure,
+    read_card,
+    result_in,
+    result_of,
+    unreadable,
+)
 from agent_eval.agents.a2a._task import TaskReader, responds, write_parts
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.driver import AgentSpec
@@ -40,7 +53,7 @@ from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import docs_page
 from agent_eval.core.text import first_line
-from agent_eval.net.statuses import UNPROCESSED
+from agent_eval.net.retry import UNPROCESSED
 
 _POLL_SECONDS = 2.0
 _CANCEL_SECONDS = 5.0
@@ -197,13 +210,13 @@ class A2aAgent:
                 "POST", self.card.url, body=dialect.request(method, {"id": task_id}), headers=dialect.headers
             )
             self.admitted(reply)
-            return _rpc.result_of(reply, self.process)
+            return result_of(reply, self.process)
         except HttpFailure as error:
             raise await self.lost(error) from error
         except TooLarge as error:
-            raise _rpc.unreadable(str(error)) from error
-        except _rpc.RpcError as error:
-            raise _rpc.failure(error) from error
+            raise unreadable(str(error)) from error
+        except RpcError as error:
+            raise failure(error) from error
 
     async def close(self) -> None:
         """Ends all connections. Never raises."""
@@ -246,7 +259,7 @@ class A2aSession:
             self._agent.in_background(self._cancel(reader))
             raise
         except RecursionError as error:
-            raise _rpc.unreadable("it is nested too deeply") from error
+            raise unreadable("it is nested too deeply") from error
         self._context_id = reader.context_id or self._context_id
         self._artifacts |= reader.artifacts
         self._waiting = reader if reader.state in INTERRUPTED else None
@@ -277,15 +290,15 @@ class A2aSession:
         streaming = agent.streams
         try:
             await self._ask(message, reader, until, streaming=streaming)
-        except _rpc.RpcError as error:
-            if not (streaming and error.code in _rpc.NO_SUCH_METHOD and not reader.state):
-                raise _rpc.failure(error) from error
+        except RpcError as error:
+            if not (streaming and error.code in NO_SUCH_METHOD and not reader.state):
+                raise failure(error) from error
             # The card promises streaming, and the server has none.
             agent.streams = False
             try:
                 await self._ask(message, reader, until, streaming=False)
-            except _rpc.RpcError as other:
-                raise _rpc.failure(other) from other
+            except RpcError as other:
+                raise failure(other) from other
         except HttpFailure as error:
             if not reader.state or reader.task_id is None:
                 raise await agent.lost(error) from error
@@ -315,13 +328,13 @@ class A2aSession:
             try:
                 await self._read(stream, reader)
             except TooLarge as error:
-                raise _rpc.unreadable(str(error)) from error
+                raise unreadable(str(error)) from error
 
     async def _read(self, stream: Stream, reader: TaskReader) -> None:
         if not stream.is_event_stream:
             reply = await stream.reply()
             self._agent.admitted(reply)
-            _take(_rpc.result_of(reply, self._agent.process), reader)
+            _take(result_of(reply, self._agent.process), reader)
             return
         if stream.status != 200:
             raise failures.unexpected_status(await stream.reply(), self._agent.process)
@@ -329,12 +342,12 @@ class A2aSession:
         async for event in stream.events():
             size += len(event.data)
             if size > MAX_EVENT:
-                raise _rpc.unreadable(f"it is larger than {MAX_EVENT / 1_000_000:g} MB")
+                raise unreadable(f"it is larger than {MAX_EVENT / 1_000_000:g} MB")
             try:
                 answer = read_json(event.data)
             except ValueError:
-                raise _rpc.unreadable(f"an event is not JSON: {first_line(event.data, 200)}") from None
-            _take(_rpc.result_in(answer), reader)
+                raise unreadable(f"an event is not JSON: {first_line(event.data, 200)}") from None
+            _take(result_in(answer), reader)
             if reader.ended:
                 return
 
@@ -372,7 +385,7 @@ class A2aSession:
 
 def _take(result: Any, reader: TaskReader) -> None:
     if not reader.take(result):
-        raise _rpc.unreadable(f"a result is neither a task nor a message: {first_line(repr(result), 200)}")
+        raise unreadable(f"a result is neither a task nor a message: {first_line(repr(result), 200)}")
 
 
 def _invocation(reader: TaskReader, content: Content, facts: TurnFacts) -> Invocation:
@@ -386,7 +399,7 @@ def _invocation(reader: TaskReader, content: Content, facts: TurnFacts) -> Invoc
     try:
         return to_invocation(events, content, facts)
     except (MalformedEvent, ValidationError) as error:
-        raise _rpc.unreadable(str(error)) from error
+        raise unreadable(str(error)) from error
 
 
 def _unfinished(reader: TaskReader) -> str:

@@ -25,7 +25,7 @@ from agent_eval.agents.protocol import (
 from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
 from agent_eval.core.problem import docs_page
 from agent_eval.core.text import first_line, plural
-from agent_eval.net.statuses import NO_ACCESS, TEMPORARY
+from agent_eval.net.retry import NO_ACCESS, TEMPORARY
 from agent_eval.results import Waited
 
 _UNREACHABLE = (

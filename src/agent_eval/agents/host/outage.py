@@ -14,7 +14,7 @@ from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.core.limiter import Limiter, Request
 from agent_eval.core.text import harmless
 from agent_eval.models import Health, ModelFailure
-from agent_eval.net.statuses import NO_ACCESS, THROTTLED
+from agent_eval.net.retry import NO_ACCESS, THROTTLED
 
 _LONGEST_OUTAGE = 60.0
 _ENOUGH = 6

@@ -16,8 +16,7 @@ from agent_eval.agents.http.failures import (
     redirected,
 )
 from agent_eval.core.limiter import Limiter, Place
-from agent_eval.net.retry import Retry, seconds_asked
-from agent_eval.net.statuses import THROTTLED, UNPROCESSED
+from agent_eval.net.retry import THROTTLED, UNPROCESSED, Retry, seconds_asked
 
 _START_SECONDS = 60.0
 """For the first answer: a deployment that scales to zero has to start."""

@@ -12,7 +12,7 @@ from agent_eval.agents.http.client import HttpFailure, Reply
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, EnvironmentFailure, FailureKind
 from agent_eval.core.problem import Problem, docs_page
 from agent_eval.core.text import first_line
-from agent_eval.net.statuses import NO_ACCESS, OF_A_PROXY
+from agent_eval.net.retry import NO_ACCESS, OF_A_PROXY
 
 _PROXY = "Check the proxy, and HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job."
 _PROVIDER_CODES = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "_ResourceExhaustedError"})

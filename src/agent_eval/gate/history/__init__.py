@@ -1,10 +1,10 @@
 """The base branch's history: stored runs and means, answers, drift."""
 
 from agent_eval.gate.history._drift import CASE_ALPHA, Drift, Flakiness, drift, flakiness
-from agent_eval.gate.history._stored_means import StoredMeans, stored_means
 from agent_eval.gate.history._stored_runs import (
     MetricKey,
     PassRules,
+    StoredMeans,
     StoredRun,
     outcome_of,
     rescored,
@@ -12,6 +12,7 @@ from agent_eval.gate.history._stored_runs import (
     same_rules,
     scores_by_run,
     stored,
+    stored_means,
     stored_rules,
     stored_runs,
 )

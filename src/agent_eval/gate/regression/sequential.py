@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from zlib import crc32
 
-from agent_eval.gate.regression import _base_today as base_today
-from agent_eval.gate.regression._decide import Unpaid, decide
+from agent_eval.gate.regression._decide import (
+    CHECK_RUNS,
+    CHECKED_CASES,
+    Unpaid,
+    decide,
+    differs,
+    missing_runs,
+    runs_to_check,
+)
 from agent_eval.gate.regression.retrial import Retrial, next_runs
 from agent_eval.gate.stats import (
     FRESH_COLUMNS,
@@ -86,10 +93,10 @@ def _compare(
     step = _step(evidence, families, budget, constant, rules.alpha)
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
-    missing = base_today.runs_to_check(families)
+    missing = runs_to_check(families)
     if missing and (budget.extra_runs is None or budget.extra_runs >= sum(missing.values())):
         return Runs(head={}, base=missing, why="base-stored")
-    if missing or not base_today.differs(families):
+    if missing or not differs(families):
         return step
     families = _families(evidence, rules, budget, today_only=True)
     step = _step(evidence, families, budget, constant, rules.alpha)
@@ -110,10 +117,7 @@ def _base_runs_of_constant(
     if not budget.can_run_base or rules.confirm_on_base == "never":
         return {}
     cases = [case for case in evidence if case.case_id in constant]
-    missing = {
-        case.case_id: base_today.CHECK_RUNS - len(case.metrics[PASS].base_confirm)
-        for case in cases[: base_today.CHECKED_CASES]
-    }
+    missing = {case.case_id: CHECK_RUNS - len(case.metrics[PASS].base_confirm) for case in cases[:CHECKED_CASES]}
     missing = {case_id: count for case_id, count in missing.items() if count > 0}
     too_many = budget.extra_runs is not None and budget.extra_runs < sum(missing.values())
     return {} if too_many else missing
@@ -158,7 +162,7 @@ def _runs_to_see_it_again(families: Sequence[Family], budget: Budget) -> _Reques
         for suspect in family.suspects if won and family.rule.blocking else ():
             if suspect.e_value() > 1 and len(set(suspect.rounds)) == 1 and suspect.made < suspect.planned:
                 beside = budget.can_run_base and family.rules.confirm_on_base == "auto" and not family.today_only
-                base = base_today.missing_runs(family, suspect.index) if beside else 0
+                base = missing_runs(family, suspect.index) if beside else 0
                 requests[family.case_ids[suspect.index]] = (True, suspect.worth), 1, base
     return requests
 

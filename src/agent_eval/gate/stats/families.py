@@ -163,7 +163,7 @@ class Family:
     rules: Rules
     budget: Budget
     today_only: bool = False
-    """The stored runs of the base differ from today's (`_base_today`) and are not used."""
+    """The stored runs of the base differ from today's (`regression._decide`) and are not used."""
     case_ids: list[str] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     drops: list[float] = field(default_factory=list)

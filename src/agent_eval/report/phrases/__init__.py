@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Unpack
 
 from agent_eval.core.text import shorten
-from agent_eval.report.phrases import _cases, _comparison, _criteria, _evidence, _notes, _run, _verdict
+from agent_eval.report.phrases import _cases, _comparison, _evidence, _notes, _run, _verdict
 from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged
 from agent_eval.report.phrases._causes import (
     cause_evidence,
@@ -30,11 +30,13 @@ from agent_eval.report.phrases._significance import (
     case_difference,
     case_evidence,
     change_label,
+    drift_notices,
+    extra_runs,
     metric_base_notes,
+    pass_rates_notices,
     suite_lines,
     why_not_passed,
 )
-from agent_eval.report.phrases._statistics import drift_notices, extra_runs, pass_rates_notices
 from agent_eval.report.phrases._words import as_often, evidence, lacking, parts
 from agent_eval.report.views.grouping import NO_NAME, branch_name
 from agent_eval.results import CaseDecisionReport, CaseReport, ComparisonReport, Facts, Reason, RunReport
@@ -48,7 +50,7 @@ def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
 
 PHRASES: Mapping[str, Callable[..., str]] = {
     name: function
-    for module in (_verdict, _comparison, _cases, _criteria, _evidence, _notes, _run)
+    for module in (_verdict, _comparison, _cases, _evidence, _notes, _run)
     for name, function in _phrases(module)
 }
 """By code, or by the `phrase` of a reason's data."""

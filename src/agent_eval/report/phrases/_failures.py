@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import plural, share, shorten
-from agent_eval.gate.caveats import NOTHING_SCORED
+from agent_eval.gate.verdict import NOTHING_SCORED
 from agent_eval.report.phrases._words import as_often
 from agent_eval.report.views import NEVER_RAN, Cause, never_ran, one_line
 from agent_eval.report.views.digest import case_name, has_crashed, has_timed_out, is_unanswered

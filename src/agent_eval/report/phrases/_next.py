@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, listed, plural, shorten
 from agent_eval.forge import ACCEPT_RULES
-from agent_eval.gate.caveats import NO_SECRETS
 from agent_eval.gate.rule_effects import CASES_REMOVED
+from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.report.phrases._causes import place_reference
 from agent_eval.report.phrases._words import as_often
 from agent_eval.report.phrases.rule_changes import base_name

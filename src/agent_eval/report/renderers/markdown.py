@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.gate.caveats import NO_SECRETS
+from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.report.markup import baseline_sentence, code, commit, fence, html_prose, link, linked, place, prose
 from agent_eval.report.phrases import (
     Step,
