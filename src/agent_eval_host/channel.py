@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import fcntl
 import itertools
 import json
@@ -17,6 +18,8 @@ from agent_eval_host.turns import Turn
 from agent_eval_host.values import plain
 
 VERSION = 1
+last_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("agent_eval_last_call", default=None)
+"""The last call of a tool or a model in this context: what the same code, or what it starts, calls later follows it."""
 
 
 class Channel:
@@ -66,8 +69,10 @@ class Channel:
 
     async def ask(self, turn: Turn, method: str, params: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Asks whether something of a turn runs: the number of the question, and the decision."""
-        number = next(self._ids)
-        answer = self.request(method, {"turn": turn.number, "call": number, **params}, number)
+        number, follows = next(self._ids), last_call.get()
+        if method != "toolset":
+            last_call.set(number)
+        answer = self.request(method, {"turn": turn.number, "call": number, "follows": follows, **params}, number)
         turn.asking.add(answer)
         try:
             return number, await asyncio.wrap_future(answer)  # also works in the loop of another thread

@@ -117,14 +117,12 @@ class ModelAnswers:
                         is_complete = True
                     yield response
         except StopAsyncIteration:
-            if not is_complete:
-                report(reason="no complete response came")
+            report(**({} if is_complete else {"reason": "no complete response came"}))
         except Exception as error:
             report(error=described_error(error))
             raise
         except BaseException:
-            if not is_complete:
-                report(reason="it was cancelled")
+            report(**({} if is_complete else {"reason": "it was cancelled"}))
             raise
 
     def _asked(self, model: Any, llm_request: Any, stream: bool) -> dict[str, Any]:

@@ -592,7 +592,7 @@ for _ in range(300):
     [
         (asked(), {"error": ToolError(type="own.Busy")}, "a model raised own.Busy"),
         (asked(), {"responses": [answer("a")], "reason": "it was cancelled"}, "it was cancelled"),
-        (asked(), {"responses": []}, "a model gave no answer"),
+        (asked(), {}, "a call of a model did not end"),
         (asked(), {"responses": [answer("x" * 1_000_001)]}, "the answer of a model has more than 1 MB"),
         (asked(), {"responses": [{"content": DEEP}]}, "the answer of a model can't be stored: It is nested more"),
         (asked(DEEP), {"responses": [answer("a")]}, "a request can't be stored: It is nested more"),
@@ -751,61 +751,78 @@ async def test_order__an_answer_waits_for_the_calls_that_were_made_before_it_cam
     assert tapes.left == []
 
 
+def uses(tapes: TapeSession, said_by: str) -> None:
+    """The agent `left` has dealt with its answer, the first one."""
+    if said_by == "event":
+        tapes.event("left", [])
+    elif said_by == "host":
+        tapes.model_ran(ModelRan(turn=1, call=1))
+
+
+@pytest.mark.parametrize("said_by", ["event", "host", "nobody"])
 @pytest.mark.parametrize("overlapped", [True, False])
-async def test_order__an_answer_waits_until_another_agent_has_used_the_one_before_it(*, overlapped: bool) -> None:
-    """Whether the calls overlapped when they were recorded, or do so in the replay alone."""
+async def test_order__an_answer_waits_until_another_agent_has_used_the_one_before_it(
+    *, overlapped: bool, said_by: str
+) -> None:
+    """As it had when they were recorded; whether the calls overlapped then, or do so in the replay alone."""
     live = session()
-    for number, agent in enumerate(("left", "right"), 1):
-        at_once(live.model(asked(said(agent), agent=agent, call=number)))
-        if not overlapped:
-            live.model_ran(ModelRan(turn=1, call=number, responses=[answer(str(number))]))
-    for number in (1, 2) if overlapped else ():
-        live.model_ran(ModelRan(turn=1, call=number, responses=[answer(str(number))]))
+    left, right = (asked(said(agent), agent=agent, call=number) for number, agent in enumerate(("left", "right"), 1))
+    at_once(live.model(left))
+    if overlapped:
+        at_once(live.model(right))
+    live.model_ran(ModelRan(turn=1, call=1, responses=[answer("1")]))
+    if not overlapped:
+        at_once(live.model(right))
+    uses(live, said_by)
+    live.model_ran(ModelRan(turn=1, call=2, responses=[answer("2")]))
     stored = tape(live)
-    assert [call.after for call in stored.model_calls] == [0, 0 if overlapped else 1]
+    used = None if said_by == "nobody" else 1
+    assert [(call.after, call.dealt) for call in stored.model_calls] == [(0, used), (0 if overlapped else 1, None)]
 
     async def replay(use: float, *, says: bool) -> bool:
         """Whether the second answer has come."""
         tapes = session("all", stored, order=Order(patience=PATIENT, use=use))
-        right = asyncio.create_task(tapes.model(asked(said("right"), agent="right", call=2)))
+        waiting = asyncio.create_task(tapes.model(right))
         await idle()
-        await tapes.model(asked(said("left"), agent="left", call=1))
+        await tapes.model(left)
         await idle()
-        assert not right.done()
-        if says and overlapped:
-            tapes.model_ran(ModelRan(turn=1, call=1))
-        elif says:
-            tapes.event("left", [])
-        done, _ = await asyncio.wait([right], timeout=0.2)
-        right.cancel()
+        assert waiting.done() is (said_by == "nobody")
+        if says:
+            uses(tapes, said_by)
+        done, _ = await asyncio.wait([waiting], timeout=0.2)
+        waiting.cancel()
         return bool(done)
 
     assert await replay(PATIENT, says=True)
-    assert not await replay(PATIENT, says=False)
+    assert await replay(PATIENT, says=False) is (said_by == "nobody")
     assert await replay(0.01, says=False), "ADK does not say it of every answer"
 
 
-def test_order__answers_are_recorded_in_the_order_of_their_events() -> None:
+@pytest.mark.parametrize(
+    ("follows", "expected"),
+    [
+        ("nothing", [("left", 0, 1, 2), ("right", 0, 0, 1)]),
+        (1, [("left", 0, 0, 3), ("other", 1, 1, None), ("right", 0, 2, 3)]),
+        (None, [("left", 0, 0, 3), ("other", 1, 1, None), ("right", 0, 2, 3)]),
+        (2, [("left", 0, 2, 3), ("other", 3, 0, None), ("right", 0, 1, 2)]),
+    ],
+)
+def test_order__answers_are_recorded_in_the_order_of_their_events(follows: Any, expected: list[Any]) -> None:
     """Unless a call may follow from an answer whose event came late, or was never seen."""
-
-    def recorded(*, asks: bool) -> list[tuple[str, int, int]]:
-        live = session()
-        at_once(live.ask(ToolAsked(turn=1, call=1, call_id="one", name="get", agent="left")))
-        at_once(live.model(asked(said("b"), agent="right", call=2)))
-        live.ran(ToolRan(turn=1, call=1, response="a"))
-        if asks:
-            at_once(live.model(asked(said("c"), agent="other", call=3)))
-            live.model_ran(ModelRan(turn=1, call=3, responses=[answer("c")]))
-        live.model_ran(ModelRan(turn=1, call=2, responses=[answer("b")]))
-        live.event("right", [])
-        live.event("left", ["one"])
-        stored = tape(live)
-        [tool], models = stored.calls, stored.model_calls
-        places = [(call.agent, call.after, call.done) for call in models]
-        return sorted([*places, (tool.agent, tool.after, tool.done or 0)])
-
-    assert recorded(asks=False) == [("left", 0, 1), ("right", 0, 0)]
-    assert recorded(asks=True) == [("left", 0, 0), ("other", 1, 1), ("right", 0, 2)]
+    live = session()
+    at_once(live.ask(ToolAsked(turn=1, call=1, call_id="one", name="get", agent="left")))
+    at_once(live.model(asked(said("b"), agent="right", call=2)))
+    live.ran(ToolRan(turn=1, call=1, response="a"))
+    if follows != "nothing":
+        at_once(live.model(asked(said("c"), agent="other", call=3, follows=follows)))
+        live.model_ran(ModelRan(turn=1, call=3, responses=[answer("c")]))
+    live.model_ran(ModelRan(turn=1, call=2, responses=[answer("b")]))
+    live.event("right", [])
+    live.event("left", ["one"])
+    stored = tape(live)
+    places = [(call.agent, call.after, call.done, call.dealt) for call in stored.model_calls]
+    places += [(call.agent, call.after, call.done or 0, call.dealt) for call in stored.calls]
+    assert sorted(places) == expected
 
 
 def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:

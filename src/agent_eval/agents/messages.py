@@ -199,6 +199,8 @@ class ToolAsked(_Message):
     turn: int
     call: int
     """Names the call within its host."""
+    follows: int | None = None
+    """The last call of a tool or a model that the same code has made; None if it has made none."""
     call_id: str = ""
     """The id of the function call in ADK's events."""
     agent: str = ""
@@ -246,6 +248,8 @@ class ModelAsked(_Message):
     turn: int
     call: int
     """Names the call within its host, among those of tools too."""
+    follows: int | None = None
+    """See `ToolAsked`."""
     agent: str = ""
     """The agent that calls it; "" if it is none."""
     model: str = ""
@@ -266,7 +270,7 @@ class ModelAsked(_Message):
 class ModelRan(_Message):
     """Params of `model_ran`: a model has answered. If there is a second one of a call, it is right.
 
-    Of a call that the gate has answered: the agent has dealt with the answer.
+    Without an outcome: the agent has dealt with the answer.
     """
 
     turn: int
@@ -277,6 +281,11 @@ class ModelRan(_Message):
     seconds: NonNegativeFloat = 0.0
     reason: str | None = None
     """Why the call can't be replayed, e.g. `it was cancelled`; None if it can, unless there is an error."""
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether this says that the agent has dealt with the answer."""
+        return not self.responses and self.error is None and self.reason is None
 
 
 class ToolsetAsked(_Message):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.agents.tape_rules import ToolRules
+from agent_eval.agents.tapes._order import Place
 from agent_eval.agents.tapes._session import TapeSession
 from agent_eval.agents.tapes._tape import ModelExchange, RecordedCall, Tape, ToolHashes, canonical, equal, place_of
 
@@ -76,10 +78,10 @@ def tape_of(
     )
 
 
-def _placed(call: RecordedCall, made: tuple[str, int, int] | None) -> RecordedCall:
+def _placed(call: RecordedCall, made: Place | None) -> RecordedCall:
     """The call with its place in the chosen run, and with the agent that made it there."""
-    agent, after, done = made or (call.agent, 0, None)
-    return call.model_copy(update={"agent": agent, "after": after, "done": done})
+    place = {"after": 0, "done": None, "dealt": None} if made is None else dataclasses.asdict(made)
+    return call.model_copy(update=place)
 
 
 def _toolsets_of(

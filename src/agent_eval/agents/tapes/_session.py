@@ -210,7 +210,7 @@ class TapeSession:
         """The calls of models that have answered, in the order in which they were asked."""
         places = self.times.places()
         return [
-            exchange.model_copy(update={"after": places[call][1], "done": places[call][2]})
+            exchange.model_copy(update=dataclasses.asdict(places[call]))
             for call, exchange in self._exchanges.items()
             if exchange is not None
         ]
@@ -300,7 +300,7 @@ class TapeSession:
             for name, part in request.parts.items():
                 self.parts.setdefault(name, part)
             self._requests[call.call] = (dataclasses.replace(request, parts={}), occurrence)
-            self.times.asked(call.call, call.agent)
+            self.times.asked(call.call, call)
             self._exchanges[call.call] = None
             return RUN
         if self.index is None or not self.index.tape.model_calls:
@@ -322,9 +322,9 @@ class TapeSession:
         """
         earlier = self._exchanges.get(result.call)
         request, occurrence = self._requests.get(result.call, (None, 0))
-        if request is None:
-            if earlier is not None:
-                self.order.used(earlier.done)
+        if earlier is not None and result.is_dealt:
+            self.order.used(earlier.done) if request is None else self.times.used(result.call)
+        if request is None or result.is_dealt:
             return
         reason = f"a model raised {result.error.type}" if result.error is not None else result.reason
         responses: list[dict[str, Any]] = []
@@ -334,8 +334,8 @@ class TapeSession:
             reason = reason or f"the answer of a model can't be stored: {error}"
         if len(json.dumps(responses)) > MAX_RESPONSE:
             reason = reason or f"the answer of a model has more than {MAX_RESPONSE // 1_000_000} MB"
-        if reason is not None or not responses:
-            self.obstacle = self.obstacle or reason or "a model gave no answer"
+        if reason is not None:
+            self.obstacle = self.obstacle or reason
             return
         if earlier is None:
             self.times.came(result.call)
@@ -406,7 +406,7 @@ class TapeSession:
 
     def _run(self, call: ToolAsked, key: _Key) -> Mapping[str, Any]:
         self._running[call.call] = (call, key)
-        self.times.asked(key, call.agent, call.call_id)
+        self.times.asked(key, call)
         return RUN
 
     def _missed(self, call: ToolAsked) -> Mapping[str, Any]:

@@ -114,6 +114,8 @@ class RecordedCall(WireModel):
     """Its position among all answers of the run whose model calls are on the tape; None if that has no such call."""
     after: NonNegativeInt = 0
     """How many of these answers had come when it was made."""
+    dealt: NonNegativeInt | None = None
+    """See `ModelExchange`."""
 
     def changed_data(self, now: Callable[[str], str]) -> str:
         """Which files that it opened are no longer as recorded, in words; "" if none is.
@@ -163,6 +165,8 @@ class ModelExchange(WireModel):
     """Its position among all answers of the conversation."""
     after: NonNegativeInt
     """How many of these had come when it was made."""
+    dealt: NonNegativeInt | None = None
+    """The first of these that came when the agent had dealt with this one, as an event shows; None if nothing did."""
 
 
 class RecordedRun(WireModel):
@@ -241,7 +245,7 @@ class Tape(WireModel):
 
     def without_models(self) -> Tape:
         """The tape without its model calls."""
-        calls = [call.model_copy(update={"done": None, "after": 0}) for call in self.calls]
+        calls = [call.model_copy(update={"done": None, "after": 0, "dealt": None}) for call in self.calls]
         return self.model_copy(update={"calls": calls, "model_calls": [], "parts": {}, "given": {}, "recorded": None})
 
     @property
