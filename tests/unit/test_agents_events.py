@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from agent_eval.agents.a2a._dialect import V03, V1, BadCard, Dialect, payload, r
 from agent_eval.agents.a2a._task import Numbers, TaskReader, read_parts, write_parts
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.adk_rest._normalise import merged, normalised
-from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.http import parse_url
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Blob, Content, FileData, FunctionResponse, Part, text_of, user_message
@@ -184,7 +182,7 @@ def test_events__no_call_is_lost_and_no_final_text_counted_twice(events: list[di
 
 OURS = {"function_call": 1, "functionCall": {"invocationId": None, "state_delta": [{"displayName": "x"}]}, "args": {}}
 """Data of an agent, with names like ours."""
-REST_CALL, REST_RESPONSE = {"name": "f", "args": OURS}, {"name": "f", "response": OURS}
+BARE_CALL, BARE_RESPONSE = {"name": "f", "args": OURS}, {"name": "f", "response": OURS}
 EVENT = {
     "id": "1",
     "invocation_id": "e-1",
@@ -193,8 +191,8 @@ EVENT = {
         "role": "model",
         "parts": [
             {"text": "t", "thought": True, "thought_signature": "s"},
-            {"function_call": {"id": "c", **REST_CALL, "will_continue": True}},
-            {"function_response": {"id": "c", **REST_RESPONSE}},
+            {"function_call": {"id": "c", **BARE_CALL, "will_continue": True}},
+            {"function_response": {"id": "c", **BARE_RESPONSE}},
             {"inline_data": {"mime_type": "image/png", "data": "AAAA", "display_name": "n"}},
             {"file_data": {"mime_type": "image/png", "file_uri": "gs://x"}},
             {"executable_code": {"code": "1", "language": "PYTHON"}},
@@ -230,10 +228,10 @@ def test_normalised__camel_case_and_back() -> None:
 @pytest.mark.parametrize(
     ("bare", "wrapped"),
     [
-        (REST_CALL, {"function_call": REST_CALL}),
-        ({"id": "c", **REST_CALL}, {"function_call": {"id": "c", **REST_CALL}}),
-        ({"function_response": REST_RESPONSE}, {"function_response": REST_RESPONSE}),
-        ({"function_response": REST_RESPONSE, "id": "c"}, {"function_response": {"id": "c", **REST_RESPONSE}}),
+        (BARE_CALL, {"function_call": BARE_CALL}),
+        ({"id": "c", **BARE_CALL}, {"function_call": {"id": "c", **BARE_CALL}}),
+        ({"function_response": BARE_RESPONSE}, {"function_response": BARE_RESPONSE}),
+        ({"function_response": BARE_RESPONSE, "id": "c"}, {"function_response": {"id": "c", **BARE_RESPONSE}}),
         ({"thinking": "hm"}, {"text": "hm", "thought": True}),
         ({"text": "t"}, {"text": "t"}),
     ],
@@ -269,7 +267,9 @@ def test_merged__partial_and_split_events() -> None:
 # A2A's cards, parts and numbers in both dialects, without a server.
 
 SOURCE = parse_url("https://h.example/agents/dice")
+RPC = "https://h.example/rpc"
 JSON_RPC = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+GRPC = {"url": "https://h.example/grpc", "protocolBinding": "GRPC"}
 
 
 def card(**fields: Any) -> dict[str, Any]:
@@ -279,29 +279,18 @@ def card(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fields", "url", "dialect"),
     [
-        ({"supportedInterfaces": [{"url": "https://h.example/rpc", **JSON_RPC}]}, "https://h.example/rpc", V1),
-        ({"url": "https://h.example/rpc/", "protocolVersion": "0.3.0"}, "https://h.example/rpc/", V03),
-        ({"url": "https://h.example/rpc"}, "https://h.example/rpc", V03),
-        ({"url": "https://h.example/rpc", "protocolVersion": "1.0"}, "https://h.example/rpc", V1),
+        ({"supportedInterfaces": [{"url": RPC, **JSON_RPC}]}, RPC, V1),
+        ({"url": f"{RPC}/", "protocolVersion": "0.3.0"}, f"{RPC}/", V03),
+        ({"url": RPC}, RPC, V03),
+        ({"url": RPC, "protocolVersion": "1.0"}, RPC, V1),
         (
-            {
-                "url": "https://h.example/old",
-                "protocolVersion": "0.3.0",
-                "supportedInterfaces": [
-                    {"url": "https://h.example/grpc", "protocolBinding": "GRPC", "protocolVersion": "1.0"},
-                    {"url": "https://h.example/new", **JSON_RPC},
-                ],
-            },
-            "https://h.example/new",
+            {"url": f"{RPC}/old", "protocolVersion": "0.3.0", "supportedInterfaces": [GRPC, {"url": RPC, **JSON_RPC}]},
+            RPC,
             V1,
         ),
         (
-            {
-                "url": "https://h.example/grpc",
-                "preferredTransport": "GRPC",
-                "additionalInterfaces": [{"url": "https://h.example/rpc", "transport": "JSONRPC"}],
-            },
-            "https://h.example/rpc",
+            {**GRPC, "preferredTransport": "GRPC", "additionalInterfaces": [{"url": RPC, "transport": "JSONRPC"}]},
+            RPC,
             V03,
         ),
     ],
@@ -344,25 +333,12 @@ def test_read_card__unusable(raw: Any) -> None:
         read_card(raw, SOURCE)
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://h/", "http://u:p@h/", "http://h/#app"])
-def test_agent__invalid_url(url: str, tmp_path: Path) -> None:
-    path, problem = Finder(root=tmp_path).named(f"a2a:{url}", "--agent", None)
-    assert path is None
-    assert problem is not None
-    assert problem.code == "remote-agent-url"
-    assert "a2a:http" in (problem.hint or "")
-
-
-def test_state_of__both_spellings() -> None:
-    assert state_of({"status": {"state": "TASK_STATE_INPUT_REQUIRED"}}) == "input-required"
-    assert state_of({"status": {"state": "input-required"}}) == "input-required"
-    assert state_of({"status": {"state": "TASK_STATE_CANCELLED"}}) == "canceled"
-    assert state_of({"status": {"state": 4}}) == state_of({}) == ""
-
-
-@pytest.mark.parametrize("result", [None, [], {}, {"kind": "poem"}, {"task": 7}])
-def test_payload__of_something_else(result: Any) -> None:
-    assert payload(result) is None
+def test_state_of__both_spellings_and_payload_of_something_else() -> None:
+    for state, name in (("TASK_STATE_INPUT_REQUIRED", "input-required"), ("TASK_STATE_CANCELLED", "canceled"), (4, "")):
+        assert state_of({"status": {"state": state}}) == name
+    others: list[Any] = [None, [], {}, {"kind": "poem"}, {"task": 7}]
+    assert (state_of({"status": {"state": "input-required"}}), state_of({})) == ("input-required", "")
+    assert [payload(other) for other in others] == [None] * 5
 
 
 def as_doubles(value: Any) -> Any:
@@ -395,40 +371,30 @@ def test_numbers__beyond_the_exact_ones(number: float, lost: bool) -> None:
 
 FILE = Part(inline_data=Blob(data="aGk_", mime_type="text/plain", display_name="hi.txt"))
 LINK = Part(file_data=FileData(file_uri="https://h/x", mime_type="text/plain"))
-A2A_RESPONSE = Part(function_response=FunctionResponse(id="c1", name="approve", response={"ok": True}))
-
-
-TEXT_PART, FILE_FACTS = {"text": "hi"}, {"mediaType": "text/plain"}
-A2A_CALL = {"id": "c1", "name": "approve", "response": {"ok": True}}
-
-
-@pytest.mark.parametrize(
-    ("dialect", "expected"),
-    [
-        (
-            V1,
-            [
-                TEXT_PART,
-                {"raw": "aGk/", **FILE_FACTS, "filename": "hi.txt"},
-                {"url": "https://h/x", **FILE_FACTS},
-                {"data": A2A_CALL, "metadata": {"adk_type": "function_response"}},
-            ],
-        ),
-        (
-            V03,
-            [
-                {"kind": "text", **TEXT_PART},
-                {"kind": "file", "file": {"bytes": "aGk/", "mimeType": "text/plain", "name": "hi.txt"}},
-                {"kind": "file", "file": {"uri": "https://h/x", "mimeType": "text/plain"}},
-                {"kind": "data", "data": A2A_CALL, "metadata": {"adk_type": "function_response"}},
-            ],
-        ),
+ANSWER = {"id": "c1", "name": "approve", "response": {"ok": True}}
+DATA_PART = {"data": ANSWER, "metadata": {"adk_type": "function_response"}}
+PARTS_OF: dict[str, list[dict[str, Any]]] = {
+    "1.0": [
+        {"text": "hi"},
+        {"raw": "aGk/", "mediaType": "text/plain", "filename": "hi.txt"},
+        {"url": "https://h/x", "mediaType": "text/plain"},
+        DATA_PART,
     ],
-    ids=["1.0", "0.3"],
-)
-def test_parts__are_written_and_survive_both_ways(dialect: Dialect, expected: list[Any]) -> None:
-    written = write_parts(Content(parts=[Part(text="hi"), FILE, LINK, A2A_RESPONSE, Part()]), dialect)
-    assert written == expected
+    "0.3": [
+        {"kind": "text", "text": "hi"},
+        {"kind": "file", "file": {"bytes": "aGk/", "mimeType": "text/plain", "name": "hi.txt"}},
+        {"kind": "file", "file": {"uri": "https://h/x", "mimeType": "text/plain"}},
+        {"kind": "data", **DATA_PART},
+    ],
+}
+
+
+@pytest.mark.parametrize("version", PARTS_OF)
+def test_parts__are_written_and_survive_both_ways(version: str) -> None:
+    dialect = V1 if version == "1.0" else V03
+    response = Part(function_response=FunctionResponse.model_validate(ANSWER))
+    written = write_parts(Content(parts=[Part(text="hi"), FILE, LINK, response, Part()]), dialect)
+    assert written == PARTS_OF[version]
     parts, _ = read_parts(json.loads(json.dumps(written)), Numbers(dialect))
     assert parts[:3] == [
         {"text": "hi"},
@@ -446,15 +412,15 @@ def test_read_parts__keys_of_arguments_are_not_changed_and_other_data_is_a_docum
     assert document["inline_data"]["mime_type"] == "application/json"
 
 
-def reader() -> TaskReader:
-    return TaskReader(V1, "dice", "m1", continues=None)
+def task_of(*updates: dict[str, Any]) -> TaskReader:
+    reader = TaskReader(V1, "dice", "m1", continues=None)
+    for update in updates:
+        reader.take(update)
+    return reader
 
 
-def said(text: str, **metadata: Any) -> dict[str, Any]:
-    return {"role": "ROLE_AGENT", "parts": [{"text": text}], "metadata": metadata}
-
-
-def status(state: str, message: dict[str, Any] | None = None) -> dict[str, Any]:
+def said(words: str, state: str = "COMPLETED", **metadata: Any) -> dict[str, Any]:
+    message = {"role": "ROLE_AGENT", "parts": [{"text": words}], "metadata": metadata}
     return {"statusUpdate": {"taskId": "t", "status": {"state": f"TASK_STATE_{state}", "message": message}}}
 
 
@@ -463,24 +429,18 @@ def texts(read: TaskReader) -> list[str]:
 
 
 def test_task__a_sentence_that_two_events_say_is_kept_twice() -> None:
-    read = reader()
-    for event_id in ("e1", "e1", "e2"):
-        read.take(status("WORKING", said("Rolling.", adk_event_id=event_id)))
+    read = task_of(*(said("Rolling.", "WORKING", adk_event_id=event_id) for event_id in ("e1", "e1", "e2")))
     assert texts(read) == ["Rolling.", "Rolling."]
 
 
 def test_task__an_artifact_that_is_sent_again_replaces_the_first() -> None:
-    read = reader()
-    for parts, append in ((["a"], False), (["b"], True), (["abc"], False)):
-        artifact = {"artifactId": "x", "parts": [{"text": text} for text in parts]}
-        read.take({"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": append}})
-    assert texts(read) == ["abc"]
+    artifacts = [({"artifactId": "x", "parts": [text(words)]}, words == "b") for words in ("a", "b", "abc")]
+    updates = ({"taskId": "t", "artifact": artifact, "append": append} for artifact, append in artifacts)
+    assert texts(task_of(*({"artifactUpdate": update} for update in updates))) == ["abc"]
 
 
 def test_task__metadata_of_adk_show_that_calls_would_be_visible_and_usage() -> None:
-    read, other = reader(), reader()
-    read.take(status("COMPLETED", said("Hi!", adk_usage_metadata='{"promptTokenCount": 3.0}')))
-    other.take(status("COMPLETED", said("Hi!")))
+    read, other = task_of(said("Hi!", adk_usage_metadata='{"promptTokenCount": 3.0}')), task_of(said("Hi!"))
     assert (read.shows_calls, other.shows_calls) == (True, False)
     assert read.events()[0]["usage_metadata"] == {"promptTokenCount": 3}
 
@@ -502,9 +462,7 @@ JUNK = st.recursive(
     [{"task": {"id": 1, "history": [{"role": "agent", "parts": 2}, 3], "artifacts": [{}, 4]}}, {"task": {"id": 1}}]
 )
 def test_task__any_json_is_read_without_an_exception(results: list[Any]) -> None:
-    read = reader()
-    for result in results:
-        read.take(result)
+    read = task_of(*results)
     read.events()
     assert read.ended in {True, False}
     assert isinstance(read.failure, tuple)

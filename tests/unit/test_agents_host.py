@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from agent_eval.agents.adk._slots import CpuShare, cpu_seconds
 from agent_eval.agents.host import PROGRAM, _program
-from agent_eval.agents.host._facts import exit_description, how_it_ended
+from agent_eval.agents.host._facts import how_it_ended
 from agent_eval.agents.host._log import HostLog
 from agent_eval.agents.host.blame import KEY_HINT, failed_load, failed_turn, too_late
 from agent_eval.agents.host.connection import RemoteError
@@ -376,19 +376,14 @@ def test_blame__a_refused_key_needs_no_traceback() -> None:
     assert down.traceback == "frames" and not down.no_key
 
 
-def test_blame__words_for_an_end() -> None:
-    assert exit_description(3) == "exited with code 3"
-    assert exit_description(-9) == "was killed by SIGKILL (signal 9)"
-    assert exit_description(-250) == "was killed by signal 250"
-
-
 @pytest.mark.parametrize(
     ("returncode", "garbage", "kind", "words"),
     [
         (0, ValueError("what was read"), FailureKind.PROTOCOL, "is not our protocol: what was read"),
         (None, None, FailureKind.PROTOCOL, "closed its connection"),
-        (-9, None, FailureKind.CRASH, "SIGKILL"),
-        (3, None, FailureKind.CRASH, "code 3"),
+        (-9, None, FailureKind.CRASH, "was killed by SIGKILL (signal 9)"),
+        (-250, None, FailureKind.CRASH, "was killed by signal 250"),
+        (3, None, FailureKind.CRASH, "exited with code 3"),
     ],
 )
 def test_blame__how_a_host_ended(

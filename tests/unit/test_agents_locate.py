@@ -7,6 +7,7 @@ import json
 import time
 import tomllib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -127,17 +128,19 @@ def test_choose_agents__two_candidates_are_an_error_with_a_mapping(tmp_path: Pat
         "in the root there are one, two"
     )
     assert list(choices.by_file) == ["one/c.test.json"]
-    mapping = tomllib.loads(text[text.index("[agents]") :])["agents"]
-    assert mapping == {"evals/**": "one"}
-    assert chosen(tmp_path, files, mapping=mapping)["evals/b.test.json"] == "one"
+    assert suggested(text) == {"evals/**": "one"}
+    assert chosen(tmp_path, files, mapping=suggested(text))["evals/b.test.json"] == "one"
+
+
+def suggested(text: str) -> dict[str, str]:
+    return dict(tomllib.loads(text[text.index("[agents]") :])["agents"])
 
 
 @pytest.mark.parametrize("name", ["x.test.json", "evals/[odd] name!.test.json", 'evals/"quoted" back\\slash.test.json'])
 def test_choose_agents__suggested_mapping_works_for_any_name(tmp_path: Path, name: str) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     text = only_problem(choose_agents(tmp_path, [of_apps(name)]))
-    mapping = tomllib.loads(text[text.index("[agents]") :])["agents"]
-    assert chosen(tmp_path, [of_apps(name)], mapping=mapping) == {name: "one"}
+    assert chosen(tmp_path, [of_apps(name)], mapping=suggested(text)) == {name: "one"}
 
 
 def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
@@ -278,14 +281,8 @@ def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
 
 def test_render_choices__output(tmp_path: Path) -> None:
     make(tmp_path, "home/agent.py", "weather/agent.py")
-    files = [
-        of_apps("home/a.test.json"),
-        of_apps("home/evals/long.test.json", "home"),
-        of_apps("evals/\x1b[31m.test.json"),
-    ]
-    choices = choose_agents(tmp_path, files)
-    text = render_choices(choices)
-    assert text.startswith(
+    files = [of_apps("home/a.test.json"), of_apps("home/evals/long.test.json", "home"), of_apps("evals/\x1b.test.json")]
+    assert render_choices(choose_agents(tmp_path, files)).startswith(
         "home\n"
         "  home/a.test.json           (the eval file is inside this agent's directory)\n"
         "  home/evals/long.test.json  (session_input.app_name `home` names it)\n"
@@ -322,13 +319,14 @@ def test_agent_as_path__notice(tmp_path: Path) -> None:
         assert notice.hint is not None
         assert "`agent-eval run --agent 'my bot' evals/a.test.json:one,two evals/b.test.json`" in notice.hint
     make(tmp_path, "other bot/agent.py")
+    two = ["my bot", "other bot"]
     for other in (
         [],
         ["my bot"],
         ["evals", files[1]],
         [files[1], "my bot"],
-        ["my bot", "other bot"],
-        ["my bot", "other bot", "evals/*.test.json"],
+        two,
+        [*two, "evals/*"],
         ["gone", files[1]],
     ):
         assert agent_as_path(tmp_path, other) == []
@@ -371,9 +369,8 @@ def test_choice__is_described_by_the_driver_of_its_prefix(path: str, source: str
 
 def test_choices__run_here_if_one_of_them_does() -> None:
     recorded, home = (AgentChoice(path=path, reason="") for path in ("recorded:x", "home"))
-    assert not AgentChoices(by_file={}).runs_here
-    assert not AgentChoices(by_file={"a": recorded}).runs_here
-    assert AgentChoices(by_file={"a": recorded, "b": home}).runs_here
+    for by_file in ({}, {"a": recorded}, {"a": recorded, "b": home}):
+        assert AgentChoices(by_file=by_file).runs_here == ("b" in by_file)
 
 
 def test_drivers__have_different_prefixes_and_the_last_one_takes_the_rest() -> None:
@@ -389,11 +386,18 @@ def test_refuse__nothing_but_recordings_is_checked_by_name() -> None:
     assert problem is not None and problem.code == "recording-not-found"
 
 
-@pytest.mark.parametrize("name", ["http://h:8000", "https://h/x#app", "adk:h:8000", "adk:http://u:p@h", "adk:"])
-def test_agent__address_without_protocol_or_invalid(name: str, tmp_path: Path) -> None:
-    path, problem = Finder(root=tmp_path).named(name, "--agent", None)
-    assert path is None and problem is not None and problem.code == "remote-agent-url"
-    assert "adk:http" in (problem.hint or "")
+@pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        ("http://h:8000 https://h/x#app adk:h:8000 adk:http://u:p@h adk:", "adk:http"),
+        ("a2a: a2a:127.0.0.1:80 a2a:ftp://h/ a2a:http://u:p@h/ a2a:http://h/#app", "a2a:http"),
+    ],
+)
+def test_agent__address_without_protocol_or_invalid(names: str, hint: str, tmp_path: Path) -> None:
+    for name in names.split():
+        path, problem = Finder(root=tmp_path).named(name, "--agent", None)
+        assert path is None and problem is not None and problem.code == "remote-agent-url"
+        assert hint in (problem.hint or "")
 
 
 def test_agent__address_with_protocol(tmp_path: Path) -> None:
@@ -428,9 +432,8 @@ def _prepared(root: Path) -> Dependencies:
 @pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", "uv.lock", ".python-version", "more.txt"])
 def test_find_dependencies__file_that_is_too_large(tmp_path: Path, name: str) -> None:
     if name == "uv.lock":
-        (tmp_path / "pyproject.toml").write_text('[project]\nname = "bot"\n', "utf-8")
-    elif name == "more.txt":
-        (tmp_path / "requirements.txt").write_text("-r more.txt\n", "utf-8")
+        make(tmp_path, "pyproject.toml", text='[project]\nname = "bot"\n')
+    make(tmp_path, "requirements.txt", text="-r more.txt\n" if name == "more.txt" else "")
     _sparse(tmp_path / name)
     with pytest.raises(AgentFailure, match=r"can't be read: It is larger than 20 MB") as failure:
         _prepared(tmp_path)
@@ -439,9 +442,9 @@ def test_find_dependencies__file_that_is_too_large(tmp_path: Path, name: str) ->
 
 def test_find_dependencies__long_chain_and_cycle_of_includes(tmp_path: Path) -> None:
     for number in range(1_500):
-        (tmp_path / f"r{number}.txt").write_text(f"-r r{number + 1}.txt\n", "utf-8")
-    (tmp_path / "r1500.txt").write_text("-r r0.txt\ngoogle-adk==0.5.0\n", "utf-8")
-    (tmp_path / "requirements.txt").write_text("-r r0.txt\n", "utf-8")
+        make(tmp_path, f"r{number}.txt", text=f"-r r{number + 1}.txt\n")
+    make(tmp_path, "r1500.txt", text="-r r0.txt\ngoogle-adk==0.5.0\n")
+    make(tmp_path, "requirements.txt", text="-r r0.txt\n")
     with pytest.raises(AgentFailure, match=r"google-adk==0\.5\.0"):
         _prepared(tmp_path)
 
@@ -496,17 +499,13 @@ def test_find_dependencies__of_poetry(tmp_path: Path) -> None:
     ],
 )
 def test_check_adk__refuses_what_is_too_old_before_it_is_installed(tmp_path: Path, line: str, refused: bool) -> None:
-    project = f'[project]\nname = "x"\nversion = "1"\ndependencies = ["{line}"]\n'
-    for name, text in (("requirements.txt", f"other==1\n{line}\n"), ("pyproject.toml", project)):
-        if "#" in line and name == "pyproject.toml":
-            continue
-        (tmp_path / name).write_text(text, "utf-8")
-        dependencies = find_dependencies(tmp_path, tmp_path)
-        if not refused:
-            check_adk(dependencies, tmp_path)
-            continue
-        with pytest.raises(AgentFailure, match=r"agent-eval needs google-adk 1\.18 or newer"):
-            check_adk(dependencies, tmp_path)
+    files = {"requirements.txt": f"other==1\n{line}\n"}
+    if "#" not in line:
+        files["pyproject.toml"] = f'[project]\nname = "x"\nversion = "1"\ndependencies = ["{line}"]\n'
+    for name, text in files.items():
+        make(tmp_path, name, text=text)
+        with pytest.raises(AgentFailure, match=r"needs google-adk 1\.18 or newer") if refused else nullcontext():
+            check_adk(find_dependencies(tmp_path, tmp_path), tmp_path)
 
 
 def test_check_adk__reads_included_requirements_and_locks(tmp_path: Path) -> None:
@@ -515,9 +514,9 @@ def test_check_adk__reads_included_requirements_and_locks(tmp_path: Path) -> Non
             check_adk(find_dependencies(tmp_path, tmp_path), tmp_path)
         return caught.value.message
 
-    (tmp_path / "requirements.txt").write_text("-r more.txt\n", "utf-8")
-    (tmp_path / "more.txt").write_text("google-adk==1.0\n", "utf-8")
+    make(tmp_path, "requirements.txt", text="-r more.txt\n")
+    make(tmp_path, "more.txt", text="google-adk==1.0\n")
     assert "more.txt requires google-adk==1.0" in refused()
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n', "utf-8")
-    (tmp_path / "uv.lock").write_text('[[package]]\nname = "google-adk"\nversion = "1.2.0"\n', "utf-8")
+    make(tmp_path, "pyproject.toml", text='[project]\nname = "x"\nversion = "1"\n')
+    make(tmp_path, "uv.lock", text='[[package]]\nname = "google-adk"\nversion = "1.2.0"\n')
     assert "uv.lock requires google-adk==1.2.0" in refused()

@@ -221,29 +221,21 @@ def test_labels__choose_target(tmp_path: Path) -> None:
     two = {"criteria": {"safety_v1": 0.9, "hallucinations_v1": {"threshold": 0.7}}}
     (tmp_path / "two.json").write_text(json.dumps(two), encoding="utf-8")
 
-    def threshold(requested: str, config: str | None = None) -> float | None:
+    def chosen(requested: str, config: str | None = None) -> float | str | None:
         target, problems = choose_target(requested, Path(config) if config else None, tmp_path)
-        assert target is not None, problems
-        return target.threshold
+        return problems[0].code if target is None else target.threshold
 
-    assert threshold("safety_v1") == 1.0, "all turns must be safe"
-    assert threshold("hallucinations_v1") is None
-    assert threshold("hallucinations_v1=0.6") == 0.6
-    assert threshold("one.json") == 0.9
-    assert threshold("hallucinations_v1", "two.json") == 0.7
-
-    def refused(requested: str, config: str | None = None) -> list[str]:
-        target, problems = choose_target(requested, Path(config) if config else None, tmp_path)
-        assert target is None
-        return [problem.code for problem in problems]
-
-    assert refused("two.json") == ["criterion-not-configured"]
-    assert refused("final_response_match_v2", "two.json") == ["criterion-not-configured"]
-    assert refused("three.json") == ["unreadable-file"]
-    assert refused("response_match_score") == ["criterion-not-judged"]
-    assert refused("per_turn_user_simulator_quality_v1") == ["criterion-not-judged"]
-    assert refused("safety_v2") == ["unknown-metric"]
-    assert refused("safety_v1=2") == refused("safety_v1=high") == ["threshold-out-of-range"]
+    assert chosen("safety_v1") == 1.0, "all turns must be safe"
+    assert chosen("hallucinations_v1") is None
+    assert chosen("hallucinations_v1=0.6") == 0.6
+    assert chosen("one.json") == 0.9
+    assert chosen("hallucinations_v1", "two.json") == 0.7
+    assert chosen("two.json") == chosen(MATCH, "two.json") == "criterion-not-configured"
+    assert chosen("three.json") == "unreadable-file"
+    for not_judged in ("response_match_score", "per_turn_user_simulator_quality_v1"):
+        assert chosen(not_judged) == "criterion-not-judged"
+    assert chosen("safety_v2") == "unknown-metric"
+    assert chosen("safety_v1=2") == chosen("safety_v1=high") == "threshold-out-of-range"
 
 
 # The judge gets the same requests as in a run, and its verdicts are compared with the right labels.
@@ -262,14 +254,13 @@ def opinions(
     return asyncio.run(ask(parsed, target, Judge(model=model, default_model="input-model"))), model
 
 
-def report(
-    target: TargetCriterion,
-    parsed: LabelSet,
-    script: Callable[[ModelRequest], Any] = by_answer,
-    min_kappa: float | None = None,
-) -> CalibrationReport:
+def report(target: TargetCriterion, parsed: LabelSet, script: Any = by_answer, **options: Any) -> CalibrationReport:
     answers, _ = opinions(target, parsed, script)
-    return make_report(parsed, target, Options(model="input-model"), answers, min_kappa=min_kappa)
+    return make_report(parsed, target, Options(model="gemini-2.5-flash"), answers, **options)
+
+
+def two_turns(label: Any) -> dict[str, Any]:
+    return {"invocations": [invocation("Hi", "Hello"), invocation("Bye", BAD)], "label": label}
 
 
 def test_ask__sends_the_requests_of_a_run() -> None:
@@ -386,7 +377,7 @@ def test_make_report__counts_unjudged_labels_by_reason() -> None:
 )
 def test_ask__unjudged_turn(metric: str, label: Any, hello: Any, bye: Any, verdict_: int | None) -> None:
     target = criterion(metric)
-    parsed = labels(target, {"invocations": [invocation("Hi", "Hello"), invocation("Bye", BAD)], "label": label})
+    parsed = labels(target, two_turns(label))
 
     [opinion] = opinions(target, parsed, lambda request: bye if BAD in request.prompt else hello)[0]
 
@@ -417,44 +408,36 @@ def test_make_report__worst_disagreements_first() -> None:
 
 
 def test_make_report__contradicting_rationales_first() -> None:
-    target = criterion("safety_v1")
-    parsed = labels(target, {"invocations": [invocation("Hi", "Hello"), invocation("Bye", BAD)], "label": "pass"})
+    def script(request: ModelRequest) -> Any:
+        return verdict("unsafe", "second") if BAD in request.prompt else verdict("safe", "first")
 
-    result = report(
-        target,
-        parsed,
-        lambda request: verdict("unsafe", "second") if BAD in request.prompt else verdict("safe", "first"),
-    )
+    target = criterion("safety_v1")
+    result = report(target, labels(target, two_turns("pass")), script)
     assert [each.rationale for each in result.disagreements] == [["second", "first"]]
 
 
+Kappas = tuple[float | None, float | None, float | None]
+
+
 @pytest.mark.parametrize(
-    ("kappa", "best", "worst", "expected", "judged", "missing", "verdict"),
+    ("kappas", "expected", "judged", "missing", "verdict"),
     [
-        (0.7, 0.7, 0.7, 0.6, 9, 0, "passed"),
-        (0.6, 0.6, 0.6, 0.6, 9, 0, "passed"),
-        (0.59, 0.59, 0.59, 0.6, 9, 0, "failed"),
-        (0.7, 0.75, 0.65, 0.6, 9, 1, "passed"),
-        (0.7, 0.75, 0.55, 0.6, 9, 1, "inconclusive"),
-        (0.5, 0.65, 0.4, 0.6, 9, 1, "inconclusive"),
-        (0.4, 0.55, 0.3, 0.6, 9, 1, "failed"),
-        (None, None, None, 0.6, 9, 0, "inconclusive"),
-        (None, 0.3, -0.2, 0.6, 9, 1, "inconclusive"),
-        (None, None, None, None, 0, 5, "inconclusive"),
-        (None, None, None, None, 3, 0, "reported"),
-        (0.1, 0.1, 0.1, None, 9, 0, "reported"),
+        ((0.6, 0.6, 0.6), 0.6, 9, 0, "passed"),
+        ((0.59, 0.59, 0.59), 0.6, 9, 0, "failed"),
+        ((0.7, 0.75, 0.65), 0.6, 9, 1, "passed"),
+        ((0.7, 0.75, 0.55), 0.6, 9, 1, "inconclusive"),
+        ((0.5, 0.65, 0.4), 0.6, 9, 1, "inconclusive"),
+        ((0.4, 0.55, 0.3), 0.6, 9, 1, "failed"),
+        ((None, None, None), 0.6, 9, 0, "inconclusive"),
+        ((None, 0.3, -0.2), 0.6, 9, 1, "inconclusive"),
+        ((None, None, None), None, 0, 5, "inconclusive"),
+        ((None, None, None), None, 3, 0, "reported"),
+        ((0.1, 0.1, 0.1), None, 9, 0, "reported"),
     ],
 )
-def test_judging__decide(
-    kappa: float | None,
-    best: float | None,
-    worst: float | None,
-    expected: float | None,
-    judged: int,
-    missing: int,
-    verdict: str,
-) -> None:
-    assert decide(kappa, best, worst, expected, judged=judged, missing=missing)[0] == verdict
+def test_judging__decide(kappas: Kappas, expected: float | None, judged: int, missing: int, verdict: str) -> None:
+    """Kappa as it is, and the best and the worst that the missing verdicts could make of it."""
+    assert decide(*kappas, expected, judged=judged, missing=missing)[0] == verdict
 
 
 def test_judging__imputed() -> None:
@@ -527,9 +510,7 @@ def test_kappa_interval__labels_on_one_response_are_one_observation() -> None:
     copied = kappa_interval([[pair] * 4 for pair in pairs])
     naive = kappa_interval([[pair] for pair in pairs for _ in range(4)])
 
-    assert alone is not None
-    assert copied is not None
-    assert naive is not None
+    assert alone and copied and naive
     assert (copied.low, copied.high) == pytest.approx((alone.low, alone.high))
     assert naive.high - naive.low < 0.55 * (alone.high - alone.low)
     assert "summed by response" in copied.method
@@ -549,19 +530,13 @@ def test_share_interval__inverts_the_score_test(count: int, total: int) -> None:
 
 def test_share_interval__edges() -> None:
     assert share_interval(0, 0) is None
-    interval = share_interval(0, 10)
-    assert interval is not None
+    assert (interval := share_interval(0, 10)) is not None
     assert (interval.low, interval.high) == pytest.approx((0.0, 0.27753279986288926))  # statsmodels 0.15.0
 
 
 # Calibration reports as text: as shown in docs/calibration.md, and harmless in a log.
 
 PAGE = (Path(__file__).parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
-
-
-def report_of(target: TargetCriterion, parsed: LabelSet, script: Any, **options: Any) -> CalibrationReport:
-    reply = asyncio.run(ask(parsed, target, Judge(model=ScriptedModel(script=script))))
-    return make_report(parsed, target, Options(model="gemini-2.5-flash"), reply, **options)
 
 
 def test_render_text__as_shown_on_the_page() -> None:
@@ -580,7 +555,7 @@ def test_render_text__as_shown_on_the_page() -> None:
     bill = ModelUsageReport(
         model="gemini-2.5-flash", calls=131, input_tokens=84_100, output_tokens=6_900, cost=0.042480
     )
-    rendered = render_text(report_of(target, labels(target, *rows), script, min_kappa=0.6, usage=[bill])).splitlines()
+    rendered = render_text(report(target, labels(target, *rows), script, min_kappa=0.6, usage=[bill])).splitlines()
 
     shown = PAGE[PAGE.index("$ agent-eval calibrate labels.jsonl") :].split("```")[0].splitlines()[2:]
     head, tail = shown[: shown.index("...")], shown[shown.index("...") + 1 :]
@@ -621,11 +596,11 @@ def test_render_text__hostile_text_is_harmless() -> None:
             entry["rationale"] = evil
         return reply
 
-    text = render_text(report_of(target, parsed, script))
+    text = render_text(report(target, parsed, script))
     assert "owned" in text and "By rubric:" in text
     evil_failure = failure("refused")
     evil_failure.message = evil
-    unjudged = render_text(report_of(target, parsed, lambda request: evil_failure))
+    unjudged = render_text(report(target, parsed, lambda request: evil_failure))
     assert "0 of them judged" in unjudged and "kappa          undefined" in unjudged
     assert unjudged.endswith("The judge gave no verdict on any label.\n")
     for rendered in (text, unjudged):
@@ -636,7 +611,7 @@ def test_render_text__hostile_text_is_harmless() -> None:
 def test_render_text__limits_disagreements() -> None:
     target = criterion(MATCH)
     parsed = labels(target, *(row("fail", response=str(number)) for number in range(12)), row("pass"))
-    rendered = report_of(target, parsed, lambda request: verdict("valid"))
+    rendered = report(target, parsed, lambda request: verdict("valid"))
 
     assert "The worst 3 of 12 disagreements:" in render_text(rendered, show=3)
     assert render_text(rendered, show=3).count("labels.jsonl:") == 1 + 3
@@ -646,9 +621,9 @@ def test_render_text__limits_disagreements() -> None:
 def test_render_text__table_of_scores() -> None:
     target = criterion("response_evaluation_score")
     parsed = labels(target, row(5), row(1, response="x"))
-    text = render_text(report_of(target, parsed, lambda request: verdict("4")))
+    text = render_text(report(target, parsed, lambda request: verdict("4")))
 
     assert "people  1  4  5" in text
     assert "difference     verdicts are on average 1.00 above the labels" in text
     many = labels(target, *(row(1 + number / 4, response=str(number)) for number in range(12)))
-    assert "people  1" not in render_text(report_of(target, many, lambda request: verdict("4")))
+    assert "people  1" not in render_text(report(target, many, lambda request: verdict("4")))

@@ -74,28 +74,20 @@ def test_shorten__counts_what_it_leaves_out(length: int, limit: int) -> None:
 
 
 def test_listed__shows_the_first_names_and_counts_the_rest() -> None:
-    assert listed([], 3) == ""
-    assert listed(["a"], 3) == "a"
-    assert listed(["a", "b", "c"], 3) == "a, b, c"
-    assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
+    three = ["a", "b", "c"]
+    assert [listed([], 3), listed(["a"], 3), listed(three, 3)] == ["", "a", "a, b, c"]
+    assert listed(three, 2) == "a, b and 1 more"
+    assert listed(three, 2, "file") == "a, b and 1 more file"
     assert listed(["a"] * 1_502, 2, "file") == "a, a and 1,500 more files"
-    assert listed(["a", "b", "c"], 2, "file") == "a, b and 1 more file"
-
-
-def test_listed__long_names_do_not_fill_the_text() -> None:
-    names = [f"evals/{'x' * 5_000}.json:{number}" for number in range(5)]
-    assert len(listed(names, 3)) < 1_600
-    assert len(short_name(names[0])) == 400
-    assert short_name(names[0]).startswith("evals/") and short_name(names[0]).endswith(":0")
+    long = [f"evals/{'x' * 5_000}.json:{number}" for number in range(5)]
+    assert len(listed(long, 3)) < 1_600
+    assert len(short_name(long[0])) == 400
+    assert short_name(long[0]).startswith("evals/") and short_name(long[0]).endswith(":0")
 
 
 def test_every__is_grammatical_for_one_and_two() -> None:
-    assert [every(count, "case") for count in (1, 2, 3, 1_000)] == [
-        "the only case",
-        "both cases",
-        "all 3 cases",
-        "all 1,000 cases",
-    ]
+    assert [every(count, "case") for count in (1, 2)] == ["the only case", "both cases"]
+    assert [every(count, "case") for count in (3, 1_000)] == ["all 3 cases", "all 1,000 cases"]
 
 
 # Every spelling of a secret goes, as a whole.
@@ -139,14 +131,6 @@ def test_masker__percent_encoding_form_encoding_and_json_of_other_languages(spel
     assert Masker(["abcdef"]).text(ordinary) == ordinary
 
 
-@pytest.mark.parametrize("secret", ["s3cret/with+signs?", "p\u00e4ssword-long"])
-def test_masker__base64_with_and_without_padding(secret: str) -> None:
-    encoded = base64.b64encode(secret.encode()).decode()
-    masked = Masker([secret]).text(f"Authorization: Basic {encoded}; {encoded.rstrip('=')}")
-    assert encoded.rstrip("=") not in masked
-    assert masked.startswith(f"Authorization: Basic {MASK}")
-
-
 def test_masker__what_was_cut_off_leaves_no_part_of_a_secret() -> None:
     masker = Masker(["s3cret-value-of-the-job"])
     assert masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value").startswith(b"a ***....")
@@ -157,13 +141,16 @@ def test_masker__what_was_cut_off_leaves_no_part_of_a_secret() -> None:
 
 @pytest.mark.parametrize("before", ["", "u", "user", "me:", "a-long-name:"])
 @pytest.mark.parametrize("after", ["", "!", "@host", "\n"])
-def test_masker__base64_of_a_text_around_a_secret(before: str, after: str) -> None:
-    secret = "s3cret-value-of-the-job"
+@pytest.mark.parametrize("secret", ["s3cret-value-of-the-job", "s3cret/with+signs?", "p\u00e4ssword-long"])
+def test_masker__base64_of_a_text_around_a_secret(before: str, after: str, secret: str) -> None:
     encoded = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
 
     masked = Masker([secret]).text(f"Basic {encoded}.")
 
     assert MASK in masked
+    assert (
+        Masker([secret]).text(encoded.rstrip("=")).startswith(masked.removeprefix("Basic ").partition(MASK)[0] + MASK)
+    )
     longest = max(len(part) for part in masked.removeprefix("Basic ").split(MASK))
     assert longest <= len(base64.b64encode(f"{before}{after}".encode())) + 4, "what is left belongs to its neighbours"
 
@@ -339,17 +326,7 @@ def test_toml_lines__every_way_of_writing() -> None:
 
 
 VALUES = st.sampled_from(
-    [
-        "1",
-        "true",
-        '"# [x]"',
-        "'\\'",
-        "[1, 2]",
-        "[\n # ]\n 1,\n]",
-        '"""\n[[t]]\n"""',
-        '""""a"""""',
-        "{ a = [1], b = '}' }",
-    ]
+    ["1", '"# [x]"', "'\\'", "[1, 2]", "[\n # ]\n 1,\n]", '"""\n[[t]]\n"""', '""""a"""""', "{ a = [1], b = '}' }"]
 )
 
 
@@ -378,7 +355,6 @@ def test_toml_lines__each_key_is_at_the_line_where_it_was_written(parts: list[st
 
 def test_toml_lines__what_is_no_toml_ends_it() -> None:
     assert lines_of("a = 1\n= 2\nb = 3") == {("a",): 1}
-    assert lines_of("") == {}
 
 
 @pytest.mark.parametrize(
@@ -428,18 +404,15 @@ def test_frames_of__the_repository_is_above_the_agent() -> None:
         Frame(file="agents/shop/tools.py", line=33, function="find"),
         Frame(file="shared/rooms.py", line=7, function="lookup"),
     ]
-    assert frames_of(TRACEBACK, "agents/other") == []
-    assert frames_of(TRACEBACK, "") == []
-    assert frames_of("no traceback", "agents/shop") == []
+    for text, folder in ((TRACEBACK, "agents/other"), (TRACEBACK, ""), ("no traceback", "agents/shop")):
+        assert frames_of(text, folder) == []
 
 
 def test_exception_of__the_first_line_after_the_last_frame() -> None:
     assert exception_of(TRACEBACK) == "NoSuchRoom"
-    assert exception_of(
-        TRACEBACK + "\nDuring handling of that:\n" + TRACEBACK.replace("shared.rooms.NoSuchRoom", "KeyError")
-    ) == ("KeyError")
-    assert exception_of("KeyError: without a traceback") == ""
-    assert exception_of('  File "a.py", line 1, in f\n') == ""
+    second = TRACEBACK.replace("shared.rooms.NoSuchRoom", "KeyError")
+    assert exception_of(f"{TRACEBACK}\nDuring handling of that:\n{second}") == "KeyError"
+    assert exception_of("KeyError: without a traceback") == exception_of('  File "a.py", line 1, in f\n') == ""
 
 
 # The garbage collector while many objects are made, and how long something took.

@@ -45,13 +45,6 @@ def test_rows__a_row_per_run_turn_and_metric() -> None:
     ]
 
 
-def test_rows__a_replayed_run_used_no_tokens() -> None:
-    run = stored()
-    run.report.cases[0].runs[0].tools = ToolUse(mode="all", model_calls=2)
-    run.report.cases[0].runs[0].usage = Usage()
-    assert [row["tokens"] for row in rows(run) if row["side"] == "head"] == [None] * 7
-
-
 def test_rows__a_turn_has_messages_and_calls() -> None:
     first, second, whole, missing, *_, crash, base = rows(stored())
 
@@ -108,15 +101,6 @@ def test_json_lines__every_line_has_every_column() -> None:
 
     assert [tuple(line) for line in lines] == [COLUMNS] * 8
     assert lines[0]["actual_response"] == "=cmd|'/C calc'!A0"  # Only spreadsheets have formulas.
-
-
-def test_rows__any_report_is_exported() -> None:
-    for name, sample in SAMPLES.items():
-        report = sample()
-        exported = list(rows(StoredRun(report=report)))
-        assert {row["case_id"] for row in exported} == {case.case_id for case in report.cases if case.runs}, name
-        assert "".join(csv_lines(StoredRun(report=report))).encode()
-        assert all(json.loads(line) for line in json_lines(StoredRun(report=report)))
 
 
 # Exports to OpenTelemetry, read by OpenTelemetry's own parser.
@@ -211,13 +195,14 @@ def test_otlp_batches__a_turn_and_a_tool_have_their_content() -> None:
     }
 
 
-def test_otlp_batches__a_replayed_run_used_no_tokens() -> None:
+def test_exports__a_replayed_run_used_no_tokens() -> None:
     run = stored()
     run.report.cases[0].runs[0].tools = ToolUse(mode="all", model_calls=2)
-    traces, _ = exported(run)
-    root, first, *_ = (plain(span.attributes) for span in spans_of(traces))
+    root, first, *_ = (plain(span.attributes) for span in spans_of(exported(run)[0]))
     assert root["agent_eval.run.replayed"] is True
     assert not [name for name in first if name.startswith("gen_ai.usage.")]
+    run.report.cases[0].runs[0].usage = Usage()
+    assert [row["tokens"] for row in rows(run) if row["side"] == "head"] == [None] * 7
 
 
 def test_otlp_batches__scores_are_log_records_of_the_evaluated_span() -> None:
@@ -278,10 +263,13 @@ def test_otlp_batches__are_bounded_and_keep_a_run_together() -> None:
     assert sum(batch.log_records for batch in batches) == 300 * 6 + 1
 
 
-def test_otlp_batches__any_report_is_accepted() -> None:
+def test_exports__any_report_is_exported() -> None:
     for name, sample in SAMPLES.items():
-        report = sample()
-        batches = list(otlp_batches(StoredRun(report=report)))
+        run = StoredRun(report=sample())
+        report, batches = run.report, list(otlp_batches(run))
+        assert {row["case_id"] for row in rows(run)} == {case.case_id for case in report.cases if case.runs}, name
+        assert "".join(csv_lines(run)).encode()
+        assert all(json.loads(line) for line in json_lines(run))
         runs = [run for case in [*report.cases, *report.confirmations, *report.base_runs] for run in case.runs]
         assert bool(batches) is bool(runs), name
         for batch in batches:
@@ -312,11 +300,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_export__csv_and_json_lines_to_stdout_or_a_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "jsonl"]) == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert (first["case_id"], first["actual_response"], first["expected_response"]) == (
-        LIGHTS,
-        "=cmd|'/C calc'!A0",
-        None,  # There is no eval file beside these results.
-    )
+    assert (first["case_id"], first["actual_response"]) == (LIGHTS, "=cmd|'/C calc'!A0")
+    assert first["expected_response"] is None, "there is no eval file beside these results"
 
     Path("rows.csv").write_text("of yesterday", "utf-8")
     assert main(["export", "csv", str(results / "results.json"), "--output", "rows.csv"]) == 0
@@ -353,33 +338,26 @@ def test_export__text_of_an_agent_is_no_command_of_a_runner(
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("file", "content", "message"),
     [
-        ("results", "results.json is not used: it is not JSON"),
-        ("recordings", "recordings.jsonl.gz can't be read (line 1)"),
-        ("recording", "recordings.jsonl.gz can't be read (line 2): it is not a recording of a run"),
-        (
-            "absent",
-            "Run `agent-eval run` first, or name the output directory of a run.",
-        ),
-        ("output", "out is not a regular file. Name another --output."),
+        ("results.json", b"{", "results.json is not used: it is not JSON"),
+        ("recordings.jsonl.gz", b"no gzip", "recordings.jsonl.gz can't be read (line 1)"),
+        ("recordings.jsonl.gz", gzip.compress(b"[]\n"), "can't be read (line 2): it is not a recording of a run"),
+        ("results.json", None, "Run `agent-eval run` first, or name the output directory of a run."),
+        ("", None, "out is not a regular file. Name another --output."),
     ],
+    ids=["results", "recordings", "recording", "absent", "output"],
 )
 def test_export__bad_input_ends_with_2(
-    damage: str, message: str, results: Path, capsys: pytest.CaptureFixture[str]
+    file: str, content: bytes | None, message: str, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if damage == "results":
-        (results / "results.json").write_text("{", "utf-8")
-    elif damage == "recordings":
-        (results / "recordings.jsonl.gz").write_bytes(b"no gzip")
-    elif damage == "recording":
-        with gzip.open(results / "recordings.jsonl.gz", "at", encoding="utf-8") as file:
-            file.write("[]\n")
-    elif damage == "absent":
-        (results / "results.json").unlink()
+    if content is not None:
+        (results / file).write_bytes((results / file).read_bytes() + content)
+    elif file:
+        (results / file).unlink()
     Path("out").mkdir()
 
-    assert main(["export", "csv", "--output", "out" if damage == "output" else "rows.csv"]) == 2
+    assert main(["export", "csv", "--output", "rows.csv" if file else "out"]) == 2
 
     output = capsys.readouterr()
     assert message in output.err
