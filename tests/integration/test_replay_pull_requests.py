@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from adk_envs import FIXTURES
@@ -182,6 +183,20 @@ def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:
     assert [reason.code for reason in done.report.reasons] == ["case-worse"]
     assert "lamp_on response_match_score got worse::response_match_score 0.60, on main 1.00" in done.out
     assert pull(lab, 9, {"bot/agent.py": lower}, *REPLAY[:2], "--gate", "thresholds").code == 0
+
+
+@pytest.mark.parametrize("live", [(), ("lamp_off",)])
+def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab, live: Sequence[str]) -> None:
+    files = {"bot/agent.py": WITH_KEY, **{tape_of(lab, case)[0]: None for case in live}}
+    done = pull(lab, 7, files, "--replay", "missing-live", "--baseline", "rerun", "--num-runs", "2")
+    assert done.code == 0, done.out + done.err
+    assert [case.replayed for case in done.report.cases] == [case not in live for case in CASES]
+    made = done.output / "base/recordings.jsonl.gz"
+    lines = gzip.decompress(made.read_bytes()).decode().splitlines() if made.exists() else []
+    assert sorted(json.loads(line)["eval_id"] for line in lines) == [*live, *live]
+    assert done.report.comparison is not None
+    assert (done.report.comparison.compared, done.report.comparison.cases) == (2, [])
+    assert done.report.comparison.pass_rate.base == 1.0
 
 
 def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(lab: Lab) -> None:

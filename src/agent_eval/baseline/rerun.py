@@ -263,10 +263,11 @@ class RerunSource:
         if (defect := incomplete(report)) is not None:
             ended = outage(report.cases) or _ended_early(report)
             return FetchFailed(message=f"{where} was re-run, but {defect}.", outage=ended)
+        ran = sum(not case.replayed for case in report.cases)
         return Found(
             report=report,
             provenance=Provenance(commit=request.commit, distance=0, recorded_at=report.started_at),
-            message=f"The agent of {where} ran this run's eval files ({plural(len(report.cases), 'case')}).",
+            message=f"The agent of {where} ran this run's eval files ({plural(ran, 'case')}).",
         )
 
 

@@ -89,18 +89,21 @@ class BaseCheckout:
             raise GitError(refused.problem.message, hint=refused.problem.hint) from refused
 
     async def report(self, num_runs: int) -> RunReport:
-        """Runs everything on the base branch.
+        """Runs everything on the base branch that the head runs live. Replayed cases are as they were recorded.
 
         Raises:
             GitError, NotOnBase: As for `execute`.
         """
-        from agent_eval.gate.regression import apply_policy
+        from agent_eval.gate.regression import apply_policy, as_recorded
         from agent_eval.gate.verdict import decide
         from agent_eval.results import Origin, RunReport
 
         begun, rate = Begun(), self.head.settings.min_pass_rate
-        cases = await self._execute(None, num_runs, first_run=0)
+        replayed = {case.case_id: case for case in await self.head.replayed}
+        live = frozenset(case.case_id for case in self.plan.cases if case.case_id not in replayed)
+        cases = await self._execute(live, num_runs, first_run=0) if live or not replayed else []
         _started(cases)
+        cases += [as_recorded(case, min_pass_rate=rate) for case in replayed.values()]
         cases = apply_policy(cases, self.head.settings.policy, min_pass_rate=rate)
         verdict = decide(cases)
         return RunReport(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,10 @@ class Checkout(Resources):
     """All requested runs, in order."""
     not_replayed: dict[str, str] = field(default_factory=dict)
     """Why each case ran live that was to be replayed, by case id (`replay: missing-live`)."""
+    replayed: asyncio.Future[list[CaseReport]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """The cases that do not run live, once that is known."""
 
     async def execute(self, plan: Plan, *, fail_fast: bool = False) -> list[CaseReport]:
         """Runs a plan.
@@ -88,6 +93,7 @@ class Checkout(Resources):
             A report for every case of the plan, in its order.
         """
         if self.tapes is None or self.tapes.mode != "all":
+            self.note_replayed(())
             return await self._execute(plan, self.tapes, fail_fast=fail_fast)
         if plan.first_run:  # More runs of cases that were not replayed.
             return await self._execute(_live(plan), None, fail_fast=fail_fast)
@@ -105,13 +111,20 @@ class Checkout(Resources):
             if run.error is not None and run.error.kind in REPLAY_MISSES
         }
         if self.settings.replay == "all" or not missed or (fail_fast and any(map(self._fails, cases))):
+            self.note_replayed(cases)
             return cases
+        self.note_replayed(case for case in cases if case.case_id not in missed)
         self.context.log(f"agent-eval: {share(len(missed), len(cases), 'case')} can't be replayed: live runs begin")
         self.not_replayed |= missed
         more = _live(plan.more(missed, plan.num_runs, first_run=0))
         live = await self._execute(more, None, fail_fast=fail_fast)
         by_id = {case.case_id: case for case in live}
         return [by_id.get(case.case_id, case) for case in cases]
+
+    def note_replayed(self, cases: Iterable[CaseReport]) -> None:
+        """These are the cases that do not run live. Only the first call counts."""
+        if not self.replayed.done():
+            self.replayed.set_result(list(cases))
 
     async def _execute(self, plan: Plan, tapes: Tapes | None, *, fail_fast: bool) -> list[CaseReport]:
         from agent_eval.runner import Execution, Limits

@@ -324,6 +324,7 @@ async def _judged(
             cases = await checkout.execute(plan, fail_fast=fail_fast)
         else:
             cases = await planned.parts.execute(checkout, plan)
+            checkout.note_replayed(case for case in cases if case.replayed)
         report = drafted()
         if planned.parts is not None:
             from agent_eval.pipeline._parts import add_parts

@@ -11,6 +11,6 @@ from agent_eval.gate.regression.gathering import (
     gather,
     held_against,
 )
-from agent_eval.gate.regression.rescoring import apply_policy, fails_alone, quarantine_notes
+from agent_eval.gate.regression.rescoring import apply_policy, as_recorded, fails_alone, quarantine_notes
 from agent_eval.gate.regression.retrial import Outcome
 from agent_eval.gate.regression.sequential import base_differs, next_step

@@ -53,6 +53,26 @@ def _judged(case: CaseReport, reader: PolicyReader, min_pass_rate: float) -> Cas
     return merged
 
 
+def as_recorded(case: CaseReport, *, min_pass_rate: float) -> CaseReport:
+    """A replayed case as it was when it was recorded, on the metrics that were measured in the same way.
+
+    A case that its tape does not answer has no result there, either.
+    """
+    run = case.runs[0]
+    if run.tools is None or not case.replayed:
+        return case
+    metrics = []
+    for metric in case.metrics:
+        score, measure = run.tools.recorded_scores.get(metric.name, (None, ""))
+        if measure == metric.measure:
+            scored = RunScore(run=run.run, score=score, status=metric.status)
+            metrics.append(metric.changed(runs=[_run_score(scored, metric)]))
+    status = run.tools.recorded_status
+    before = run.changed(error=None, status=status if status in {"passed", "failed"} else "errored")
+    [merged] = merge([case.changed(metrics=metrics, runs=[before], conversation=None)], min_pass_rate=min_pass_rate)
+    return merged
+
+
 def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
     threshold = metric.threshold if metric_policy.threshold is None else metric_policy.threshold
     blocking = metric_policy.blocking
