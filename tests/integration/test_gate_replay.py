@@ -274,6 +274,18 @@ def test_record__without_a_judge_keeps_the_calls_of_models(shops: Repository, ju
     assert (done.code, log(shops)) == (0, []), done.out
 
 
+def test_record__a_tape_that_can_not_be_written_is_an_error_and_the_rest_is_kept(shops: Repository) -> None:
+    shutil.rmtree(shops.root / "kiosk" / "kiosk.evalset.tools")
+    shops.write({"kiosk/kiosk.evalset.tools": "a file in its place"})
+    done = gate(shops, "--record", "all")
+    assert (done.code, done.report.exit_code, done.report.verdict) == (2, 2, "passed"), done.out
+    [warning] = done.report.warnings
+    assert warning.startswith("kiosk/kiosk.evalset.tools/cocoa.tape.json could not be written: ")
+    assert "Make its directory writable, or free space on its disk" in " ".join(done.out.split())
+    assert "1 tape written with 3 calls: shop/shop.evalset.tools/tea.tape.json" in done.out
+    assert len(done.statuses) == 2
+
+
 def test_record__a_run_that_is_stopped_keeps_the_old_tape(shops: Repository) -> None:
     tape = shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json"
     before = tape.read_text("utf-8")

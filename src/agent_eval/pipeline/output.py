@@ -39,6 +39,8 @@ class Recorded:
     """Recordings as lines of JSON, in the order of the plan."""
     cases: Sequence[PlannedCase]
     """What was planned."""
+    tapes_missing: bool = False
+    """Whether a tape could not be written."""
 
 
 def warm_up(settings: Settings) -> None:
@@ -69,6 +71,8 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     from agent_eval.runner import case_lines, write_lines
 
     _finish(settings, report)
+    if recorded is not None and recorded.tapes_missing:
+        report.exit_code = 2
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / file for name, file in FILES.items()}

@@ -276,6 +276,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
                 *planned.tapes.write(adk, chosen_runs(report.cases)),
             ]
             report.notices += [remark for remark in remarks if remark not in report.notices]
+            report.warnings += planned.tapes.unwritten
             if report.shard is not None:
                 report.shard.notices = remarks
         if checkout.reused:
@@ -297,7 +298,11 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
-        recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=plan.cases)
+        recorded = Recorded(
+            runs=journal.lines(dict.fromkeys(checkout.run_ids)),
+            cases=plan.cases,
+            tapes_missing=planned.tapes is not None and bool(planned.tapes.unwritten),
+        )
         journal.release_reserve()
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import hashlib
 import json
@@ -216,6 +217,8 @@ class Tapes:
     """Seconds that an answer waits for an earlier one for which the agent does not ask."""
     ages: dict[str, float] = field(default_factory=dict)
     """Seconds since the tapes of the cases that had sessions were recorded, by case id."""
+    unwritten: list[str] = field(default_factory=list)
+    """A line for each tape that `write` could not write because of its directory or disk."""
     _indexes: dict[tuple[str, str], TapeIndex | None] = field(default_factory=dict)
     _sessions: dict[str, list[CaseTools]] = field(default_factory=lambda: defaultdict(list))
     _changed: dict[str, str] = field(default_factory=dict)
@@ -369,7 +372,8 @@ class Tapes:
                 that is not named, its only run.
 
         Returns:
-            Lines for the reader: what was written, what was not, and what looks wrong.
+            Lines for the reader: what was written, what was not, and what looks wrong. Those of `unwritten` are no
+            part of them.
         """
         if self.mode not in {"record", "record-missing"}:
             return []
@@ -391,7 +395,7 @@ class Tapes:
         if written:
             calls = plural(sum(written.values()), "call")
             lines = [f"{plural(len(written), 'tape')} written with {calls}: {listed(list(written), 3)}"]
-        lines += obstacles
+        lines += [line for line in obstacles if line not in self.unwritten]
         several = len(self._sessions) > 1
         return lines + [f"{remark} ({listed(ids, 3)})" if several else remark for remark, ids in remarks.items()]
 
@@ -421,7 +425,10 @@ class Tapes:
         before = None if index is None else index.tape
         taped = tape_of([tools.session for tools in sessions], self.rules, before, source.session if source else None)
         if not (taped.calls or taped.toolsets or taped.model_calls):
-            return _removed(path, name)
+            try:
+                return _removed(path, name)
+            except OSError as error:
+                return self._unwritable(name, error)
         is_new = any(tools.session.recorded for tools in sessions)
         given = given_by(planned.case) if taped.model_calls else {}
         if self.mode == "record-missing" and not is_new and before and _has_all_of(before, taped, given):
@@ -447,10 +454,17 @@ class Tapes:
             write_tape(path, tape)
             give_to_owner(path.parent, self.root)
         except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
-            return f"{name} could not be written: {error}"
+            return self._unwritable(name, error)
         written[name] = len(tape.calls) + len(tape.model_calls)
         remarks = [f"The tape has no model calls, so the case always runs live: {untaped}"] if untaped else []
         return remarks + remarks_on(tape, taped, [tools.session for tools in sessions])
+
+    def _unwritable(self, name: str, error: OSError | ValueError) -> str:
+        line = f"{name} could not be written: {error}"
+        if isinstance(error, OSError) and error.errno != errno.EFBIG:
+            line += ". Make its directory writable, or free space on its disk, and record again"
+            self.unwritten.append(line)
+        return line
 
 
 def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[CaseTools | None, str]:

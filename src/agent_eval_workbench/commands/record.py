@@ -327,13 +327,13 @@ class _Recorder:
         lines += scores
         if taping := recorded[0].taping:
             lines += taping.write(cases[0])
-            command += ["--replay", taping.replay(cases[0].eval_id)]
+            command += ["--replay", taping.replay(cases[0].eval_id)] if taping.is_written else []
         lines.append(f"Run it: {shlex.join(command)}")
         if self.settings.tape_mode != "live" and not taping:
             recording = shlex.join([*command, "--record", "all"])
             lines.append(f"Record its tools first: {recording} ({docs_page('tools')})")
         self.io.print_result(harmless("\n".join(lines)))
-        return 0 if ok else 1
+        return 2 if taping and not taping.is_written else 0 if ok else 1
 
     def _self_scores(
         self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded]

@@ -117,6 +117,8 @@ class Taping:
         """The version of google-adk that runs the tools."""
         self.chosen: int | None = 0
         """The session whose model calls become the tape; None if the sessions differ."""
+        self.is_written = True
+        """False after `write` if the tape's directory or disk took nothing."""
         self.restart()
 
     def restart(self) -> None:
@@ -143,7 +145,9 @@ class Taping:
         new, named = map(self._planned, (_NEW, case))
         self._tapes.rename(new, named)
         chosen = None if self.chosen is None else Chosen(run=self.chosen)
-        return self._tapes.write({"": self.adk}, {new.case_id: chosen})
+        lines = self._tapes.write({"": self.adk}, {new.case_id: chosen})
+        self.is_written = not self._tapes.unwritten
+        return lines + self._tapes.unwritten
 
     def replay(self, eval_id: str) -> str:
         """The value of `replay` with which the new tape answers the most."""
