@@ -166,8 +166,10 @@ def test_run__paths_before_and_after_flags(recorded: Repository) -> None:
         ["--num-runs", "2", "evals/home.test.json:good", "evals/home.test.json:long"],
         ["evals/home.test.json:good", "--num-runs", "2", "evals/home.test.json:long"],
     ):
+        recorded.write({"agent-eval-results/agent-eval-view.html": "of an earlier run"})
         done = recorded.gate("run", *arguments, "--agent", "recorded:recordings/good.json", python=False)
         assert (done.code, len(done.report.cases), len(done.report.cases[0].runs)) == (0, 2, 2), done.out + done.err
+        assert not (recorded.root / "agent-eval-results" / "agent-eval-view.html").exists()
 
 
 def test_verbose__shows_passed_cases_in_full(recorded: Repository) -> None:

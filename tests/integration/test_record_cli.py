@@ -114,7 +114,8 @@ def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repositor
     before = file.read_bytes()
     (file.parent / "full.evalset.tools").write_text("no directory", "utf-8")
     done = ask(repository, "evals/full.evalset.json", "--say", "roll", "--record", "all")
-    assert (done.code, "evals/full.evalset.tools/roll.tape.json could not be written" in done.out) == (2, True), done.out
+    assert done.code == 2, done.out + done.err
+    assert "evals/full.evalset.tools/roll.tape.json could not be written" in done.out
     assert "Run it: agent-eval run evals/full.evalset.json:roll\n" in done.out  # The case is there.
     (file.parent / "full.evalset.json").unlink()
     (repository.root / "agent-eval.toml").write_text('replay = "tools"\n', "utf-8")  # Tools run all the same.

@@ -123,6 +123,8 @@ def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> No
     assert (same.code, kinds(same)) == (3, {"tape-changed"}), same.out + same.err
     accepted = pull(lab, 8, {name: tape + "\n"}, label=ACCEPT_RULES)
     assert accepted.code == 0, accepted.out + accepted.err
+    who = f"This pull request's tape may be replayed: maintainer set the label `{ACCEPT_RULES}`."
+    assert (who in lab.comment(8), who in " ".join(accepted.out.split())) == (True, True), lab.comment(8)
     reported = pull(lab, 10, {name: tape + "\n"}, *REPLAY, "--rule-changes", "report")
     assert reported.code == 0, reported.out + reported.err
     assert f"changes what is scored: {name}" in lab.comment()
@@ -130,7 +132,9 @@ def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> No
     # Without a comparison nobody knows the base branch's tapes.
     ungated = pull(lab, 9, {name: tape + "\n"}, "--replay", "all", "--mode", "gate")
     assert (ungated.code, kinds(ungated)) == (3, {"tape-changed"}), ungated.out + ungated.err
-    assert "Next: run these 2 cases with a model (`replay: missing-live`)." in " ".join(ungated.out.split())
+    said = " ".join(ungated.out.split())
+    assert "Next: run these 2 cases with a model (`replay: missing-live`)." in said
+    assert "accept" not in said, "no label counts"
 
 
 def test_volatile_texts__a_pull_request_can_not_declare_its_own(lab: Lab) -> None:

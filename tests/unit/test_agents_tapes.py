@@ -438,7 +438,7 @@ def test_write_tape__bounds(tmp_path: Path) -> None:
         tools={"get": ToolHashes()},
         calls=[RecordedCall(tool="get", occurrence=n, response="x" * 900_000) for n in range(6)],
     )
-    with pytest.raises(OSError, match="5 MB"):
+    with pytest.raises(ValueError, match="5 MB"):
         write_tape(path, big)
     with pytest.raises(ValueError, match="JSON"):
         write_tape(path, recorded(("get", {}, math.inf)))

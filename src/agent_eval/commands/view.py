@@ -21,6 +21,7 @@ from agent_eval.results import (
     BASELINE_RECORDINGS,
     DEFAULT,
     FILES,
+    VIEW_PAGE,
     HistoryReport,
     Origin,
     RunReport,
@@ -134,7 +135,7 @@ def _write(view: _View, arguments: argparse.Namespace, io: CliIO) -> Path:
 
 def _beside(results: Path) -> Path:
     """The page of results for which no other file is named; `report.html` is the run's own."""
-    return (results if results.is_dir() else results.parent) / "agent-eval-view.html"
+    return (results if results.is_dir() else results.parent) / VIEW_PAGE
 
 
 def _links(origin: Origin | None, environ: Mapping[str, str]) -> Links:

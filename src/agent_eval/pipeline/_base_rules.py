@@ -49,6 +49,8 @@ class HeldRules:
     """Why the base branch's rules can't be read, as a sentence."""
     not_accepted: str = ""
     """Why the label that accepts them does not count, as a sentence."""
+    tapes: int = 0
+    """How many cases have a tape that is not the base branch's, accepted or not."""
     changed_tapes: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     """The cases (file, eval id) whose tape is not the base branch's, with a clause that says so: models are not
     replayed from it. Empty if the change is accepted."""
@@ -78,6 +80,7 @@ class HeldRules:
         return report.model_copy(
             update={
                 "not_accepted": self.not_accepted,
+                "tapes": self.tapes,
                 "renamed": dict(self.renamed),
                 "replaced": sum(file.removed for file in self.changes.replaced),
             }
@@ -135,6 +138,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         accepted=accepted,
         removal=removal,
         not_accepted=why_not,
+        tapes=len(tapes),
         changed_tapes={} if accepted else tapes,
     )
 

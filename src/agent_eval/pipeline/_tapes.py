@@ -91,8 +91,8 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
     problems = [
         Problem(
             code="tapes-unsupported",
-            message=f"`{setting}` is set, but the tools of the agent `{path}` do not run under agent-eval's control.",
-            hint="Only ADK agents that run here can have their tools recorded and replayed; for this agent, set "
+            message=f"`{setting}` is set, but the agent `{path}` does not run under agent-eval's control.",
+            hint="Only the tools and models of ADK agents that run here are recorded and replayed; for this agent, set "
             f"`{setting.partition(':')[0]}: off` ({docs_page('tools')}).",
         )
         for path in sorted(unable)

@@ -12,7 +12,15 @@ from agent_eval.core.problem import Problem
 from agent_eval.core.process import collector_paused
 from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import RunContext
-from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative, remove_logs
+from agent_eval.results import (
+    BASE_RECORDINGS,
+    BASELINE_RECORDINGS,
+    FILES,
+    VIEW_PAGE,
+    give_to_owner,
+    relative,
+    remove_logs,
+)
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -75,6 +83,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         report.exit_code = 2
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
+    (output / VIEW_PAGE).unlink(missing_ok=True)  # of the results that are replaced
     files = {name: output / file for name, file in FILES.items()}
     if recorded is None:
         del files["recordings-file"], files["cases-file"]  # Keep the recordings that an earlier run paid for.

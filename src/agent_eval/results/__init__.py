@@ -17,6 +17,7 @@ from agent_eval.results.folder import (
     JOURNAL,
     JUDGE_REPLIES,
     LOGS,
+    VIEW_PAGE,
     InUse,
     file_in,
     give_to_owner,

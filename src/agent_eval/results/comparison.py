@@ -71,6 +71,8 @@ class RuleChangesReport(WireModel):
     """By its id, the base branch's id of each renamed case whose policy is looser under the new id."""
     replaced: int = 0
     """Cases of the base branch with another content here, if there are so many that this needs acceptance; else 0."""
+    tapes: int = 0
+    """Cases whose tape is not the base branch's, where tapes answer for models."""
     base_cases: int = 0
     """Cases of the base branch within this run's selection."""
     unread: str = ""

@@ -21,6 +21,8 @@ FILES: Mapping[str, str] = {
     "summary-file": "summary.md",
 }
 """Result files, by the action's output that contains the path."""
+VIEW_PAGE = "agent-eval-view.html"
+"""What `agent-eval view` makes of the results."""
 JOURNAL = "journal.jsonl"
 """Left behind by a run that did not complete."""
 LOGS = "logs"

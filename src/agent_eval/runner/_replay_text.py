@@ -114,10 +114,7 @@ def hint_of(error: Unanswerable, case_id: str) -> str:
         case Obstacle.STALE | Obstacle.MODEL_NOT_RECORDED | Obstacle.CALLS_LEFT:
             return f"Record the case again: {again}. Then commit the tape with the change."
         case Obstacle.CHANGED:
-            page = docs_page("tools")
-            return (
-                f"The base branch's tapes decide. Run the case with a model, or accept the change of the tape ({page})."
-            )
+            return f"The base branch's tapes decide ({docs_page('tools')}). Run the case with a model."
     return f"Record the case and commit its tape: {again}."
 
 

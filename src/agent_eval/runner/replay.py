@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import functools
 import hashlib
 import json
@@ -385,7 +384,13 @@ class Tapes:
             planned = self._planned[case_id]
             only = Chosen(run=sessions[0].run) if len(sessions) == 1 else None
             run = (chosen or {}).get(case_id, only)
-            tape = self._write_case(planned, sessions, run, adk.get(planned.agent, ""), written)
+            try:
+                tape = self._write_case(planned, sessions, run, adk.get(planned.agent, ""), written)
+            except OSError as error:
+                name = name_of(tape_path(self.root, planned.file, planned.case.eval_id), self.root)
+                then = "Make its directory writable, or free space on its disk, and record again."
+                self.unwritten.append(f"{name} could not be written: {error.strerror}. {then}")
+                continue
             if isinstance(tape, str):
                 obstacles.append(tape)
                 continue
@@ -395,7 +400,7 @@ class Tapes:
         if written:
             calls = plural(sum(written.values()), "call")
             lines = [f"{plural(len(written), 'tape')} written with {calls}: {listed(list(written), 3)}"]
-        lines += [line for line in obstacles if line not in self.unwritten]
+        lines += obstacles
         several = len(self._sessions) > 1
         return lines + [f"{remark} ({listed(ids, 3)})" if several else remark for remark, ids in remarks.items()]
 
@@ -425,10 +430,7 @@ class Tapes:
         before = None if index is None else index.tape
         taped = tape_of([tools.session for tools in sessions], self.rules, before, source.session if source else None)
         if not (taped.calls or taped.toolsets or taped.model_calls):
-            try:
-                return _removed(path, name)
-            except OSError as error:
-                return self._unwritable(name, error)
+            return _removed(path, name)
         is_new = any(tools.session.recorded for tools in sessions)
         given = given_by(planned.case) if taped.model_calls else {}
         if self.mode == "record-missing" and not is_new and before and _has_all_of(before, taped, given):
@@ -453,18 +455,11 @@ class Tapes:
                 tape = tape.without_models()
             write_tape(path, tape)
             give_to_owner(path.parent, self.root)
-        except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
-            return self._unwritable(name, error)
+        except ValueError as error:  # too big; a number that is not JSON
+            return f"{name} could not be written: {error}"
         written[name] = len(tape.calls) + len(tape.model_calls)
         remarks = [f"The tape has no model calls, so the case always runs live: {untaped}"] if untaped else []
         return remarks + remarks_on(tape, taped, [tools.session for tools in sessions])
-
-    def _unwritable(self, name: str, error: OSError | ValueError) -> str:
-        line = f"{name} could not be written: {error}"
-        if isinstance(error, OSError) and error.errno != errno.EFBIG:
-            line += ". Make its directory writable, or free space on its disk, and record again"
-            self.unwritten.append(line)
-        return line
 
 
 def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[CaseTools | None, str]:

@@ -143,10 +143,11 @@ def write_tape(path: Path, tape: Tape) -> None:
     """Replaces a tape.
 
     Raises:
-        OSError: It can't be written, or would be larger than MAX_TAPE.
+        OSError: It can't be written.
+        ValueError: It would be larger than MAX_TAPE.
     """
     if not fits(tape):
-        raise OSError(errno.EFBIG, f"The tape would be larger than {MAX_TAPE // 1_000_000} MB", str(path))
+        raise ValueError(f"The tape would be larger than {MAX_TAPE // 1_000_000} MB")
     if path.parent.is_symlink() or path.is_symlink():
         raise OSError(errno.ELOOP, "It is a symbolic link, or in a directory that is one", str(path))
     write_text(path, tape_text(tape))

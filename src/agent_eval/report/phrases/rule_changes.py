@@ -85,6 +85,9 @@ def rule_sentences(report: RunReport) -> list[str]:
     sentences = []
     if loosened and rules.decides == "head":
         sentences.append(f"The rules of this pull request decide: {rules.accepted}.")
+    elif rules.tapes and rules.decides == "head":
+        what = "tape" if rules.tapes == 1 else f"{rules.tapes:,} tapes"
+        sentences.append(f"This pull request's {what} may be replayed: {rules.accepted}.")
     elif rules.changes:
         sentences.append(f"For cases that {base} has, the stricter rule decides.")
     if rules.renamed and rules.decides == "base":

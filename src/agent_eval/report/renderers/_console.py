@@ -244,8 +244,8 @@ def _metrics(view: View, width: int) -> list[RenderableType]:
         before = was.get(row.name)
         score = f"{before.base} → {before.now}" if before is not None and before.moved else row.score
         # A mean may reach the threshold although a case does not.
-        needs = f"{'each case ' * bool(row.failed)}needs {row.threshold}"
-        text = f"{short_name(row.name)} {'mean ' * bool(row.failed)}{score} ({needs})"
+        failing = f", {plural(row.failed, 'case')} {'above' if row.at_most else 'below'}" if row.failed else ""
+        text = f"{short_name(row.name)} {'mean ' * bool(row.failed)}{score} (needs {row.threshold}{failing})"
         if lines[-1] and len(f"  {lines[-1]}   {text}") + 16 * (number < len(rows) - 1) > width:
             if len(lines) == most:
                 lines[-1] += f"   and {len(rows) - number:,} more"
