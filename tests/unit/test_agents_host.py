@@ -57,10 +57,8 @@ def test_cut__never_inside_a_value_of_the_environment(
         cut = values.cut("x " * (before // 2) + "x" * (before % 2) + shown(secret) + " y" * 100, 100)
         masked = Masker([secret]).text(cut)
         assert len(cut) <= 100
-        assert not [secret[at : at + 5] for at in range(len(secret) - 4) if secret[at : at + 5] in masked], (
-            before,
-            cut,
-        )
+        parts = {secret[at : at + 5] for at in range(len(secret) - 4)}
+        assert not [part for part in parts if part in masked], (before, cut)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +180,9 @@ def asked_of(model: Model, **request: Any) -> dict[str, Any]:
 
 def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key() -> None:
     model = Model(model="lite/large")
+    shown = {"temperature": 0.3, "max_tokens": 7, "top_k": 3, "extra_body": {"reasoning": None}}
     model._additional_args = {
-        **{"temperature": 0.3, "max_tokens": 7, "top_k": 3, "extra_body": {"reasoning": None}},
-        **{"kept": [1, (2.5, True)], "api_key": "key-4", "api_base": "http://key-5"},
+        **{**shown, "kept": [1, (2.5, True)], "api_key": "key-4", "api_base": "http://key-5"},
         **{"extra_headers": {"a": "key-6"}, "aws_secret_access_key": "key-7", "num_retries": 3},
         **{"timeout": 9, "vertex_credentials": "key-8", "callback": print, "options": Options()},
     }
@@ -201,14 +199,8 @@ def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key()
     asked = asked_of(model, config=config, contents=[content], service_tier="flex")
     request = asked["request"]
     assert (asked["agent"], asked["model"]) == ("clerk", "lite/large")
-    assert asked["settings"] == {
-        "max_tokens": 100,
-        "_additional_args": {
-            **{"temperature": 0.3, "max_tokens": 7, "top_k": 3, "extra_body": {"reasoning": None}},
-            **{"kept": [1, [2.5, True]], "callback": "print", "options": {"penalty": "0.1"}},
-        },
-        "_resolved": {},
-    }
+    kept = {**shown, "kept": [1, [2.5, True]], "callback": "print", "options": {"penalty": "0.1"}}
+    assert asked["settings"] == {"max_tokens": 100, "_additional_args": kept, "_resolved": {}}
     assert request["instruction"] == "Be brief."
     assert request["tools"] == [{"name": "maps", "url_context": {"page": "1"}}, "print"]
     assert request["config"]["temperature"] == 0.5
@@ -509,20 +501,6 @@ def test_the_tail__is_the_same_before_and_after_it_is_closed(tmp_path: Path, lim
 # When a host process counts as busy.
 
 
-class Process:
-    """A process whose time passes as the test says."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.cpu: float | None = 0.0
-        self.share = CpuShare(1, clock=lambda: self.now, used=lambda _: self.cpu)
-
-    def passes(self, seconds: float, *, share: float) -> bool:
-        self.now += seconds
-        self.cpu = None if self.cpu is None else self.cpu + seconds * share
-        return self.share.has_been_high()
-
-
 @pytest.mark.parametrize(
     ("seconds", "shares", "high"),
     [
@@ -532,10 +510,13 @@ class Process:
     ],
 )
 def test_cpu_share__is_high(seconds: float, shares: list[float | None], high: list[bool]) -> None:
-    process = Process()
-    if shares[0] is None:
-        process.cpu = None
-    assert [process.passes(seconds, share=share or 1.0) for share in shares] == high
+    """Each share is that of a span of so many seconds."""
+    used = [0.0]
+    now = itertools.count(0.0, seconds)
+    busy = CpuShare(1, clock=lambda: next(now), used=lambda _: None if shares[0] is None else used[0])
+    for share, expected in zip(shares, high, strict=True):
+        used[0] += seconds * (share or 1.0)
+        assert busy.has_been_high() == expected
 
 
 def test_cpu_seconds__of_this_process_and_of_none() -> None:
@@ -599,8 +580,7 @@ async def test_outages__failures_for_a_minute_end_the_turns_that_ask_and_the_age
     watched.note(turn, "failed", at=66, status=503, cause="HTTP 503")
     failure = turn.result()
     assert (failure.kind, failure.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert "`m` at http://h:1 is down" in failure.message
-    assert "HTTP 503 (11 times)" in failure.message
+    assert "`m` at http://h:1 is down" in failure.message and "HTTP 503 (11 times)" in failure.message
     assert not idle.done()
     with pytest.raises(AgentFailure) as caught:
         watched.outages.check()

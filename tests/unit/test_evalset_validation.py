@@ -30,6 +30,7 @@ from evalset_samples import (
     rubric,
     scenario,
     schema_accepts,
+    scored,
     turn,
     write,
 )
@@ -288,25 +289,17 @@ def test_config__samples(sample: Sample) -> None:
 
 
 def test_read_criteria__options_are_typed_and_complete() -> None:
-    config = config_of(
-        {
-            "criteria": {
-                "tool_trajectory_avg_score": {"threshold": "1", "matchType": "any-order"},
-                "response_match_score": True,
-                "final_response_match_v2": {"threshold": 0.5, "judgeModelOptions": {"numSamples": "3"}},
-                "hallucinations_v1": "0.5",
-            }
-        }
-    )
+    criteria = {
+        "tool_trajectory_avg_score": {"threshold": "1", "matchType": "any-order"},
+        "response_match_score": True,
+        "final_response_match_v2": {"threshold": 0.5, "judgeModelOptions": {"numSamples": "3"}},
+        "hallucinations_v1": "0.5",
+    }
+    config = config_of({"criteria": criteria})
     base = {"include_intermediate_responses_in_final": False}
-    judge = JudgeModelOptions()
+    judge, any_order = JudgeModelOptions(), {"match_type": MatchType.ANY_ORDER}
     assert {criterion.metric: dict(criterion.options) for criterion in config.criteria} == {
-        "tool_trajectory_avg_score": {
-            **base,
-            "match_type": MatchType.ANY_ORDER,
-            "ignore_args": False,
-            "args_match": "exact",
-        },
+        "tool_trajectory_avg_score": {**base, **any_order, "ignore_args": False, "args_match": "exact"},
         "response_match_score": base,
         "final_response_match_v2": {**base, "judge_model_options": JudgeModelOptions(num_samples=3)},
         "hallucinations_v1": {**base, "judge_model_options": judge, "evaluate_intermediate_nl_responses": False},
@@ -330,14 +323,10 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "direction": "either",
     "tool_name": "look_up",
     "judge_model_options": {
-        "judge_model": "openai/m",
-        "judge_model_config": {"temperature": 0.5},
-        "num_samples": 3,
-        "parallelism_limit": 2,
+        **{"judge_model": "openai/m", "judge_model_config": {"temperature": 0.5}},
+        **{"num_samples": 3, "parallelism_limit": 2},
     },
-    "rubrics": [
-        {"rubric_id": "a", "rubric_content": {"text_property": "t"}, "description": "d", "type": "TOOL_USE_QUALITY"}
-    ],
+    "rubrics": [rubric("a", description="d", type="TOOL_USE_QUALITY")],
     "rubric_weights": {"a": 2.0},
     "rubric_levels": {"a": [{"score": 0.0, "text": "no"}, {"score": 1.0, "text": "yes"}]},
     "evaluate_intermediate_nl_responses": True,
@@ -346,18 +335,16 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
 }
 
 
-def camel(
-    value: Any, *, names_of_others: tuple[str, ...] = ("rubric_weights", "rubric_levels", "judge_model_config")
-) -> Any:
-    """The same with keys in camelCase, but for those that are not ours to name."""
+OF_OTHERS = {"rubric_weights", "rubric_levels", "judge_model_config", "metric_info", "model_configuration"}
+
+
+def camel(value: Any) -> Any:
+    """The same with keys in camelCase, but for those below names that are not ours to spell."""
     if isinstance(value, list):
-        return [camel(item, names_of_others=names_of_others) for item in value]
+        return [camel(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        to_camel(key): item if key in names_of_others else camel(item, names_of_others=names_of_others)
-        for key, item in value.items()
-    }
+    return {to_camel(key): item if key in OF_OTHERS else camel(item) for key, item in value.items()}
 
 
 @pytest.mark.parametrize("metric", CRITERION_MODELS)
@@ -372,19 +359,14 @@ def test_config__every_option_of_a_criterion_has_two_spellings(metric: str) -> N
     assert (snake_problems, camel_problems) == ([], [])
     [result] = snake.criteria
     assert camels.criteria == (result,)
-    defaults = {name: field.get_default(call_default_factory=True) for name, field in fields_of(metric).items()}
+    declared = CRITERION_MODELS[metric].model_fields.items()
+    optional = {name: field for name, field in declared if not field.is_required()}
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in optional.items()}
     assert not [name for name, value in result.options.items() if value == defaults.get(name)]
     assert result.threshold == 1.0
 
 
-def fields_of(metric: str) -> dict[str, Any]:
-    return {name: field for name, field in CRITERION_MODELS[metric].model_fields.items() if not field.is_required()}
-
-
 def test_config__every_option_of_a_simulator_and_of_a_custom_metric_has_two_spellings() -> None:
-    metrics = {
-        "mine": {"code_config": {"name": "a.b"}, "metric_info": {"metric_name": "mine"}, "description": "d"},
-    }
     simulated = {
         "type": "llm_backed",
         "model": "openai/m",
@@ -393,22 +375,15 @@ def test_config__every_option_of_a_simulator_and_of_a_custom_metric_has_two_spel
         "custom_instructions": "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}",
         "include_function_calls": True,
     }
-    snake = {
-        "criteria": {"mine": 1},
-        "custom_metrics": metrics,
-        "user_simulator_config": simulated,
-        "live_model_config": {"timeout_seconds": 7},
-    }
-    camels = camel(snake, names_of_others=("metric_info", "model_configuration"))
+    mine = {"code_config": {"name": "a.b"}, "metric_info": {"metric_name": "mine"}, "description": "d"}
+    snake = {"criteria": {"mine": 1}, "custom_metrics": {"mine": mine}, "user_simulator_config": simulated}
+    snake["live_model_config"] = {"timeout_seconds": 7}
+    camels = camel(snake)
 
     assert config_of(snake) == config_of(camels)
     read = config_of(snake)
-    assert read.user_simulator_config == simulated and read.custom_metrics == metrics
+    assert read.user_simulator_config == simulated and read.custom_metrics == {"mine": mine}
     assert set(simulated) == set(LlmBackedUserSimulatorConfig.model_fields)
-
-
-def scored(threshold: float) -> dict[str, Any]:
-    return {"criteria": {"response_match_score": threshold}}
 
 
 def test_config_finder__nearest_below_the_root(tmp_path: Path) -> None:
@@ -454,9 +429,8 @@ def test_config_finder__name_is_almost_right(tmp_path: Path) -> None:
 
 def test_config_finder__what_cannot_be_read_is_reported_once(tmp_path: Path) -> None:
     assert codes(read_config(tmp_path / "none.json", "none.json")[1]) == ["unreadable-file"]
-    suite = load(
-        tmp_path, '{"criteria": {"response_match_score": 0.5,}}', a=eval_set(case()), b=eval_set(case(conversation=[]))
-    )
+    broken = '{"criteria": {"response_match_score": 0.5,}}'
+    suite = load(tmp_path, broken, a=eval_set(case()), b=eval_set(case(conversation=[])))
     assert [(problem.file, problem.code) for problem in suite.problems] == [
         ("b.test.json", "empty-conversation"),
         ("test_config.json", "json-trailing-comma"),
@@ -535,21 +509,10 @@ def test_schemas__agree_on_mutated_files(data: st.DataObject) -> None:
 
 SOURCES = [ROOT / "src" / "agent_eval", ROOT / "src" / "agent_eval_workbench"]
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
-MAKERS = {
-    "Problem": None,
-    "NoChoice": None,
-    "refuse": 0,
-    "_Finding": None,
-    "error": 0,
-    "notice": 0,
-    "_error": 0,
-    "_file_error": 1,
-    "warning": 0,
-    "problem": 1,
-    "edit_problem": 0,
-    "finding": 2,
-    "refusal": None,
-    "TableReader": None,
+MAKERS: dict[str, int | None] = {
+    **dict.fromkeys(("Problem", "NoChoice", "_Finding", "refusal", "TableReader"), None),
+    **dict.fromkeys(("refuse", "error", "notice", "_error", "warning", "edit_problem"), 0),
+    **{"_file_error": 1, "problem": 1, "finding": 2},
 }
 """What makes a finding, and which positional argument is its code (None: the keyword `code`)."""
 

@@ -34,12 +34,6 @@ def patch(text: str, change: Any) -> str:
     return patched_text(text, old, change(old))
 
 
-def test_patched_text__removed_item__keeps_the_text_of_an_equal_one() -> None:
-    items = '[\n  {"name": "a", "args": {}},\n  { "name": "b", "args": {"x": 1,  "deep": [ 1,\n 2 ]} }\n]'
-    left = [{"name": "b", "args": {"x": 1, "deep": [1, 2]}}]
-    assert patch(items, lambda _: left) == '[\n  { "name": "b", "args": {"x": 1,  "deep": [ 1,\n 2 ]} }\n]'
-
-
 @pytest.mark.parametrize(
     ("text", "change", "expected"),
     [
@@ -47,6 +41,7 @@ def test_patched_text__removed_item__keeps_the_text_of_an_equal_one() -> None:
         pytest.param("[ 1, 2 ]", lambda v: without(v, (0,)), "[ 2 ]", id="remove the first"),
         pytest.param("[ 1, 2 ]", lambda v: without(v, (1,)), "[ 1 ]", id="remove the last"),
         pytest.param("[ 1 ]", lambda v: without(v, (0,)), "[]", id="remove the only one"),
+        pytest.param('[1, { "b":  [ 1,\n 2 ] }]', lambda _: [{"b": [1, 2]}], '[{ "b":  [ 1,\n 2 ] }]', id="equal"),
         pytest.param('{"a":1}', lambda v: {**v, "b": [1, {"c": 2}]}, '{"a":1,"b":[1,{"c":2}]}', id="one"),
         pytest.param('{"a":1,"b":2}', lambda v: {**v, "c": [1, 2]}, '{"a":1,"b":2,"c":[1,2]}', id="compact"),
         pytest.param('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2}), '{ "a" : {"b": 2} }', id="one line"),
@@ -101,7 +96,7 @@ def test_patched_text__styles(text: str, change: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "old", "new", "message"),
     [
-        pytest.param('{"a": 1, "a": 2}', {"a": 2}, {"a": 3}, "more than once (line 1)", id="duplicate key"),
+        pytest.param('{"a": 1, "a": 2}', {"a": 2}, {"a": 3}, r"more than once \(line 1\)", id="duplicate key"),
         pytest.param("[1, 2]", [1, 3], [1, 2, 3], "intended value", id="another old value"),
         pytest.param("[]", {"a": 1}, {"a": 2}, "does not have the value", id="another structure"),
         pytest.param("[1]", [1], [float("nan")], "can't be written as JSON", id="not JSON"),
@@ -109,9 +104,8 @@ def test_patched_text__styles(text: str, change: Any, expected: str) -> None:
     ],
 )
 def test_patched_text__refuses(text: str, old: Any, new: Any, message: str) -> None:
-    with pytest.raises(PatchError, match=r".") as refusal:
+    with pytest.raises(PatchError, match=message):
         patched_text(text, old, new)
-    assert message in str(refusal.value)
 
 
 VALUES = json_values(st.sampled_from("abcdé\n"), most=12)
@@ -126,15 +120,11 @@ def random_text(value: Any, random_: random.Random, indent: str, newline: str, d
     end = f"{newline}{indent * (depth - 1)}" if lines else space
     comma = f",{space}" if lines else random_.choice([",", ", ", " , "])
     colon = random_.choice([":", ": ", " : "])
-    if isinstance(value, dict):
-        parts = [
-            json.dumps(key) + colon + random_text(child, random_, indent, newline, depth + 1)
-            for key, child in value.items()
-        ]
-        return "{" + space + comma.join(parts) + end + "}"
-    return (
-        "[" + space + comma.join(random_text(child, random_, indent, newline, depth + 1) for child in value) + end + "]"
-    )
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    keys = [json.dumps(key) + colon for key in value] if isinstance(value, dict) else [""] * len(value)
+    children = value.values() if isinstance(value, dict) else value
+    texts = [random_text(child, random_, indent, newline, depth + 1) for child in children]
+    return opening + space + comma.join(map(str.__add__, keys, texts)) + end + closing
 
 
 def same(first: Any, second: Any) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -120,12 +121,11 @@ def test_activity__pull_request_target_of_a_fork_is_refused(mode: Mode, body: di
     assert "workflow_run" in result.explanation
 
 
-@pytest.mark.parametrize("body", [{}, {"pull_request": {}}, {"pull_request": {"number": True}}, {"pull_request": None}])
-def test_activity__a_pull_request_without_a_payload_is_gated(body: dict[str, Any]) -> None:
-    result = do(event("pull_request", body))
-
-    assert (result.kind, result.pull_request) == ("gate", None)
-    assert "no pull request" in result.explanation
+def test_activity__a_pull_request_without_a_payload_is_gated() -> None:
+    bodies: list[dict[str, Any]] = [{}, *({"pull_request": pull} for pull in ({}, {"number": True}, None))]
+    for result in (do(event("pull_request", body)) for body in bodies):
+        assert (result.kind, result.pull_request) == ("gate", None)
+        assert "no pull request" in result.explanation
 
 
 def test_activity__a_merge_group_is_compared_with_its_base() -> None:
@@ -207,12 +207,11 @@ def test_activity__no_payload_breaks_it() -> None:
     """Whatever stands in the place of whatever: an answer, never an exception."""
     strange: list[Any] = [None, 7, "x", [], {}, {"repository": 7}, {"pull_request": {"head": [], "number": 1}}]
     names = ["pull_request", "pull_request_target", "push", "merge_group", "workflow_run", "workflow_dispatch"]
-    for name in names:
-        for value in strange:
-            for body in ({"pull_request": value, "merge_group": value, "workflow_run": value, "repository": value},):
-                result = do(event(name, body))
-                assert result.explanation.endswith(".")
-                assert result.kind in cast("tuple[str, ...]", ("gate", "refuse"))
+    for name, value in itertools.product(names, strange):
+        body = dict.fromkeys(("pull_request", "merge_group", "workflow_run", "repository"), value)
+        result = do(event(name, body))
+        assert result.explanation.endswith(".")
+        assert result.kind in {"gate", "refuse"}
 
 
 def environ(path: Path, **more: str) -> dict[str, str]:
@@ -278,15 +277,11 @@ def test_events__what_is_a_commit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("GITHUB_REPOSITORY", "octo"),
-        ("GITHUB_REPOSITORY", "octo/shop/../other"),
-        ("GITHUB_RUN_ID", "12x"),
-        ("GITHUB_RUN_ATTEMPT", "-1"),
-    ],
+    "variable",
+    ["GITHUB_REPOSITORY=octo", "GITHUB_REPOSITORY=octo/shop/../other", "GITHUB_RUN_ID=12x", "GITHUB_RUN_ATTEMPT=-1"],
 )
-def test_events__a_variable_with_a_strange_value_is_reported(file: Path, name: str, value: str) -> None:
+def test_events__a_variable_with_a_strange_value_is_reported(file: Path, variable: str) -> None:
+    name, _, value = variable.partition("=")
     with pytest.raises(EventError, match=name):
         read_event(environ(file, **{name: value}))
 
@@ -364,16 +359,11 @@ def test_errors__kinds(kind: str, statuses: tuple[int, ...]) -> None:
         assert result.message == f"POST /x: GitHub answered {status} (No)."
 
 
-def test_errors__a_message_is_one_line_and_not_endless() -> None:
-    result = str(error(422, "a\n::error::b" + "x" * 10_000))
-
-    assert "\n" not in result
-    assert len(result) < 600
-
-
-@pytest.mark.parametrize("message", [None, 7, [], {}])
-def test_errors__an_empty_message_is_omitted(message: object) -> None:
-    assert str(error(409, message)) == "POST /x: GitHub answered 409."
+def test_errors__a_message_is_one_line_and_not_endless_and_an_empty_one_is_omitted() -> None:
+    long = str(error(422, "a\n::error::b" + "x" * 10_000))
+    assert "\n" not in long and len(long) < 600
+    nothing: list[object] = [None, 7, [], {}]
+    assert {str(error(409, message)) for message in nothing} == {"POST /x: GitHub answered 409."}
 
 
 @pytest.mark.parametrize(
@@ -408,25 +398,19 @@ def test_origin__origins(address: str, same: bool) -> None:
     assert same_origin(address, API) == same
 
 
-@pytest.mark.parametrize("address", ["http://store.example/1", "ftp://store.example/1", "file:///etc/passwd", "x"])
-def test_origin__encryption_is_not_left(address: str) -> None:
-    with pytest.raises(GitHubError, match="without encryption"):
-        check_encrypted(address, API, "GET /x")
-
-
-def test_origin__a_store_may_be_as_open_as_the_api_itself() -> None:
+def test_origin__encryption_is_not_left_but_a_store_may_be_as_open_as_the_api_itself() -> None:
+    for address in ("http://store.example/1", "ftp://store.example/1", "file:///etc/passwd", "x"):
+        with pytest.raises(GitHubError, match="without encryption"):
+            check_encrypted(address, API, "GET /x")
     check_encrypted("https://store.example/1", API, "GET /x")
-    check_encrypted("https://store.example/1", "http://ghes.example/api/v3", "GET /x")
-    check_encrypted("http://store.example/1", "http://ghes.example/api/v3", "GET /x")
+    for scheme in ("http", "https"):
+        check_encrypted(f"{scheme}://store.example/1", "http://ghes.example/api/v3", "GET /x")
 
 
 def test_origin__links() -> None:
     assert resolve_link(f"{API}/repos/a", "/repos/b?page=2", "GET /x") == f"{API}/repos/b?page=2"
     with pytest.raises(GitHubError, match="invalid link"):
         resolve_link(API, "http://[x", "GET /x")
-
-
-def test_origin__an_api_url_loses_its_last_slash() -> None:
     assert checked_api_url("https://ghes.example/api/v3/") == "https://ghes.example/api/v3"
 
 
@@ -493,11 +477,7 @@ def test_marker__texts_are_the_same_but_for_blanks_around_them() -> None:
 @pytest.mark.parametrize("failed", [False, True])
 @pytest.mark.parametrize("changed", [False, True])
 def test_marker__never_and_always(failed: bool, changed: bool) -> None:
-    def creates(mode: CommentMode) -> bool:
-        run = RunStamp(run_id=1, attempt=1, sha="a" * 40)
-        return Comment(number=7, key="k", body="", run=run, mode=mode, failed=failed, changed=changed).creates
-
-    assert creates("always")
-    assert not creates("never")
-    assert creates("on-failure") == failed
-    assert creates("on-change") == (failed or changed)
+    modes: dict[CommentMode, bool] = {"always": True, "never": False, "on-failure": failed}
+    for mode, creates in (modes | {"on-change": failed or changed}).items():
+        comment = Comment(number=7, key="k", body="", run=RUN, mode=mode, failed=failed, changed=changed)
+        assert comment.creates == creates
