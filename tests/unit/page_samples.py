@@ -13,8 +13,8 @@ from typing import Any
 import recording_samples
 from report_samples import TRAJECTORY, case, metric, report
 
-from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
-from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
+from agent_eval.core.content import Part
+from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.html import PageSource, Written, unpacked, write_page
 from agent_eval.results import CaseReport, CaseStatus, Recording, RunReport
@@ -55,23 +55,13 @@ def page_of(folder: Path, source: PageSource | RunReport, **options: Any) -> Pag
     return read_page(path, write_page(path, source, **options))
 
 
-def called(name: str, value: Mapping[str, Any], **args: Any) -> list[InvocationEvent]:
-    """The events of a tool call with its response."""
-    call = FunctionCall(id=f"id-{name}", name=name, args=args)
-    response = FunctionResponse(id=f"id-{name}", name=name, response=dict(value))
-    return [
-        InvocationEvent(author="home", content=Content(role="model", parts=[Part(function_call=call)])),
-        InvocationEvent(author="home", content=Content(role="user", parts=[Part(function_response=response)])),
-    ]
+def called(name: str, value: Mapping[str, Any], **args: Any) -> list[Part]:
+    """A tool call with its response."""
+    return recording_samples.called(name, value, id=f"id-{name}", **args)
 
 
-def turn(user: str, answer: str | None, *events: InvocationEvent) -> Invocation:
-    return Invocation(
-        user_content=user_message(user),
-        final_response=None if answer is None else model_message(answer),
-        intermediate_data=InvocationEvents(invocation_events=list(events)),
-        duration=0.5,
-    )
+def turn(user: str, answer: str | None, *parts: Part) -> Invocation:
+    return recording_samples.actual(user, answer, *parts, duration=0.5)
 
 
 def recording(of: CaseReport, run: int, *turns: Invocation) -> Recording:

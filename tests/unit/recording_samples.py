@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.core.content import FunctionCall, model_message, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
 from agent_eval.results.recording import Recording
 
 
@@ -23,6 +24,25 @@ def turn(message: str = "Go.", answer: str = "ok", *calls: str, **args: Any) -> 
         user_content=user_message(message),
         final_response=model_message(answer),
         intermediate_data=IntermediateData(tool_uses=uses),
+    )
+
+
+def called(name: str, response: Mapping[str, Any] | None = None, *, id: str | None = None, **args: Any) -> list[Part]:
+    """A tool call, with its response if it has one."""
+    parts = [Part(function_call=FunctionCall(id=id, name=name, args=args))]
+    if response is not None:
+        parts.append(Part(function_response=FunctionResponse(id=id, name=name, response=dict(response))))
+    return parts
+
+
+def actual(user: str, answer: str | None, *parts: Part, author: str = "home", **facts: Any) -> Invocation:
+    """A turn as a host records it: each part in an event of its own."""
+    events = [InvocationEvent(author=author, content=Content(role="model", parts=[part])) for part in parts]
+    return Invocation(
+        user_content=user_message(user),
+        final_response=None if answer is None else model_message(answer),
+        intermediate_data=InvocationEvents(invocation_events=events),
+        **facts,
     )
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recording_samples import turn
+from recording_samples import actual, called, turn
 
-from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval.core.invocation import (
-    Invocation,
-    InvocationEvent,
     InvocationEvents,
     tool_calls,
     tool_responses,
@@ -63,29 +60,13 @@ def test_most_typical_take__agrees_most_with_the_others() -> None:
     assert most_typical_take(case, takes[:1], default_config()) == (0, 1)
 
 
-def events(turn_calls: int) -> Invocation:
-    parts = [
-        part
-        for number in range(turn_calls)
-        for part in (
-            Part(function_call=FunctionCall(id=f"c{number}", name=f"f{number}", args={"n": number})),
-            Part(function_response=FunctionResponse(id=f"c{number}", name=f"f{number}", response={"n": number})),
-        )
-    ]
-    listed = [InvocationEvent(author="a", content=Content(role="model", parts=[part])) for part in parts]
-    return Invocation(
-        user_content=user_message("hi"),
-        final_response=model_message("bye"),
-        intermediate_data=InvocationEvents(invocation_events=listed),
-    )
-
-
 @pytest.mark.parametrize("form", ["flat", "events"])
 def test_expected_turn__has_what_is_expected_and_no_ids(form: str) -> None:
     every = frozenset({"calls", "final", "responses", "intermediate"})
+    calls = [part for number in "12" for part in called(f"f{number}", {"n": number}, id=f"c{number}", n=number)]
     for expect in (every, every - {"responses"}, every - {"calls"}, frozenset({"calls", "final"}), frozenset[str]()):
         case_form = CaseForm(expect=expect, form="flat" if form == "flat" else "events")
-        made = expected_turn(events(2), case_form)
+        made = expected_turn(actual("hi", "bye", *calls), case_form)
         assert len(tool_calls(made.intermediate_data)) == (2 if "calls" in expect else 0)
         assert len(tool_responses(made.intermediate_data)) == (2 if "responses" in expect else 0)
         assert (made.final_response is None) == ("final" not in expect)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import re
 import tracemalloc
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
@@ -133,56 +134,33 @@ def test_assets__fit_the_budget_and_end_no_element() -> None:
     assert {path.name for path in FOLDER.glob("*.css")} == set(STYLES)
 
 
-def test_case__has_expected_actual_and_base_with_aligned_calls(tmp_path: Path) -> None:
-    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
-    expected = turn("Lamp on.", "It is on.", *called("find", {}, room="hall"), *called("switch", {}, on=True))
-    actual = turn("Lamp on.", "No lamp.", *called("look", {}), *called("find", {"devices": []}, room="hall"))
-    source = source_of(
-        report("failed", [of]),
-        [recording(of, 0, actual)],
-        {of.case_id: eval_case(of, expected)},
-        base=[recording(of, 0, expected), recording(of, 1, expected)],
-    )
-
-    page = page_of(tmp_path, source)
-
-    shown = page.cases[of.case_id]
-    assert [step["name"] for step in shown["expected"][0]["steps"] if step["kind"] == "call"] == ["find", "switch"]
-    assert [run["key"] for run in shown["runs"]] == ["head:0", "base-stored:0", "base-stored:1"]
-    [now] = shown["runs"][0]["turns"]
-    assert now["align"] == [[None, 0], [0, 1], [1, None]]
-    assert now["steps"][3] == {
-        **{"kind": "response", "agent": "home", "branch": "", "id": "id-find", "name": "find"},
-        "value": {"devices": []},
-    }
-    assert now["answer"] == [{"text": "No lamp."}]
-    assert shown["runs"][1]["turns"][0]["align"] == [[0, 0], [1, 1]]
-    assert shown["runs"][1]["status"] is None, "only the recording of a stored run is known"
-    assert page.column("user") == ["Lamp on."]
-    assert [page.index["strings"][at] for at in page.column("tools")[0]] == ["find", "look", "switch"]
+def failing(name: str = "lamp", score: float = 0.0) -> CaseReport:
+    return case(name, "failed" if score < 0.5 else "passed", metric(TRAJECTORY, score, threshold=0.5))
 
 
-def test_case__each_run_of_the_base_has_its_outcome_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    of = case("coin", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))
-    run_report = report("passed", [of])
+def beside_the_base() -> PageSource:
+    """A case whose calls are aligned with the expected ones, and whose runs on the base are in their order.
+
+    Of a stored run only the recording is known, but for the outcomes in the history and of runs of today.
+    """
+    lamp, coin = failing(), failing("coin", 1.0)
+    run_report = report("failed", [lamp, coin])
     run_report.baseline = BaselineReport(status="found", branch="main", message="", recorded_at=2.0)
     records = [HistoryRecord(recorded_at=1.0), HistoryRecord(recorded_at=2.0)]
-    coin = CaseHistory(case_id=of.case_id, outcomes="110", records="0 1 1")
-    run_report.base_history = HistoryReport(scoring_version=1, keep=20, records=records, metrics=[], cases=[coin])
-    again = of.runs[0].model_copy(update={"run": 2, "status": "passed"})
-    run_report.base_runs = [of.model_copy(update={"runs": [again]})]
-    runs = CaseRunsReport(case_id=of.case_id, head_passed=1, head_runs=1, base_passed=2, base_runs=3)
+    outcomes = CaseHistory(case_id=coin.case_id, outcomes="110", records="0 1 1")
+    run_report.base_history = HistoryReport(scoring_version=1, keep=20, records=records, metrics=[], cases=[outcomes])
+    again = coin.runs[0].model_copy(update={"run": 2, "status": "passed"})
+    run_report.base_runs = [coin.model_copy(update={"runs": [again]})]
+    runs = CaseRunsReport(case_id=coin.case_id, head_passed=1, head_runs=1, base_passed=2, base_runs=3)
     run_report.decision = DecisionReport(outcome="passed", alpha=0.05, runs=[runs])
-    said = turn("Toss.", "Heads.")
-    base = [recording(of, number, said) for number in (2, 1, 0)]
-    source = dataclasses.replace(source_of(run_report, [recording(of, 0, said)]), base_recordings=lambda case_id: base)
-
-    shown = page_of(tmp_path, source).cases[of.case_id]
-
-    assert [(run["label"], run["status"]) for run in shown["runs"][1:]] == [
-        ("main, run 1", "passed"), ("main, run 2", "failed"), ("main, run 3", "passed")
-    ]  # fmt: skip
-    assert shown["counts"] == "1 of 1 run passed, on main 2 of 3"
+    expected = turn("Lamp on.", "It is on.", *called("find", {}, room="hall"), *called("switch", {}, on=True))
+    actual = turn("Lamp on.", "No lamp.", *called("look", {}), *called("find", {"devices": []}, room="hall"))
+    tossed = turn("Toss.", "Heads.")
+    recordings = [recording(lamp, 0, actual), recording(coin, 0, tossed)]
+    stored = [recording(lamp, 0, expected), recording(lamp, 1, expected)]
+    base = [recording(coin, number, tossed) for number in (2, 1, 0)]
+    source = source_of(run_report, recordings, {lamp.case_id: eval_case(lamp, expected)}, base=stored)
+    return dataclasses.replace(source, base_recordings=lambda case_id: base if case_id == coin.case_id else ())
 
 
 @pytest.mark.parametrize(
@@ -219,88 +197,47 @@ def test_metrics__a_mean_that_only_rounding_keeps_from_its_threshold_meets_it(tm
     assert page.index["metrics"][0]["now"] == 0.8
 
 
-def test_case__system_instructions_are_there_where_they_change(tmp_path: Path) -> None:
-    def said(*instructions: str) -> Invocation:
-        tools = [{"function_declarations": [{"name": "find"}, {"name": "switch"}]}]
-        agents = {
-            f"agent{number}": AgentDetails(name=f"agent{number}", instructions=text, tool_declarations=tools)
-            for number, text in enumerate(instructions)
-        }
-        return turn("Go.", "Done.").model_copy(update={"app_details": AppDetails(agent_details=agents)})
-
-    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
-    turns = [said("a"), said("a", "b"), said("a", "c"), turn("Bye.", "Bye."), said("a")]
-    page = page_of(tmp_path, source_of(report("failed", [of]), [recording(of, 0, *turns)]))
-
-    requests = [shown["requests"] for shown in page.cases[of.case_id]["runs"][0]["turns"]]
-    assert [[(each["agent"], each["instructions"]) for each in made] for made in requests] == [
-        [("agent0", "a")], [("agent1", "b")], [("agent1", "c")], [], [("agent0", "a")]
-    ]  # fmt: skip
-    assert requests[0][0]["tools"] == ["find", "switch"]
+def instructed(*instructions: str) -> Invocation:
+    tools = [{"function_declarations": [{"name": "find"}, {"name": "switch"}]}]
+    agents = {
+        f"agent{number}": AgentDetails(name=f"agent{number}", instructions=text, tool_declarations=tools)
+        for number, text in enumerate(instructions)
+    }
+    return turn("Go.", "Done.").model_copy(update={"app_details": AppDetails(agent_details=agents)})
 
 
-def test_case__the_turn_that_an_error_ended_is_shown_on_both_sides(tmp_path: Path) -> None:
-    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
-    asked, ended = turn("Hi", "Ho"), turn("Lamp on.", None, *called("find", {"devices": []}, room="hall"))
-    runs = [recording(of, number, asked).model_copy(update={"unfinished": ended}) for number in (0, 1)]
-    alone = recording(of, 2).model_copy(update={"unfinished": ended})
-    of.runs = [RunResult(run_id=run.run_id, run=run.run, status="failed", turns=1) for run in (runs[0], alone)]
-
-    page = page_of(tmp_path, source_of(report("failed", [of]), [runs[0], alone], base=[runs[1]]))
-
-    shown = {run["key"]: run for run in page.cases[of.case_id]["runs"]}
-    for key, count in (("head:0", 2), ("head:2", 1), ("base-stored:1", 2)):
-        assert len(shown[key]["turns"]) == count, key
-        last = shown[key]["turns"][-1]
-        assert [step["kind"] for step in last["steps"]] == ["call", "response"]
-        assert (last["user"], last["answer"]) == ([{"text": "Lamp on."}], None)
-    assert [page.index["strings"][at] for at in page.column("tools")[0]] == ["find"]
-    assert page.column("user") == ["Hi\nLamp on."]
-
-
-def test_case__a_weak_turn_of_a_passing_case_is_in_the_list(tmp_path: Path) -> None:
+def every_kind() -> PageSource:
+    """One case for each thing that a case can have; what blocks is first, then what needs attention."""
+    changed, ended, strange, pictured = map(failing, ("instructions", "ended", "strange", "pictures"))
+    # System instructions are shown where they change.
+    asked = (instructed(*texts) for texts in ("a", "ab", "ac"))
+    recordings = [recording(changed, 0, *asked, turn("Bye.", "Bye."), instructed("a"))]
+    # The turn that an error ended, on both sides; run 2 has no other one.
+    cut = turn("Lamp on.", None, *called("find", {"devices": []}, room="hall"))
+    hello = turn("Hi", "Ho")
+    runs = [recording(ended, number, hello).model_copy(update={"unfinished": cut}) for number in (0, 1)]
+    alone = recording(ended, 2).model_copy(update={"unfinished": cut})
+    ended.runs = [RunResult(run_id=run.run_id, run=run.run, status="failed", turns=1) for run in (runs[0], alone)]
+    recordings += [runs[0], alone]
+    # Recordings of other runs are left out, and counted.
+    recordings += [recording(strange, 0, hello).model_copy(update={"started_at": 1.0}), recording(strange, 7, hello)]
+    # Pictures are kept if they are small, and no SVG.
+    looked = turn("Look", "ok")
+    small, large = (base64.b64encode(b"x" * size).decode() for size in (300, 300_000))
+    kinds = [(kind, small) for kind in ("image/png", "image/svg+xml", "IMAGE/PNG ", "text/html")]
+    pictures = [Blob(mime_type=kind, data=data) for kind, data in [*kinds, ("image/png", large)]]
+    looked.user_content.parts = [Part(inline_data=blob) for blob in pictures]
+    recordings.append(recording(pictured, 0, looked))
+    # A weak turn of a passing case is in the list.
     evidence = TurnEvidence(turn=1, score=0.2, user="u", expected="e", actual="a", why=notes("few words"))
     score = RunScore(run=0, score=0.6, status="passed", turn_scores=[1.0, 0.2], evidence=[evidence])
-    of = case("lamp", "passed", metric(TRAJECTORY, 0.6, threshold=0.5).model_copy(update={"runs": [score]}))
-
-    page = page_of(tmp_path, report("passed", [of]))
-
-    assert page.column("why") == [f"turn 2 of 2: {TRAJECTORY} 0.20, below 0.50"]
-
-
-def test_case__recording_of_another_run_is_ignored_and_counted(tmp_path: Path) -> None:
-    of = case("lamp", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))
-    other = recording(of, 0, turn("Hi", "Ho")).model_copy(update={"started_at": 1.0})
-    stranger = recording(of, 7, turn("Hi", "Ho"))
-
-    page = page_of(tmp_path, source_of(report("passed", [of]), [other, stranger]))
-
-    [run] = page.cases[of.case_id]["runs"]
-    assert run["turns"] == []
-    assert "not recorded" in run["left_out"]
-    assert "2 recordings belong to another run and are not shown." in page.index["header"]["notices"]
-
-
-def test_case__pictures_are_kept_only_if_small_and_not_svg(tmp_path: Path) -> None:
-    of = case("picture", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))
-    data = base64.b64encode(b"x" * 300).decode()
-    large = base64.b64encode(b"x" * 300_000).decode()
-    actual = turn("Look", "ok")
-    actual.user_content.parts = [
-        *(_inline(kind, data) for kind in ("image/png", "image/svg+xml", "IMAGE/PNG ", "text/html")),
-        _inline("image/png", large),
-    ]
-
-    page = page_of(tmp_path, source_of(report("passed", [of]), [recording(of, 0, actual)]))
-
-    parts = page.cases[of.case_id]["runs"][0]["turns"][0]["user"]
-    assert [(part["inline"]["bytes"], part["inline"]["data"] is not None) for part in parts] == [
-        *((300, True), (300, False), (300, True), (300, False), (300_000, False)),
-    ]
-
-
-def _inline(mime: str, data: str) -> Part:
-    return Part(inline_data=Blob(mime_type=mime, data=data))
+    weak = case("weak", "passed", metric(TRAJECTORY, 0.6, threshold=0.5).model_copy(update={"runs": [score]}))
+    statuses: Sequence[CaseStatus] = ("not_run", "quarantined", "errored", "failed")
+    others = [case(status, status) for status in statuses]
+    replayed = history_samples.replayed(failing("replayed", 1.0))
+    made = report("failed", [weak, replayed, *others, changed, ended, strange, pictured])
+    made.blocking = [others[-1].case_id]
+    return source_of(made, recordings, base=[runs[1]])
 
 
 def test_case__edge_values_are_shown(tmp_path: Path) -> None:
@@ -471,26 +408,9 @@ def test_write_page__a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     assert page.read_text("utf-8") == "of yesterday"
 
 
-def test_rank__cases_that_need_attention_come_first(tmp_path: Path) -> None:
-    statuses: Sequence[CaseStatus] = ("passed", "not_run", "quarantined", "errored", "failed", "failed")
-    made = report("failed", [case(f"{at} {status}", status) for at, status in enumerate(statuses)])
-    made.blocking = [made.cases[-1].case_id]
+def trend() -> PageSource:
+    """Every recorded run of the base branch, what changed between them, and this run as the last point."""
 
-    page = page_of(tmp_path, made)
-
-    assert page.column("rank") == [5, 4, 3, 2, 1, 0]
-    assert page.column("tags")[-1] == ["blocking"]
-
-
-def test_case__replayed_ones_have_a_tag_and_a_note(tmp_path: Path) -> None:
-    page = page_of(tmp_path, report("passed", [history_samples.replayed(case("a", "passed")), case("b", "passed")]))
-
-    assert page.column("tags") == [["replayed"], []]
-    noted = ["Replayed from its tape: no model was asked." in shown["notes"] for shown in page.cases.values()]
-    assert noted == [True, False]
-
-
-def test_trend__has_every_recorded_run_and_this_one_as_a_last_point(tmp_path: Path) -> None:
     def day(number: int, *cases: CaseReport, adk: str = "2.12.0") -> RunReport:
         return history_samples.report(*cases, day=number).model_copy(update={"provenance": {"adk (a)": adk}})
 
@@ -505,23 +425,7 @@ def test_trend__has_every_recorded_run_and_this_one_as_a_last_point(tmp_path: Pa
     head = day(3, make("a", "1"), make("b", "1"))
     head.base_history = history
     head.baseline = BaselineReport(status="found", branch="main", source="artifact", message="The newest run of main.")
-
-    page = page_of(tmp_path, head)
-
-    trend = page.index["trend"]
-    assert trend["branch"] == "main"
-    assert [(row["cases"], row["passed"], row["failed"]) for row in trend["rows"]] == [(2, 1, 1), (2, 1, 1), (3, 1, 2)]
-    assert trend["head"]["passed"] == 2
-    same = "On the 2 cases that both runs have, 50% passed before and 0% after."
-    assert [(note["row"], note["text"]) for note in trend["notes"]] == [
-        (2, f"The suite changed: 2 cases before, 3 since. {same}"),
-        (2, "google-adk changed from 2.12.0 to 2.13.0."),
-    ]
-    assert page.column("history") == ["110", "000"]
-    [shown] = [item for item in page.cases.values() if item["id"].endswith(":b")]
-    assert shown["history"]["sentence"] == "failed 3 of 3 runs since 00000000"
-    assert len(shown["history"]["records"]) == 3
-    assert page.index["metrics"][0]["history"] == [0.5, 0.5, 0.3333]
+    return PageSource(report=head)
 
 
 def test_trend__a_recorded_run_is_its_last_row(tmp_path: Path) -> None:
@@ -597,10 +501,34 @@ def test_header__says_what_the_headline_and_the_list_do_not(tmp_path: Path) -> N
     assert page_of(tmp_path, made).index["header"]["reasons"] == ["The budget is used up"]
 
 
-@pytest.mark.parametrize("name", ["failed", "inconclusive", "invalid"])
+def with_causes() -> PageSource:
+    """Causes in the agent, which show their call, and an outage: cases that got no score for one reason."""
+    cases = [failing(name) for name in ("lamp", "fan", "song")]
+    error = RunError(kind="provider-unavailable", owner="provider", message="503 UNAVAILABLE")
+    away = [case(name, "errored", errors={0: error}) for name in ("a", "b")]
+    made = report("failed", [*cases, *away, failing("other", 1.0)])
+    values = {"tool": "find_devices", "actual": '{"devices": []}', "expected": '{"devices": ["lamp"]}'}
+    made.causes = [cause("tool-empty", cases[:2], [FIND_DEVICES], call=0, failing=3, **values)]
+    made.agent_changes = [changed("tool-source", FIND_DEVICES, tool="find_devices")]
+    asked = turn("Which?", "None.", *called("find_devices", {"devices": []}, room="x"))
+    return source_of(made, [recording(cases[0], 0, asked)])
+
+
+PAGES: Mapping[str, Callable[[], PageSource]] = {
+    "beside_the_base": beside_the_base,
+    "every_kind": every_kind,
+    "trend": trend,
+    "causes": with_causes,
+    **{
+        name: functools.partial(lambda name: PageSource(report=SAMPLES[name]()), name) for name in ("failed", "invalid")
+    },
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_golden__static_part_and_data(name: str, tmp_path: Path) -> None:
     """UPDATE_GOLDEN=1 writes them. Longer reports differ in their number of cases only."""
-    page = page_of(tmp_path, SAMPLES[name]())
+    page = page_of(tmp_path, PAGES[name]())
     [static] = re.findall(r"<main.*?</main>\n", page.html, re.DOTALL)
     check(f"golden_page/{name}.html", static)
     data = json.dumps({"index": page.index, "blocks": page.blocks}, indent=1, ensure_ascii=False) + "\n"
@@ -619,50 +547,11 @@ def test_write_page__is_a_stream(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def _with_cause() -> RunReport:
-    low = metric(TRAJECTORY, 0.0, threshold=1.0)
-    cases = [case(name, "failed", low) for name in ("lamp", "fan", "song")]
-    made = report("failed", [*cases, case("other", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))])
-    values = {"tool": "find_devices", "actual": '{"devices": []}', "expected": '{"devices": ["lamp"]}'}
-    made.causes = [cause("tool-empty", cases[:2], [FIND_DEVICES], call=0, failing=3, **values)]
-    made.agent_changes = [changed("tool-source", FIND_DEVICES, tool="find_devices")]
-    return made
-
-
-def test_causes__group_the_cases_and_show_the_call(tmp_path: Path) -> None:
-    made = _with_cause()
-    recorded = recording(made.cases[0], 0, turn("Which?", "None.", *called("find_devices", {"devices": []}, room="x")))
-    page = page_of(tmp_path, source_of(made, [recorded]))
-
-    [shown] = page.index["causes"]
-    assert (shown["title"], shown["count"]) == ('find_devices returned {"devices": []}', 2)
-    assert shown["evidence"] == "In 2 of 3 failing cases and 1 of 6 passing ones; on the base branch in none of 2 runs."
-    values = ('find_devices(room="x")', '{"devices": []}', '{"devices": ["lamp"]}')
-    assert (shown["call"], shown["now"], shown["base"]) == values
-    assert shown["example"] == {"case": made.cases[0].case_id, "run": "head:0", "turn": 1}
-    assert shown["places"] == [FIND_DEVICES.model_dump()]
-    assert shown["command"].startswith("agent-eval run ") and "lamp,fan" in shown["command"]
-    assert page.column("group") == [0, 0, 1, 2]
-    assert page.index["agent_changes"][0]["text"] == "tool find_devices (source)"
-    assert [step["file"] for step in page.index["header"]["next"] if step["file"]] == [FIND_DEVICES.file]
-
-
 def test_causes__without_words_have_no_value_of_a_tool(tmp_path: Path) -> None:
-    page = page_of(tmp_path, _with_cause(), detail="scores")
+    page = page_of(tmp_path, with_causes(), detail="scores")
 
     assert page.index["causes"][0]["title"] == "find_devices returns nothing"
     assert not [text for text in strings(page.index["causes"]) if "devices" in text and "find_devices" not in text]
-
-
-def test_causes__cases_that_got_no_score_for_one_reason_are_one_cause(tmp_path: Path) -> None:
-    error = RunError(kind="provider-unavailable", owner="provider", message="503 UNAVAILABLE")
-    cases = [case(name, "errored", errors={0: error}) for name in ("a", "b")]
-    page = page_of(tmp_path, report("inconclusive", [*cases, case("c", "passed")]))
-
-    [shown] = page.index["causes"]
-    assert (shown["title"], shown["count"], shown["agent"]) == ("503 UNAVAILABLE", 2, False)
-    assert shown["evidence"] == "In 2 of 3 cases; 1 has a result."
-    assert page.column("group") == [0, 0, 2]
 
 
 # The report's script as one piece: its files share one scope.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
 import pytest
 from comparison_samples import FOUND, decided, pull_request, word_of
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 from remark_samples import notes
@@ -40,50 +42,23 @@ from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport,
 unit = st.floats(0, 1, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "shown"),
-    [
-        (score_text, None, "–"),
-        (score_text, float("nan"), "–"),
-        (score_text, 0.5, "0.50"),
-        (score_text, 0.9996, "0.9996"),
-        (score_text, 0.9999999999, "<1.00"),
-        (score_text, 1e-9, ">0.00"),
-        (partial(score_text, threshold=0.8), 0.7996, "0.7996"),
-        (partial(score_text, threshold=0.8), 0.795, "0.795"),
-        (partial(score_text, threshold=0.8), 0.8004, "0.80"),
-        (partial(score_text, threshold=0.8), 0.79999999999, "<0.80"),
-        (partial(score_text, threshold=0.875), 0.876, "0.88"),
-        (partial(score_text, threshold=4.0), 4.25, "4.25"),
-        (threshold_text, 1, "1.00"),
-        (threshold_text, 0.875, "0.875"),
-        (threshold_text, None, "–"),
-        (percent_text, None, "–"),
-        (percent_text, 1.0, "100%"),
-        (percent_text, 11 / 12, "92%"),
-        (percent_text, 9999 / 10000, "99.99%"),
-        (percent_text, 0.004, "0.4%"),
-        (percent_text, 1 - 1e-12, "<100%"),
-        (duration_text, -1, "0 ms"),
-        (duration_text, 0.0849, "85 ms"),
-        (duration_text, 0.9999, "1.0 s"),
-        (duration_text, 9.96, "10 s"),
-        (duration_text, 59.6, "1 min"),
-        (duration_text, 125, "2 min 5 s"),
-        (duration_text, 3599.7, "1 h"),
-        (duration_text, 3720, "1 h 2 min"),
-        (count_text, None, "–"),
-        (count_text, 2.5, "2.5"),
-        (count_text, 12345.0, "12,345"),
-        (count_text, 1 / 3, "0.33"),
-        (count_text, 0.001, "0.001"),
-        (partial(measurement_text, "invocation_duration_v1"), 1.25, "1.2 s"),
-        (partial(measurement_text, "invocation_duration_v1"), None, "–"),
-        (partial(measurement_text, "token_usage_v1"), 1250.0, "1,250"),
-    ],
-)
-def test_numbers__text(text: Callable[[float | None], str], value: float | None, shown: str) -> None:
-    assert text(value) == shown
+def test_numbers__text() -> None:
+    """UPDATE_GOLDEN=1 writes them."""
+    values = (
+        *(-1, 0.0, 1e-9, 0.0004, 0.004, 0.0849, 1 / 3, 0.5, 0.7949, 0.795, 0.7996, 0.79999999999, 0.8, 0.8004, 0.8746),
+        *(0.875, 0.876, 11 / 12, 0.996, 0.9996, 0.9999, 1 - 1e-12, 1, 1.25, 2.5, 3.9999, 4.25, 9.94, 9.96, 59.6, 125),
+        *(1250, 3599.7, 3720, 12345.0),
+    )
+    optional: Mapping[str, Callable[[float | None], str]] = {
+        **{f"score, needs {limit}": partial(score_text, threshold=limit) for limit in (None, 0.8, 0.875, 4.0)},
+        **{text.__name__: text for text in (threshold_text, percent_text, count_text)},
+        **{name: partial(measurement_text, name) for name in ("invocation_duration_v1", "token_usage_v1")},
+    }
+    lines = [f"duration {value}: {duration_text(value)}\n" for value in values]
+    for name, text in optional.items():
+        lines += [f"{name} {value}: {text(value)}\n" for value in (None, *values)]
+    lines.append(f"no number: {score_text(math.nan, 0.8)}\n")
+    check("golden_numbers.txt", "".join(lines))
 
 
 @given(unit, unit)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import recording_samples
+from recording_samples import actual, called
 from remark_samples import notes
 from report_samples import RESPONSE, TRAJECTORY, case, metric, report
 
@@ -23,22 +24,6 @@ from agent_eval.runner.conversations import MOST_OF_A_CASE, attach_conversations
 from agent_eval.runner.journal import Journal
 
 NO_DEVICES: dict[str, Any] = {"devices": []}
-
-
-def called(name: str, response: dict[str, Any] | None = None, *, id: str | None = None, **args: Any) -> list[Part]:
-    parts = [Part(function_call=FunctionCall(id=id, name=name, args=args))]
-    if response is not None:
-        parts.append(Part(function_response=FunctionResponse(id=id, name=name, response=response)))
-    return parts
-
-
-def actual(message: str, answer: str | None, *parts: Part, author: str = "home") -> Invocation:
-    events = [InvocationEvent(author=author, content=Content(role="model", parts=[part])) for part in parts]
-    return Invocation(
-        user_content=user_message(message),
-        final_response=None if answer is None else model_message(answer),
-        intermediate_data=InvocationEvents(invocation_events=events),
-    )
 
 
 def expected(message: str, answer: str, *calls: FunctionCall) -> Invocation:

@@ -17,10 +17,11 @@ from typing import Any
 import history_samples
 import pytest
 from pydantic import BaseModel
+from recording_samples import actual, called
 from remark_samples import notes
 from report_samples import EVIL, RESPONSE, case, metric, report
 from rich.cells import cell_len
-from test_runner_conversations import FIND, LAMP, NO_DEVICES, actual, called, eval_case, expected, recording
+from test_runner_conversations import FIND, LAMP, NO_DEVICES, eval_case, expected, recording
 
 from agent_eval.cli import main
 from agent_eval.commands.view import _links
