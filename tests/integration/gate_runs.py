@@ -244,23 +244,29 @@ class Repository:
         return found
 
 
-def eval_set(name: str, cases: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, Any]:
-    """An eval set: what the user says and what is expected, turn by turn, by eval id."""
+Call = tuple[str, Mapping[str, Any]]
+"""The name of a tool, and its arguments."""
+
+
+def eval_case(eval_id: str, *turns: tuple[str, Sequence[Call] | None, str], **more: Any) -> dict[str, Any]:
+    """A case of an eval file: in each turn what the user says, the calls, if some are expected, and the answer."""
 
     def content(role: str, text: str) -> dict[str, Any]:
         return {"role": role, "parts": [{"text": text}]}
 
-    listed = {
-        eval_id: [
-            {"user_content": content("user", said), "final_response": content("model", answer)}
-            for said, answer in turns
-        ]
-        for eval_id, turns in cases.items()
-    }
-    return {
-        "eval_set_id": name,
-        "eval_cases": [{"eval_id": eval_id, "conversation": turns} for eval_id, turns in listed.items()],
-    }
+    conversation: list[dict[str, Any]] = []
+    for said, calls, answer in turns:
+        conversation.append({"user_content": content("user", said), "final_response": content("model", answer)})
+        if calls is not None:
+            uses = [{"name": name, "args": dict(arguments)} for name, arguments in calls]
+            conversation[-1]["intermediate_data"] = {"tool_uses": uses}
+    return {"eval_id": eval_id, "conversation": conversation, **more}
+
+
+def eval_set(name: str, cases: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, Any]:
+    """An eval set: what the user says and what is expected, turn by turn, by eval id."""
+    listed = [eval_case(eval_id, *((said, None, answer) for said, answer in turns)) for eval_id, turns in cases.items()]
+    return {"eval_set_id": name, "eval_cases": listed}
 
 
 @contextmanager

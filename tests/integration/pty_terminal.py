@@ -47,13 +47,15 @@ class Terminal:
             if left <= 0 or not self._read(left):
                 raise AssertionError(f"{pattern!r} was not shown. Shown was:\n{self.text}")
 
-    def type(self, text: str) -> None:
-        """Types a line."""
-        self.press(f"{text}\n")
+    def type(self, text: str, *patterns: str) -> None:
+        """Types a line, and waits for texts."""
+        self.press(f"{text}\n", *patterns)
 
-    def press(self, keys: str) -> None:
-        """Presses keys: `\\x03` is Ctrl-C, `\\x04` is Ctrl-D."""
+    def press(self, keys: str, *patterns: str) -> None:
+        """Presses keys, and waits for texts: `\\x03` is Ctrl-C, `\\x04` is Ctrl-D."""
         os.write(self._descriptor, keys.encode())
+        for pattern in patterns:
+            self.expect(pattern)
 
     def ask(self, keys: str, pattern: str) -> str:
         """Presses keys, and waits for text."""

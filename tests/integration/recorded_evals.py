@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gate_runs import eval_case
+
 AGENT = "recorded:answers.json"
 WITHOUT_PLUGINS = "-p no:hypothesispytest -p no:anyio"
 """PYTEST_ADDOPTS of a session that a test starts: plugins that it does not use take a third of its start."""
@@ -14,12 +16,7 @@ WITHOUT_PLUGINS = "-p no:hypothesispytest -p no:anyio"
 
 def case(eval_id: str, *, called: Iterable[str] = ("lamp",), **more: Any) -> dict[str, Any]:
     """A case of one turn in which tools are called; its text doesn't matter."""
-    turn = {
-        "user_content": {"role": "user", "parts": [{"text": "Go."}]},
-        "final_response": {"role": "model", "parts": [{"text": "Done."}]},
-        "intermediate_data": {"tool_uses": [{"name": name, "args": {}} for name in called]},
-    }
-    return {"eval_id": eval_id, "conversation": [turn], **more}
+    return eval_case(eval_id, ("Go.", [(name, {}) for name in called], "Done."), **more)
 
 
 def write_evals(root: Path, path: str, answers: Mapping[str, Iterable[str]], *, missing: Iterable[str] = ()) -> None:

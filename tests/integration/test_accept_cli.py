@@ -17,9 +17,105 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accept_repos import DOOR, FILE, FIND, FOUND, LAMP, OFF, Turn, case, failed_lamp, record, run, write_file
-from gate_runs import AGENT_EVAL, Repository, program
+from gate_runs import AGENT_EVAL, Call, Done, Repository, eval_case, program
 from pty_terminal import Terminal, on_terminal
+
+from agent_eval.core.content import FunctionCall, FunctionResponse, model_message, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation
+from agent_eval.results import Recording, RunError
+
+# Repositories with eval files, and recordings of an agent that did something else than they expect.
+
+
+FILE = "evals/home.test.json"
+CONFIG = {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}}
+OFF: Call = ("switch", {"device": "lamp", "on": False})
+FIND: Call = ("find", {"room": "bedroom"})
+Turn = tuple[str, Sequence[Call], str]
+"""What the user says, the calls, the answer."""
+LAMP: Turn = ("Lamp off.", [OFF], "The lamp is off.")
+FOUND: Turn = ("Lamp off.", [FIND, OFF], "I have switched off the lamp in the bedroom.")
+DOOR: Turn = ("Lock the door.", [("lock", {})], "Locked.")
+
+
+def write_file(root: Path, *cases: Mapping[str, Any], path: str = FILE, config: Any = None) -> Path:
+    """Writes an eval file and its config."""
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"eval_set_id": file.name.split(".")[0], "eval_cases": cases}, indent=2, ensure_ascii=False)
+    file.write_text(text + "\n", "utf-8")
+    (file.parent / "test_config.json").write_text(json.dumps(config or CONFIG), "utf-8")
+    return file
+
+
+def invocation(turn: Turn, responses: Sequence[dict[str, Any]] = ()) -> Invocation:
+    """A turn as it was recorded, with what its calls returned."""
+    said, calls, answer = turn
+    uses = [FunctionCall(id=f"call-{place}", name=name, args=dict(args)) for place, (name, args) in enumerate(calls)]
+    return Invocation(
+        user_content=user_message(said),
+        final_response=model_message(answer),
+        intermediate_data=IntermediateData(
+            tool_uses=uses,
+            tool_responses=[
+                FunctionResponse(id=use.id, name=use.name, response=response)
+                for use, response in zip(uses, responses, strict=False)
+            ],
+        ),
+    )
+
+
+def record(
+    root: Path,
+    runs: Mapping[str, Sequence[Sequence[Turn] | None]],
+    path: str = FILE,
+    responses: Mapping[str, Sequence[dict[str, Any]]] | None = None,
+) -> None:
+    """Writes what the agent did: by eval id and run its turns, or None for a run that ended with an exception; and by
+    eval id what the calls of each turn returned.
+    """
+    returned = responses or {}
+    boom = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
+    recordings = [
+        Recording(
+            run_id=f"{path}:{eval_id}#{number + 1}",
+            case_id=f"{path}:{eval_id}",
+            file=path,
+            eval_set_id=Path(path).name.split(".")[0],
+            eval_id=eval_id,
+            run=number,
+            fingerprint="recorded",
+            invocations=[invocation(turn, returned.get(eval_id, ())) for turn in turns or ()],
+            error=None if turns is not None else boom,
+            started_at=1_700_000_000.0,
+            duration=1.0,
+        )
+        for eval_id, several in runs.items()
+        for number, turns in enumerate(several)
+    ]
+    lines = [recording.model_dump_json(exclude_none=True) for recording in recordings]
+    (root / "answers.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def run(repository: Repository, *arguments: str, runs: int = 1) -> Done:
+    """Runs the gate on what was recorded."""
+    return repository.gate(
+        "run", "--agent", "recorded:answers.jsonl", "--num-runs", str(runs), *arguments, python=False
+    )
+
+
+def failed_lamp(repository: Repository, *turns: Sequence[Turn] | None, config: Any = None) -> Path:
+    """A file with two cases, of which `lamp` has failed in these runs (one run that looks for the lamp first)."""
+    several = turns or ([FOUND],)
+    file = write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", DOOR), config=config)
+    record(repository.root, {"lamp": several, "door": [[DOOR]] * len(several)})
+    done = run(repository, runs=len(several))
+    assert done.code == 1, done.err
+    return file
+
+
+# `agent-eval accept`: what it changes, refuses and prints, and its review on a real pseudo-terminal.
+
 
 # `agent-eval accept` without questions: what it changes, what it refuses, and what it prints.
 
@@ -59,7 +155,7 @@ def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -
     assert (dry.code, file.read_text("utf-8")) == (0, before)
     done = accept(repository, "--all")
     after = file.read_text("utf-8")
-    assert value(file)["eval_cases"] == [case("lamp", FOUND), case("door", DOOR)]
+    assert value(file)["eval_cases"] == [eval_case("lamp", FOUND), eval_case("door", DOOR)]
     assert f"{FILE}: 1 case changed" in done
     assert "tool_trajectory_avg_score 0.00 → 1.00" in done
     assert "held to its thresholds" in done
@@ -101,7 +197,7 @@ def test_accept_only__accepts_one_field(repository: Repository) -> None:
     failed_lamp(repository)
     done = repository.gate("accept", "--all", "--yes", "--only", "calls", f"{FILE}:lamp", environment={"CI": "true"})
     assert done.code == 0, done.err
-    assert lamp(repository) == case("lamp", (LAMP[0], FOUND[1], LAMP[2]))
+    assert lamp(repository) == eval_case("lamp", (LAMP[0], FOUND[1], LAMP[2]))
     assert codes(repository) == ["accept-changed"]
     assert codes(repository, "--only", "calls") == ["accept-done"]
     failed_lamp(repository, [(LAMP[0], [FIND, OFF], LAMP[2])])
@@ -118,22 +214,22 @@ def test_accept_runs__the_most_typical_one_or_the_one_that_is_named(repository: 
     assert "accept-varies" in refused and "2 of 3 runs would pass" in refused
     accept(repository, "--all", "--run", "9", code=1)
     accept(repository, "--all", "--run", "1")
-    assert lamp(repository) == case("lamp", other)
+    assert lamp(repository) == eval_case("lamp", other)
 
 
 def test_accept_all__leaves_out_cases_whose_tools_returned_nothing_or_an_error(repository: Repository) -> None:
-    file = write_file(repository.root, case("lamp", LAMP), case("door", LAMP), case("fan", LAMP))
+    file = write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", LAMP))
     responses: dict[str, list[dict[str, Any]]] = {"lamp": [{"error": "no data"}], "door": [{"devices": []}]}
     record(repository.root, {name: [[FOUND]] for name in ("lamp", "door", "fan")}, responses=responses)
     assert run(repository).code == 1
     assert codes(repository) == ["accept-tools", "accept-tools"]
     done = accept(repository, "--all", code=1)
-    assert value(file)["eval_cases"] == [case("lamp", LAMP), case("door", LAMP), case("fan", FOUND)]
+    assert value(file)["eval_cases"] == [eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", FOUND)]
     assert "`lamp` needs a look: a tool returned an error in turn 1." in done
     assert "`door` needs a look: a tool returned nothing in turn 1." in done
     assert "accept it on a terminal or with --run 1." in done
     accept(repository, "--all", "--run", "1", f"{FILE}:lamp")
-    assert lamp(repository) == case("lamp", FOUND)
+    assert lamp(repository) == eval_case("lamp", FOUND)
 
 
 def test_accept_calls__common_ones_if_others_may_come_between(repository: Repository) -> None:
@@ -142,7 +238,7 @@ def test_accept_calls__common_ones_if_others_may_come_between(repository: Reposi
     failed_lamp(repository, [first], [second], config=config)
     assert "2 of 2 runs pass" in accept(repository, "--all")
     assert codes(repository) == ["accept-done"]
-    assert lamp(repository) == case("lamp", (LAMP[0], [FIND, ("log", {})], LAMP[2]))
+    assert lamp(repository) == eval_case("lamp", (LAMP[0], [FIND, ("log", {})], LAMP[2]))
     exact = failed_lamp(repository, [first], [second])
     before = exact.read_bytes()
     assert "EXACT" in accept(repository, "--all", "--calls", "common", code=1)
@@ -157,7 +253,7 @@ def test_accept_zip__as_a_browser_saves_it(repository: Repository) -> None:
             zipped.write(repository.root / RESULTS / name, name)
     shutil.rmtree(repository.root / RESULTS)
     accept(repository, archive.name, "--all")
-    assert lamp(repository) == case("lamp", FOUND)
+    assert lamp(repository) == eval_case("lamp", FOUND)
     with zipfile.ZipFile(archive, "a") as zipped:
         zipped.writestr("../evil.txt", "x")
     assert "outside the archive" in accept(repository, archive.name, "--list", code=2)
@@ -203,7 +299,7 @@ def test_accept_refusals__a_path_of_an_artifact_is_never_opened(repository: Repo
 def test_accept_refusals__of_what_was_recorded(repository: Repository) -> None:
     masked = (LAMP[0], [OFF], "The key is *** and the lamp is off.")
     long = (LAMP[0], [OFF], "x" * 1_100_000)
-    cases = [case(name, LAMP) for name in ("masked", "crashed", "long", "both")]
+    cases = [eval_case(name, LAMP) for name in ("masked", "crashed", "long", "both")]
     file = write_file(repository.root, *cases)
     one_run: dict[str, list[Turn] | None] = {"masked": [masked], "crashed": None, "long": [long], "both": [FOUND]}
     record(repository.root, {eval_id: [turns] for eval_id, turns in one_run.items()})
@@ -214,7 +310,7 @@ def test_accept_refusals__of_what_was_recorded(repository: Repository) -> None:
     assert f"+ {FILE}:both · " in listed
     accept(repository, "--all", code=1)
     changed = [item for item, old in zip(value(file)["eval_cases"], cases, strict=True) if item != old]
-    assert changed == [case("both", FOUND)]
+    assert changed == [eval_case("both", FOUND)]
 
     path = repository.root / RESULTS / "recordings.jsonl.gz"
     lines = gzip.decompress(path.read_bytes()).decode().replace("Lamp off.", "Another message.")
@@ -271,7 +367,7 @@ def test_accept_list__hostile_text_is_shown_by_name(repository: Repository) -> N
         assert not {"\x1b", "\u202e", "\x07"} & set(shown)
         assert "::set-output" not in shown
     accept(repository, "--all")
-    assert lamp(repository) == case("lamp", evil), "the file has it as it was"
+    assert lamp(repository) == eval_case("lamp", evil), "the file has it as it was"
 
 
 # The review of `agent-eval accept` on a real pseudo-terminal.
@@ -293,7 +389,7 @@ CAUSE: dict[str, Any] = {
 
 def results(repository: Repository, turns: Mapping[str, Sequence[Sequence[Turn]]], runs: int = 1) -> Path:
     """A file with these cases, which expect LAMP; what the agent did in each run."""
-    file = write_file(repository.root, *(case(eval_id, LAMP) for eval_id in turns))
+    file = write_file(repository.root, *(eval_case(eval_id, LAMP) for eval_id in turns))
     record(repository.root, turns)
     assert run(repository, runs=runs).code == 1
     return file
@@ -315,6 +411,13 @@ def review(
 
 def cases(file: Path) -> dict[str, Any]:
     return {item["eval_id"]: item for item in json.loads(file.read_text("utf-8"))["eval_cases"]}
+
+
+def press(terminal: Terminal, *steps: tuple[str, str]) -> None:
+    """Presses one key after another; each shows a text before the next prompt."""
+    for key, text in steps:
+        shown = terminal.ask(key, PROMPT)
+        assert text in shown, (key, text, shown)
 
 
 def script(repository: Repository, text: str) -> str:
@@ -343,22 +446,15 @@ def test_review__every_key(repository: Repository) -> None:
         assert '+ find(room="bedroom")' in shown
         assert "tool_trajectory_avg_score 0.00 → 1.00 (needs 1)" in shown
         assert "[-The-]" in shown or "- The lamp is off." in shown
-        assert "whole diff of the case" in terminal.ask("?", PROMPT)
-        assert "nothing is written" in terminal.ask("日", PROMPT), "any other key shows the help"
+        press(terminal, ("?", "whole diff of the case"), ("日", "nothing is written"))  # Any other key shows the help.
         for key in ("\x1b[A", "\r"):
             assert terminal.ask(key, PROMPT).strip().startswith("accept?"), "an arrow key and Enter do nothing"
         diff = terminal.ask("d", PROMPT)
         assert re.search(r'^\+ +"name": "find"', diff, re.MULTILINE)
         assert "@@" in diff
-        assert "tool_trajectory_avg_score 0.00, needs" in terminal.ask("i", PROMPT)
-        assert "There is one complete run." in terminal.ask("r", PROMPT)
-        assert "[2/10]" in terminal.ask("a", PROMPT)
-        assert "[3/10]" in terminal.ask("c", PROMPT)
-        assert "[4/10]" in terminal.ask("t", PROMPT)
-        assert "[5/10]" in terminal.ask(" ", PROMPT)
-        assert "bathroom" in terminal.ask("e", PROMPT)
-        assert "edited is accepted as a whole" in terminal.ask("c", PROMPT)
-        assert "[6/10]" in terminal.ask("a", PROMPT)
+        press(terminal, ("i", "tool_trajectory_avg_score 0.00, needs"), ("r", "There is one complete run."))
+        press(terminal, ("a", "[2/10]"), ("c", "[3/10]"), ("t", "[4/10]"), (" ", "[5/10]"))
+        press(terminal, ("e", "bathroom"), ("c", "edited is accepted as a whole"), ("a", "[6/10]"))
         shown = terminal.ask("A", PROMPT)
         assert "accepted evals/home.test.json:like_it: the same kind of change" in shown
         assert "[8/10]" in shown
@@ -366,17 +462,17 @@ def test_review__every_key(repository: Repository) -> None:
         terminal.press("S")
     assert f"{FILE}: 6 cases changed" in terminal.text
     assert "held to its thresholds" in terminal.text
-    expected = {name: case(name, LAMP) for name in names}
-    expected["first"] = case("first", FOUND)
-    expected["calls"] = case("calls", (LAMP[0], FOUND[1], LAMP[2]))
-    expected["texts"] = case("texts", (LAMP[0], LAMP[1], FOUND[2]))
-    expected["edited"] = case("edited", (LAMP[0], FOUND[1], FOUND[2].replace("bedroom", "bathroom")))
-    expected |= {name: case(name, MAIN_ONLY) for name in ("alike", "like_it")}
+    expected = {name: eval_case(name, LAMP) for name in names}
+    expected["first"] = eval_case("first", FOUND)
+    expected["calls"] = eval_case("calls", (LAMP[0], FOUND[1], LAMP[2]))
+    expected["texts"] = eval_case("texts", (LAMP[0], LAMP[1], FOUND[2]))
+    expected["edited"] = eval_case("edited", (LAMP[0], FOUND[1], FOUND[2].replace("bedroom", "bathroom")))
+    expected |= {name: eval_case(name, MAIN_ONLY) for name in ("alike", "like_it")}
     assert cases(file) == expected
 
 
 def test_review__what_the_tools_returned(repository: Repository) -> None:
-    write_file(repository.root, case("lamp", LAMP), case("door", LAMP), case("fan", LAMP))
+    write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", LAMP))
     no_call: Turn = (LAMP[0], [FIND], "I found nothing.")
     errors: dict[str, Any] = {"lamp": {"error": "no data"}, "door": {"devices": []}, "fan": {"error": "no data"}}
     record(repository.root, {name: [[no_call]] for name in errors}, responses={name: [errors[name]] for name in errors})
@@ -397,7 +493,7 @@ def test_review__what_the_tools_returned(repository: Repository) -> None:
 
 
 def test_review__warns_of_answers_that_no_one_wants(repository: Repository) -> None:
-    write_file(repository.root, case("apology", LAMP), case("exception", LAMP), case("sorry", SORRY))
+    write_file(repository.root, eval_case("apology", LAMP), eval_case("exception", LAMP), eval_case("sorry", SORRY))
     answers = {"apology": "抱歉，我做不到。", "exception": "KeyError: 'lamp'", "sorry": "I am unable to find the lamp."}
     turns: dict[str, list[list[Turn]]] = {name: [[(LAMP[0], [OFF], answer)]] for name, answer in answers.items()}
     record(repository.root, turns)
@@ -415,25 +511,19 @@ def test_review__back_and_undo(repository: Repository) -> None:
     names = ("first", "second", "third", "fourth")
     file = results(repository, {name: [[MAIN_ONLY if name == "third" else FOUND]] for name in names})
     with review(repository) as terminal:
-        assert "This is the first case." in terminal.ask("b", PROMPT)
-        assert "There is nothing to undo." in terminal.ask("u", PROMPT)
-        assert "[2/4]" in terminal.ask("a", PROMPT)
-        assert "[1/4]" in terminal.ask("b", PROMPT)
-        assert "[2/4]" in terminal.ask("s", PROMPT), "the case is skipped now"
-        assert "[3/4]" in terminal.ask("A", PROMPT), "the third is of another kind than the fourth"
-        assert "[2/4]" in terminal.ask("b", PROMPT)
-        assert "[3/4]" in terminal.ask("A", PROMPT)
-        assert "[2/4]" in terminal.ask("u", PROMPT)
-        assert "[3/4]" in terminal.ask("a", PROMPT)
-        assert "[4/4]" in terminal.ask("s", PROMPT), "it was accepted together with the second, and is not any more"
+        press(terminal, ("b", "This is the first case."), ("u", "There is nothing to undo."))
+        # The first case is accepted, then skipped; the third is of another kind than the fourth.
+        press(terminal, ("a", "[2/4]"), ("b", "[1/4]"), ("s", "[2/4]"), ("A", "[3/4]"))
+        # At the end the fourth, which was accepted together with the second, is so no more.
+        press(terminal, ("b", "[2/4]"), ("A", "[3/4]"), ("u", "[2/4]"), ("a", "[3/4]"), ("s", "[4/4]"))
         terminal.press("q")
-    assert cases(file) == {name: case(name, FOUND if name == "second" else LAMP) for name in names}
+    assert cases(file) == {name: eval_case(name, FOUND if name == "second" else LAMP) for name in names}
 
 
 def test_review__cases_with_one_cause(repository: Repository) -> None:
     empty: Turn = (LAMP[0], [FIND], "I found nothing.")
     names = ("first", "other", "second", "third")
-    write_file(repository.root, *(case(name, FOUND) for name in names))
+    write_file(repository.root, *(eval_case(name, FOUND) for name in names))
     record(
         repository.root,
         {name: [[MAIN_ONLY if name == "other" else empty]] for name in names},
@@ -469,8 +559,8 @@ def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repos
         assert "match_type" in shown
         assert "expectation: run 3" in terminal.ask("r", PROMPT)
         terminal.press("aq")
-    assert cases(file)["lamp"] == case("lamp", ON)
-    assert cases(file)["door"] == case("door", LAMP)
+    assert cases(file)["lamp"] == eval_case("lamp", ON)
+    assert cases(file)["door"] == eval_case("door", LAMP)
 
 
 @pytest.mark.slow
@@ -492,7 +582,7 @@ def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None
         assert "Set EDITOR" in terminal.ask("e", PROMPT)
         terminal.ask("a", PROMPT)
         terminal.press("\x04")  # the end of the input is like q: what was accepted is written
-    assert (cases(file)["lamp"], cases(file)["door"]) == (case("lamp", FOUND), case("door", LAMP))
+    assert (cases(file)["lamp"], cases(file)["door"]) == (eval_case("lamp", FOUND), eval_case("door", LAMP))
 
 
 def test_review__an_edited_value_is_checked(repository: Repository) -> None:
@@ -518,7 +608,7 @@ def test_review__an_edited_value_is_checked(repository: Repository) -> None:
 
 @pytest.mark.slow
 def test_edit__in_the_editor_until_the_case_is_valid(repository: Repository) -> None:
-    file = write_file(repository.root, case("lamp", LAMP), case("door", LAMP))
+    file = write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", LAMP))
     before = file.read_bytes()
     fixes = "path.write_text(text.replace('{broken', '{') if '{broken' in text else '{broken' + text[1:])"
     environment = {**repository.environment(), "VISUAL": script(repository, fixes)}

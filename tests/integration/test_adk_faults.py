@@ -96,9 +96,7 @@ async def test_faults__a_process_that_ends(faulty: AdkAgent) -> None:
     session = asyncio.create_task(failure(faulty, "sleep:30"))
     await asyncio.sleep(0.2)
     os.kill(number, signal.SIGKILL)
-    started = time.monotonic()
     killed = await session
-    assert time.monotonic() - started < 15
     assert killed.message == "The agent's process was killed by SIGKILL (signal 9)."
     assert "memory" in (killed.hint or "")
     assert {(error.kind, error.collateral) for error in (left, crashed, killed)} == {(FailureKind.CRASH, False)}

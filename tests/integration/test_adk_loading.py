@@ -427,18 +427,6 @@ def test_connection__what_is_no_number_becomes_its_name() -> None:
 # Hosts in forks start and end like hosts in new interpreters (test_adk_faults.py).
 
 
-async def test_host_forks__end_with_the_status_and_the_log_of_a_host(tmp_path: Path) -> None:
-    async with running("faults", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
-        left = await failure(agent, "os._exit")
-        crashed = await failure(agent, "abort")
-        again = await say(agent, "say again")
-    assert left.message == "The agent's process exited with code 7."
-    assert (left.log_tail or "").endswith("about to leave")
-    assert "SIGSEGV" in crashed.message
-    assert {left.kind, crashed.kind} == {FailureKind.CRASH}
-    assert text_of(again.final_response) == "say again"
-
-
 async def test_host_forks__die_with_the_process_that_asked(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
         host, stray = await pid(agent), await pid(agent, "stray")

@@ -124,7 +124,6 @@ async def test_environment__plain_adk_when_nothing_names_dependencies_and_only_o
     bench.said.clear()
     again = await bench.ensure()
     assert (again.python, again.reused, bench.said) == (interpreter.python, True, [])
-    assert again.seconds < interpreter.seconds / 2
     compiled = bench.python(interpreter, "import google.adk, os; print(os.path.exists(google.adk.__cached__))")
     assert compiled == "True"
 

@@ -253,10 +253,8 @@ def test_init__offers_a_recording_in_a_terminal(tmp_path: Path) -> None:
     command = [*AGENT_EVAL, "init"]
     with on_terminal(command, cwd=repository.root, environment=repository.environment(), columns=40) as terminal:
         terminal.expect(r"Talk to agents/a now, and keep the\s+conversation as its first case\? \[Y/n\] $")
-        terminal.type("n")
-        terminal.expect(r"Talk to agents/b now")
-        terminal.press("\x03")
-        terminal.expect(r"agent-eval record evals/a\.evalset\.json\n +agent-eval record evals/b\.evalset\.json")
+        terminal.type("n", r"Talk to agents/b now")
+        terminal.press("\x03", r"agent-eval record evals/a\.evalset\.json\n +agent-eval record evals/b\.evalset\.json")
         assert terminal.code() == 0
     assert not list((repository.root / "evals").glob("*.evalset.json"))
 

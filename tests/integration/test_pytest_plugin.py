@@ -12,12 +12,12 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from adk_envs import _cache, _uv, adk_python
-from gate_runs import MARK, Repository, repository_in, wait_until
+from gate_runs import MARK, Repository, program, repository_in, wait_until
 from recorded_evals import AGENT, WITHOUT_PLUGINS, case, write_evals
 
 import agent_eval
@@ -33,6 +33,27 @@ PRELOADED = (_outcomes, _session)
 EVALS = ("--adk-evals", f"--adk-evals-set=agent={AGENT}", "-p", "no:cacheprovider")
 
 
+OK, FAILED = pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED
+
+
+def session(
+    pytester: pytest.Pytester,
+    *arguments: str,
+    ends: pytest.ExitCode,
+    process: bool = False,
+    lines: Sequence[str] = (),
+    **outcomes: int,
+) -> pytest.RunResult:
+    """A session, in this process or in one of its own, that ends so and prints these lines."""
+    run = pytester.runpytest_subprocess if process else pytester.runpytest_inprocess
+    result = run(*arguments)
+    assert result.ret == ends
+    if outcomes:
+        result.assert_outcomes(**outcomes)
+    result.stdout.fnmatch_lines(lines)
+    return result
+
+
 def test_outcomes__each_status_of_a_case_has_its_own(pytester: pytest.Pytester, root: Path) -> None:
     """Also: no agent package is imported, and an invalid file does not stop the others."""
     write_evals(root, "home/home.test.json", {"good": ["lamp"], "bad": ["heater"]}, missing=["unanswered"])
@@ -44,10 +65,9 @@ def test_outcomes__each_status_of_a_case_has_its_own(pytester: pytest.Pytester, 
     policy = "max-quarantined = 1.0\n" + "".join(entry.format(name, until) for name in ("flaky", "healed"))
     (root / "agent-eval.toml").write_text(policy, "utf-8")
 
-    result = pytester.runpytest_subprocess(*EVALS, "-v", "-rA", "--junitxml=junit.xml")
+    arguments = (*EVALS, "-v", "-rA", "--junitxml=junit.xml")
+    result = session(pytester, *arguments, process=True, ends=FAILED, passed=2, failed=3, xfailed=1, xpassed=1)
 
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=2, failed=3, xfailed=1, xpassed=1)
     out = result.stdout.str()
     for line in (
         "home/home.test.json::good PASSED",
@@ -85,34 +105,19 @@ def test_outcomes__without_a_judge_key_nothing_is_green(pytester: pytest.Pyteste
     )
     (root / "judged/test_config.json").write_text(f'{{"criteria": {{{judge}}}}}', "utf-8")
 
-    alone = pytester.runpytest_inprocess(*EVALS, "-rs", "judged")
+    # Every item was skipped, and nothing was evaluated.
+    lines = ["verdict: inconclusive, exit code 3", "SKIPPED [[]1[]] judged/judged.test.json:4: *key*"]
+    session(pytester, *EVALS, "-rs", "judged", ends=FAILED, lines=lines, skipped=1)
+    lines = ["*ERROR at setup of both*", "*final_response_match_v2*", "*exit code 3"]
+    session(pytester, *EVALS, ends=FAILED, lines=lines, passed=1, skipped=1, errors=1)
 
-    assert alone.ret == pytest.ExitCode.TESTS_FAILED, "every item was skipped, and nothing was evaluated"
-    alone.assert_outcomes(skipped=1)
-    alone.stdout.fnmatch_lines(
-        ["verdict: inconclusive, exit code 3", "SKIPPED [[]1[]] judged/judged.test.json:4: *key*"]
-    )
+    allowed = (*EVALS, "--adk-evals-set=on-inconclusive=pass", "both", "plain.test.json")
+    session(pytester, *allowed, ends=OK, lines=["verdict: inconclusive, exit code 0"], passed=1, skipped=1)
 
-    result = pytester.runpytest_inprocess(*EVALS)
-
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=1, skipped=1, errors=1)
-    result.stdout.fnmatch_lines(["*ERROR at setup of both*", "*final_response_match_v2*", "*exit code 3"])
-
-    allowed = pytester.runpytest_inprocess(*EVALS, "--adk-evals-set=on-inconclusive=pass", "both", "plain.test.json")
-
-    assert allowed.ret == pytest.ExitCode.OK
-    allowed.assert_outcomes(passed=1, skipped=1)
-    allowed.stdout.fnmatch_lines(["verdict: inconclusive, exit code 0"])
     write_evals(root, "plain.test.json", {"plain": ["lamp"], "bad": ["heater"]})
-
-    advisory = pytester.runpytest_inprocess(*EVALS, "--adk-evals-set=gate=advisory", "-rx", "plain.test.json")
-
-    assert advisory.ret == pytest.ExitCode.OK
-    advisory.assert_outcomes(passed=1, xfailed=1)
-    advisory.stdout.fnmatch_lines(
-        ["verdict: passed, exit code 0", "XFAIL *does not block: tool_trajectory_avg_score 0.00*"]
-    )
+    lines = ["verdict: passed, exit code 0", "XFAIL *does not block: tool_trajectory_avg_score 0.00*"]
+    advisory = (*EVALS, "--adk-evals-set=gate=advisory", "-rx", "plain.test.json")
+    session(pytester, *advisory, ends=OK, lines=lines, passed=1, xfailed=1)
 
 
 def test_selection__only_selected_cases_are_run(pytester: pytest.Pytester, root: Path) -> None:
@@ -120,23 +125,15 @@ def test_selection__only_selected_cases_are_run(pytester: pytest.Pytester, root:
     (root / "test_python.py").write_text("def test_python(): pass\n", "utf-8")
     evals = ("--adk-evals", f"--adk-evals-set=agent={AGENT}")
 
-    result = pytester.runpytest_inprocess(*evals, "-k", "bad or python")
-
-    result.assert_outcomes(passed=1, failed=1, deselected=2)
-    assert "1 case: 1 failed" in result.stdout.str(), "the engine ran the selected case only"
-
-    result = pytester.runpytest_inprocess(*evals, "--lf", "-x")
-
-    result.assert_outcomes(failed=1)
+    # The engine runs the selected case only.
+    lines = ["1 case: 1 failed*"]
+    session(pytester, *evals, "-k", "bad or python", ends=FAILED, lines=lines, passed=1, failed=1, deselected=2)
+    session(pytester, *evals, "--lf", "-x", ends=FAILED, failed=1)
     write_evals(root, "home.test.json", {"good": ["lamp"], "bad": ["lamp"]})
     answers = (root / "answers.json").read_text("utf-8").replace("heater", "lamp")
     (root / "answers.json").write_text(answers, "utf-8")
 
-    result = pytester.runpytest_inprocess(*evals, "--lf")
-
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=1)
-    assert "1 case: 1 passed" in result.stdout.str()
+    session(pytester, *evals, "--lf", ends=OK, lines=["1 case: 1 passed*"], passed=1)
 
 
 def test_collection__items_and_options(pytester: pytest.Pytester, root: Path) -> None:
@@ -185,9 +182,8 @@ def test_bad_options__end_the_session_before_anything_runs(
 ) -> None:
     write_evals(root, "home.test.json", {"good": ["lamp"]})
 
-    result = pytester.runpytest_inprocess("--adk-evals", *arguments)
+    result = session(pytester, "--adk-evals", *arguments, ends=pytest.ExitCode.USAGE_ERROR)
 
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert message in result.stderr.str() + result.stdout.str()
     assert not (root / "agent-eval-results").exists()
 
@@ -195,16 +191,13 @@ def test_bad_options__end_the_session_before_anything_runs(
 def test_no_eval_file__is_not_green_if_evals_were_asked_for(pytester: pytest.Pytester, root: Path) -> None:
     (root / "test_python.py").write_text("def test_python(): pass\n", "utf-8")
 
-    asked = pytester.runpytest_inprocess("--adk-evals")
-    in_file = pytester.runpytest_inprocess("-o", "adk_evals=true")
+    none = pytest.ExitCode.NO_TESTS_COLLECTED
+    session(
+        pytester, "--adk-evals", ends=none, lines=["No eval case was collected, so nothing was evaluated.*"], passed=1
+    )
+    session(pytester, "-o", "adk_evals=true", ends=OK)
     write_evals(root, "empty.test.json", {})
-    empty = pytester.runpytest_subprocess("--adk-evals", "-n", "2")
-
-    assert asked.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    asked.stdout.fnmatch_lines(["No eval case was collected, so nothing was evaluated.*"])
-    assert in_file.ret == pytest.ExitCode.OK
-    assert empty.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    empty.assert_outcomes(passed=1)
+    session(pytester, "--adk-evals", "-n", "2", process=True, ends=none, passed=1)
 
 
 def test_items_that_the_project_skips__are_not_green_if_all_are(pytester: pytest.Pytester, root: Path) -> None:
@@ -225,7 +218,7 @@ def test_items_that_the_project_skips__are_not_green_if_all_are(pytester: pytest
     for name, session in sessions.items():
         assert session.ret == pytest.ExitCode.NO_TESTS_COLLECTED, name
         session.stdout.fnmatch_lines(["*ADK evals*", "None of 2 eval cases was run, so nothing was evaluated*"])
-    assert [session.ret for session in (one, listed, planned)] == [pytest.ExitCode.OK] * 3
+    assert [session.ret for session in (one, listed, planned)] == [OK] * 3
 
 
 def test_last_failed__runs_a_case_with_any_id_alone(pytester: pytest.Pytester, root: Path) -> None:
@@ -237,9 +230,7 @@ def test_last_failed__runs_a_case_with_any_id_alone(pytester: pytest.Pytester, r
         listed = pytester.runpytest_inprocess(*EVALS[:2], "--lf", "--collect-only", "-q")
         return [line for line in listed.outlines if "::" in line]
 
-    first = pytester.runpytest_inprocess(*EVALS[:2])
-
-    assert first.ret == pytest.ExitCode.TESTS_FAILED
+    session(pytester, *EVALS[:2], ends=FAILED)
     names = [f"home.test.json::{name}" for name in ids]
     assert collected() == names
     for name in names:
@@ -250,11 +241,8 @@ def test_last_failed__runs_a_case_with_any_id_alone(pytester: pytest.Pytester, r
 def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytester, root: Path) -> None:
     write_evals(root, "home.test.json", {"good": ["lamp"], "bad": ["lamp"]})
 
-    result = pytester.runpytest_inprocess("--adk-evals", "--adk-evals-set=agent=nowhere")
-
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["*agent-not-found*", "verdict: invalid, exit code 2"])
+    lines = ["*agent-not-found*", "verdict: invalid, exit code 2"]
+    session(pytester, "--adk-evals", "--adk-evals-set=agent=nowhere", ends=FAILED, lines=lines, errors=2)
 
 
 # Sessions of pytest with a real ADK agent, with other plugins, and with an end before their end.
@@ -314,7 +302,7 @@ def test_xdist__asks_a_real_agent_once_per_run(repository: Repository) -> None:
     process = start(repository, "-n", "4", "--adk-evals-set=num-runs=2")
     out, _ = process.communicate(timeout=300)
 
-    assert process.returncode == pytest.ExitCode.TESTS_FAILED, out
+    assert process.returncode == FAILED, out
     assert "1 failed, 5 passed" in out
     assert out.count("verdict: failed, exit code 1") == 1
     assert len(list(repository.root.glob("agent-eval-results*"))) == 1, "one engine"
@@ -364,16 +352,14 @@ def test_other_plugins__rerun_a_case_alone_and_leave_items_alone(tmp_path: Path,
     environment["PYTHONPATH"] = str(other_plugins)
     evals = ["--adk-evals", f"--adk-evals-set=agent={AGENT}", "--asyncio-mode=auto", "--count=2", "-p", "no:xdist"]
 
-    def session(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", *evals, *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    def run(*arguments: str, ends: pytest.ExitCode) -> subprocess.CompletedProcess[str]:
+        command = (sys.executable, "-m", "pytest", *evals, *arguments)
+        return program(*command, cwd=tmp_path, env=environment, timeout=300, code=ends)
 
-    once = session()
-    again = session("--reruns=2")
+    once = run(ends=FAILED)
+    again = run("--reruns=2", ends=OK)
 
-    assert once.returncode == pytest.ExitCode.TESTS_FAILED, once.stdout
     assert "1 failed, 1 passed" in once.stdout
-    assert again.returncode == pytest.ExitCode.OK, again.stdout
     assert "2 passed, 1 rerun" in again.stdout
     assert "1 case passed when run again alone; the verdict is that of the first run" in again.stdout
     rerun = json.loads((tmp_path / "agent-eval-results/reruns/main-1/results.json").read_text("utf-8"))
@@ -436,18 +422,16 @@ def test_agent_evaluator__one_changed_line_makes_unawaited_calls_fail(pytester: 
     pytester.makepyfile(test_unawaited=UNAWAITED.format(imported=imported, agent=AGENT))
     pytester.makepyfile(test_awaited=AWAITED.format(imported=imported, agent=AGENT))
 
-    wrong = pytester.runpytest_subprocess()
+    wrong = session(pytester, process=True, ends=FAILED, failed=7)
 
-    wrong.assert_outcomes(failed=7)
     assert re.search(r"lamp\(\) +✗ not called", wrong.stdout.str())
     header, row, *_ = (root / "out/scores.csv").read_text("utf-8").splitlines()
     assert header.startswith("eval_set_id,eval_id,metric_name,threshold,score,eval_status,prompt,expected_response,")
     assert row.startswith("home,lamp,tool_trajectory_avg_score,1.0,0.0,FAILED,Go.,Done.,Done.,")
 
     answered(root, right=True)
-    right = pytester.runpytest_subprocess("test_awaited.py", "test_unawaited.py::test_plain_function", "-W", "error")
-
-    right.assert_outcomes(passed=3)
+    arguments = ("test_awaited.py", "test_unawaited.py::test_plain_function", "-W", "error")
+    session(pytester, *arguments, process=True, ends=OK, passed=3)
 
 
 def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pytester, root: Path) -> None:
@@ -479,10 +463,10 @@ def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pyteste
         """
     )
 
-    result = pytester.runpytest_subprocess("-o", f"adk_evals_options=agent={AGENT}")
+    lines = ["*EvalFailed: the evals did not pass: failed (exit code 1)"]
+    options = ("-o", f"adk_evals_options=agent={AGENT}")
+    session(pytester, *options, process=True, ends=FAILED, lines=lines, passed=2, failed=1)
 
-    result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*EvalFailed: the evals did not pass: failed (exit code 1)"])
     assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
 
 

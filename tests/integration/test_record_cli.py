@@ -318,9 +318,7 @@ def chat(repository: Repository, *arguments: str, columns: int = 100) -> Any:
 
 
 def say(terminal: Terminal, text: str, answer: str) -> None:
-    terminal.type(text)
-    terminal.expect(answer)
-    terminal.expect(r"you> $")
+    terminal.type(text, answer, r"you> $")
 
 
 def test_chat__every_command_becomes_a_case(repository: Repository) -> None:
@@ -333,18 +331,14 @@ def test_chat__every_command_becomes_a_case(repository: Repository) -> None:
         say(terminal, "/state", r'"room": "attic"')
         say(terminal, "roll", r"One moment\.[\s\S]*→ roll_die\(sides=10\)[\s\S]*← \{.*8.*\}[\s\S]*agent> It is 8\.")
         say(terminal, "/retry", r"you> roll[\s\S]*agent> It is 8\.")
-        terminal.type("two\\")
-        terminal.expect(r"\.\.\.> $")
+        terminal.type("two\\", r"\.\.\.> $")
         say(terminal, "lines 🎲 骰子", r"agent> You said two\n +lines 🎲 骰子\.")
         say(terminal, "count", r"agent> 4 messages\.")
-        terminal.type("/back")
-        terminal.expect(r"asks the agent 2 messages again\. Continue\? \[y/N\] $")
+        terminal.type("/back", r"asks the agent 2 messages again\. Continue\? \[y/N\] $")
         say(terminal, "n", "")
-        terminal.type("/back")
-        terminal.expect(r"\[y/N\] $")
+        terminal.type("/back", r"\[y/N\] $")
         say(terminal, "y", r"you> roll[\s\S]*It is 8\.[\s\S]*you> two[\s\S]*You said two")
-        terminal.type("/save my_chat")
-        terminal.expect(r"Added 1 case in chat\.evalset\.json: `my_chat`")
+        terminal.type("/save my_chat", r"Added 1 case in chat\.evalset\.json: `my_chat`")
         terminal.expect(r"scored against itself: .*response_match_score 1\.00")
         assert terminal.code() == 0
     [case] = cases(repository.root / "chat.evalset.json")
@@ -365,26 +359,19 @@ def test_chat__failures_interrupts_and_the_end_of_input(repository: Repository) 
         say(terminal, "raise", r"! agent-exception: [\s\S]*the agent is broken[\s\S]*/retry asks again")
         say(terminal, "roll", "The last turn has no answer: /retry asks again, /back forgets it")
         say(terminal, "/save", "can't be part of a case")
-        terminal.press("\x04")
-        terminal.expect("Ctrl-D again leaves without writing")
-        terminal.expect(r"you> $")
+        terminal.press("\x04", "Ctrl-D again leaves without writing", r"you> $")
         say(terminal, "/retry", "! agent-exception")
         say(terminal, "/back", "The chat begins again")
-        terminal.type("wait")
-        terminal.expect("wait\n")
+        terminal.type("wait", "wait\n")
         time.sleep(1)
-        terminal.press("\x03")
-        terminal.expect("The turn was broken off")
-        terminal.expect(r"you> $")
+        terminal.press("\x03", "The turn was broken off", r"you> $")
         say(terminal, "/back", "The chat begins again")
         say(terminal, "roll", r"agent> It is 8\.")
         terminal.interrupt(r"Ctrl-C again leaves without writing; /save writes")
         terminal.expect(r"you> $")
-        terminal.type("/quit")
-        terminal.expect(r"Leave without writing 1 turn\? \[y/N\] $")
+        terminal.type("/quit", r"Leave without writing 1 turn\? \[y/N\] $")
         terminal.interrupt(r"you> $")
-        terminal.press("\x04")
-        terminal.expect("Added 1 case in")
+        terminal.press("\x04", "Added 1 case in")
         assert terminal.code() == 0
         assert "Traceback" not in terminal.text
     [case] = cases(repository.root / "a.evalset.json")
@@ -401,10 +388,8 @@ def test_chat__leaves_without_writing(repository: Repository) -> None:
     with chat(repository, "b.evalset.json") as terminal:
         terminal.expect(r"you> $")
         say(terminal, "roll", r"agent> It is 8\.")
-        terminal.type("/quit")
-        terminal.expect(r"\[y/N\] $")
-        terminal.type("y")
-        terminal.expect("nothing was written")
+        terminal.type("/quit", r"\[y/N\] $")
+        terminal.type("y", "nothing was written")
         assert terminal.code() == 0
     assert not (repository.root / "b.evalset.json").exists()
 
@@ -414,8 +399,7 @@ def test_record_from__asks_which_conversation(repository: Repository) -> None:
     (repository.root / "runs.jsonl").write_text("\n".join(lines), "utf-8")
     with chat(repository, "c.evalset.json", "--from", "runs.jsonl") as terminal:
         terminal.expect(r"1  .*s-1 [\s\S]*Which conversation \(1 to 2\)\? $")
-        terminal.type("2")
-        terminal.expect("Added 1 case in c.evalset.json: `turn_off_the_lamp`")
+        terminal.type("2", "Added 1 case in c.evalset.json: `turn_off_the_lamp`")
         assert terminal.code() == 0
 
 
@@ -450,11 +434,8 @@ def test_docs_authoring__every_command_of_init_and_record_runs(project: Reposito
     assert project.gate(*init).code == 0
     with on_terminal([*AGENT_EVAL, *chat, *python], cwd=root, environment=project.environment()) as terminal:
         terminal.expect(r"you> $")
-        terminal.type("Turn off the lamp in the bedroom")
-        terminal.expect(r"agent> The bedroom lamp is now off\.")
-        terminal.expect(r"you> $")
-        terminal.type("/save")
-        terminal.expect("Added 1 case")
+        terminal.type("Turn off the lamp in the bedroom", r"agent> The bedroom lamp is now off\.", r"you> $")
+        terminal.type("/save", "Added 1 case")
         assert terminal.code() == 0
     green = project.gate("run", "evals")
     assert (green.code, len(green.statuses)) == (0, 1), green.out + green.err
