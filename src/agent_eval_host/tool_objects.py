@@ -111,9 +111,7 @@ class ToolObjects:
                 for name, part in self._of(value).items():
                     dot = "." if place and name[:1] != "[" else ""
                     waiting.append((name, part, 0) if _is_shared(name) else (f"{place}{dot}{name}", part, depth + 1))
-        for place, value in server_of(tool):
-            found[place] = _NOT_COMPARED if _SECRET.search(place) else _text_of(value)
-        return found, files
+        return found | connection_of(tool), files
 
     def _of(self, value: Any) -> dict[str, Any]:
         """The values that a function or object holds, by name: functions and own objects; others as texts."""
@@ -135,6 +133,11 @@ class ToolObjects:
         except TypeError:  # it can't be referenced weakly
             self._held[key] = (lambda: value, held)
         return held
+
+
+def connection_of(tool: Any) -> dict[str, str]:
+    """How the server of a tool or toolset is started or reached: hashes by place, or `$`."""
+    return {place: _NOT_COMPARED if _SECRET.search(place) else _text_of(value) for place, value in server_of(tool)}
 
 
 def _tools_of_agents() -> Iterator[Any]:

@@ -19,7 +19,7 @@ from agent_eval_host.channel import Channel
 from agent_eval_host.described import declaration_hash
 from agent_eval_host.frames import agent_places, is_own
 from agent_eval_host.mcp_listings import declared_tools, observe_listings, place_of, server_answers
-from agent_eval_host.tool_objects import ToolObjects
+from agent_eval_host.tool_objects import ToolObjects, connection_of
 from agent_eval_host.tool_outcomes import effects, recorded, replay
 from agent_eval_host.tool_sources import files_of_server
 from agent_eval_host.turns import Turn, running_turn
@@ -144,10 +144,10 @@ class ToolWatch:
             # Resources are not recorded: such a server is needed.
             if turn is None or in_tool.get() or getattr(toolset, "_use_mcp_resources", False):
                 return await run(toolset)
-            files = sorted(files_of_server(toolset))
-            # A server whose own files have changed may list other tools.
-            version = f"#{_hash([self._content(file) for file in files])}" if files else ""
-            return await self._listed(turn, toolset, run, place_of(toolset, readonly_context) + version)
+            files = [self._content(file) for file in sorted(files_of_server(toolset))]
+            # A server that is started or reached otherwise, or whose own files have changed, may list other tools.
+            version = _hash([repr(sorted(connection_of(toolset).items())).encode(), *files])
+            return await self._listed(turn, toolset, run, f"{place_of(toolset, readonly_context)}#{version}")
 
         cls.get_tools = get_tools
 

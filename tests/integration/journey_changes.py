@@ -105,6 +105,11 @@ ALTERS: Mapping[str, Edits] = {
         (SERVER, "server.run()", '@server.tool()\ndef stops() -> str:\n    return ""\n\n\nserver.run()'),
     ),
     "tool: the list of a server that nobody calls": (("journey/stations.py", "Lists stations.", "Lists towns."),),
+    "tool: how a server is started that nobody calls": (
+        (AGENT, "def server(script: str)", "def server(script: str, *more: str)"),
+        (AGENT, "args=[str(HERE / script)]", "args=[str(HERE / script), *more]"),
+        (AGENT, 'server("stations.py")', 'server("stations.py", "--all")'),
+    ),
     "agent: description of a sub-agent": ((AGENT, "Plans journeys.", "Plans trips."),),
     "agent: order of two": ((AGENT, "[ways, merge]", "[merge, ways]"),),
     "agent: one removed": ((AGENT, "sub_agents=[north, south]", "sub_agents=[north]"),),

@@ -24,6 +24,7 @@ ALTERING = (
     "tool: order",
     "tool: body",
     "tool: the list of a server that nobody calls",
+    "tool: how a server is started that nobody calls",
     "agent: order of two",
     "agent: a field of the output",
     "callback: a tool's answer",

@@ -200,7 +200,7 @@ class Tape(WireModel):
     """In the order of their first appearance."""
     toolsets: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
     """The tools that MCP servers list, in MCP's own form. By the agent, and its number among the agent's toolsets, with
-    a hash of the server's own files, if there are any: `clerk/1`, `clerk/2#0c1f0e5b7a6d4c33`."""
+    a hash of how the server is started or reached, and of its own files: `clerk/2#0c1f0e5b7a6d4c33`."""
     model_calls: list[ModelExchange] = Field(default_factory=list, max_length=MAX_MODEL_CALLS)
     """Those of one run, in the order in which they were asked; none if its runs disagreed."""
     parts: dict[str, Any] = Field(default_factory=dict)
