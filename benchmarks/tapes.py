@@ -113,6 +113,9 @@ class Decider:
     async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
         return {"do": "run"}
 
+    def model_news(self, news: Any) -> None:
+        pass
+
     def model_ran(self, result: ModelRan) -> None:
         """Nothing: this measures tools."""
 

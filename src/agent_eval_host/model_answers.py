@@ -57,6 +57,7 @@ class ModelAnswers:
     def install(self) -> None:
         """Wraps the classes of models that exist, and those that are defined later."""
         self._models.is_decided = True
+        self._models.install_others()
         wrap_method(
             importlib.import_module("google.adk.models.base_llm").BaseLlm, "generate_content_async", self._wrapped
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import importlib
 import itertools
 import json
@@ -164,6 +165,36 @@ class ModelWatch:
 
         client._async_request_once, client._async_request = observed, repeated
         self._sees_gemini = True
+
+    def install_others(self) -> None:
+        """Reports requests to models that neither ADK nor the methods above send: those that the gate can't answer."""
+        for module, names, method in (
+            ("_api_client", ["BaseApiClient"], "_request_once"),
+            ("client", ["Client", "AsyncClient"], "interactions"),
+        ):
+            loaded = importlib.import_module(f"google.genai.{module}")
+            for cls in (getattr(loaded, name, None) for name in names):
+                body = vars(cls).get(method) if cls is not None else None
+                if isinstance(body, property):
+                    setattr(cls, method, property(self._announced(body.fget)))
+                elif body is not None:
+                    setattr(cls, method, self._announced(body))
+
+    def _announced(self, body: Any) -> Any:
+        @functools.wraps(body)
+        def reported(client: Any, *args: Any, **options: Any) -> Any:
+            url = str(getattr(args[0] if args else None, "url", ""))
+            name = _MODEL_PATH.search(url)
+            call = self._make(current_turn(), name[1] if name else "", remote=True, seen=True)
+            call.address = address_of(url) if url else ""
+            self._report(call, "asked")
+            try:
+                return body(client, *args, **options)
+            finally:
+                self._report(call, "cancelled")  # Nobody looks at its outcome.
+                self._close(call)
+
+        return reported
 
     def _is_ours(self, http_options: Any) -> bool:
         options = getattr(http_options, "retry_options", None)

@@ -92,6 +92,9 @@ class Decider:
             await asyncio.sleep(LATER)  # in the recorded order
         return {"do": "answer", "responses": self.answers[asked.agent].pop(0)}
 
+    def model_news(self, news: Any) -> None:
+        pass
+
     def model_ran(self, result: ModelRan) -> None:
         (self.dealt if result.is_dealt else self.outcomes[result.call]).append(result)
 

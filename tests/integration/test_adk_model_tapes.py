@@ -54,6 +54,9 @@ class Decider:
             place = error.difference.place if error.difference else ""
             raise AgentFailure(place, kind=FailureKind.MODEL_NOT_RECORDED, owner=Owner.GATE) from None
 
+    def model_news(self, news: Any) -> None:
+        pass
+
     def model_ran(self, result: ModelRan) -> None:
         self.session.model_ran(result)
 

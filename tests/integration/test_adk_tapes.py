@@ -17,7 +17,7 @@ from adk_harness import failure, make, request, say, seen
 from loopback import loopback
 
 from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import (
     Mode,
@@ -62,6 +62,9 @@ class Decider:
 
     async def model(self, asked: ModelAsked) -> Any:
         raise AssertionError(asked)
+
+    def model_news(self, news: ModelNews) -> None:
+        self.session.model_news(news)
 
     def model_ran(self, result: ModelRan) -> None:
         raise AssertionError(result)

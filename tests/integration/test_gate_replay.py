@@ -166,6 +166,28 @@ def test_old_tapes__are_a_notice(shops: Repository) -> None:
     assert not [line for line in gate(shops, "--replay", "tools").report.notices if "tape" in line]
 
 
+@pytest.mark.parametrize("how", ["aio.models", "models", "interactions"])
+def test_code_that_asks_a_model_itself__is_never_green(shops: Repository, how: str) -> None:
+    path = shops.root / "kiosk/agent.py"
+    asks = {
+        "aio.models": "await client.aio.models.generate_content(model='own', contents='x')",
+        "models": "client.models.generate_content(model='own', contents='x')",
+        "interactions": "client.interactions",
+    }[how]
+    code = (
+        "\n\nasync def ask(*args, **more):\n    from google import genai\n"
+        "    client = genai.Client(api_key='k', http_options={'base_url': 'http://127.0.0.1:9'})\n"
+        f"    try:\n        {asks}\n    except Exception:\n        pass\n\n\nroot_agent.before_model_callback = ask\n"
+    )
+    path.write_text(path.read_text("utf-8") + code, "utf-8")
+    done = gate(shops, "--replay", "all")
+    assert (done.code, errors(done), log(shops)) == (3, {"cocoa": "tool-not-replayable"}, []), done.out
+    assert "own code asks" in done.out
+    if how == "models":
+        live = gate(shops, "--replay", "missing-live")
+        assert (live.code, len(log(shops))) == (0, 3), live.out
+
+
 STALE_LIVE = '[[tool]]\nname = "*"\nstale = "live"\n'
 
 

@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from agent_eval.agents.messages import Evaluated, ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import (
+    Evaluated,
+    ModelAsked,
+    ModelNews,
+    ModelRan,
+    ToolAsked,
+    ToolRan,
+    ToolsetAsked,
+    ToolsetListed,
+)
 from agent_eval.core.content import Content, FunctionCall
 from agent_eval.core.invocation import Invocation, Raised
 from agent_eval.core.limiter import Place
@@ -64,6 +73,14 @@ class CallDecider(Protocol):
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Receives each event of the session as the host sends it."""
+        ...
+
+    def model_news(self, news: ModelNews) -> None:
+        """Receives that a model was asked, also by code that the gate can't answer.
+
+        Raises:
+            AgentFailure: No model may be asked. The turn ends.
+        """
         ...
 
     def toolset(self, toolset: ToolsetAsked) -> Mapping[str, Any]:

@@ -38,6 +38,8 @@ def message_of(error: Unanswerable, age: float | None) -> str:
             return _about_tool(error, error.call, taped, when)
         case ModelAsked() if error.obstacle is Obstacle.MODEL_NOT_RECORDED:
             return _about_model(error, error.call, taped)
+        case ModelAsked() if error.obstacle is Obstacle.NOT_REPLAYABLE:
+            return f"The agent's own code asks {error.call.model or 'a model'}, which can't be replayed"
     if error.why:
         return f"The tape of the case is not used: {error.why}"
     return "The case has no tape" if age is None else "The tape of the case has no model calls"
@@ -109,6 +111,8 @@ def hint_of(error: Unanswerable, case_id: str) -> str:
                 f'`ignore` of a [[tool]] for "{name}", or those that do in `match`. `miss = "live"` there lets the '
                 f"tool run ({docs_page('tools')})."
             )
+        case Obstacle.NOT_REPLAYABLE if not name:
+            return "Ask the model in a tool, whose answers are recorded, or through ADK; or run the case live."
         case Obstacle.NOT_REPLAYABLE:
             return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs ({docs_page("tools")}).'
         case Obstacle.STALE | Obstacle.MODEL_NOT_RECORDED | Obstacle.CALLS_LEFT:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.tapes import (
     PATIENCE,
@@ -131,6 +131,13 @@ class CaseTools:
         why = "the turn's time ended before the answers that were recorded earlier were asked for, or dealt with"
         call = self._open[0]
         return self._failure_in(call.turn, Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, why=why))
+
+    def model_news(self, news: ModelNews) -> None:
+        """No model is asked in a replay: that would be by code that ADK does not know as a model."""
+        try:
+            self.session.model_news(news)
+        except Unanswerable as unanswerable:
+            raise self._failure(unanswerable, tuple) from None
 
     def model_ran(self, result: ModelRan) -> None:
         """Records the answer of a model."""

@@ -285,8 +285,11 @@ class HostProcess:
                 turn.tools.listed(news)
             case ModelRan() if turn.tools is not None:
                 turn.tools.model_ran(news)
-            case ModelNews() if self._spec.outages is not None:
-                self._spec.outages.note(turn.outage, news)
+            case ModelNews():
+                if self._spec.outages is not None:
+                    self._spec.outages.note(turn.outage, news)
+                if turn.tools is not None and news.what == "asked":
+                    turn.tools.model_news(news)
             case Pause():
                 self._in_background(self._wait_and_resume(turn, news))
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.tape_rules import Mode, ToolRules
 from agent_eval.agents.tapes._files import MAX_RESPONSE
+from agent_eval.agents.tapes._index import TapeIndex
 from agent_eval.agents.tapes._order import Order, Times
 from agent_eval.agents.tapes._requests import (
     Difference,
@@ -29,7 +30,6 @@ from agent_eval.agents.tapes._tape import (
     ModelExchange,
     RecordedCall,
     RecordedRun,
-    Tape,
     TooDeep,
     ToolHashes,
     canonical,
@@ -90,67 +90,6 @@ class Unanswerable(Exception):
         self.why = why
 
 
-class TapeIndex:
-    """A tape as it is looked up."""
-
-    def __init__(self, tape: Tape, rules: ToolRules) -> None:
-        self.tape = tape
-        self._rules = rules
-        self._calls: dict[tuple[str, str], list[RecordedCall]] = {}
-        self._of_agents: dict[tuple[str, str, str], list[RecordedCall]] = {}
-        for call in tape.calls:
-            key = (call.tool, canonical(call.args, rules.of(call.tool)))
-            self._calls.setdefault(key, []).append(call)
-            if call.done is not None:
-                self._of_agents.setdefault((call.agent, *key), []).append(call)
-        for calls in self._of_agents.values():
-            calls.sort(key=lambda call: call.occurrence)
-        self.exchanges = {(call.fingerprint, call.occurrence): call for call in tape.model_calls}
-        """The calls of models."""
-
-    def conversation(self) -> list[RecordedCall | ModelExchange]:
-        """The calls of the run whose model calls are on the tape, in the order of their answers."""
-        calls = [call for call in self.tape.calls if call.done is not None and self._rules.of(call.tool).replay]
-        return sorted([*self.tape.model_calls, *calls], key=_place)
-
-    def made(self, agent: str, tool: str, key: str, number: int) -> RecordedCall | None:
-        """The nth of an agent's equal calls in the conversation; None if there is none."""
-        calls = self._of_agents.get((agent, tool, key), [])
-        return calls[number] if number < len(calls) else None
-
-    def find(self, tool: str, key: str, occurrence: int, *, repeat: bool) -> RecordedCall | None:
-        """The recorded call that answers; None if there is none.
-
-        With `repeat`, more calls than recorded get the last answer, if all recorded answers are the same.
-        """
-        calls = self._calls.get((tool, key), [])
-        for call in calls:
-            if call.occurrence == occurrence:
-                return call
-        if not repeat:
-            return None
-        repeatable = all(call.replayable and call.answers_like(calls[0]) for call in calls)
-        return calls[-1] if calls and repeatable else None
-
-    def nearest(self, tool: str, args: Mapping[str, Any]) -> RecordedCall | None:
-        """The recorded call of a tool with the most equal arguments, which are masked; the first of several."""
-        policy = self._rules.of(tool)
-        calls = [
-            call.model_copy(update={"args": masked(call.args, policy)}) for call in self.tape.calls if call.tool == tool
-        ]
-        return max(calls, key=lambda call: _equal_args(call.args, args), default=None)
-
-
-def _equal_args(recorded: Mapping[str, Any], args: Mapping[str, Any]) -> int:
-    same: int = sum(key in args and args[key] == value for key, value in recorded.items())
-    return 2 * same - len(recorded.keys() ^ args.keys())
-
-
-def _place(call: RecordedCall | ModelExchange) -> int:
-    assert call.done is not None, "filtered before"
-    return call.done
-
-
 @dataclass(kw_only=True)
 class TapeSession:
     """One session of one case."""
@@ -187,6 +126,8 @@ class TapeSession:
     _recorded: dict[int, RecordedCall] = field(default_factory=dict)
     _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _running: dict[int, tuple[ToolAsked, _Key]] = field(default_factory=dict)
+    _unable: Unanswerable | None = None
+    """Why the session can't be replayed, whatever comes."""
     _checked: dict[int, tuple[ToolAsked, RecordedCall, Difference | None]] = field(default_factory=dict)
     """In mode `all`: calls whose changed tools run, the answers that they must give, and how the outcome differs."""
     _exchanges: dict[int, ModelExchange | None] = field(default_factory=dict)
@@ -315,6 +256,18 @@ class TapeSession:
         self.use.model_calls += 1
         return {"do": "answer", "responses": exchange.responses}
 
+    def model_news(self, news: ModelNews) -> None:
+        """A model is asked.
+
+        Raises:
+            Unanswerable: In mode `all`, by code that is none of a tool that runs: its answers would not be on the tape.
+        """
+        if self.mode == "all" and not self.order.running:
+            self._unable = Unanswerable(
+                Obstacle.NOT_REPLAYABLE, ModelAsked(turn=news.turn, call=news.call, model=news.model)
+            )
+            raise self._unable
+
     def model_ran(self, result: ModelRan) -> None:
         """Records a call of a model that has answered; what it says later of the same call counts.
 
@@ -369,11 +322,13 @@ class TapeSession:
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, left=self.left)
 
     def check_ended(self) -> None:
-        """A changed tool must have given its recorded answer.
+        """No model was asked, and changed tools have given their recorded answers.
 
         Raises:
-            Unanswerable: It has raised, or its call was cancelled: had the run ended of that, nobody would ask.
+            Unanswerable: Or a tool has raised, or its call was cancelled: had the run ended of that, nobody would ask.
         """
+        if self._unable is not None:
+            raise self._unable
         if self._checked:
             call, _, difference = next(iter(self._checked.values()))
             raise Unanswerable(Obstacle.STALE, call, difference=difference, why=self.changed[call.name])

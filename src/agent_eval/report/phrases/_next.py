@@ -57,7 +57,7 @@ _REMEDIES: Mapping[str, str] = {
     "simulator-invalid-request": "fix the model of the simulated user or its key",
     "judge-replay-miss": "record the judge's replies again",
     "simulator-replay-miss": "record the simulated user's replies again",
-    "tool-not-replayable": "set `replay = false` for the tool",
+    "tool-not-replayable": "set `replay = false` for a tool; code that asks a model itself needs a live run",
     "unreported": "take the metric out of the `[[policy]]`",
     "fail-fast": "fix the case that failed: `fail-fast` ended the run",
 }
