@@ -15,6 +15,7 @@ from agent_eval.core.files import read_lines
 from agent_eval.core.text import harmless
 from agent_eval.evalset.models import EvalCase
 from agent_eval.results import FILES, CaseReport, Recording
+from agent_eval.runner import StoredCase, StoredLines, case_fingerprint
 
 
 def read_recordings(folder: Path, run_ids: Collection[str]) -> dict[str, Recording]:
@@ -109,8 +110,6 @@ def expected_cases(cases: Sequence[CaseReport], folder: Path, root: Path) -> Map
         folder: The output directory.
         root: The repository.
     """
-    from agent_eval.runner import StoredCase, StoredLines
-
     fingerprints = {case.case_id: case.fingerprint for case in cases}
     stored = {
         line.case_id: line.case
@@ -123,7 +122,6 @@ def expected_cases(cases: Sequence[CaseReport], folder: Path, root: Path) -> Map
 def unchanged_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, EvalCase]:
     """The eval cases that have not changed since the run, by case id."""
     from agent_eval.evalset.loading import load_suite
-    from agent_eval.runner import case_fingerprint
 
     files = [file for file in dict.fromkeys(case.file for case in cases) if _inside(file) and (root / file).is_file()]
     if not files:

@@ -17,6 +17,7 @@ from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.process import collector_paused
 from agent_eval.core.text import harmless, listed, plural
+from agent_eval.models import Spent
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._draft import problem_reports
 from agent_eval.results import (
@@ -33,10 +34,9 @@ from agent_eval.results import (
     merge,
     relative,
 )
+from agent_eval.runner import Journal, Plan, PlannedCase
 
 if TYPE_CHECKING:
-    from agent_eval.models import Spent
-    from agent_eval.runner import Journal, Plan, PlannedCase
     from agent_eval.settings import Settings
 
 _RESULTS = FILES["results-file"]
@@ -197,8 +197,6 @@ class Parts:
     @property
     def spent(self) -> Spent:
         """Calls and tokens of judges and simulated users in all parts and attempts, and what all models cost there."""
-        from agent_eval.models import Spent
-
         usage = [model for result in self.results for model in result.report.model_usage]
         return Spent(
             calls=sum(model.calls for model in usage),

@@ -9,9 +9,9 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless, listed
 from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal, unreadable_directories
 from agent_eval.results import Origin, RunReport
+from agent_eval.runner import Plan, partition, split_hash
 
 if TYPE_CHECKING:
-    from agent_eval.runner import Plan
     from agent_eval.settings import Settings
 
 _SAME_CHECKOUT = (
@@ -35,8 +35,6 @@ def check_parts(
     Returns:
         The parts; None if there is a problem, and the problems.
     """
-    from agent_eval.runner import partition, split_hash
-
     own = _facts(draft, plan.hashes())
     results, replaced = _without_replaced(results, own)
     first = results[0].shard

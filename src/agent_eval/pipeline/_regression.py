@@ -13,22 +13,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import Baseline, Found, GitError
-from agent_eval.baseline.rerun import BaseWorktree, NotOnBase
+from agent_eval.baseline import Baseline, Found, GitError, to_report
+from agent_eval.baseline.lookup import Resolver, resolve
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
 from agent_eval.core.text import plural
+from agent_eval.forge import ForgeError
+from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline.ci_context import CIContext
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.baseline.archive import StoredRecordings
-    from agent_eval.baseline.lookup import Resolver
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.pairing import Pairing
     from agent_eval.gate.regression import Before, Comparable, Gathered
     from agent_eval.gate.stats import ConfirmOnBase, Runs
     from agent_eval.pipeline._base_checkout import BaseCheckout
-    from agent_eval.pipeline._checkout import Checkout
-    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import (
         BaselineReport,
         CaseReport,
@@ -57,7 +58,6 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
     """
     if ci.baseline_request is None:
         return None
-    from agent_eval.baseline.lookup import resolve
     from agent_eval.settings import parse_order
 
     resolvers: list[Resolver] = []
@@ -71,7 +71,6 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
 
             resolvers.append(FileSource(path=choice.path, root=settings.root, git=ci.git, remote=ci.remote))
         elif choice.source == "rerun" and base_checkout is not None:
-            from agent_eval.baseline.rerun import RerunSource
 
             async def run(_: BaseWorktree, base_checkout: BaseCheckout = base_checkout) -> RunReport:
                 return await base_checkout.report(settings.num_runs)
@@ -89,7 +88,6 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
 
 def baseline_report(ci: CIContext, baseline: Baseline | None) -> BaselineReport | None:
     """Where the base's results come from, or why there are none; None where none are expected."""
-    from agent_eval.baseline import to_report
     from agent_eval.results import BaselineReport
 
     if baseline is not None and baseline.steps:
@@ -340,7 +338,6 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
 def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
     """Evidence of the pull request's previous attempt; empty where it is unavailable."""
     from agent_eval.baseline.artifact import earlier_attempt
-    from agent_eval.forge import ForgeError
     from agent_eval.gate.regression import held_against
 
     pull_request, forge = ci.activity.pull_request, ci.forge

@@ -10,12 +10,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent_eval.agents.protocol import AgentFailure
+from agent_eval.agents.sandbox import AgentNotEnded, secrets_in
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, print_problems, settings_of
+from agent_eval.core.content import Content
+from agent_eval.core.masking import Masker
 from agent_eval.core.problem import docs_page, has_error
 from agent_eval.core.text import harmless, listed, plural
+from agent_eval.evalset.models import EvalCase
+from agent_eval.runner import DEFAULT_APP_NAME, DEFAULT_USER_ID
+from agent_eval.settings import Settings
 from agent_eval_workbench.recording.chat import Chat, Left, Terminal, failure_lines, message_lines, turn_lines
 from agent_eval_workbench.recording.live import (
     ChosenAgent,
@@ -49,11 +56,6 @@ from agent_eval_workbench.recording.target import USER_ID, Refused, Target, erro
 from agent_eval_workbench.sources.cases import CaseForm
 from agent_eval_workbench.sources.conversation import Conversation, Place
 
-if TYPE_CHECKING:
-    from agent_eval.core.content import Content
-    from agent_eval.evalset.models import EvalCase
-    from agent_eval.settings import Settings
-
 _SOURCE = "record-source"
 _WAYS = (
     "Say it with `--say TEXT`, take it from a file with `--messages FILE`, or from something recorded with "
@@ -63,8 +65,6 @@ _WAYS = (
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
-    from agent_eval.agents.protocol import AgentFailure
-    from agent_eval.agents.sandbox import AgentNotEnded
     from agent_eval.pipeline import AgentUnavailable
 
     if not hasattr(os, "geteuid") and arguments.source is None:
@@ -187,7 +187,6 @@ class _Recorder:
         return replace(stored, app_name=app_name, user_id=user_id, state=stored.state if state is None else state)
 
     def _agent_name(self, target: Target) -> str:
-        from agent_eval.runner import DEFAULT_APP_NAME
 
         try:
             return choose_agent(target, self.settings, None, {}).app_name or DEFAULT_APP_NAME
@@ -208,7 +207,6 @@ class _Recorder:
             )
 
     def _ask(self, target: Target, state: dict[str, Any] | None) -> int:
-        from agent_eval.runner import DEFAULT_APP_NAME, DEFAULT_USER_ID
 
         arguments = self.arguments
         messages = self._messages()
@@ -273,7 +271,6 @@ class _Recorder:
         return Draft(turns=list(take.turns), calls_visible=take.calls_visible)
 
     def _most_typical(self, target: Target, takes: Sequence[Take], taping: Taping | None) -> Take:
-        from agent_eval.evalset.models import EvalCase
 
         config = config_of(target.path, self.settings.root, self.settings.config)
         if config is None:
@@ -354,7 +351,5 @@ class _Recorder:
 
 
 def _masker(io: CliIO) -> Any:
-    from agent_eval.agents.sandbox import secrets_in
-    from agent_eval.core.masking import Masker
 
     return Masker(secrets_in(io.environ))

@@ -7,18 +7,15 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent_eval.agents.protocol import AgentFailure
 from agent_eval.core.content import Content, Part, user_message
 from agent_eval.core.invocation import Invocation, contents_of, tool_calls
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.criteria import literal, render_call, token_usage, visible
+from agent_eval_workbench.recording.live import LiveAgent, LiveSession
 from agent_eval_workbench.recording.new_cases import Draft
-
-if TYPE_CHECKING:
-    from agent_eval.agents.protocol import AgentFailure
-    from agent_eval_workbench.recording.live import LiveAgent, LiveSession
-
 
 _ANSWER = 20_000
 _LEAST = 60
@@ -197,8 +194,6 @@ class Chat:
 
     def _answer(self, text: str) -> Invocation | None:
         """The agent's turn; None if it failed or the user broke it off."""
-        from agent_eval.agents.protocol import AgentFailure
-
         try:
             if self._session is None:
                 self._session = self.agent.open()

@@ -13,19 +13,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from agent_eval.agents.protocol import Agent, AgentFailure, CallDecider, FailureKind, Session, SessionRequest
+from agent_eval.agents.tapes import read_tape, tape_path
 from agent_eval.core.content import Content, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import AUTO_START
 from agent_eval.core.problem import has_error
+from agent_eval.evalset.discovery import discover
 from agent_eval.evalset.models import EvalCase, EvalConfig, EvalSet, LoadedFile, SessionInput
+from agent_eval.runner import Chosen, PlannedCase
 from agent_eval.simulation import with_call_ids
 from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoice, AgentChoices
-    from agent_eval.agents.protocol import Agent, CallDecider, Session
     from agent_eval.pipeline import RunContext
-    from agent_eval.runner import PlannedCase
     from agent_eval.settings import Settings
 
 
@@ -73,7 +75,6 @@ def _choices(
     target: Target, settings: Settings, app_name: str | None, state: Mapping[str, Any], *, explicit: str | None
 ) -> AgentChoices:
     from agent_eval.agents.discovery import choose_agents
-    from agent_eval.evalset.discovery import discover
 
     session = SessionInput(app_name=app_name or "", user_id=USER_ID, state=dict(state)) if app_name or state else None
     turn = Invocation(user_content=user_message("?"))
@@ -139,8 +140,6 @@ class Taping:
         Returns:
             Lines for the reader: what was written, and what looks wrong.
         """
-        from agent_eval.runner import Chosen
-
         assert self._tapes is not None
         new, named = map(self._planned, (_NEW, case))
         self._tapes.rename(new, named)
@@ -151,14 +150,11 @@ class Taping:
 
     def replay(self, eval_id: str) -> str:
         """The value of `replay` with which the new tape answers the most."""
-        from agent_eval.agents.tapes import read_tape, tape_path
-
         root = self._settings.root.absolute()
         tape = read_tape(tape_path(root, self._file, eval_id), root)
         return "missing-live" if tape is not None and tape.model_calls else "tools"
 
     def _planned(self, case: EvalCase) -> PlannedCase:
-        from agent_eval.runner import PlannedCase
 
         return PlannedCase(
             case_id=f"{self._file}:{case.eval_id}",
@@ -268,7 +264,6 @@ class LiveAgent:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _open(self) -> Session:
-        from agent_eval.agents.protocol import SessionRequest
 
         start = self._start
         request = SessionRequest(
@@ -290,8 +285,6 @@ def answered(turn: Invocation) -> Invocation:
     Raises:
         AgentFailure: It has none, e.g. because the agent's model returned an error.
     """
-    from agent_eval.agents.protocol import AgentFailure, FailureKind
-
     if turn.final_response is not None and turn.final_response.parts:
         return turn
     raise AgentFailure(
@@ -302,7 +295,6 @@ def answered(turn: Invocation) -> Invocation:
 
 
 def _too_late(limit: float) -> Exception:
-    from agent_eval.agents.protocol import AgentFailure, FailureKind
 
     return AgentFailure(
         f"The conversation did not end within case-timeout ({limit:g} s)",

@@ -9,24 +9,21 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from agent_eval.agents.discovery import WHAT_IS_AN_AGENT, find_agents
+from agent_eval.agents.discovery import WHAT_IS_AN_AGENT, AgentChoices, find_agents
 from agent_eval.agents.sandbox import allow_list
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.json import write_text
+from agent_eval.evalset.models import Suite
 from agent_eval.evalset.parse import ConfigFinder
 from agent_eval.evalset.paths import absolute, name_of, repository_of
 from agent_eval.results import DEFAULT
 from agent_eval_workbench.setup import _ci
 from agent_eval_workbench.setup._ci import Variables, find_variables, is_passed
-
-if TYPE_CHECKING:
-    from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.evalset.models import Suite
 
 _EVALS = "evals"
 _CONFIG = {
