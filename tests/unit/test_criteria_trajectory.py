@@ -24,6 +24,7 @@ from agent_eval.core.invocation import (
 )
 from agent_eval.criteria import Conversation, NotEvaluated, Scored, build
 from agent_eval.criteria._alignment import align
+from agent_eval.criteria._differences import literal, render_call, visible
 from agent_eval.criteria._explain import (
     FEW_WORDS,
     LONGEST_TEXT,
@@ -34,7 +35,6 @@ from agent_eval.criteria._explain import (
     explain_trajectory,
     list_calls,
 )
-from agent_eval.criteria._literal import literal, render_call, visible
 from agent_eval.criteria._sequences import in_any_order, in_order, rouge1
 from agent_eval.criteria.calls import ArgsMatch, args_match, contains, count_matched, match_calls, same_call
 from agent_eval.criteria.tokenize import tokenize, words

@@ -53,8 +53,7 @@ from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.results._merge import WITHOUT_KEY, merge
 from agent_eval.results.folder import FILES, JOURNAL
 from agent_eval.results.origin import CaseWord
-from agent_eval.results.report import CaseReport, CaseStatus, MetricStatus, RunReport
-from agent_eval.results.shard import SHARD_MISSING
+from agent_eval.results.report import SHARD_MISSING, CaseReport, CaseStatus, MetricStatus, RunReport
 from agent_eval.runner import execution
 from agent_eval.settings import CONFIG_FILE, SETTINGS, Setting, Settings, read_settings
 from agent_eval.settings import _policy_file as policy_file

@@ -27,6 +27,8 @@ from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.exact_tests import (
     dealt,
+    detectable_drop,
+    detectable_shift,
     exact_p,
     holm,
     pass_at_k,
@@ -36,7 +38,6 @@ from agent_eval.gate.stats.exact_tests import (
     upper_tails,
     wilson,
 )
-from agent_eval.gate.stats.precision import detectable_drop, detectable_shift
 from agent_eval.pipeline._regression import decision_report
 from agent_eval.report.phrases import suite_lines
 from agent_eval.report.views import view_of

@@ -22,8 +22,15 @@ from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.views import usage_line, view_of
 from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval.results.report import ModelUsageReport, PassRates, ProblemReport, Reason, RunReport, TurnEvidence
-from agent_eval.results.shard import ShardReport
+from agent_eval.results.report import (
+    ModelUsageReport,
+    PassRates,
+    ProblemReport,
+    Reason,
+    RunReport,
+    ShardReport,
+    TurnEvidence,
+)
 
 FILES = {"results": "out/results.json", "report": "out/report.html"}
 

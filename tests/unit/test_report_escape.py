@@ -16,7 +16,7 @@ from markdown_pages import Page, by_github, by_markdown_it
 
 from agent_eval.core.text import without_commands
 from agent_eval.report import markup as escape
-from agent_eval.report.views._visible import one_line, visible
+from agent_eval.report.views.detail import one_line, visible
 
 ZWSP = "\u200b"
 READABLE = "expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!"

@@ -58,7 +58,7 @@ from agent_eval.report.renderers.markdown import (
 )
 from agent_eval.report.views import Links, view_of
 from agent_eval.report.views._causes import causes, has_cause
-from agent_eval.report.views._visible import one_line
+from agent_eval.report.views.detail import one_line
 from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.report.views.reproduction import reproduce
 from agent_eval.results.comparison import BaselineReport

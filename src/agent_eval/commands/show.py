@@ -10,8 +10,7 @@ from pathlib import Path
 
 from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
 from agent_eval.commands._io import CliIO
-from agent_eval.commands.case_selection import select_cases, split_words
-from agent_eval.commands.stored_run import expected_cases, read_recordings
+from agent_eval.commands.stored_run import expected_cases, read_recordings, select_cases, split_words
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.renderers import RunView, case_text

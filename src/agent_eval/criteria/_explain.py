@@ -9,8 +9,7 @@ from itertools import chain, islice
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.text import plural, shorten
 from agent_eval.criteria._alignment import Alignment, align
-from agent_eval.criteria._differences import describe_differences
-from agent_eval.criteria._literal import literal, name_of, render_call
+from agent_eval.criteria._differences import describe_differences, literal, name_of, render_call
 from agent_eval.criteria._sequences import Rouge
 from agent_eval.criteria.calls import ArgsMatch
 from agent_eval.criteria.tokenize import stem, words

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, intermediate_responses
 from agent_eval.core.text import shorten
+from agent_eval.criteria._differences import literal, name_of
 from agent_eval.criteria._explain import LONGEST_TEXT, bounded, explain_response
-from agent_eval.criteria._literal import literal, name_of
 from agent_eval.criteria._sequences import rouge1
 from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, explain_similarity
 from agent_eval.criteria.base import (

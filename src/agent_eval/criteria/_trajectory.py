@@ -9,6 +9,7 @@ from functools import partial
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.criteria._alignment import aligned
+from agent_eval.criteria._differences import name_of
 from agent_eval.criteria._explain import (
     explain_partial,
     explain_share,
@@ -16,7 +17,6 @@ from agent_eval.criteria._explain import (
     explain_trajectory,
     list_calls,
 )
-from agent_eval.criteria._literal import name_of
 from agent_eval.criteria._sequences import Same, in_any_order, in_order
 from agent_eval.criteria.base import Conversation, Result, Scored, TurnFinding, TurnResult, no_turns, score_turns
 from agent_eval.criteria.calls import ArgsMatch, args_match, count_matched, match_calls, same_call

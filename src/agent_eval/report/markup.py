@@ -2,7 +2,7 @@
 
 Each function escapes for one place; its result is not safe anywhere else:
 
-* `visible.visible`: any plain text (terminal, XML, JSON, and the first step of all the others);
+* `visible`: any plain text (terminal, XML, JSON, and the first step of all the others);
 * `text`: prose in Markdown, on one line, also in a table cell or a heading;
 * `prose`: the same, with text between backticks as code;
 * `code`: one line of code in Markdown, also in a table cell or a heading;

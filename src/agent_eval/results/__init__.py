@@ -41,12 +41,8 @@ if TYPE_CHECKING:
     from agent_eval.results.history import *
     from agent_eval.results.reason import *
     from agent_eval.results.report import *
-    from agent_eval.results.shard import *
 
-_MODULES = (
-    *("reason", "report", "_merge", "adk_results", "causes", "comparison", "conversation", "decision", "history"),
-    "shard",
-)
+_MODULES = ("reason", "report", "_merge", "adk_results", "causes", "comparison", "conversation", "decision", "history")
 """Imported in this order when a name is used that is not imported above."""
 
 if not TYPE_CHECKING:

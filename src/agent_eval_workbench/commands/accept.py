@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
 from agent_eval.commands import CliIO
-from agent_eval.commands.case_selection import select_cases, split_words
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
+from agent_eval.commands.stored_run import select_cases, split_words
 from agent_eval.core.problem import has_error
 from agent_eval.core.text import harmless, plural, without_commands
 from agent_eval.evalset.json import PatchError

@@ -16,7 +16,6 @@ from agent_eval.gate.history._stored_runs import (
     stored_rules,
     stored_runs,
 )
-from agent_eval.gate.history._trend import KEEP_ROWS, suite_hash, trend_row
 from agent_eval.gate.history.answers import (
     agents_by_file,
     is_scored,
@@ -25,4 +24,14 @@ from agent_eval.gate.history.answers import (
     unevaluated,
     without_silent,
 )
-from agent_eval.gate.history.records import broken_off, excerpt, extend, join, unfit, within
+from agent_eval.gate.history.records import (
+    KEEP_ROWS,
+    broken_off,
+    excerpt,
+    extend,
+    join,
+    suite_hash,
+    trend_row,
+    unfit,
+    within,
+)

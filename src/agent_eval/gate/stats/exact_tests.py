@@ -1,4 +1,4 @@
-"""Exact tests and intervals for small samples of runs. Pure.
+"""Exact tests and intervals for small samples of runs, and the drop that they can detect. Pure.
 
 The tests assume *exchangeability*: if nothing changed, the runs of one case on head and base have the same
 distribution, so every assignment of them to the two sides is equally likely. The case's rate or score, and its relation
@@ -8,6 +8,7 @@ to other cases, does not matter. A day on which every run is worse violates this
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -20,7 +21,6 @@ from agent_eval.results import CaseReport, PassRates
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
 
 _NORMAL = NormalDist()
 _FEW = 8
@@ -260,3 +260,51 @@ def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
                 )
             )
     return rates
+
+
+def detectable_drop(cases: Sequence[tuple[float, int, int]], alpha: float, power: float = 0.8) -> float | None:
+    """The smallest equal drop of all cases that a test of their mean detects with the given power.
+
+    A normal approximation: the d with d - z(alpha) * s(0) = z(power) * s(d), where s(d) is the standard error of the
+    difference of the means if every case's pass rate is lower by d (binomial variances; for scores, with a variance
+    independent of the mean, use `detectable_shift`).
+
+    Args:
+        cases: Failure rate, head runs and base runs of each case.
+        alpha: One-sided error rate, 0 to 0.5.
+        power: 0.5 to 1.
+
+    Returns:
+        0 to 1; None if not even a drop to 0 is detectable.
+    """
+    if not cases:
+        return None
+    groups = Counter(cases)
+
+    def spread(drop: float) -> float:
+        variances = []
+        for (rate, head, base), count in groups.items():
+            now = min(1.0, rate + drop)
+            variances.append(count * (now * (1 - now) / head + rate * (1 - rate) / base))
+        return math.sqrt(math.fsum(variances)) / len(cases)
+
+    def reached(drop: float) -> float:
+        return math.fsum(count * min(drop, 1 - rate) for (rate, _, _), count in groups.items()) / len(cases)
+
+    bar = _NORMAL.inv_cdf(1 - alpha) * spread(0.0)
+    z = _NORMAL.inv_cdf(power)
+    low, high = 0.0, 1.0
+    if reached(high) < bar + z * spread(high):
+        return None
+    for _ in range(40):
+        middle = (low + high) / 2
+        if reached(middle) >= bar + z * spread(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def detectable_shift(error: float, alpha: float, power: float = 0.8) -> float:
+    """The smallest shift of a mean with this standard error that a one-sided test at alpha detects with this power."""
+    return (_NORMAL.inv_cdf(1 - alpha) + _NORMAL.inv_cdf(power)) * error

@@ -1,16 +1,23 @@
-"""Writes report.html: one file without dependencies, as a stream, in at most the size that it may have."""
+"""Writes report.html: one file without dependencies, as a stream, in at most the size that it may have.
+
+The page's own script and style are joined from the files of this package. No build step, no dependency, and not
+minified: a reader of the page's source sees what it does. Only what documents types is left out.
+"""
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import html
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 
 from agent_eval.core.files import replacing
 from agent_eval.core.process import collector_paused, naming
-from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase, RemovedCase
 from agent_eval.report.html._index import Index
 from agent_eval.report.html._packing import dumped, packed, shown
@@ -150,3 +157,56 @@ def _head(facts: Facts, detail: CaseDetail) -> bytes:
         f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
         f'<main id="app">\n{static_part(facts, detail)}\n</main>\n'
     ).encode()
+
+
+SCRIPTS = (
+    *("dom.js", "data.js", "search.js", "diff.js", "timeline.js", "graph.js", "trend.js"),
+    *("values.js", "turns.js", "scores.js", "case.js"),
+    *("overview.js", "table.js", "list.js", "keys.js", "print.js", "main.js"),
+)
+"""In the order in which they are joined: each uses what those before it declare."""
+STYLES = ("app.css", "case.css", "print.css")
+BUDGET = 181_000
+"""Bytes of script and style together."""
+_COMMENT = r"/\*\*(?:(?!\*/).)*\*/"
+_JSDOC = re.compile(rf"^ *{_COMMENT}\n|{_COMMENT} ?", re.MULTILINE | re.DOTALL)
+
+
+@functools.cache
+def script() -> str:
+    """The script: one function in strict mode, so that nothing becomes global."""
+    return f'(() => {{\n"use strict";\n{_JSDOC.sub("", _joined(SCRIPTS))}}})();\n'
+
+
+@functools.cache
+def style() -> str:
+    """The style sheet."""
+    return _joined(STYLES)
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    folder = resources.files("agent_eval.report.html")
+    return "\n".join(folder.joinpath(name).read_text("utf-8") for name in names)
+
+
+def policy() -> str:
+    """The Content-Security-Policy: our script and our style by hash, inline pictures, and nothing else.
+
+    Where a browser knows Trusted Types, text can't become markup either.
+    """
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash(script())}'",
+            f"style-src '{_hash(style())}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -2,7 +2,6 @@
 
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes, has_cause, never_ran
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, spending, usage_line, usage_report
-from agent_eval.report.views._visible import folded, one_line, visible
 from agent_eval.report.views.case import (
     LABELS,
     CaseView,
@@ -19,7 +18,7 @@ from agent_eval.report.views.case import (
     reason_lines,
     rows,
 )
-from agent_eval.report.views.detail import Detail, fitting
+from agent_eval.report.views.detail import Detail, fitting, folded, one_line, visible
 from agent_eval.report.views.digest import (
     WAS_REPLAYED,
     MetricRow,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from agent_eval.core.text import listed, plural
 from agent_eval.models import UsageEntry
-from agent_eval.report.views._visible import one_line
+from agent_eval.report.views.detail import one_line
 from agent_eval.report.views.grouping import View
 from agent_eval.report.views.numbers import cost_text, count_text, duration_text
 from agent_eval.results import CaseReport, CaseUsageReport, ModelUsageReport, RunReport

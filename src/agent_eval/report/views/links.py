@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 from agent_eval.core.text import shorten
-from agent_eval.report.views._visible import visible
-from agent_eval.report.views.detail import Detail
+from agent_eval.report.views.detail import Detail, visible
 from agent_eval.report.views.digest import case_name, location
 from agent_eval.results import CaseReport
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_eval.report.views._visible import one_line
+from agent_eval.report.views.detail import one_line
 from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.results import CaseReport
 
