@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import os
 import shutil
+import subprocess
+import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from adk_envs import FIXTURES
@@ -16,6 +21,7 @@ from runner_log import outputs_in
 
 from agent_eval.forge import ACCEPT_RULES
 
+ROOT = Path(__file__).parents[2]
 CASES = ("lamp_on", "lamp_off")
 AGENT = """from google.adk.agents.llm_agent import LlmAgent
 from scripted_model import call, reply, scripted, text
@@ -203,6 +209,39 @@ def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab, live: Seq
     assert done.report.comparison.pass_rate.base == 1.0
 
 
+SECONDS = itertools.count(1_800_000_000)
+"""Of commits: two jobs are not at the same second."""
+
+
+def recipe_job(lab: Lab, files: Mapping[str, str]) -> list[str]:
+    """The script of the recipe that opens a pull request, in a new checkout with the files of the artifact.
+
+    Returns:
+        What it asked GitHub's program for.
+    """
+    root = lab.repository.root
+    recipe = (ROOT / "docs" / "recipes.md").read_text("utf-8").partition("recorded again every week\n")[2]
+    script = textwrap.dedent(recipe.partition("run: |\n")[2].partition("```")[0])
+    origin, checkout, programs = (root.parent / name for name in ("origin.git", "checkout", "programs"))
+    if not origin.exists():
+        lab.repo.git("clone", "-q", "--bare", str(root), str(origin))
+        programs.mkdir()
+        (programs / "gh").write_text('#!/bin/sh\necho "$@" >>"$ASKED"\n', "utf-8")
+        (programs / "gh").chmod(0o755)
+    lab.repo.git("clone", "-q", "--branch", "main", str(origin), str(checkout))
+    for name, text in files.items():
+        (checkout / name).write_text(text, "utf-8")
+    asked = root.parent / "asked.txt"
+    asked.unlink(missing_ok=True)
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "ASKED": str(asked), "GITHUB_RUN_ID": "1007"}
+    variables["GIT_COMMITTER_DATE"] = f"{next(SECONDS)} +0000"
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]  # as a runner does
+    done = subprocess.run(command, cwd=checkout, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shutil.rmtree(checkout)
+    return asked.read_text("utf-8").splitlines() if asked.exists() else []
+
+
 def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(lab: Lab) -> None:
     push(lab, **{"bot/agent.py": WITH_KEY.replace("kind", "polite")})
     ci = {"CI": "true"}
@@ -212,7 +251,20 @@ def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(la
     assert recorded.code == 0, recorded.out + recorded.err
     changed = lab.repo.git("diff", "--name-only").split()
     assert changed == [tape_of(lab, case)[0] for case in sorted(CASES)]
-    lab.repo.git("commit", "-q", "-a", "-m", "Record tapes")
+    new = {name: (lab.repository.root / name).read_text("utf-8") for name in changed}
+    opened = ["auth setup-git", "pr create --fill"]
+    assert recipe_job(lab, new) == opened
+    assert recipe_job(lab, new) == opened, "the job once more, e.g. because Actions could not open pull requests"
+    origin = lab.repository.root.parent / "origin.git"
+    lab.repo.git("checkout", "-q", "-f", "main")
+    lab.repo.git("pull", "-q", "--ff-only", str(origin), "tapes-1007")
+    assert lab.repo.git("log", "-1", "--format=%an: %s", "--name-only").strip().split("\n") == [
+        "github-actions[bot]: Record tapes again",
+        "",
+        *changed,
+    ]
+    lab.repo.git("push", "-q", str(origin), "main")
+    assert recipe_job(lab, new) == [], "the same tapes"
     lab.github.state.take_git(lab.repo.root)
 
     base = lab.base_run("--replay", "missing-live")

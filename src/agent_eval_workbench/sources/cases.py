@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
@@ -60,20 +60,22 @@ def eval_cases(
 
     Returns:
         The cases, and what was left out of them. The case of a conversation with data that is too large, or
-        with an empty message of the user, is missing.
+        with an empty message of the user, is missing: a warning, or an error if there is no case at all.
     """
     cases: list[EvalCase] = []
     problems: list[Problem] = []
+    skipped: list[Problem] = []
     numbers = dict.fromkeys(taken, 1)
     for conversation in conversations:
         unusable = _too_large(conversation) or _asks_nothing(conversation)
         if unusable is not None:
-            problems.append(unusable)
+            skipped.append(unusable)
             continue
         eval_id = _unique(conversation.eval_id or slug(conversation.turns[0].user_content), numbers)
         cases.append(_case(eval_id, conversation, form))
         problems += _left_out(conversation)
-    return cases, problems
+    severity = Severity.WARNING if cases else Severity.ERROR
+    return cases, [*(replace(problem, severity=severity) for problem in skipped), *problems]
 
 
 def _case(eval_id: str, conversation: Conversation, form: CaseForm) -> EvalCase:
