@@ -40,30 +40,12 @@ def test_parse_url__parts(text: str, base: str, origin: str, fragment: str) -> N
     assert url.join("/run") == f"{base}/run"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "weather",
-        "ftp://h/",
-        "file:///etc/passwd",
-        "http://",
-        "http:///x",
-        "http://h:99999",
-        "http://h:x",
-        "http://[::1",
-        "http://user:hunter2@h/",
-        "http://h/?key=1",
-        "http://h /",
-        "http://h\n/",
-        "http://h\\@i/",
-        "https://h\x00",
-    ],
-)
-def test_parse_url__refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^it ") as caught:
-        parse_url(text)
-    assert "hunter2" not in str(caught.value)
+def test_parse_url__refused() -> None:
+    hosts = ["h:99999", "h:x", "[::1", "user:hunter2@h/", "h/?key=1", "h /", "h\n/", "h\\@i/", "h\x00", "", "/x"]
+    for text in ("", "weather", "ftp://h/", "file:///etc/passwd", *(f"http://{host}" for host in hosts)):
+        with pytest.raises(ValueError, match=r"^it ") as caught:
+            parse_url(text)
+        assert "hunter2" not in str(caught.value)
 
 
 def test_origin_of__ignores_path_query_and_case() -> None:
@@ -91,14 +73,12 @@ def test_parse_headers__one_on_each_line_and_secrets_without_scheme() -> None:
     assert parse_headers("Authorization: Bearer \nX-Api-Key:\nProxy-Authorization: Basic") == {}, "without a secret"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["hunter2", "A B: hunter2", "Host: hunter2", "content-length: 7", "X: hunter2\x00", "X: hünter2", "X: 1\nx: 2"],
-)
-def test_parse_headers__refused_without_repeating_the_value(text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        parse_headers(text)
-    assert "hunter2" not in str(caught.value) and not str(caught.value).startswith("must")
+def test_parse_headers__refused_without_repeating_the_value() -> None:
+    invalid = ["hunter2", "A B: hunter2", "Host: hunter2", "content-length: 7", "X: hunter2\x00", "X: hünter2"]
+    for text in (*invalid, "X: 1\nx: 2"):
+        with pytest.raises(ValueError) as caught:
+            parse_headers(text)
+        assert "hunter2" not in str(caught.value) and not str(caught.value).startswith("must")
 
 
 def parsed(data: bytes, size: int, limit: int = 1000) -> tuple[list[ServerSentEvent], bool]:

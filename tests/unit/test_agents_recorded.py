@@ -1,6 +1,8 @@
 import dataclasses
 import gzip
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +43,23 @@ def request(eval_id: str, run: int = 0, eval_set: str = "s") -> SessionRequest:
     return SessionRequest(eval_set_id=eval_set, eval_id=eval_id, run=run, app_name="app", user_id="user")
 
 
-async def answers(source: Path, session_request: SessionRequest, *messages: str) -> list[str]:
+@asynccontextmanager
+async def started(source: Path) -> AsyncIterator[RecordedAgent]:
     agent = RecordedAgent(source)
     await agent.start()
     try:
+        yield agent
+    finally:
+        await agent.close()
+
+
+async def answers(source: Path, session_request: SessionRequest, *messages: str) -> list[str]:
+    async with started(source) as agent:
         session = await agent.open(session_request)
         texts = [text_of((await session.send(user_message(text), timeout=1)).final_response) for text in messages]
         await session.close()
         await session.close()
         return texts
-    finally:
-        await agent.close()
 
 
 async def failure(source: Path, session_request: SessionRequest, *messages: str) -> AgentFailure:
@@ -67,13 +75,11 @@ async def test_recorded__an_eval_set_answers_by_eval_id_and_turn(tmp_path: Path)
     assert check_recording("r", source, []) == []
     assert await answers(source, request("one"), "hi", " more\n") == ["hello", "更多"]
     assert await answers(source, request("two", run=4, eval_set="another"), "x") == ["y"]
-    agent = RecordedAgent(source)
-    await agent.start()
-    session = await agent.open(request("one"))
-    await session.send(user_message("hi"), timeout=1)
-    invocation = await session.send(user_message("more"), timeout=1)
+    async with started(source) as agent:
+        session = await agent.open(request("one"))
+        await session.send(user_message("hi"), timeout=1)
+        invocation = await session.send(user_message("more"), timeout=1)
     assert [call.name for call in tool_calls(invocation.intermediate_data)] == ["a"], "turns come back whole"
-    await agent.close()
     assert agent.provenance["driver"] == "recorded"
     older = tmp_path / "old.test.json"
     older.write_text(json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "hello"}]))
@@ -133,13 +139,9 @@ async def test_recorded__an_output_directory_answers_by_set_case_and_run(tmp_pat
 
 async def test_open__hidden_tool_calls_stay_hidden(tmp_path: Path) -> None:
     source = output_dir(tmp_path / "out", line("a", 0, turn("hi", "Hello"), calls_visible=False), line("b", 0))
-    agent = RecordedAgent(source)
-    await agent.start()
-
-    hidden, shown = await agent.open(request("a")), await agent.open(request("b"))
-
-    assert (hidden.shows_tool_calls, shown.shows_tool_calls) == (False, True)
-    await agent.close()
+    async with started(source) as agent:
+        hidden, shown = await agent.open(request("a")), await agent.open(request("b"))
+        assert (hidden.shows_tool_calls, shown.shows_tool_calls) == (False, True)
 
 
 @pytest.mark.parametrize(

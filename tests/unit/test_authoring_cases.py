@@ -65,20 +65,9 @@ def test_most_typical__has_the_highest_mean(calls: list[str], answers: list[str]
     assert means[len(runs) - 1 - backwards] == max(means)
 
 
-@pytest.mark.parametrize(
-    ("calls", "expected"),
-    [
-        pytest.param(["ab", "a", "a"], 1, id="most alike"),
-        pytest.param(["ab", "a", "b"], 0, id="all differ: the first"),
-        pytest.param(["", "", "x"], 0, id="no calls"),
-        pytest.param(["x"], 0, id="one run"),
-    ],
-)
-def test_most_typical__ties(calls: list[str], expected: int) -> None:
-    assert asyncio.run(most_typical(CASE, [[turn(names)] for names in calls], [EXACT])) == expected
-
-
-def test_most_typical__without_criteria_the_most_frequent_route() -> None:
+def test_most_typical__ties_and_without_criteria_the_most_frequent_route() -> None:
+    for calls, expected in (("ab a a", 1), ("ab a b", 0), ("x", 0)):
+        assert asyncio.run(most_typical(CASE, [[turn(names)] for names in calls.split()], [EXACT])) == expected
     runs = [[turn("a")], [turn("b")], [turn("b")]]
     assert asyncio.run(most_typical(CASE, runs, [])) == 1
     assert route(runs[1]) == route(runs[2]) != route(runs[0])
@@ -121,7 +110,7 @@ def test_common_calls__very_different_runs_end_in_time() -> None:
 
 
 def test_common_calls__args() -> None:
-    runs = [[FunctionCall(name="a", args={"x": 1})], [FunctionCall(name="a", args={"x": 2})]]
+    runs = [[FunctionCall(name="a", args={"x": number})] for number in (1, 2)]
     assert common_calls(runs, 0, ordered=True) == []
     assert common_calls(runs, 0, ordered=True, ignore_args=True) == [0]
 
@@ -329,13 +318,11 @@ def test_accept_turn__flat_keeps_what_is_the_same_and_renews_responses() -> None
 
 @pytest.mark.parametrize("with_responses", [True, False])
 def test_accept_turn__events_of_the_kinds_that_the_file_has(with_responses: bool) -> None:
-    events = [
-        {
-            "author": "home",
-            "content": {"parts": [{"functionCall": {"id": "7", "name": "switch", "args": {"on": False}}}]},
-        },
-        {"author": "home", "content": {"parts": [{"functionResponse": {"name": "switch", "response": {}}}]}},
-    ][: 2 if with_responses else 1]
+    parts = [
+        {"functionCall": {"id": "7", "name": "switch", "args": {"on": False}}},
+        {"functionResponse": {"name": "switch", "response": {}}},
+    ]
+    events = [{"author": "home", "content": {"parts": [part]}} for part in parts[: 2 if with_responses else 1]]
     turn = {"user_content": USER, "intermediate_data": {"invocation_events": events}}
     changed = accept_turn(turn, NewTurn(actual=ACTUAL, fields=frozenset({"calls"})))
     written = changed["intermediate_data"]["invocation_events"]
@@ -343,11 +330,8 @@ def test_accept_turn__events_of_the_kinds_that_the_file_has(with_responses: bool
         ["functionCall", "functionResponse"] * 2 if with_responses else ["functionCall"] * 2
     )
     assert written[2 if with_responses else 1] is events[0], "an event that says the same stays, with its id"
-    parsed = Invocation.model_validate(changed)
-    assert [(item.name, item.args) for item in tool_calls(parsed.intermediate_data)] == [
-        ("find", {"room": "bedroom"}),
-        ("switch", {"on": False}),
-    ]
+    parsed = tool_calls(Invocation.model_validate(changed).intermediate_data)
+    assert [(item.name, item.args) for item in parsed] == [("find", {"room": "bedroom"}), ("switch", {"on": False})]
 
 
 def test_accept_turn__no_answer_and_what_can_not_be_accepted() -> None:

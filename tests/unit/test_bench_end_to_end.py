@@ -33,11 +33,8 @@ def ask(model: city_guide.ErringModel, question: str, tools: dict[str, Any]) -> 
             return called, part["text"]
         call = part["functionCall"]
         called.append(call["name"])
-        response = {"name": call["name"], "response": tools[call["name"]](**call["args"])}
-        contents += [
-            {"role": "model", "parts": [part]},
-            {"role": "user", "parts": [{"functionResponse": response}]},
-        ]
+        response = {"functionResponse": {"name": call["name"], "response": tools[call["name"]](**call["args"])}}
+        contents += [{"role": role, "parts": [of]} for role, of in (("model", part), ("user", response))]
 
 
 def loaded(source: str) -> dict[str, Any]:
@@ -128,14 +125,9 @@ def test_bench_end_to_end__what_keeps_the_promise(failed: int, caught: int, kept
 
 
 def test_bench_end_to_end__the_table_counts() -> None:
-    result = [
-        trial(None, "passed"),
-        trial(None, "failed", "time_tokyo"),
-        trial("get_fare", "failed", "fare_oslo"),
-        trial("get_fare", "failed", "fare_oslo", "time_tokyo"),
-        trial("get_fare", "inconclusive"),
-    ]
-    row = bench.table(result).splitlines()[2]
+    same = [trial(None, "passed"), trial(None, "failed", "time_tokyo")]
+    broken = [trial("get_fare", "failed", *names) for names in (["fare_oslo"], ["fare_oslo", "time_tokyo"])]
+    row = bench.table([*same, *broken, trial("get_fare", "inconclusive")]).splitlines()[2]
     assert row == "| 1 | 1 of 2 | 2 of 3 | 1 of 2 | 1.00 and 1.00 | 0 of 2 |"
 
 

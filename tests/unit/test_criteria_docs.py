@@ -3,9 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
-import pytest
 from remark_samples import lines
 
 from agent_eval.agents.protocol import MetricFailureKind
@@ -33,41 +31,24 @@ def test_criteria_docs__every_metric_with_a_scorer_is_described() -> None:
 
 def test_criteria_docs__every_code_of_a_missing_score_is_described() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in SCORES.rglob("*.py"))
-    emitted = {
-        *re.findall(r'(?:code=|NotEvaluated\.of\(\s*)"([a-z-]+)"', sources),
-        *CODES.values(),
-        NO_VERDICT,
-        NOT_EVALUATED,
-    }
-
-    assert emitted
+    emitted = {*re.findall(r'(?:code=|NotEvaluated\.of\(\s*)"([a-z-]+)"', sources), *CODES.values()}
+    emitted |= {NO_VERDICT, NOT_EVALUATED}
     section = CRITERIA.partition("## When there is no score")[2]
     listed = set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))
     # docs/problems.md has the failures of custom metrics, which fail a run too (test_docs_verdict.py).
     assert listed == emitted - set(MetricFailureKind)
 
 
-@pytest.mark.parametrize("block", re.findall(r"```json\n(.*?)```", CRITERIA, re.DOTALL))
-def test_criteria_docs__the_examples_are_configs(block: str) -> None:
-    criteria: dict[str, Any] = json.loads(block)["criteria"]
-
-    for metric, value in criteria.items():
-        form = value if isinstance(value, dict) else {"threshold": value}
-        model = CRITERION_MODELS[metric].model_validate(form)
-        assert supported(metric, judged=True)
-        assert not model.model_extra
-
-
-def test_criteria_docs__every_criterion_has_an_example() -> None:
+def test_criteria_docs__every_criterion_has_an_example_and_all_are_configs() -> None:
     blocks = re.findall(r"```json\n(.*?)```", CRITERIA, re.DOTALL)
-    shown = {metric for block in blocks for metric in json.loads(block)["criteria"]}
-    informational = {criterion.name for criterion in INFORMATIONAL}
+    examples = [example for block in blocks for example in json.loads(block)["criteria"].items()]
+    for metric, value in examples:
+        model = CRITERION_MODELS[metric].model_validate(value if isinstance(value, dict) else {"threshold": value})
+        assert supported(metric, judged=True) and not model.model_extra, metric
 
-    of_one_kind = {
-        "multi_turn_trajectory_quality_v1",
-        "multi_turn_tool_use_quality_v1",
-    }  # as multi_turn_task_success_v1
-    assert set(METRICS) - informational - of_one_kind <= shown
+    as_task_success = {f"multi_turn_{name}_quality_v1" for name in ("trajectory", "tool_use")}
+    unshown = {criterion.name for criterion in INFORMATIONAL} | as_task_success
+    assert set(METRICS) - unshown <= {metric for metric, _ in examples}
 
 
 def test_criteria_docs__every_section_is_complete() -> None:
@@ -88,14 +69,9 @@ def _shown(why: tuple[str, ...]) -> None:
 
 
 def test_criteria_docs__trajectory_finding_is_real() -> None:
-    expected = [
-        FunctionCall(name="turn_on", args={"device": "lamp", "level": 3}),
-        FunctionCall(name="set_timer", args={"minutes": 10}),
-    ]
-    actual = [
-        FunctionCall(name="get_devices", args={}),
-        FunctionCall(name="turn_on", args={"device": "lamp", "level": "3"}),
-    ]
+    level_3, level_text = (FunctionCall(name="turn_on", args={"device": "lamp", "level": level}) for level in (3, "3"))
+    expected = [level_3, FunctionCall(name="set_timer", args={"minutes": 10})]
+    actual = [FunctionCall(name="get_devices", args={}), level_text]
 
     _shown(lines(explain_trajectory(expected, actual)))
     for listed in (list_calls(expected), list_calls(actual)):

@@ -37,24 +37,11 @@ SEED = int(os.environ.get("FUZZ_SEED", "9"))
 EVAL_SET = eval_set(case(eval_id="a", session_input=None))
 CONFIG = json.dumps({"criteria": {"response_match_score": {"threshold": 0.5}}})
 TOML = 'num-runs = 2\n[prices]\n"m" = {input = 1, output = 2}\n[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n'
+VALID = {"a.test.json": json.dumps(EVAL_SET), "test_config.json": CONFIG, "agent-eval.toml": TOML}
 SCRAPS = (
-    "[" * 3_000,
-    "9" * 5_000,
-    "null",
-    '"\\ud83d"',
-    "1e999",
-    "NaN",
-    "{}",
-    "[]",
-    "-1",
-    '""',
-    "true",
-    ",",
-    "\x00",
-    "//",
+    *("[" * 3_000, "9" * 5_000, "null", '"\\ud83d"', "1e999", "NaN", "{}"),
+    *("[]", "-1", '""', "true", ",", "\x00", "//"),
 )
-
-
 ODD: tuple[object, ...] = (None, "", "\x1b[31m\ud83d", -1, 0, 10**30, 1e-300, True, [], {}, [None], {"": 0}, "1")
 """In the place of any value: JSON stays JSON, and only its form is wrong."""
 
@@ -133,9 +120,7 @@ def test_main__mutated_inputs_end_in_an_exit_code(
     chance = random.Random(SEED)
     results = results_json(failed())
     files = {
-        "a.test.json": json.dumps(EVAL_SET),
-        "test_config.json": CONFIG,
-        "agent-eval.toml": TOML,
+        **VALID,
         "out/recordings.jsonl": json.dumps(facts("a")) + "\n",
         "old.json": json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "x"}]),
         "results.json": results,
@@ -147,17 +132,13 @@ def test_main__mutated_inputs_end_in_an_exit_code(
         write(Path(file), text)
     criterion = ["--criterion", "response_match_score=0.5"]
     validate = [["validate"], ["validate", "--plan", "--agent", "recorded:a.test.json"]]
+    read = [[name, "results.json"] for name in ("flaky", "show")]
     commands = {
+        **dict.fromkeys(VALID, validate),
         "a.test.json": [*validate, ["migrate", "a.test.json", "n.json"]],
-        "test_config.json": validate,
-        "agent-eval.toml": validate,
         "out/recordings.jsonl": [["validate", "--plan", "--agent", "recorded:out/recordings.jsonl"]],
         "old.json": [["migrate", "old.json", "new.json"], ["validate", "old.json"]],
-        "results.json": [
-            ["compare", "results.json", "other.json"],
-            ["flaky", "results.json"],
-            ["show", "results.json"],
-        ],
+        "results.json": [["compare", "results.json", "other.json"], *read],
         "base.json": [["compare", "base.json", "other.json"], ["flaky", "base.json"]],
         "labels.jsonl": [["calibrate", "labels.jsonl", *criterion]],
     }
@@ -182,20 +163,12 @@ def test_run__mutated_inputs_end_in_an_exit_code(
     journal = gzip.decompress(Path("agent-eval-results/recordings.jsonl.gz").read_bytes()).decode()
     report = RunReport.model_validate_json(Path("agent-eval-results/results.json").read_bytes())
     report.history = extend(None, report)
-    files = {
-        "a.test.json": json.dumps(EVAL_SET),
-        "test_config.json": CONFIG,
-        "agent-eval.toml": TOML,
-        "out/recordings.jsonl": journal,
-        "agent-eval-results/journal.jsonl": journal,
-        "base.json": results_json(report),
-    }
+    journals = dict.fromkeys(("out/recordings.jsonl", "agent-eval-results/journal.jsonl"), journal)
+    files = {**VALID, **journals, "base.json": results_json(report)}
     for file, text in files.items():
         write(Path(file), text)
     commands = {
-        "a.test.json": run,
-        "test_config.json": run,
-        "agent-eval.toml": run,
+        **dict.fromkeys(VALID, run),
         "out/recordings.jsonl": ["run", "--agent", "recorded:out/recordings.jsonl"],
         "agent-eval-results/journal.jsonl": [*run, "--resume"],
         "base.json": [*run, "--baseline", "file:base.json", "--gate", "both"],

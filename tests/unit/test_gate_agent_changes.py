@@ -334,10 +334,11 @@ def changes(base: AgentTree, head: AgentTree) -> list[tuple[Any, ...]]:
     return [(each.code, each.agent, each.tool or each.base, each.head or (each.added, each.removed)) for each in found]
 
 
+BEFORE, AFTER = "before_tool_callback", "after_model_callback"
 BASE = agent(
     description="Runs it.",
     sub_agents=["planner"],
-    callbacks={"before_tool_callback": "1", "instruction": "2"},
+    callbacks={BEFORE: "1", "instruction": "2"},
     tools=[tool("find"), tool("switch"), tool("heat")],
 )
 
@@ -348,20 +349,11 @@ BASE = agent(
         ({}, []),
         ({"model": "a-small"}, [("model", "home", "a-large", "a-small")]),
         ({"instruction": "Be kind.\nBe long.\nAsk.\n"}, [("instruction", "home", None, (2, 1))]),
-        (
-            {"callbacks": {"before_tool_callback": "1", "instruction": "3"}},
-            [("instruction", "home", None, (0, 0))],
-        ),
+        ({"callbacks": {BEFORE: "1", "instruction": "3"}}, [("instruction", "home", None, (0, 0))]),
         ({"description": ""}, [("description", "home", None, (0, 1))]),
         ({"sub_agents": []}, [("sub-agents", "home", "planner", (0, 0))]),
-        (
-            {"callbacks": {"before_tool_callback": "9", "instruction": "2"}},
-            [("callbacks", "home", "before_tool_callback", "before_tool_callback")],
-        ),
-        (
-            {"callbacks": {"after_model_callback": "1", "instruction": "2"}},
-            [("callbacks", "home", "before_tool_callback", "after_model_callback")],
-        ),
+        ({"callbacks": {BEFORE: "9", "instruction": "2"}}, [("callbacks", "home", BEFORE, BEFORE)]),
+        ({"callbacks": {AFTER: "1", "instruction": "2"}}, [("callbacks", "home", BEFORE, AFTER)]),
         (
             {"tools": [tool("find", source="t"), tool("switch", declaration="e", source="t"), tool("cool")]},
             [
@@ -435,15 +427,9 @@ def code_of(head: dict[str, str]) -> HeadCode:
 
 
 def cause(code: Any, **data: Any) -> CauseReport:
-    counts = CauseCounts(total=1, having=1)
-    return CauseReport(
-        code=code,
-        data=CauseData(**data),
-        cases=["a"],
-        failing=counts,
-        passing=counts,
-        example=CauseExample(case_id="a", run=0, turn=0),
-    )
+    counts, example = CauseCounts(total=1, having=1), CauseExample(case_id="a", run=0, turn=0)
+    facts = CauseData(**data)
+    return CauseReport(code=code, data=facts, cases=["a"], failing=counts, passing=counts, example=example)
 
 
 def changed(file: str, *replacements: tuple[str, str]) -> dict[str, str]:
@@ -514,6 +500,7 @@ IN_TEXT = 'TEXT: TEXT = "Be long."'
         (cause("answer", agent="other"), OTHER_TEXT, []),
         (cause("tool-response", agent="home", tool="find"), OTHER_CHECK, ["check: return {}"]),
         (cause("sub-agent", agent="desk", actual="home"), OTHER_AGENT, [IN_AGENT]),
+        (cause("tool-empty", tool="find"), {**FILES, "home/tools.py": "def find(:"}, []),  # broken code has no place
         (cause("tool-empty", tool="find"), ONLY_WORDS, []),
         (cause("call-missing", agent="home", tool="find"), ONLY_WORDS, []),
     ],
@@ -538,39 +525,17 @@ def test_note_changed_here__a_tool_of_a_toolset(place: Place, expected: list[str
 
 
 @pytest.mark.parametrize(
-    ("found", "head", "before", "expected", "is_before"),
-    [
-        (
-            cause("tool-response", tool="find"),
-            OTHER_LAMPS,
-            {"colours", "table"},
-            [IN_LAMPS],
-            True,
-        ),
-        (
-            cause("tool-response", tool="colours"),
-            OTHER_LAMPS,
-            {"colours"},
-            [IN_LAMPS],
-            False,
-        ),
-        # What makes an agent comes before tools that were called.
-        (
-            cause("call-missing", agent="home", tool="find"),
-            {**OTHER_LAMPS, "home/agent.py": OTHER_TEXT["home/agent.py"]},
-            {"colours"},
-            [IN_TEXT, IN_LAMPS],
-            False,
-        ),
-        # Broken code has no place.
-        (cause("tool-empty", tool="find"), {**FILES, "home/tools.py": "def find(:"}, set(), [], False),
-    ],
+    ("tool", "before", "is_before"), [("find", {"colours", "table"}, True), ("colours", {"colours"}, False)]
 )
-def test_note_changed_here__tools_that_were_called_before(
-    found: CauseReport, head: dict[str, str], before: set[str], expected: list[str], is_before: bool
-) -> None:
-    assert here(found, head, before) == expected
-    assert found.called_before is is_before
+def test_note_changed_here__tools_that_were_called_before(tool: str, before: set[str], is_before: bool) -> None:
+    found = cause("tool-response", tool=tool)
+    assert (here(found, OTHER_LAMPS, before), found.called_before) == ([IN_LAMPS], is_before)
+
+
+def test_note_changed_here__what_makes_an_agent_comes_before_tools_that_were_called() -> None:
+    found = cause("call-missing", agent="home", tool="find")
+    head = {**OTHER_LAMPS, "home/agent.py": OTHER_TEXT["home/agent.py"]}
+    assert (here(found, head, {"colours"}), found.called_before) == ([IN_TEXT, IN_LAMPS], False)
 
 
 def test_of_change__without_a_base_all_lines() -> None:
@@ -592,19 +557,12 @@ def test_of_change__without_a_base_all_lines() -> None:
 def of_days(outcomes: Mapping[str, str], num_runs: int = 1) -> HistoryReport:
     """Cases by what their runs of each day did; a blank is a day without the case."""
     days = max(map(len, outcomes.values())) // num_runs
-    runs = {
-        name: [(at // num_runs, run) for at, run in enumerate(text) if run != " "] for name, text in outcomes.items()
-    }
-    cases = [
-        {
-            "case_id": f"{FILE}:{name}",
-            "outcomes": "".join(outcome for _, outcome in by_day),
-            "records": " ".join(str(day) for day, _ in by_day),
-        }
-        for name, by_day in runs.items()
-    ]
-    records = [{"commit": f"{day:08x}", "recorded_at": day} for day in range(days)]
-    return HistoryReport.model_validate({"scoring_version": 1, "keep": days, "records": records, "cases": cases})
+    cases = []
+    for name, text in outcomes.items():
+        records = " ".join(str(at // num_runs) for at, run in enumerate(text) if run != " ")
+        cases.append({"case_id": f"{FILE}:{name}", "outcomes": text.replace(" ", ""), "records": records})
+    stored = [{"commit": f"{day:08x}", "recorded_at": day} for day in range(days)]
+    return HistoryReport.model_validate({"scoring_version": 1, "keep": days, "records": stored, "cases": cases})
 
 
 def test_drift__flakiness_has_an_interval_and_a_beginning() -> None:

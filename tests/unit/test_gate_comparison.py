@@ -505,12 +505,6 @@ def test_compare__case_that_the_base_did_not_select_is_not_new() -> None:
     assert len(comparison.cases) == 4
 
 
-def test_extend__run_of_a_selection_keeps_the_rest() -> None:
-    history = extend(None, run(SUITE))
-    item = run(SUITE[:1], selected("evals/a.test.json:x")).model_copy(update={"started_at": 1_800_000_000.0})
-    assert {case.case_id for case in extend(history, item).cases} == {case.case_id for case in SUITE}
-
-
 # What the statistics are given: both sides judged alike, and only what both have measured.
 
 
