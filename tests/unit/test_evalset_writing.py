@@ -203,8 +203,7 @@ def test_write_if_unchanged__keeps_bytes_and_refuses_another_text(tmp_path: Path
     link.symlink_to(file)
     file.write_bytes(b"[1]\r\n")
     write_if_unchanged(link, "[1]\r\n", "[2]\r\n")
-    assert file.read_bytes() == b"[2]\r\n"
-    assert link.is_symlink()
+    assert (file.read_bytes(), link.is_symlink()) == (b"[2]\r\n", True)
     with pytest.raises(PatchError, match="another program"):
         write_if_unchanged(file, "[1]\r\n", "[3]\r\n")
     file.unlink()
@@ -311,35 +310,25 @@ def test_render_github__format() -> None:
 
 HOSTILE = st.text() | st.sampled_from(
     [
-        "::error::x",
-        "##[error]x",
-        "a\n::error::x",
-        "\r::stop-commands::x",
-        "\x1b[2J",
-        "###[[x",
-        "# #[x",
-        "\u2028::x",
-        "%0A::",
+        *("::error::x", "##[error]x", "a\n::error::x", "\r::stop-commands::x", "\x1b[2J"),
+        *("###[[x", "# #[x", "\u2028::x", "%0A::"),
     ]
 )
 
 
 @given(message=HOSTILE, hint=HOSTILE, file=HOSTILE, path=HOSTILE)
 def test_render__no_text_becomes_a_command(message: str, hint: str, file: str, path: str) -> None:
-    problem = Problem(
-        severity=Severity.ERROR, code="c", message=message, hint=hint, file=file, line=1, column=1, path=path
-    )
+    where: dict[str, Any] = {"file": file, "line": 1, "column": 1, "path": path}
+    problem = Problem(severity=Severity.ERROR, code="c", message=message, hint=hint, **where)
     text = render_text([problem])
     # .NET, which the runner is written in, ends lines at \r, \n and \r\n.
     for line in re.split("\r\n|\r|\n", text):
         assert not re.match("::[a-z]", line.strip(), re.IGNORECASE)
         assert "##[" not in line
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
-    commands = re.split("\r\n|\r|\n", render_github([problem]))
-    assert len(commands) == 2
-    assert commands[1] == ""
-    assert commands[0].startswith("::error file=")
-    assert "##[" not in commands[0]
+    command, rest = re.split("\r\n|\r|\n", render_github([problem]))
+    assert command.startswith("::error file=") and rest == ""
+    assert "##[" not in command
 
 
 LEGACY = [{"query": "q", "reference": "r"}]
@@ -362,29 +351,16 @@ def test_summary_line__counts(files: dict[str, Any], expected: str, tmp_path: Pa
 LOOP, END = "{% for i in range(9999) %}", "{% endfor %}"
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ 9 ** 9 }}",
-        "{{ 'a' * 1000 }}",
-        "{{ '%99999d' % 1 }}",
-        "{{ x ~ x }}",
-        "{{ x + x }}",
-        "{{ x.center(9999) }}",
-        "{{ x['replace']('a', x) }}",
-        "{{ x | replace('a', x) }}",
-        "{{ x | join(x) }}",
-        "{{ x | indent(99) }}",
-        "{{ range(10001) }}",
-        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-        "{% for i in x recursive %}{{ loop(x) }}{% endfor %}",
-        "a" * 200_001 + "{{ x }}",
-    ],
-)
-def test_render__rejects_growing_templates(template: str) -> None:
-    for use in (check, lambda text: render(text, {"x": "a"})):
-        with pytest.raises(TemplateError):
-            use(template)
+def test_render__rejects_growing_templates() -> None:
+    grow = ["9 ** 9", "'a' * 1000", "'%99999d' % 1", "x ~ x", "x + x", "x.center(9999)", "x['replace']('a', x)"]
+    grow += ["x | replace('a', x)", "x | join(x)", "x | indent(99)", "range(10001)"]
+    templates = [f"{{{{ {expression} }}}}" for expression in grow]
+    templates.append("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}")
+    templates.append("{% for i in x recursive %}{{ loop(x) }}{% endfor %}")
+    for template in (*templates, "a" * 200_001 + "{{ x }}"):
+        for use in (check, lambda text: render(text, {"x": "a"})):
+            with pytest.raises(TemplateError):
+                use(template)
 
 
 @pytest.mark.parametrize(
@@ -412,9 +388,5 @@ def test_render__syntax_of_instructions() -> None:
         "{% if rules | length > 1 and name != 'b' %} many{% endif %}{{ 1 - 1 }}{{ range(2) | list }}"
     )
     assert render(template, {"name": "ada", "rules": ["a", "b"]}) == "Hi ADA\n- 1 a\n- 2 b, a, b many0[0, 1]"
-
-
-def test_render__long_conversation() -> None:
     history = "user: something\n" * 50_000
-
     assert render("{{ history }}!", {"history": history}) == history + "!"
