@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from agent_eval.report.phrases._headline import headline
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.renderers import summary_markdown
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
-from agent_eval.report.views.case import CaseView, case_view, findings, reason_lines, rows
+from agent_eval.report.views.case import case_view, findings, reason_lines, rows
 from agent_eval.report.views.digest import close_vote_notes, has_crashed, metric_rows, not_run_groups
 from agent_eval.report.views.grouping import ChangeKind, View, view_of
 from agent_eval.report.views.numbers import (
@@ -80,69 +80,11 @@ def test_threshold_text__is_exact(value: float) -> None:
     assert float(threshold_text(value)) == value
 
 
-def error(owner: str = "agent", *, message: str = "boom", turn: int | None = 0) -> RunError:
-    return RunError.model_validate({"kind": "agent-exception", "owner": owner, "message": message, "turn": turn})
-
-
-@pytest.mark.parametrize("others", [2, 4])
-def test_why__among_many_findings_one_has_its_reason(others: int) -> None:
-    names = [f"m{n}" for n in range(others)]
-    low = [metric(name, 0.0, threshold=1.0) for name in names]
-    result = case("x", "failed", rubrics(), *low)
-    judged, more = "rubric_based_tool_use_quality_v1 0.00, needs 0.50", f"and {others} more findings"
-    assert reason_lines(result) == [judged, "turn 1: polite: no (3:0): rude", f"{more}: {', '.join(names)}"]
-    assert len(reason_lines(result, 2)) == 2
-    assert reason_lines(result, 1) == [f"{judged}; {more}"]
-    assert reason_lines(case("x", "failed", rubrics()))[2:] == ["turn 1: brief: no (3:2, close): long"]
-    unexplained = reason_lines(case("x", "failed", *low, *low), 2)
-    assert unexplained == [
-        "m0 0.00, needs 1.00",
-        f"and {2 * others - 1} more findings: {', '.join([*names, *names][1:])}",
-    ]
-
-
-def test_findings__errors_of_several_runs_are_reported_once() -> None:
-    sample_case = case("x", "failed", runs=3, errors={0: error(), 2: error(), 1: error(message="other", turn=None)})
-    assert [(finding.summary, finding.lines) for finding in findings(sample_case)] == [
-        ("agent-exception in turn 1: boom", ("in runs 1, 3 of 3",)),
-        ("agent-exception: other", ("in run 2 of 3",)),
-    ]
-
-
-def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> None:
-    turn = turn_of("u", "a", "b", "missing: a()")
-    low = metric(TRAJECTORY, 1.0, 0.0, 1.0, threshold=0.5, evidence={1: [turn]})
-    reason = Reason(code="pass-rate", message="2 of 3 runs passed")
-    sample_case = case("x", "failed", low, metric(RESPONSE, *[0.9] * 3, threshold=0.5), runs=3, reason=reason)
-    first, second = findings(sample_case)
-    assert first.summary == f"{TRAJECTORY} 0.67, needs 0.50, fell short in run 2 of 3"
-    assert (first.run, len(first.turns)) == (1, 1)
-    assert second.summary == "2 of 3 runs passed"
-    assert findings(good("y")) == []
-
-
-def test_findings__a_missing_measurement_is_not_hidden_by_the_others() -> None:
-    partly = metric(RESPONSE, 0.9, None, threshold=0.5, reason=Reason(code="needs-reference", message="no reference"))
-    assert (
-        findings(case("x", "errored", partly, runs=2))[0].summary
-        == f"{RESPONSE} not evaluated in run 2 of 2: no reference"
-    )
-
-
-def test_findings__a_metric_without_a_result_says_so_once_and_is_not_called_wrong() -> None:
-    reason = Reason(code="judge-missing-votes", message="1 of 3 votes is missing")
-    turn = TurnEvidence(turn=0, score=None, user="Hello!", expected="polite", actual="Hm.", why=notes("1 of 3 votes"))
-    silent = metric("rubrics", None, threshold=0.5, evidence={0: [turn]}, reason=reason)
-    broken = silent.model_copy(update={"status": "failed"})
-    several = case(
-        "x", "errored", silent, runs=2, reason=Reason(code="not-evaluated", message="rubrics could not be evaluated")
-    )
-
-    [once] = findings(case("x", "failed", broken))
-    assert (once.summary, once.lines) == ("rubrics not evaluated: 1 of 3 votes is missing", ("turn 1: 1 of 3 votes",))
-    assert [item.summary for item in findings(several)] == ["rubrics not evaluated: 1 of 3 votes is missing"]
+def test_findings__a_metric_without_a_result_is_not_called_wrong() -> None:
+    silent = metric("rubrics", None, threshold=0.5, evidence={0: [NO_SCORE]}, reason=MISSING_VOTE)
     summary = summary_markdown(report("failed", [case("x", "failed", metric("m", 0.0, threshold=1.0), silent)]))
     assert "\u274c rubrics" not in summary
+    assert findings(good("y")) == []
 
 
 def test_has_crashed__only_by_the_agent_s_own_fault() -> None:
@@ -151,149 +93,106 @@ def test_has_crashed__only_by_the_agent_s_own_fault() -> None:
     assert not has_crashed(wrong_room())
 
 
-def test_metric_rows__gating_ones_first_with_all_thresholds() -> None:
-    numbers = metric("tool_call_count_v1", 3.0, threshold=None)
-    other = case("x", "failed", numbers, metric(TRAJECTORY, 0.2, threshold=0.5))
-    rows = metric_rows(report("failed", [other, wrong_room()]))
-    assert [row.name for row in rows][:2] == [TRAJECTORY, RESPONSE]
-    assert (rows[0].threshold, rows[0].score, rows[0].passed, rows[0].failed) == ("0.50 to 1.00", "0.35", 0, 2)
-    assert (rows[2].name, rows[2].score) == ("tool_call_count_v1", "2.25")
-
-
-def test_not_run_groups__by_reason() -> None:
-    cases = [case(str(n), "not_run", reason=Reason(code="x", message="late" if n % 2 else "early")) for n in range(4)]
-    groups = not_run_groups(report("inconclusive", [*cases, case("5", "not_run")]))
-    assert [(reason, [item.eval_id for item in group]) for reason, group in groups] == [
-        ("early", ["0", "2"]),
-        ("late", ["1", "3"]),
-        ("no reason was recorded", ["5"]),
-    ]
-
-
-def test_close_votes__are_counted_and_their_cases_named() -> None:
-    assert close_vote_notes([case("a", "failed", rubrics()), good("b")]) == []
-    cases = [case(name, "failed", rubrics(close=close)) for name, close in [("a", 1), ("b", 0), ("c", 2)]]
-    assert close_vote_notes(cases) == [
-        "rubric_based_tool_use_quality_v1: 3 of 6 verdicts were close, where one vote more could change them (a, c)"
-    ]
-    many = [case(f"c{number}", "failed", rubrics(close=1, listed=1)) for number in range(5)]
-    assert close_vote_notes(many)[0].endswith("(c0, c1, c2 and 2 more)")
-    assert "5 of 5 verdicts were close" in close_vote_notes(many)[0]
-
-
-def test_digest__what_the_policy_changed_is_reported() -> None:
-    costly = metric("token_usage_v1", 1200.0, threshold=900.0)
-    costly.direction, costly.status, costly.runs[0].status = "lower", "failed", "failed"
-    quiet = metric(RESPONSE, 0.4, threshold=0.5)
-    quiet.blocking = False
-    sample_case = case("x", "failed", costly, quiet)
-
-    assert [finding.summary for finding in findings(sample_case)] == [
-        "token_usage_v1 1200.00, needs at most 900.00",
-        f"{RESPONSE} 0.40, needs 0.50 (it only informs)",
-    ]
-    assert [row.threshold for row in metric_rows(report("failed", [sample_case]))] == ["at most 900.00", "0.50"]
-
-
 # A case turn by turn, as every renderer shows it.
 
 
 RUBRIC = "rubric_based_final_response_quality_v1"
 
 
-def said(turn: int = 0, **facts: object) -> TurnReport:
-    return TurnReport.model_validate(
-        {
-            "turn": turn,
-            "user": "Lamp off.",
-            "steps": [StepReport(call='find_devices(room="bedroom")', responses=['{"devices": []}'])],
-            "answer": "No such lamp.",
-            **facts,
-        }
+MISSING_VOTE = Reason(code="judge-missing-votes", message="1 of 3 votes is missing")
+NO_SCORE = TurnEvidence(turn=0, score=None, user="Hello!", expected="polite", actual="Hm.", why=notes("1 of 3 votes"))
+
+
+def error(message: str = "boom", turn: int | None = 0) -> RunError:
+    return RunError(kind="agent-exception", owner="agent", message=message, turn=turn)
+
+
+def said(turn: int = 0, user: str = "Lamp off.") -> TurnReport:
+    steps = [StepReport(call='find_devices(room="bedroom")', responses=['{"devices": []}'])]
+    return TurnReport(turn=turn, user=user, steps=steps, answer="No such lamp.")
+
+
+def talked(eval_id: str, score: MetricReport, *turns: TurnReport, run: int = 0, runs: int = 1) -> CaseReport:
+    talk = ConversationReport(run=run, turns=list(turns), turns_left_out=2) if turns else None
+    return case(eval_id, "failed", score, runs=runs, conversation=talk)
+
+
+def odd_cases() -> Iterator[CaseReport]:
+    """Cases with something that only a part of the views shows, by what that is."""
+    for others in (0, 2, 4):
+        low = [metric(f"m{n}", 0.0, threshold=1.0) for n in range(others)]
+        yield case(f"rubrics and {others} others", "failed", rubrics(), *low)
+    yield case("no reasons", "failed", *low)
+    errors = {0: error(), 2: error(), 1: error("other", None)}
+    yield case("errors of several runs are reported once", "failed", runs=3, errors=errors)
+    partly = metric(TRAJECTORY, 1.0, 0.0, 1.0, threshold=0.5, evidence={1: [turn_of("u", "a", "b", "missing: a()")]})
+    reason = Reason(code="pass-rate", message="2 of 3 runs passed")
+    fine = metric(RESPONSE, *[0.9] * 3, threshold=0.5)
+    yield case("a mean does not hide the run that fell short", "failed", partly, fine, runs=3, reason=reason)
+    missing = metric(RESPONSE, 0.9, None, threshold=0.5, reason=Reason(code="x", message="no reference"))
+    yield case("nor a missing measurement", "errored", missing, runs=2)
+    silent = metric("rubrics", None, threshold=0.5, evidence={0: [NO_SCORE]}, reason=MISSING_VOTE)
+    why = Reason(code="not-evaluated", message="rubrics could not be evaluated")
+    yield case("without a result, said once", "errored", silent, runs=2, reason=why)
+    yield case("without a result, failed", "failed", silent.model_copy(update={"status": "failed"}))
+    costly = metric("token_usage_v1", 1200.0, threshold=900.0)
+    costly.direction, costly.status, costly.runs[0].status = "lower", "failed", "failed"
+    yield case(
+        "of the policy", "failed", costly, metric(RESPONSE, 0.4, threshold=0.5).model_copy(update={"blocking": False})
     )
+    demand = {0: [evidence(expected="polite: The answer is polite.")]}
+    yield talked("a rubric says what it demands", metric(RUBRIC, 0.25, threshold=0.8, evidence=demand), said())
+    late = metric(RESPONSE, 0.25, threshold=0.8, evidence={0: [evidence(4)]})
+    yield talked("turns that say why come first", late, *(said(number, f"user {number}") for number in range(6)))
+    off = metric(RESPONSE, 1.0, 0.25, threshold=0.8, evidence={1: [evidence(why=("far off",))]})
+    yield talked("what lowered the score of another run stays a finding", off, said(), runs=2)
+    weak = metric(
+        RESPONSE, 0.9, 0.9, threshold=0.8, evidence={run: [evidence(why=(f"few in run {run}",))] for run in (0, 1)}
+    )
+    passed = talked("a weak turn of a passed case is that of the run shown", weak, said(), run=1, runs=2)
+    yield passed.model_copy(update={"status": "passed"})
+    kept = evidence(expected="The lamp is off.", why=("1 of 4 words",))
+    yield talked("of an older version", metric(RESPONSE, 0.25, threshold=0.8, evidence={0: [kept]}))
+
+
+def test_cases__their_reasons_findings_metrics_and_turns() -> None:
+    """UPDATE_GOLDEN=1 writes them."""
+    lines = []
+    for each in odd_cases():
+        lines.append(f"{each.eval_id}:")
+        lines += [f"  in {most} lines: {reason_lines(each, most)}" for most in (1, 2, 3)]
+        lines += [f"  finding: {one.summary} {list(one.lines)} {len(one.turns)}" for one in findings(each)]
+        for row in metric_rows(report("failed", [each])):
+            lines.append(f"  metric: {row.name} {row.score}, needs {row.threshold}: {row.passed} {row.failed}")
+        if (view := case_view(each, turns=2)) is not None:
+            lines += [f"  shown: {one.summary} {list(one.lines)}" for one in view.findings]
+            for turn in view.turns:
+                lines.append(f"  {view.title(turn)}, {view.turns_left_out} left out")
+                lines += [f"    {row.kind}: {row.text}" for row in rows(turn)]
+    check("golden_cases.txt", "\n".join(lines) + "\n")
 
 
 def evidence(turn: int = 0, *, expected: str = "", why: tuple[str, ...] = ("bad",)) -> TurnEvidence:
     return TurnEvidence(turn=turn, score=0.25, expected=expected, actual="No such lamp.", why=notes(*why))
 
 
-def failed_lamp(conversation: ConversationReport | None, *evidences: TurnEvidence, name: str = RESPONSE) -> CaseReport:
-    sample_case = case("lamp", "failed", metric(name, 0.25, threshold=0.8, evidence={0: list(evidences)}))
-    sample_case.conversation = conversation
-    return sample_case
-
-
-def shown(view: CaseView | None, **limits: int) -> list[list[tuple[str, str]]]:
-    assert view is not None
-    return [[(row.kind, row.text) for row in rows(turn, **limits)] for turn in view.turns]
-
-
-def test_case_view__a_rubric_says_what_it_demands() -> None:
-    demand = "polite: The answer is polite."
-    failed_case = failed_lamp(ConversationReport(run=0, turns=[said()]), evidence(expected=demand), name=RUBRIC)
-
-    [turn] = shown(case_view(failed_case))
-
-    assert turn[-3:] == [("verdict", f"{RUBRIC} 0.25"), ("expected answer", demand), ("detail", "bad")]
-
-
-def test_case_view__turns_that_say_why_come_before_the_others() -> None:
-    turns = [said(number, user=f"user {number}") for number in range(6)]
-    view = case_view(failed_lamp(ConversationReport(run=0, turns=turns, turns_left_out=2), evidence(4)), turns=2)
-
-    assert view is not None
-    assert [turn.number for turn in view.turns] == [1, 5]
-    assert view.turns_left_out == 6
-    assert view.title(view.turns[1]) == "turn 5"
-
-
-def test_case_view__what_lowered_the_score_of_another_run_stays_a_finding() -> None:
-    sample_case = case(
-        "lamp", "failed", metric(RESPONSE, 1.0, 0.25, threshold=0.8, evidence={1: [evidence(why=("far off",))]}), runs=2
-    )
-    sample_case.conversation = ConversationReport(run=0, turns=[said()])
-    view = case_view(sample_case)
-
-    assert view is not None
-    assert view.title(view.turns[0]) == "turn 1 of run 1"
-    assert "turn 1: far off" in view.findings[0].lines
-    assert view.turns[0].remarks == ()
-
-
-def test_case_view__a_weak_turn_of_a_passed_case_is_that_of_the_run_shown() -> None:
-    low = {run: [evidence(why=(f"few words in run {run}",))] for run in (0, 1)}
-    passed = case("lamp", "passed", metric(RESPONSE, 0.9, 0.9, threshold=0.8, evidence=low), runs=2)
-    passed.conversation = ConversationReport(run=1, turns=[said()])
-    view = case_view(passed)
-
-    assert view is not None
-    assert [remark.details for remark in view.turns[0].remarks] == [("few words in run 1",)]
-
-
-def test_case_view__results_of_an_older_version_show_what_the_criteria_kept() -> None:
-    failed_case = failed_lamp(None, evidence(expected="The lamp is off.", why=("1 of 4 words",)))
-
-    assert shown(case_view(failed_case)) == [
-        [
-            ("verdict", "response_match_score 0.25"),
-            ("expected answer", "The lamp is off."),
-            ("actual", "No such lamp."),
-            ("detail", "1 of 4 words"),
-        ]
-    ]
-
-
 def test_rows__forged_results_are_cut_to_size() -> None:
-    steps = [StepReport(call="c" * 10_000, responses=["r" * 10_000]) for _ in range(1_000)]
-    turn = said(user="u" * 100_000, steps=steps, answer="a" * 100_000, expected_calls=["e" * 10_000] * 1_000)
+    turn = said(user="u" * 100_000).model_copy(
+        update={
+            "steps": [StepReport(call="c" * 10_000, responses=["r" * 10_000]) for _ in range(1_000)],
+            "answer": "a" * 100_000,
+            "expected_calls": ["e" * 10_000] * 1_000,
+        }
+    )
     many = evidence(why=tuple("w" * 10_000 for _ in range(1_000)))
-    view = case_view(failed_lamp(ConversationReport(run=0, turns=[turn]), many))
+    view = case_view(talked("lamp", metric(RESPONSE, 0.25, threshold=0.8, evidence={0: [many]}), turn))
+    assert view is not None
 
-    [actual] = shown(view, text=500, code=200, steps=3, details=2)
+    actual = list(rows(view.turns[0], text=500, code=200, steps=3, details=2))
 
     assert len(actual) == 1 + 3 * 2 + 1 + 3 + 1 + 1 + 3
-    assert ("said", "[… and 997 more steps]") in actual
-    assert max(len(text) for _, text in actual) <= 500
+    assert ("said", "[… and 997 more steps]") in [(row.kind, row.text) for row in actual]
+    assert max(len(row.text) for row in actual) <= 500
 
 
 # Which group of the report lists a case, and with which sentence.
@@ -463,115 +362,97 @@ def test_case_words__numbers_from_a_strangers_file_cost_nothing() -> None:
         kind_of("suspicious", (5, 4), (1, 1))
 
 
-def test_suite_lines__are_sentences_for_people_without_statistics() -> None:
+# The notes on judges in the report.
+
+
+def judged_by(name: str, judge: object, score: float | None = 0.0, **details: object) -> MetricReport:
+    return metric(name, score, threshold=0.5, details={"judge": judge, **details})
+
+
+def without_verdicts(score: float | None, *verdicts: str | None) -> MetricReport:
+    return judged_by("rubrics", None, score, judgements=[{"verdict": word} for word in verdicts])
+
+
+def led(name: str, *reasons: str | None) -> CaseReport:
+    """A conversation of a simulated user, whose runs ended for these reasons."""
+    sample_case = case(name, "passed", runs=len(reasons))
+    for run, reason in zip(sample_case.runs, reasons, strict=True):
+        run.stop_reason = reason
+    return sample_case
+
+
+def cost_of(*costs: tuple[str, float | None]) -> str:
+    made = report("passed", [])
+    made.case_usage = [
+        CaseUsageReport(case_id="c", purpose=purpose, model="m", calls=1, cost=cost) for purpose, cost in costs
+    ]
+    return bill(made)
+
+
+def every_note() -> Iterator[tuple[str, object]]:
+    """What is said beside the scores, by what it is about."""
+    m, n = {"model": "m", "saved": 2}, {"model": "n", "saved": 0}
+    yield "no other backend", backend_notes([case("a", "failed", judged_by("final_response_match_v2", m))])
+    vertex = ("safety_v1", "multi_turn_task_success_v1", "safety_v1")
+    backends = [judged_by(name, m, backend="vertex") for name in vertex]
+    backends.append(judged_by("response_evaluation_score", m, backend="judge"))
+    yield "backends", backend_notes([case(str(at), "failed", one) for at, one in enumerate(backends)])
+    of_package = judged_by("of_a_package", "what it likes")
+    votes = [judged_by("safety_v1", m), judged_by("o", n), of_package]
+    saved = saved_votes([case("a", "passed", *votes), case("b", "passed", *votes)])
+    yield "saved votes", (saved["m"], saved["n"])
+    usage = ModelUsage(input_tokens=1000, output_tokens=20, cached_tokens=800, thought_tokens=5)
+    entry = UsageEntry(case_id="f:a", purpose="safety_v1", model="m", calls=3, cached_replies=1, usage=usage, cost=0.25)
+    unpriced = UsageEntry(model="m", calls=9, usage=ModelUsage(input_tokens=1000, output_tokens=20))
+    yield "usage", [usage_line(usage_report(each, votes)) for each in (entry, unpriced) for votes in (0, 3)]
+    yield "usage of a case", case_usage_report(entry).model_dump(exclude_defaults=True)
+    yield "every verdict", missing_verdict_notes([case("a", "passed", without_verdicts(1.0, "yes", "no"))])
+    yield (
+        "no score: its reason says so",
+        missing_verdict_notes([case("a", "errored", without_verdicts(None, "yes", None))]),
+    )
+    lacking = [
+        case("a", "passed", without_verdicts(1.0, "yes", None, None)),
+        case("b", "passed", without_verdicts(1.0, None)),
+    ]
+    yield "verdicts that could change nothing", missing_verdict_notes(lacking)
+    yield "no close votes", close_vote_notes([case("a", "failed", rubrics()), good("b")])
+    close = [case(name, "failed", rubrics(close=close)) for name, close in [("a", 1), ("b", 0), ("c", 2)]]
+    yield "close votes", close_vote_notes(close)
+    yield "many", close_vote_notes([case(f"c{number}", "failed", rubrics(close=1, listed=1)) for number in range(5)])
+    yield "ended by themselves", truncation_notes([led("a", None), led("b", "stop-signal")])
+    limited = [led("a", "stop-signal", "turn-limit"), led("b", "turn-limit", "turn-limit"), led("fixed turns", None)]
+    yield "ended by their limit", truncation_notes(limited)
+    yield "nothing spent", cost_of()
+    yield "of one", cost_of(("agent", 0.31))
+    yield "of all", cost_of(("agent", 0.31), ("agent-again", 0.03), ("safety_v1", 0.05), ("hallucinations_v1", 0.03))
+    yield "of users", cost_of(("agent", None), ("user-simulator", 1.5))
+    yield "no price", cost_of(("agent", None))
+    late = [case(str(n), "not_run", reason=Reason(code="x", message="late" if n % 2 else "early")) for n in range(4)]
+    groups = not_run_groups(report("inconclusive", [*late, case("5", "not_run")]))
+    yield "not run", [(reason, [item.eval_id for item in group]) for reason, group in groups]
+    numbers = metric("tool_call_count_v1", 3.0, threshold=None)
+    other = case("x", "failed", numbers, metric(TRAJECTORY, 0.2, threshold=0.5))
+    yield (
+        "metrics",
+        [
+            f"{row.name} {row.score}, needs {row.threshold}"
+            for row in metric_rows(report("failed", [other, wrong_room()]))
+        ],
+    )
     suite = SuiteTestReport(
         metric="pass", cases=9, drop=0.111, p_value=0.061, p_confirm=0.0004, p_adjusted=0.0008,
         minimum_detectable_drop=0.14,
     )  # fmt: skip
     lower = SuiteTestReport(metric="token_usage_v1", cases=2, drop=120.0, p_value=1.0, direction="lower")
-    nothing = SuiteTestReport(metric="x", cases=0)
-    decision = DecisionReport(outcome="failed", alpha=0.05, suites=[suite, lower, nothing], extra_runs=1)
-    assert suite_lines(seen(decision)) == [
-        "All 9 cases: 11.1 points fewer passes than on main. A difference like that happens by chance in 6.1% of "
-        "unchanged pull requests. All of it together: at most 0.08%; the gate fails at 5%. Drops of the whole suite "
-        "below about 14 points can go unseen.",
-        "token_usage_v1 over both cases: 120.00 higher than on main.",
-        "x over all 0 cases: nothing to compare.",
-        "1 extra run was made to separate changes from chance.",
-    ]
+    suites = [suite, lower, SuiteTestReport(metric="x", cases=0)]
+    yield "suites", suite_lines(seen(DecisionReport(outcome="failed", alpha=0.05, suites=suites, extra_runs=1)))
 
 
-# The notes on judges in the report.
-
-
-def test_backends__are_shown_for_the_metrics_that_have_two() -> None:
-    def judged_by(name: str, **details: str) -> MetricReport:
-        return metric(name, 0.0, threshold=0.5, details={"judge": {"model": "m"}, **details})
-
-    assert backend_notes([case("a", "failed", judged_by("final_response_match_v2"))]) == []
-    cases = [
-        case("a", "failed", judged_by("safety_v1", backend="vertex")),
-        case("b", "failed", judged_by("multi_turn_task_success_v1", backend="vertex")),
-        case("c", "failed", judged_by("response_evaluation_score", backend="judge")),
-        case("d", "failed", judged_by("safety_v1", backend="vertex")),
-    ]
-    assert backend_notes(cases) == [
-        "safety_v1, multi_turn_task_success_v1: judged by Vertex AI's evaluation service",
-        "response_evaluation_score: judged by m, not by Vertex AI as in ADK",
-    ]
-
-
-def test_saved_votes__are_counted_by_model_and_reported() -> None:
-    def judged(name: str, judge: object) -> MetricReport:
-        return metric(name, 1.0, threshold=0.5, details={"judge": judge})
-
-    cases = [
-        case("a", "passed", judged("safety_v1", {"model": "m", "saved": 2}), metric("match", 1.0, threshold=0.5)),
-        case("b", "passed", judged("safety_v1", {"model": "m", "saved": 1}), judged("o", {"model": "n", "saved": 0})),
-        case("c", "passed", judged("of_a_package", "what it likes")),
-    ]
-
-    saved = saved_votes(cases)
-
-    assert (saved["m"], saved["n"]) == (3, 0)
-    entry = UsageEntry(model="m", calls=9, usage=ModelUsage(input_tokens=1000, output_tokens=20))
-    line = "m: 9 calls, 3 further votes not needed, 1,000 tokens in, 20 out, no price known"
-    assert usage_line(usage_report(entry, saved["m"])) == line
-    assert "saved" not in usage_line(usage_report(entry))
-
-
-def test_a_rubric_without_a_verdict__is_reported_beside_the_score() -> None:
-    def judged(score: float | None, *verdicts: str | None) -> MetricReport:
-        return metric("rubrics", score, threshold=0.5, details={"judgements": [{"verdict": word} for word in verdicts]})
-
-    assert missing_verdict_notes([case("a", "passed", judged(1.0, "yes", "no"))]) == []
-    assert missing_verdict_notes([case("a", "errored", judged(None, "yes", None))]) == [], "its reason says so"
-    cases = [case("a", "passed", judged(1.0, "yes", None, None)), case("b", "passed", judged(1.0, None))]
-    assert missing_verdict_notes(cases) == [
-        "rubrics: no verdict on 3 things that could not change whether the case passes (a, b)"
-    ]
-
-
-def test_what_was_spent__by_case_and_criterion() -> None:
-    usage = ModelUsage(input_tokens=1000, output_tokens=20, cached_tokens=800, thought_tokens=5)
-    entry = UsageEntry(case_id="f:a", purpose="safety_v1", model="m", calls=3, cached_replies=1, usage=usage, cost=0.25)
-
-    spent = case_usage_report(entry)
-    assert (spent.case_id, spent.purpose, spent.model, spent.calls, spent.cached_replies, spent.cost) == (
-        *("f:a", "safety_v1", "m", 3, 1, 0.25),
-    )
-    names = ("input_tokens", "output_tokens", "cached_tokens", "thought_tokens")
-    assert [getattr(spent, name) for name in names] == [1000, 20, 800, 5]
-
-
-def test_conversations_that_their_limit_ended__are_named() -> None:
-    def led(name: str, *reasons: str | None) -> CaseReport:
-        sample_case = case(name, "passed", runs=len(reasons))
-        for run, reason in zip(sample_case.runs, reasons, strict=True):
-            run.stop_reason = reason
-        return sample_case
-
-    assert truncation_notes([led("a", None), led("b", "stop-signal")]) == []
-    cases = [led("a", "stop-signal", "turn-limit"), led("b", "turn-limit", "turn-limit"), led("fixed turns", None)]
-    assert truncation_notes(cases) == ["3 of 4 simulated conversations ended at max_allowed_invocations (a, b)"]
-
-
-@pytest.mark.parametrize(
-    ("costs", "text"),
-    [
-        ([], ""),
-        ([("agent", 0.31)], "$0.31 (agent)"),
-        (
-            [("agent", 0.31), ("agent-again", 0.03), ("safety_v1", 0.05), ("hallucinations_v1", 0.03)],
-            "$0.42 (agent $0.31, runs again $0.03, judges $0.08)",
-        ),
-        ([("agent", None), ("user-simulator", 1.5)], "$1.50 (simulated users; no price is known for m)"),
-        ([("agent", None)], "no price is known for m"),
-    ],
-)
-def test_bill__sum_and_parts(costs: list[tuple[str, float | None]], text: str) -> None:
-    made = report("passed", [])
-    made.case_usage = [
-        CaseUsageReport(case_id="c", purpose=purpose, model="m", calls=1, cost=cost) for purpose, cost in costs
-    ]
-    assert bill(made) == text
+def test_notes__beside_the_scores() -> None:
+    """UPDATE_GOLDEN=1 writes them."""
+    lines = []
+    for name, said_of_it in every_note():
+        lines.append(f"{name}:")
+        lines += [f"  {line!r}" for line in (said_of_it if isinstance(said_of_it, list) else [said_of_it])]
+    check("golden_notes.txt", "\n".join(lines) + "\n")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recording_samples
+from golden_files import check
 from recording_samples import actual, called
 from remark_samples import notes
 from report_samples import RESPONSE, TRAJECTORY, case, metric, report
@@ -46,82 +48,39 @@ LAMP = FunctionCall(name="set_status", args={"device": "lamp", "status": "off"})
 FIND = FunctionCall(name="find_devices", args={"room": "bedroom"})
 
 
-def test_conversation_of__calls_have_their_responses_and_what_differs_its_expectation() -> None:
+def spoken() -> Iterator[tuple[str, Recording, EvalCase | None]]:
+    """Runs, and what was expected of them, by what results.json keeps of them."""
     found = called("find_devices", NO_DEVICES, room="bedroom")
-    conversation = conversation_of(
+    yield (
+        "calls have their responses; what is as expected is not repeated",
         recording(actual("Lamp off.", "No such lamp.", *found), actual("Again.", "Done.", *found)),
         eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP), expected("Again.", "Done.", FIND)),
     )
-    as_expected = conversation.turns.pop()
-    assert (as_expected.expected_calls, as_expected.expected_answer) == (None, None), "it is not repeated"
-    assert as_expected.calls_as_expected
-    assert conversation.model_dump() == {
-        "run": 0,
-        "turns": [
-            {
-                "turn": 0,
-                "user": "Lamp off.",
-                "steps": [{"call": 'find_devices(room="bedroom")', "responses": ['{"devices": []}']}],
-                "answer": "No such lamp.",
-                "expected_calls": ['find_devices(room="bedroom")', 'set_status(device="lamp", status="off")'],
-                "expected_answer": "The lamp is off.",
-            }
-        ],
-    }
-
-
-def test_conversation_of__parallel_calls_are_paired_by_id() -> None:
-    """A long-running tool returns twice, a broken one never."""
+    # A long-running tool returns twice, a broken one never.
     calls = [*called("look", id="1", at="a"), *called("look", id="2", at="b"), *called("cancel", id="3")]
     answers = [
         Part(function_response=FunctionResponse(id=id, name="look", response={"saw": id})) for id in ("2", "1", "2")
     ]
-
-    [turn] = conversation_of(recording(actual("Look.", "Seen.", *calls, *answers)), None).turns
-
-    assert [(step.call, step.responses) for step in turn.steps] == [
-        ('look(at="a")', ['{"saw": "1"}']),
-        ('look(at="b")', ['{"saw": "2"}', '{"saw": "2"}']),
-        ("cancel()", []),
-    ]
-
-
-def test_conversation_of__sub_agents_and_words_on_the_way() -> None:
+    yield "parallel calls are paired by id", recording(actual("Look.", "Seen.", *calls, *answers)), None
     events = [
         InvocationEvent(author="root", content=Content(parts=called("transfer_to_agent", {"result": None}, id="1"))),
         InvocationEvent(author="clerk", content=Content(parts=[Part(text="Let me see.")])),
         InvocationEvent(author="clerk", content=None),
     ]
-    turn = Invocation(
-        user_content=user_message("Hello"),
-        final_response=model_message("Seen."),
-        intermediate_data=InvocationEvents(invocation_events=events),
-    )
-
-    [shown] = conversation_of(recording(turn), None).turns
-
-    assert [(step.agent, step.call, step.text) for step in shown.steps] == [
-        ("root", "transfer_to_agent()", ""),
-        ("clerk", "", "Let me see."),
-    ]
-
-
-def test_conversation_of__the_turn_that_broke_as_far_as_it_went() -> None:
+    turn = actual("Hello", "Seen.").model_copy(update={"intermediate_data": InvocationEvents(invocation_events=events)})
+    yield "sub-agents and words on the way", recording(turn), None
     error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
-    broken = recording(actual("One.", "Done."), error=error)
     both = eval_case(expected("One.", "Done."), expected("Two.", "Done."))
-    assert [(turn.user, turn.answer) for turn in conversation_of(broken, both).turns] == [
-        ("One.", "Done."),
-        ("Two.", None),
-    ]
-    broken.unfinished = actual("Two.", None, *called("find", NO_DEVICES, id="1"), *called("switch", id="2"))
-    [_, turn] = conversation_of(broken, both).turns
+    broken = recording(actual("One.", "Done."), error=error)
+    yield "a turn that broke", broken, both
+    cut = actual("Two.", None, *called("find", NO_DEVICES, id="1"), *called("switch", id="2"))
+    yield "a turn that broke, as far as it went", broken.model_copy(update={"unfinished": cut}), both
 
-    assert (turn.user, turn.answer, turn.expected_answer) == ("Two.", None, "Done.")
-    assert [(step.call, step.responses) for step in turn.steps] == [
-        ("find()", ['{"devices": []}']),
-        ("switch()", []),
-    ]
+
+def test_conversation_of__what_is_kept() -> None:
+    """UPDATE_GOLDEN=1 writes it."""
+    kept = {name: conversation_of(run, case).model_dump(mode="json") for name, run, case in spoken()}
+    check("golden_conversations.json", json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
 
 
 def failing(eval_id: str, *, turn: int = 0, run: int = 0, runs: int = 1) -> CaseReport:

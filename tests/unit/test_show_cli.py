@@ -16,6 +16,7 @@ from typing import Any
 
 import history_samples
 import pytest
+from golden_files import check
 from pydantic import BaseModel
 from recording_samples import actual, called
 from remark_samples import notes
@@ -45,7 +46,9 @@ from agent_eval.runner.journal import StoredCase, write_lines
 
 FILE = "tests/a.test.json"
 RUBRIC = "rubric_based_final_response_quality_v1"
-LONG = {"devices": [], "note": "n" * 5_000}
+LONG = {"devices": [], "note": "n" * 1_500}
+
+
 BOOM = RunError(kind="agent-exception", owner="agent", message="boom", turn=0, traceback="Traceback: boom")
 Show = Callable[..., tuple[int, str, str]]
 
@@ -122,54 +125,58 @@ def joined(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def test_show__the_first_failed_run_of_the_failed_case_or_another(show: Show) -> None:
-    code, out, _ = show()
-    lines = [line.strip() for line in out.splitlines()]
-
-    assert code == 0
-    assert "✓ run 1 passed, 1.2 s" in lines
-    assert any(line.startswith("✗ run 2 failed, 1.2 s") and line.endswith("(shown below)") for line in lines)
-    assert any(line.startswith("✗ run 3 failed: agent-exception") for line in lines)
-    start = lines.index("turn 1 of run 2")
-    assert lines[start + 1 : start + 3] == ["user     Lamp off.", 'call     find_devices(room="bedroom")']
-    assert joined(json.dumps(LONG)) in joined(out), "the whole response"
-    assert "expected The lamp is off." in lines
-    assert "fan" not in out
-
-    assert f"{RUBRIC} 1.00, needs 0.50, judged by gemini-2.5-flash" in out, "votes of a passed criterion"
-    assert "turn 1 · polite: yes (2:1, close)" in out
-    assert "2 no: It is rude." in out
-
-    assert "answer   The lamp is off." in show("lamp", "--run", "1")[1]
-    broken = show("lamp", "--run", "3")[1]
-    assert "agent-exception in turn 1" in broken
-    assert "Traceback: boom" in broken
+CAUSE = CauseReport(
+    code="tool-empty",
+    data=CauseData(tool="find_devices"),
+    message="find_devices returned nothing",
+    cases=[f"{FILE}:lamp"],
+    failing=CauseCounts(total=1, having=1),
+    passing=CauseCounts(total=1, having=0),
+    example=CauseExample(case_id=f"{FILE}:lamp", run=1, turn=0, call=0),
+)
 
 
-def test_show__the_cases_of_a_cause(show: Show, tmp_path: Path) -> None:
+def test_show__what_is_printed(show: Show, tmp_path: Path) -> None:
+    """UPDATE_GOLDEN=1 writes it: the first failed run of the failed case or what is named; less where less is there."""
+    folder = tmp_path / "agent-eval-results"
+    printed = []
+
+    def note(*words: str, where: str = "") -> None:
+        code, out, err = show(*words)
+        command = " ".join(["$ agent-eval show", *words])
+        printed.append(f"{command}{where}\n{out}{err}exit {code}\n\n".replace(f"{tmp_path}/", ""))
+
     run = results()
-    run.causes = [
-        CauseReport(
-            code="tool-empty",
-            data=CauseData(tool="find_devices"),
-            message="find_devices returned nothing",
-            cases=[f"{FILE}:lamp"],
-            failing=CauseCounts(total=1, having=1),
-            passing=CauseCounts(total=1, having=0),
-            example=CauseExample(case_id=f"{FILE}:lamp", run=1, turn=0, call=0),
-        )
-    ]
-    write(tmp_path / "agent-eval-results", run)
+    run.causes = [CAUSE]
+    write(folder, run)
+    for words in (
+        "",
+        "lamp --run 1",
+        "lamp --run 3",
+        "fan",
+        "cause:1",
+        "cause:2",
+        "lam",
+        "nothing-like-it",
+        "lamp --run 4",
+    ):
+        note(*words.split())
+    (folder / "recordings.jsonl.gz").unlink()
+    note(where=" # without recordings")
+    write(folder, run.model_copy(update={"cases": run.cases[1:], "causes": []}))
+    note(where=" # where nothing failed")
+    folder.rename(tmp_path / "moved")
+    note(where=" # without results")
+    check("golden_show.txt", "".join(printed))
 
-    assert "turn 1 of run 2" in show("cause:1")[1]
+
+def test_show__the_cases_of_a_cause_as_json(show: Show, tmp_path: Path) -> None:
+    run = results()
+    run.causes = [CAUSE]
+    write(tmp_path / "agent-eval-results", run)
     shown = json.loads(show("--format", "json", "cause:1")[1])
     assert [cause["message"] for cause in shown["causes"]] == ["find_devices returned nothing"]
-    assert [case["case_id"] for case in shown["cases"]] == [f"{FILE}:lamp"]
-    assert shown["cases"][0]["conversation"]["run"] == 1
-    code, out, error = show("cause:2")
-    assert (code, out) == (2, "")
-    assert "has no 'cause:2'." in error
-    assert "cause:1 is: find_devices returned nothing" in error
+    assert [(case["case_id"], case["conversation"]["run"]) for case in shown["cases"]] == [(f"{FILE}:lamp", 1)]
 
 
 MANY = ",".join(f"another_{number}" for number in range(40))
@@ -194,20 +201,6 @@ def test_show__selectors_of_files_and_directories(show: Show, tmp_path: Path, wo
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["lam"], "has no case 'lam'. Did you mean 'lamp'?"),
-        (["nothing-like-it"], "has no case 'nothing-like-it'. It has 2 cases: lamp, fan"),
-        (["lamp", "--run", "4"], "tests/a.test.json:lamp has no run 4. Its runs: 1, 2, 3."),
-    ],
-)
-def test_show__unknown_case_or_run_is_an_error(show: Show, words: list[str], message: str) -> None:
-    code, out, err = show(*words)
-    assert (code, out) == (2, "")
-    assert message in err
-
-
-@pytest.mark.parametrize(
     "content",
     [
         b"no gzip",
@@ -224,24 +217,6 @@ def test_show__damaged_recordings_are_an_error(show: Show, tmp_path: Path, conte
     assert code == 2
     assert "recordings.jsonl.gz can't be read (line 1)" in err
     assert "Traceback" not in err
-
-
-def test_show__less_where_recordings_failures_or_results_are_missing(show: Show, tmp_path: Path) -> None:
-    (tmp_path / "agent-eval-results" / "recordings.jsonl.gz").unlink()
-    out = show()[1]
-    assert "Cut to size" in out
-    assert 'find_devices(room="bedroom")' in out
-    assert "more characters…]" in out
-
-    run = results()
-    run.cases = run.cases[1:]
-    write(tmp_path / "agent-eval-results", run)
-    code, out, _ = show()
-    assert (code, "1 case passed. Name the cases to show." in out) == (0, True)
-
-    (tmp_path / "agent-eval-results").rename(tmp_path / "moved")
-    code, _, err = show()
-    assert (code, "agent-eval-results does not exist. Run `agent-eval run` first" in err) == (2, True)
 
 
 def test_show__complete_expectations_from_the_cases_of_the_run_or_the_eval_file(show: Show, tmp_path: Path) -> None:

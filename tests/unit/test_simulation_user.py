@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import golden_files
 import pytest
 from judged_samples import ScriptedModel
 
@@ -122,56 +123,36 @@ def event(author: str, *parts: dict[str, Any] | None) -> dict[str, Any]:
 FINAL = {"role": "model", "parts": [{"text": "hm, the lamp", "thought": True}, {"text": "Done."}, {"text": "Bye."}]}
 CALL = {"function_call": {"id": "1", "name": "set", "args": {"on": True, "who": "Zoë"}}}
 RESPONSE = {"function_response": {"id": "1", "name": "set", "response": {"ok": True}}}
-EVENTS = turn(
-    intermediate_data={
-        "invocation_events": [
-            event("home", {"text": "secret", "thought": True}, {"text": "One moment."}, CALL),
-            event("home", RESPONSE),
-            event("lamps"),
-        ]
-    },
-    final_response=FINAL,
-)
 
 
-def test_lines__function_calls() -> None:
-    assert as_text(lines([EVENTS], function_calls=True)).split("\n\n") == [
-        "user: Hi",
-        "home: One moment.",
-        "home called tool 'set' with args: {'on': True, 'who': 'Zoë'}",
-        "Tool 'set' returned: {'ok': True}",
-        "lamps: Done.",
-        "lamps: Bye.",
-    ]
-
-
-def test_lines__final_response_equal_to_an_earlier_text_is_listed_again() -> None:
-    parts = [{"text": "Done."}]
-    done = {"role": "model", "parts": parts}
-    events = {"invocation_events": [event("first", *parts), event("second")]}
-    transcript = lines([turn(intermediate_data=events, final_response=done)], function_calls=False)
-    assert as_text(transcript) == "user: Hi\n\nfirst: Done.\n\nsecond: Done."
-
-
-def test_lines__final_response_without_events_is_last() -> None:
-    recorded = {"invocation_events": [event("home", {"text": "One moment."})]}
-    for data, author in ((recorded, "home"), ({"invocation_events": []}, "agent"), (None, "agent")):
-        transcript = lines([turn(intermediate_data=data, final_response=FINAL)], function_calls=False)
-        assert [line.author for line in transcript][-2:] == [author, author]
-        assert [line.text for line in transcript][-2:] == ["Done.", "Bye."]
-
-
-def test_transcript__the_older_form_of_intermediate_data() -> None:
-    data = {
+def test_lines__of_every_form_of_data() -> None:
+    """UPDATE_GOLDEN=1 writes the transcripts."""
+    moment, done = {"text": "One moment."}, {"text": "Done."}
+    again = {"role": "model", "parts": [done]}
+    older = {
         "tool_uses": [CALL["function_call"]],
         "tool_responses": [RESPONSE["function_response"]],
         "intermediate_responses": [["helper", [{"text": "Looking."}]]],
     }
-    transcript = lines([turn(intermediate_data=data, final_response=FINAL)], function_calls=True)
-    assert [(line.kind, line.author) for line in transcript] == [
-        ("text", "user"), ("text", "helper"), ("call", "helper"), ("response", "helper"),
-        ("text", "helper"), ("text", "helper"),
-    ]  # fmt: skip
+    forms: Mapping[str, tuple[list[dict[str, Any]] | dict[str, Any] | None, dict[str, Any]]] = {
+        "events": (
+            [event("home", {"text": "secret", "thought": True}, moment, CALL), event("home", RESPONSE), event("lamps")],
+            FINAL,
+        ),
+        "a final response like an earlier text": ([event("first", done), event("second")], again),
+        "without a final event": ([event("home", moment)], FINAL),
+        "without events": ([], FINAL),
+        "without data": (None, FINAL),
+        "the older form": (older, FINAL),
+    }
+    said = []
+    for name, (data, final) in forms.items():
+        data = {"invocation_events": data} if isinstance(data, list) else data
+        for function_calls in (False, True):
+            transcript = lines([turn(intermediate_data=data, final_response=final)], function_calls=function_calls)
+            said.append(f"{name}, calls {function_calls}: {[(line.kind, line.author) for line in transcript]}\n")
+            said.append(as_text(transcript) + "\n\n")
+    golden_files.check("golden_transcripts.txt", "".join(said))
 
 
 def test_data__each_line_has_a_fence_and_an_honest_label() -> None:
