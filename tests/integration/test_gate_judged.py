@@ -105,19 +105,19 @@ def test_judge_replay__without_a_key_and_with_a_miss(repository: Repository, jud
     first = judged_run(repository, judge, "--judge-cache", "cache")
     asked = judge.stats.requests
 
-    replayed = judged_run(repository, None, "--judge", "replay", "--judge-cache", "cache")
+    replayed = judged_run(repository, None, "--replay", "all", "--judge-cache", "cache")
     assert (replayed.code, replayed.statuses) == (first.code, first.statuses), replayed.err
     assert judge.stats.requests == asked
 
     answers(repository, {"torn": TORN, "good": "Paris!"})
-    missed = judged_run(repository, None, "--judge", "replay", "--judge-cache", "cache", "--on-inconclusive", "fail")
+    missed = judged_run(repository, None, "--replay", "all", "--judge-cache", "cache", "--on-inconclusive", "fail")
     assert missed.statuses == {"torn": "failed", "good": "errored"}
     [metric] = [item for item in missed.report.cases[1].metrics if item.name == METRIC]
     assert metric.status == "not_evaluated"
     assert (metric.reason or metric.runs[0].reason).code == "judge-replay-miss"  # type: ignore[union-attr]
 
     answers(repository, {"good": "Paris!"})
-    only_missed = judged_run(repository, None, "--judge", "replay", "--judge-cache", "cache")
+    only_missed = judged_run(repository, None, "--replay", "all", "--judge-cache", "cache", "--on-inconclusive", "pass")
     assert only_missed.code == 3
     assert [reason.code for reason in only_missed.report.reasons] == ["judge-replay-miss", "nothing-scored"]
 

@@ -12,6 +12,7 @@ from adk_envs import FIXTURES
 from base_repos import Repo
 from fake_gemini import FakeGemini, Fault
 from gate_runs import Done, Repository
+from judged_gate import KEY, TORN, Judge
 
 AGENT = """import os
 
@@ -292,8 +293,10 @@ def test_resume__asks_for_nothing_twice(shops: Repository, judged: Callable[...,
 def test_record__without_a_judge_keeps_the_calls_of_models(shops: Repository, judged: Callable[..., Done]) -> None:
     recorded = judged("--record", "all", "--num-runs", "2")
     assert recorded.code == 3, recorded.out
-    done = gate(shops, "--replay", "all", *WITHOUT_JUDGE)
+    done = gate(shops, "--replay", "missing-live", *WITHOUT_JUDGE)
     assert (done.code, log(shops)) == (0, []), done.out
+    alone = gate(shops, "--replay", "all", *WITHOUT_JUDGE)
+    assert (alone.code, alone.report.reasons[0].code, log(shops)) == (3, "judge-replay-miss", []), alone.out
 
 
 def test_record__a_tape_that_can_not_be_written_is_an_error_and_the_rest_is_kept(shops: Repository) -> None:
@@ -356,3 +359,33 @@ def test_merge__takes_no_live_run_into_a_replayed_case(shops: Repository) -> Non
         "cocoa": (True, 1),
     }
     assert merged.report.pass_rates == [], "one run says nothing about another one"
+
+
+def test_judges__reply_as_in_the_chosen_run(shops: Repository) -> None:
+    """Also where that run was not the first one, in parts, and beside an agent whose answers are in a file."""
+    criteria = {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"num_samples": 3}}}
+    shops.evals("filed/some.evalset.json", {"filed": "tea"}, expect={"filed": TORN})
+    shops.record("filed/some.evalset.json", {"filed": [TORN]})
+    agents = '[agents]\n"filed/**" = "recorded:answers.json"\n'
+    shops.write({"kiosk/test_config.json": {"criteria": criteria}, "filed/test_config.json": {"criteria": criteria}})
+    with FakeGemini(Judge(), faults=[Fault(kind=400)]) as server:
+        asked = ("--judge-base-url", server.url, "--judge-cache", "cache")
+        recorded = gate(shops, "kiosk", *asked, "--record", "all", "--num-runs", "3", AGENT_EVAL_JUDGE_API_KEY=KEY)
+        [runs] = [case.runs for case in recorded.report.cases]
+        assert sorted(run.status for run in runs) == ["errored", "passed", "passed"], recorded.out
+        shops.write({"agent-eval.toml": agents})
+        filed = gate(shops, "filed", *asked, AGENT_EVAL_JUDGE_API_KEY=KEY)
+    tape = json.loads((shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json").read_text("utf-8"))
+    assert len(tape["replies"]) == 2, "two votes of three settle it"
+    replaying = ("--replay", "all", "--judge-cache", "cache")
+    for part in ("1", "2"):
+        done = gate(shops, *replaying, "--shard", f"{part}/2", "--output-dir", f"shards/{part}")
+        assert done.code == 0, done.out
+    merged = shops.gate("merge", *replaying, environment={"CI": ""})
+    assert merged.code == filed.code == 1, "the judge was torn, and still is"
+    assert {case.eval_id: (case.status, case.replayed) for case in merged.report.cases} == {
+        "tea": ("passed", True),
+        "cocoa": ("passed", True),
+        "filed": ("failed", False),
+    }
+    assert log(shops) == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import gate_server
 import pytest
@@ -14,33 +16,63 @@ from fake_gemini import FakeGemini
 from hotel_concierge import roles
 
 from agent_eval.evalset.models.criteria import METRICS
+from agent_eval.results import RunReport
 
 PROJECT = Path(__file__).parents[2]
-EXAMPLE = "examples/hotel_concierge"
+EXAMPLE = PROJECT / "examples/hotel_concierge"
+ANSWERS = ("books", "no_hotel_there", "one_room_in_oslo", "rooms_in_lisbon")
 
 
-def test_judged_example__every_criterion_of_adk_is_scored_in_one_run(tmp_path: Path) -> None:
-    requirements = ("--agent-requirements", "tests/data/agents/requirements.txt", "--output-dir", str(tmp_path))
+def gate(folder: Path, server: FakeGemini | None, *arguments: str) -> tuple[int, str]:
+    """Runs `agent-eval` in a folder, without a key if there is no server; the exit code, and what it prints."""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("API_KEY")}
+    if server is not None:
+        environment |= {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "the-judges-own-key"}
+    done = gate_server.run([*arguments], cwd=folder, environment={**environment, "CI": ""}, timeout=120)
+    return done.returncode, done.stdout
+
+
+def run(folder: Path, server: FakeGemini | None, *arguments: str) -> tuple[int, RunReport]:
+    requirements = ("--agent-requirements", str(PROJECT / "tests/data/agents/requirements.txt"))
+    code, _ = gate(folder, server, "run", "hotel_concierge", *requirements, *arguments)
+    return code, RunReport.model_validate_json((folder / "agent-eval-results/results.json").read_bytes())
+
+
+def scores(report: RunReport) -> dict[tuple[str, str], Any]:
+    """What each metric gave: durations are the replay's own."""
+    return {
+        (case.eval_id, metric.name): (metric.status, metric.score, metric.runs[0].details.get("judgements"))
+        for case in report.cases
+        for metric in case.metrics
+        if metric.name != "invocation_duration_v1"
+    }
+
+
+def change(folder: Path, file: str, old: str, new: str) -> None:
+    path = folder / "hotel_concierge/evals" / file
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def test_judged_example__every_criterion_of_adk_is_scored_in_one_run_and_replayed(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "hotel_concierge")
     with FakeGemini(roles.Roles(), keep=10_000) as server:
-        environment = {**os.environ, "GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any"}
-        plan = gate_server.run(
-            ["validate", "--plan", EXAMPLE, "--format", "json"], cwd=PROJECT, environment=environment, timeout=120
-        )
+        _, plan = gate(tmp_path, server, "validate", "hotel_concierge", "--plan", "--format", "json")
         assert server.stats.requests == 0
-        done = gate_server.run(["run", EXAMPLE, *requirements], cwd=PROJECT, environment=environment, timeout=120)
+        code, live = run(tmp_path, server, "--record", "all")
 
-    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert (done.returncode, results["verdict"]) == (0, "passed"), done.stdout
+    assert (code, live.verdict) == (0, "passed")
     statuses: dict[str, set[str]] = defaultdict(set)
-    for case in results["cases"]:
-        for metric in case["metrics"]:
-            statuses[metric["name"]].add(metric["status"])
+    for case in live.cases:
+        for metric in case.metrics:
+            statuses[metric.name].add(metric.status)
     assert set(statuses) == {name for name, spec in METRICS.items() if spec.source == "adk"}
     informational = {name for name, values in statuses.items() if values == {"informational"}}
     assert len(informational) == 4
     assert all(values == {"passed"} for name, values in statuses.items() if name not in informational)
-    runs = {case["eval_id"]: case["runs"] for case in results["cases"] if "/guests/" in case["file"]}
-    assert {name: [run["stop_reason"] for run in of] for name, of in runs.items()} == {
+    runs = {case.eval_id: case.runs for case in live.cases if "/guests/" in case.file}
+    assert {name: [run.stop_reason for run in of] for name, of in runs.items()} == {
         "ana_wants_a_single": ["stop-signal"],
         "lee_only_looks": ["stop-signal"],
     }
@@ -48,17 +80,46 @@ def test_judged_example__every_criterion_of_adk_is_scored_in_one_run(tmp_path: P
     assert server.stats.refused == []
     votes = [
         sorted(vote["verdict"] for vote in judgement["votes"])
-        for case in results["cases"]
-        for metric in case["metrics"]
-        for run in metric["runs"]
-        for judgement in run.get("details", {}).get("judgements", [])
+        for case in live.cases
+        for metric in case.metrics
+        for judgement in metric.runs[0].details.get("judgements", [])
         if judgement["subject"] == "tone"
     ]
     assert votes == [["no", "yes", "yes", "yes"]] * 4, "votes that fell apart are shown"
-    [bill] = results["model_usage"]
+    [bill] = live.model_usage
     asked = [request for request in server.received if roles.role_of(request) != "agent"]
-    planned = json.loads(plan.stdout)["calls"]
-    assert planned["least"] <= bill["calls"] == len(asked)
+    planned = json.loads(plan)["calls"]
+    assert planned["least"] <= bill.calls == len(asked)
+
+    code, again = run(tmp_path, None, "--replay", "all")
+    assert (code, scores(again)) == (0, scores(live)), "also the votes that fell apart"
+    assert all(case.replayed for case in again.cases)
+    assert [(usage.calls, usage.failures, usage.cost) for usage in again.model_usage] == [(0, 0, None)]
+    tapes = list(tmp_path.rglob("*.tape.json"))
+    assert len(tapes) == 9 and not any(b"the-judges-own-key" in tape.read_bytes() for tape in tapes)
+
+    rubrics = "rubric_based_final_response_quality_v1"
+    change(tmp_path, "answers/test_config.json", "The answer is friendly.", "The answer sounds friendly.")
+    change(tmp_path, "guests/guests.evalset.json", "You only want to know", "You want to know")
+    code, missed = run(tmp_path, None, "--replay", "all", "--on-inconclusive", "pass")
+    assert (code, missed.verdict) == (3, "inconclusive"), "no outage excuses what is not recorded"
+    unscored = {
+        case.eval_id: [
+            (metric.name, score.reason.code) for metric in case.metrics for score in metric.runs if score.reason
+        ]
+        for case in missed.cases
+        if case.status == "errored"
+    }
+    assert unscored == {**{name: [(rubrics, "judge-replay-miss")] for name in ANSWERS}, "lee_only_looks": []}
+    [error] = [run.error for case in missed.cases for run in case.runs if run.error is not None]
+    assert (error.kind, error.owner) == ("simulator-replay-miss", "gate")
+    with FakeGemini(roles.Roles(), keep=10_000) as server:
+        code, mixed = run(tmp_path, server, "--replay", "missing-live")
+    assert (code, [case.eval_id for case in mixed.cases if not case.replayed]) == (0, ["lee_only_looks"])
+    of_answers = [prompt for request in server.received for prompt in request.user_texts if "Lisbon" in prompt]
+    assert of_answers and all("The answer sounds friendly." in prompt for prompt in of_answers), (
+        "judges are asked that alone"
+    )
 
 
 # --- its judge is no rubber stamp -------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ import itertools
 import json
 import time
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from fake_gemini import Answer, BadRequest, FakeGemini, Fault, GenerateRequest, 
 from models_support import GOOD, MODEL, QUICK, ask, completion, failure_of, good, pool_at, quick
 from upload_server import Received, Reply, upload_server
 
+from agent_eval.models.cache import key_of
 from agent_eval.models.pool import open_models
-from agent_eval.models.protocol import ModelFailure
+from agent_eval.models.protocol import ModelFailure, Replies, TapedReply
 from agent_eval.models.settings import Budget, ModelSettings
 from agent_eval.net.retry import Retry
 from agent_eval_workbench.exports.client import Client, UploadError
@@ -275,14 +278,45 @@ async def test_replay__needs_no_key_and_no_provider(tmp_path: Path) -> None:
     with FakeGemini(good) as server:
         async with pool_at(server, quick(cache=tmp_path)) as pool:
             await pool.generate(ask())
-    async with open_models(ModelSettings(replay=tmp_path), {}, models=[MODEL]) as pool:
+    async with open_models(ModelSettings(offline=True, cache=tmp_path), {}, models=[MODEL]) as pool:
         assert await pool.prepare() == []
         reply = await pool.generate(ask())
         failure = await failure_of(pool, ask(sample=3, run=1, case_id="f:x", purpose="safety_v1"))
     assert (reply.cached, reply.value) == (True, {"verdict": "yes", "why": "because"})
     assert failure.kind == "replay-miss"
     assert "(safety_v1 of f:x, run 2, sample 4)" in failure.message
-    assert str(tmp_path) in failure.message
+
+
+@pytest.mark.parametrize("offline", [False, True])
+async def test_tape__answers_what_it_was_given_in_any_run_and_costs_nothing(offline: bool) -> None:
+    taped: dict[str, TapedReply] = {}
+    says = [Answer.text(""), Answer.text(""), Answer(parts=[], finish_reason="SAFETY"), Answer.text("Bye")]
+    asked = [ask(sample=1, run=2), ask("A user?", schema=None, run=2), ask("Refused?", run=2), ask("Hi", schema=None)]
+    with FakeGemini(lambda request: good(request) if "Is it" in request.user_texts[-1] else says.pop(0)) as server:
+        async with pool_at(server, quick()) as pool:
+            for request in asked:
+                with suppress(ModelFailure):
+                    await pool.generate(replace(request, replies=Replies(given=taped)))
+        requests = server.stats.requests
+        settings = quick(offline=offline, budget=Budget(max_calls=0))
+        async with pool_at(server, settings) as pool:
+            replies = Replies(taped=taped, only=True)
+            again = [replace(request, run=0, replies=replies) for request in asked]
+            first = await pool.generate(again[0])
+            assert (first.value, first.cached, first.calls) == ({"verdict": "yes", "why": "because"}, True, 0)
+            assert (await pool.generate(again[3])).text == "Bye"
+            assert [(await failure_of(pool, request)).kind for request in again[1:3]] == ["malformed", "refused"]
+            missed = await failure_of(pool, replace(again[0], sample=2))
+            assert missed.kind == "replay-miss"
+        assert server.stats.requests == requests
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"verdict": "maybe", "why": "x"}', "::error::x"])
+async def test_tape__a_reply_that_is_none_is_malformed(text: str) -> None:
+    key = key_of(ask())
+    async with open_models(ModelSettings(offline=True), {}, models=[MODEL]) as pool:
+        failure = await failure_of(pool, ask(replies=Replies(taped={key: TapedReply(text=text)})))
+    assert failure.kind == "malformed"
 
 
 async def test_prepare__does_not_wait_for_clients_with_a_key() -> None:

@@ -546,7 +546,7 @@ async def test_a_verdict__paid_for_and_kept(service: FakeEvaluation, account: di
         assert await pool.prepare() == []
         reply = await pool.generate(ask_service(case_id="a:b"))
         again = await pool.generate(ask_service(case_id="a:b"))
-    async with open_models(quick(replay=tmp_path / "cache"), {}, models=[VERTEX_EVAL]) as replayed:
+    async with open_models(quick(offline=True, cache=tmp_path / "cache"), {}, models=[VERTEX_EVAL]) as replayed:
         third = await replayed.generate(ask_service())
 
     assert reply.value == {"score": 1.0, "explanation": "fine", "rubrics": []}

@@ -213,7 +213,7 @@ def test_ci_context__what_decides_about_scores_is_named(repo: Repo, github: Fake
         ({"config": "lenient.json"}, "lenient.json"),
         ({"judge_cache": ".cache/judge"}, ".cache/judge/ab/forged.json"),
         ({"judge_cache": "./.cache/judge/"}, ".cache/judge/ab/forged.json"),
-        ({"judge": "replay", "judge_cache": "replies"}, "replies/forged.json"),
+        ({"replay": "all", "judge_cache": "replies"}, "replies/forged.json"),
         ({"resume": "true"}, "agent-eval-results/journal.jsonl"),
         ({"agent": "recorded:good.jsonl"}, "good.jsonl"),
     ],

@@ -145,7 +145,7 @@ def test_read_settings__refuses_workflow_settings_in_toml(tmp_path: Path, name: 
 
 def test_settings_table__commands_variables_directories_and_addresses_are_workflow_settings() -> None:
     assert {setting.input for setting in SETTINGS if not setting.in_file} == {
-        "agent-setup", "agent-env", "agent-headers", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
+        "agent-setup", "agent-env", "agent-headers", "output-dir", "cache-dir", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
         "mode", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
         "comment-author", "name", "shard", "shard-plan",
     }  # fmt: skip

@@ -82,9 +82,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if has_error(problems):
         print_problems(problems)
         return 2
-    if settings.replay == "all":
-        settings = replace(settings, num_runs=1)
     suite, choices = find(settings)
+    if settings.replay == "all" and not choices.only_recorded:
+        settings = replace(settings, num_runs=1)
     if arguments.format != "json":
         print(render_choices(choices))
     report, plan_problems = make_report(settings, io.environ, suite, choices)
@@ -97,7 +97,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     plan_problems += policy_problems(settings, suite)
     if settings.tape_mode != "live":
         plan_problems += [*tapes_unsupported(settings, choices), *tape_problems(settings, suite)]
-        report.notices += unanswered(settings, suite)
+        report.notices += unanswered(settings, suite, choices)
     log_problems([*problems, *plan_problems], io)
     if has_error(plan_problems):
         return 2
@@ -177,7 +177,7 @@ def make_report(
     for model in cost.models:
         endpoint = checked.endpoints.get(model)
         if endpoint is None:
-            report.models.append(ModelPlan(model=model, missing=models.replay is None))
+            report.models.append(ModelPlan(model=model, missing=not models.offline))
             continue
         report.models.append(
             ModelPlan(
@@ -188,10 +188,10 @@ def make_report(
                 priced=endpoint.name.price_key in models.prices,
             )
         )
-    if VERTEX_EVAL in cost.models and models.replay is None:
+    if VERTEX_EVAL in cost.models and not models.offline:
         report.notices.append(f"`{VERTEX_EVAL}` is Vertex AI's evaluation service, which bills each call.")
-    if models.replay is not None and uses:
-        report.notices.append("Every reply comes from the replay: no call is billed, and no key is needed.")
+    if models.offline and uses:
+        report.notices.append("Every reply comes from tapes or `judge-cache`: no call is billed, and no key is needed.")
     if choices.runs_here:
         report.notices += shared_keys(checked.endpoints, child_environment(environ, allow_list(settings.agent_env)))
     return report, problems

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Unpack
 from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import METRICS, EvalCase, Family
+from agent_eval.models import Replies
 from agent_eval.results import Facts, Reason, RunError
 
 
@@ -50,6 +51,8 @@ class Conversation:
     """False if the agent's tool calls are not known; `actual` then holds none."""
     metrics: MetricRunner | None = None
     """Runs custom metrics; None if there is no environment of an agent."""
+    replies: Replies | None = None
+    """Those of judges, if they are replayed or recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)

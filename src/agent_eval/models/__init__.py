@@ -5,6 +5,15 @@
 
 from agent_eval.models._limits import Health, Meter, Spent
 from agent_eval.models.names import VERTEX_EVAL, parse_model
-from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelReply, ModelRequest, ModelUsage
+from agent_eval.models.protocol import (
+    FailureKind,
+    Model,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+    ModelUsage,
+    Replies,
+    TapedReply,
+)
 from agent_eval.models.settings import Budget, ModelSettings, ModelUse
 from agent_eval.models.usage import Ledger, Price, UsageEntry, price_of_agent, read_prices

@@ -1,4 +1,4 @@
-"""Cache of replies on disk; also the source of a replay.
+"""Cache of replies on disk; also a source of a replay.
 
 The key is a hash of every field of the request that affects the reply. A cached reply must also come from the same
 endpoint (`llama3` on one server differs from `llama3` on another); a replay accepts replies of any endpoint.
@@ -72,7 +72,7 @@ def copy_replies(source: Path, target: Path) -> int:
 
 
 def key_of(request: ModelRequest) -> str:
-    """Returns the cache key: a hash of all fields that affect the reply, so not of case and purpose."""
+    """Returns the cache key: a hash of all fields that affect the reply, so not of case, purpose and tape."""
     fields: dict[str, Any] = {
         "version": _VERSION,
         "model": request.model,

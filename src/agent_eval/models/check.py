@@ -41,13 +41,9 @@ class CheckedModels:
 def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Mapping[str, str]) -> CheckedModels:
     """Checks names, keys, packages, URLs, prices and configs. Sends nothing.
 
-    A replay needs no key, so only names and configs are checked.
+    If nothing is sent, no key is needed, so only names and configs are checked.
     """
     findings = _Findings()
-    if settings.replay is not None and not settings.replay.is_dir():
-        message = f"{settings.replay} is not a directory with recorded replies."
-        hint = "Record one first: run with `--judge-cache DIR`, then name it again."
-        findings.add(Problem(code="judge-replay-missing", message=message, hint=hint))
     if settings.cache is not None and settings.cache.exists() and not settings.cache.is_dir():
         message = f"{settings.cache} is a file, not a directory."
         findings.add(Problem(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`."))
@@ -70,7 +66,7 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
             continue
         for finding in _config_findings(use, protocol):
             findings.add(finding, use)
-        if settings.replay is not None:
+        if settings.offline:
             continue
         try:
             endpoints[use.model] = endpoint = resolve(use.model, settings, environ, owner=owner)

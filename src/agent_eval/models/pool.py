@@ -1,4 +1,4 @@
-"""Runs model requests: cache or replay, the model's channel, validation of the reply, usage accounting."""
+"""Runs model requests: tape or cache, the model's channel, validation of the reply, usage accounting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from agent_eval.models._channel import Call, ModelChannel
@@ -14,7 +14,7 @@ from agent_eval.models._endpoint import Endpoint, key_owner, resolve
 from agent_eval.models._limits import Meter
 from agent_eval.models._provider import REMINDER, Client, ProviderReply, ProviderRequest, parse_reply, sort_config
 from agent_eval.models.cache import CachedReply, ReplyCache, key_of
-from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
+from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest, ModelUsage, TapedReply
 from agent_eval.models.settings import ModelSettings
 from agent_eval.models.usage import Ledger, Price, UsageEntry
 from agent_eval.net.proxies import proxy_name, proxy_of
@@ -53,9 +53,8 @@ class ModelPool:
         self._clients: dict[str, Client] = {}
         self._opening = asyncio.Lock()
         self._warming: asyncio.Task[None] | None = None
-        self._replay = _cache(settings, settings.replay)
-        self._cache = None if self._replay else _cache(settings, settings.cache)
-        self._record = None if self._replay else _cache(settings, settings.record)
+        self._cache = _cache(settings, settings.cache)
+        self._record = _cache(settings, settings.record)
         self.meter = Meter(settings.budget)
         """The budget of the run."""
         self.ledger = Ledger()
@@ -72,7 +71,7 @@ class ModelPool:
         """
         failures: dict[str, ModelFailure] = {}
         later: list[str] = []
-        for model in () if self._replay else self._models:
+        for model in () if self._settings.offline else self._models:
             try:
                 if self._endpoint(model).verified_by_opening:
                     await self._channel(model)
@@ -86,13 +85,29 @@ class ModelPool:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answers a request; see Model."""
+        replies = request.replies
+        if replies is None:
+            return await self._untaped(request)
+        key = key_of(replace(request, run=0))
+        if (taped := replies.taped.get(key)) is not None:
+            return self._taped_reply(request, taped)
+        try:
+            reply = await self._untaped(request, ask=not replies.only)
+        except ModelFailure as failure:
+            if failure.kind == "malformed" or failure.kind == "refused":
+                replies.given[key] = TapedReply(text=failure.message, failure=failure.kind)
+            raise
+        replies.given[key] = TapedReply(text=reply.text, model_version=reply.model_version)
+        return reply
+
+    async def _untaped(self, request: ModelRequest, *, ask: bool = True) -> ModelReply:
         key = key_of(request)
-        if self._replay is not None:
-            reply = self._cached_reply(request, self._replay.get(key))
-            if reply is None:
+        if self._settings.offline or not ask:
+            cached = None if self._cache is None else self._cached_reply(request, self._cache.get(key))
+            if cached is None:
                 self.ledger.add(request, UsageEntry(failures=1))
-                raise _not_recorded(request, self._settings)
-            return reply
+                raise _not_recorded(request)
+            return cached
         channel = await self._channel(request.model)
         if self._cache is not None:
             reply = self._cached_reply(request, self._cache.get(key, channel.endpoint.identity))
@@ -137,13 +152,27 @@ class ModelPool:
         if cached is None:
             return None
         try:
-            value = None if request.schema is None else parse_reply(cached.text, request.schema)
+            return self._stored_reply(request, cached.text, cached.model_version, cached.usage)
         except ValueError:
             return None
-        self.ledger.add(request, UsageEntry(cached_replies=1, versions=(cached.model_version,)))
-        return ModelReply(
-            text=cached.text, value=value, usage=cached.usage, model_version=cached.model_version, calls=0, cached=True
+
+    def _taped_reply(self, request: ModelRequest, taped: TapedReply) -> ModelReply:
+        """Returns the reply, or fails as a model that gives it."""
+        kind, message = taped.failure, taped.text
+        if kind is None:
+            try:
+                return self._stored_reply(request, taped.text, taped.model_version, ModelUsage())
+            except ValueError as error:
+                kind, message = "malformed", f"The recorded reply of `{request.model}` is not usable: {error}."
+        self.ledger.add(request, UsageEntry(failures=1))
+        raise ModelFailure(kind, message)
+
+    def _stored_reply(self, request: ModelRequest, text: str, version: str, usage: ModelUsage) -> ModelReply:
+        reply = ModelReply(
+            text=text, value=_value_of(request, text), usage=usage, model_version=version, calls=0, cached=True
         )
+        self.ledger.add(request, UsageEntry(cached_replies=1, versions=(version,)))
+        return reply
 
     def _book(self, request: ModelRequest, channel: ModelChannel, call: Call, reply: ModelReply | None) -> None:
         priced = channel.price is not None and call.attempts > 0
@@ -328,11 +357,9 @@ async def _valid_reply(request: ModelRequest, channel: ModelChannel, call: Call)
 def _reply(request: ModelRequest, reply: ProviderReply, call: Call) -> ModelReply:
     if reply.end == "truncated":
         raise ValueError(reply.note)
-    if request.schema is None and not reply.text.strip():
-        raise ValueError("it is empty")
     return ModelReply(
         text=reply.text,
-        value=None if request.schema is None else parse_reply(reply.text, request.schema),
+        value=_value_of(request, reply.text),
         usage=call.usage,
         model_version=reply.model_version or request.model,
         calls=call.attempts,
@@ -340,11 +367,25 @@ def _reply(request: ModelRequest, reply: ProviderReply, call: Call) -> ModelRepl
     )
 
 
-def _not_recorded(request: ModelRequest, settings: ModelSettings) -> ModelFailure:
+def _value_of(request: ModelRequest, text: str) -> Any:
+    """What a reply says by the request's schema.
+
+    Raises:
+        ValueError: It does not fit, or it is empty.
+    """
+    if request.schema is not None:
+        return parse_reply(text, request.schema)
+    if not text.strip():
+        raise ValueError("it is empty")
+    return None
+
+
+def _not_recorded(request: ModelRequest) -> ModelFailure:
     caller = " of ".join(part for part in (request.purpose, request.case_id) if part)
     return ModelFailure(
         "replay-miss",
-        f"{settings.replay} has no reply of `{request.model}` for this request"
+        f"No reply of `{request.model}` to this question is recorded"
         f" ({caller + ', ' if caller else ''}run {request.run + 1}, sample {request.sample + 1}).",
-        "The prompt, the model or its config has changed. Record the replies again with `--judge-cache`.",
+        "The question, the model or its config is another one than when the case was recorded. Record it again "
+        "(`--record all`), or fill `judge-cache`.",
     )

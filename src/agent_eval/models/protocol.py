@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_eval.core.wire import WireModel
+
 FailureKind = Literal[
     "unavailable",  # no valid answer from the provider, after retries
     "budget",  # a limit on calls, tokens or cost was reached
@@ -17,15 +19,36 @@ FailureKind = Literal[
     "refused",  # the provider blocked the prompt or the reply
     "invalid-request",  # the provider rejects the request: model name, configuration, key
     "no-credentials",  # a key, a project or a package is missing
-    "replay-miss",  # the replay directory has no reply for the request
+    "replay-miss",  # no reply to the request is recorded, and no model may be asked
 ]
+
+
+class TapedReply(WireModel):
+    """A reply as a tape has it."""
+
+    text: str = ""
+    model_version: str = ""
+    failure: Literal["malformed", "refused"] | None = None
+    """Why the model gave no usable reply; `text` says it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replies:
+    """The replies of models in one run of a case, by the cache keys of their requests in the run 0."""
+
+    taped: Mapping[str, TapedReply] = field(default_factory=dict)
+    """Those on the case's tape, which answer."""
+    only: bool = False
+    """Whether no model may be asked for another one."""
+    given: dict[str, TapedReply] = field(default_factory=dict)
+    """Gets those that a model gives."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
     """A request to a model.
 
-    All fields except `case_id` and `purpose` affect the reply and are part of the cache key.
+    All fields except the last three affect the reply and are part of the cache key.
     """
 
     model: str
@@ -46,6 +69,8 @@ class ModelRequest:
     """The case that the usage is attributed to."""
     purpose: str = ""
     """The criterion, or `user-simulator`, that the usage is attributed to."""
+    replies: Replies | None = None
+    """Those of the run, if it is recorded or replayed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +100,9 @@ class ModelReply:
     model_version: str
     """The model version that the provider reports, else the requested name."""
     calls: int
-    """Attempts sent to the provider; 0 for a reply from our cache."""
+    """Attempts sent to the provider; 0 for a recorded reply."""
     cached: bool
-    """Whether the reply comes from our cache or a replay directory."""
+    """Whether the reply comes from our cache or a tape."""
 
 
 class ModelFailure(Exception):

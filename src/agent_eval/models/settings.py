@@ -56,8 +56,8 @@ class ModelSettings:
     """Maximum size of the cache on disk; the least recently used replies are evicted first."""
     record: Path | None = None
     """A second cache directory, which gets the replies of this run only; None: none."""
-    replay: Path | None = None
-    """`--judge replay`: every reply comes from this cache directory; a missing reply is a failure."""
+    offline: bool = False
+    """`replay: all`: nothing is sent. Replies come from tapes and, of any endpoint, from the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)

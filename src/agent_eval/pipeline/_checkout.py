@@ -231,7 +231,7 @@ async def open_checkout(
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
     described: dict[str, list[AgentDescribed]] = {}
     limiter = resources.limiter
-    if all(choice.driver.reads_file for choice in choices.by_file.values()):
+    if choices.only_recorded:
         resources.bill = None
     async with open_agents(settings, context, choices, isolation, limiter, prepared, described) as agents:
         yield Checkout(

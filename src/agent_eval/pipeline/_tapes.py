@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.files import read_regular
+from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import LoadedFile, Suite
@@ -31,15 +32,23 @@ _OLD = 30 * _DAY
 """Age in seconds from which tapes of models may no longer be what the models say."""
 
 
-def open_tapes(settings: Settings, untrusted: Mapping[tuple[str, str], str] | None = None) -> Tapes | None:
+def open_tapes(
+    settings: Settings,
+    untrusted: Mapping[tuple[str, str], str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    choices: AgentChoices | None = None,
+) -> Tapes | None:
     """The tapes of the repository's cases; None if all calls run.
 
     Args:
         settings: The run's settings.
         untrusted: The cases (file, eval id) whose models are not replayed, with the reason as a clause.
+        environ: Has secrets that no tape must have.
+        choices: The agents.
     """
-    if settings.tape_mode == "live":
+    if settings.tape_mode == "live" or (choices is not None and choices.only_recorded):
         return None
+    from agent_eval.agents.sandbox import secrets_in
     from agent_eval.agents.tapes import ToolRules
     from agent_eval.gate.policy import PolicyReader
     from agent_eval.runner import Tapes
@@ -57,6 +66,8 @@ def open_tapes(settings: Settings, untrusted: Mapping[tuple[str, str], str] | No
         decides=decides,
         skip=(settings.output,),
         untrusted=untrusted or {},
+        recorded=choices.recorded if choices is not None else frozenset(),
+        mask=Masker(secrets_in(environ or {})).text,
     )
 
 
@@ -88,6 +99,8 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
         return []
     setting = _said(settings)
     unable = {choice.path for choice in choices.by_file.values() if not choice.driver.replays_tools}
+    if setting == "replay: all":  # Their answers are recorded, too, and judges answer from the cache.
+        unable -= choices.recorded
     problems = [
         Problem(
             code="tapes-unsupported",
@@ -254,14 +267,16 @@ def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
     return problems
 
 
-def unanswered(settings: Settings, suite: Suite) -> list[str]:
+def unanswered(settings: Settings, suite: Suite, choices: AgentChoices) -> list[str]:
     """Lines about the selected cases whose tape is missing or stale, if it is replayed."""
     if settings.replay == "off":
         return []
     from agent_eval.agents.tapes import ToolRules
 
     tapes = {stored.case_id: stored for stored in stored_tapes(settings, suite)}
-    cases = [f"{file.path}:{case.eval_id}" for file in suite.files for case in file.cases]
+    recorded = {path for path, choice in choices.by_file.items() if choice.driver.reads_file}
+    files = [file for file in suite.files if file.path not in recorded]
+    cases = [f"{file.path}:{case.eval_id}" for file in files for case in file.cases]
     readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings, tapes[case]))}
     without_models = [case for case in cases if case not in readable or not readable[case].model_calls]
     missing = [case for case in cases if case not in tapes] if settings.replay == "tools" else without_models

@@ -234,7 +234,7 @@ def model_settings(settings: Settings) -> ModelSettings:
     from agent_eval.models import Budget, ModelSettings, read_prices
 
     folder = settings.root / settings.judge_cache
-    cache = None if settings.judge_cache == "off" or settings.judge == "replay" else folder
+    cache = None if settings.judge_cache == "off" else folder
     return ModelSettings(
         judge_model=settings.judge_model,
         api_key=settings.judge_api_key,
@@ -243,7 +243,7 @@ def model_settings(settings: Settings) -> ModelSettings:
         prices=read_prices(settings.prices),
         cache=cache,
         record=None if settings.shard is None or cache is None else settings.output / JUDGE_REPLIES,
-        replay=folder if settings.judge == "replay" else None,
+        offline=settings.replay == "all",
     )
 
 
@@ -310,7 +310,7 @@ async def open_models(
     problems: Sequence[Problem] = checked.problems
     without = None
     names = dict.fromkeys(use.model for use in uses)
-    if settings.without_keys in {"inconclusive", "deterministic-only"} and configured.replay is None:
+    if settings.without_keys in {"inconclusive", "deterministic-only"} and not configured.offline:
         missing = [name for name in names if name not in checked.endpoints]
         keyless = [problem for problem in problems if problem.code == NO_KEY]
         if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):

@@ -25,7 +25,7 @@ from agent_eval.results import (
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.report.views import Links
-    from agent_eval.results import RunReport
+    from agent_eval.results import CaseReport, RunReport
     from agent_eval.runner.plan import PlannedCase
     from agent_eval.settings import Settings
 
@@ -178,10 +178,13 @@ def output_refused(settings: Settings) -> Problem | None:
 
 def _unusable(report: RunReport) -> int:
     """Cases that say nothing because of the evaluation itself, e.g. a tape that is missing: no outage excuses them."""
-    return sum(
-        case.status == "errored" and any(run.error is not None and run.error.owner == "gate" for run in case.runs)
-        for case in report.cases
-    )
+
+    def is_unusable(case: CaseReport) -> bool:
+        codes = [run.reason.code for metric in case.metrics for run in metric.runs if run.reason is not None]
+        errors = [run.error.owner for run in case.runs if run.error is not None]
+        return case.status == "errored" and ("gate" in errors or "judge-replay-miss" in codes)
+
+    return sum(map(is_unusable, report.cases))
 
 
 def _write_page(

@@ -89,9 +89,9 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         ValueError: `settings.agent_env` is invalid; `read_settings` reports this earlier.
     """
     begun = Begun()
-    if settings.replay == "all":
-        settings = dataclasses.replace(settings, num_runs=1)  # A replay is the same every time.
     suite, choices = find(settings)
+    if settings.replay == "all" and not choices.only_recorded:
+        settings = dataclasses.replace(settings, num_runs=1)  # A replay is the same every time.
     for file, choice in choices.by_file.items():
         _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)
     async with contextlib.AsyncExitStack() as stack:
@@ -101,7 +101,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         uses = model_uses(ruled.files, settings)
         models, unusable, without = await open_models(settings, context, uses, stack)
         plan = plan_runs(settings, ruled, choices, models, without)
-        tapes = open_tapes(settings, rules.changed_tapes)
+        tapes = open_tapes(settings, rules.changed_tapes, context.environ, choices)
         recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
         plan = with_durations(plan_tapes(plan, tapes), recorded)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
@@ -124,7 +124,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             draft.shard = part.shard
         bill = open_bill(settings, models, part, parts)
         silent = without.models if without is not None else frozenset()
-        if any(use.model not in silent for use in uses):
+        if settings.replay != "all" and any(use.model not in silent for use in uses):
             _log_plan(settings, context, ruled, silent)
 
         planned = _Planned(

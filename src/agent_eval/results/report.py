@@ -297,7 +297,7 @@ class ModelUsageReport(WireModel):
     calls: int
     """Attempts that were sent."""
     cached_replies: int = 0
-    """Replies from the cache, which cost nothing."""
+    """Replies from the cache or a tape, which cost nothing."""
     failures: int = 0
     """Requests without a usable reply."""
     saved_votes: int = 0

@@ -215,7 +215,8 @@ class Execution:
     async def _score(self, planned: PlannedCase, recording: Recording) -> CaseReport:
         from agent_eval.runner.scoring import report_run  # The agent starts without it.
 
-        return await report_run(planned, recording, self.agents[planned.agent].metrics)
+        replies = None if self.tools is None else self.tools.replies(planned, recording.run)
+        return await report_run(planned, recording, self.agents[planned.agent].metrics, replies)
 
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
         self._parts.setdefault(planned.case_id, []).append(part)
@@ -285,7 +286,7 @@ class Execution:
             try:
                 if place is not None:
                     await place.take_back()
-                if self.tools is not None:
+                if self.tools is not None and planned.agent not in self.tools.recorded:
                     tools = self.tools.session(planned, run, recording.invocations)
                     recording.tools = tools.use
                 await self._converse(planned, recording, tools, place, isolated=attempts > 1)
@@ -297,9 +298,10 @@ class Execution:
                 raise
             except SimulatorFailure as caught:
                 # The agent is not at fault, so there is no reason to repeat the run.
+                missed = caught.code == SIMULATOR_CODES["replay-miss"]
                 error = RunError(
                     kind=caught.code,
-                    owner="agent" if caught.by_file else "provider",
+                    owner="agent" if caught.by_file else "gate" if missed else "provider",
                     message=caught.message,
                     hint=caught.hint,
                     turn=len(recording.invocations),
@@ -330,7 +332,14 @@ class Execution:
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
         session_input = planned.case.session_input
-        user = user_of(planned.case, planned.user_config, self.model, case_id=planned.case_id, run=recording.run)
+        user = user_of(
+            planned.case,
+            planned.user_config,
+            self.model,
+            case_id=planned.case_id,
+            run=recording.run,
+            replies=None if self.tools is None else self.tools.replies(planned, recording.run, of_user=True),
+        )
         session = await self.agents[planned.agent].open(
             SessionRequest(
                 case_id=planned.case_id,

@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from agent_eval.agents.tapes import (
     Order,
     RecordedRun,
     Tape,
-    Taped,
     TapeIndex,
     TapeSession,
     ToolRules,
@@ -41,10 +40,12 @@ from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.criteria import ToolTrajectory, unlabelled
 from agent_eval.evalset.paths import name_of
+from agent_eval.models import Replies
 from agent_eval.results import RecordedScores, RunError, ToolUse, give_to_owner
 from agent_eval.runner._replay_text import hint_of, message_of, remarks_on
 from agent_eval.runner.plan import Plan, PlannedCase, given_by
 from agent_eval.runner.tool_files import NO_FILES, ToolFiles
+from agent_eval.simulation import CODES as SIMULATOR_CODES
 
 _KINDS = {
     Obstacle.NOT_RECORDED: FailureKind.NOT_RECORDED,
@@ -55,7 +56,7 @@ _KINDS = {
     Obstacle.CALLS_LEFT: FailureKind.MODEL_CALLS_LEFT,
     Obstacle.CHANGED: FailureKind.TAPE_CHANGED,
 }
-REPLAY_MISSES = frozenset(_KINDS.values())
+REPLAY_MISSES = frozenset({*_KINDS.values(), SIMULATOR_CODES["replay-miss"]})
 """What ends a run whose tape does not answer: the case has to run without it."""
 
 _TESTED_MAJOR = 2
@@ -89,6 +90,8 @@ class CaseTools:
     tape_age: float | None
     """Seconds since the case's tape was recorded."""
     decides: Decides
+    replies: Replies = field(default_factory=Replies)
+    """Those of judges and simulated users."""
     error: RunError | None = None
     """Why the run ended early."""
     _so_far: tuple[int, Callable[[], Sequence[FunctionCall]]] = (0, tuple)
@@ -217,8 +220,12 @@ class Tapes:
     decides: Decides = lambda file, eval_id, metric: True
     skip: Sequence[Path] = ()
     """Directories that `depends` never covers, e.g. the output directory."""
+    recorded: Collection[str] = ()
+    """The agents (keys of the plan) whose answers come from files: their cases need no tapes."""
     untrusted: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The cases (file, eval id) whose tape answers no model calls, each with the reason as a clause."""
+    mask: Callable[[str], str] = str
+    """Replaces secrets in what judges and simulated users reply: all else was masked when it came."""
     patience: float = PATIENCE
     """Seconds that an answer waits for an earlier one for which the agent does not ask."""
     ages: dict[str, float] = field(default_factory=dict)
@@ -275,7 +282,8 @@ class Tapes:
         """The case's tape; None if it has none, or a new one is made."""
         key = planned.file, planned.case.eval_id
         if key not in self._indexes:
-            tape = None if self.mode == "record" else read_tape(tape_path(self.root, *key), self.root)
+            has_none = self.mode == "record" or planned.agent in self.recorded
+            tape = None if has_none else read_tape(tape_path(self.root, *key), self.root)
             self._indexes[key] = None if tape is None else TapeIndex(tape, self.rules)
         return self._indexes[key]
 
@@ -314,6 +322,16 @@ class Tapes:
             raise tools._failure(unusable, tuple)
         return tools
 
+    def replies(self, planned: PlannedCase, run: int, *, of_user: bool = False) -> Replies | None:
+        """The replies of models in a run whose session has begun: on the tape, or to record; None if they are neither.
+
+        A judge is no part of what is tested, so another one of it is asked for; that of a simulated user is a miss.
+        """
+        if self.mode == "all":
+            index = None if (planned.file, planned.case.eval_id) in self.untrusted else self._index(planned)
+            return Replies(taped=index.tape.replies if index is not None else {}, only=of_user)
+        return next((tools.replies for tools in self._sessions.get(planned.case_id, ()) if tools.run == run), None)
+
     def _unusable(self, planned: PlannedCase, index: TapeIndex | None) -> Unanswerable | None:
         """Why a case can't be replayed, if that is known before it begins."""
         if self.mode not in _REPLAYING:
@@ -324,11 +342,7 @@ class Tapes:
             return Unanswerable(Obstacle.MISSING)
         if self.mode == "all" and index is not None and index.tape.eval_id != planned.case.eval_id:
             return Unanswerable(Obstacle.MISSING, why=f"it was recorded for the case `{harmless(index.tape.eval_id)}`")
-        if (
-            self.mode == "all"
-            and index is not None
-            and (other := _first_other(index.tape.given, given_by(planned.case)))
-        ):
+        if self.mode == "all" and index is not None and (other := index.tape.other_given(given_by(planned.case))):
             return Unanswerable(Obstacle.MISSING, why=f"it was recorded with another {other} of the case")
         for call in index.tape.calls if index is not None else ():
             needed = self.mode == "replay" or call.done is not None
@@ -438,9 +452,11 @@ class Tapes:
         taped = tape_of([tools.session for tools in sessions], self.rules, before, source.session if source else None)
         if not (taped.calls or taped.toolsets or taped.model_calls):
             return _removed(path, name)
+        said = source.replies.given if source else {}
+        replies = {key: reply.model_copy(update={"text": self.mask(reply.text)}) for key, reply in said.items()}
         is_new = any(tools.session.recorded for tools in sessions)
         given = given_by(planned.case) if taped.model_calls else {}
-        if self.mode == "record-missing" and not is_new and before and _has_all_of(before, taped, given):
+        if self.mode == "record-missing" and not is_new and before and taped.is_in(before, given, replies):
             return []
         tape = Tape(
             eval_set_id=planned.eval_set_id,
@@ -454,6 +470,7 @@ class Tapes:
             model_calls=list(taped.model_calls),
             parts=dict(taped.parts),
             given=given,
+            replies=replies,
             recorded=RecordedRun(status=chosen.status, scores=dict(chosen.scores)) if chosen and source else None,
         )
         try:
@@ -480,17 +497,6 @@ def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[Ca
         return None, "the run ended early"
     why = source.session.why_not_taped
     return (source, "") if why is None else (None, why)
-
-
-def _has_all_of(before: Tape, taped: Taped, given: Mapping[str, str]) -> bool:
-    """Whether a tape has everything that a new one without new tool calls would have."""
-    asked = [{call.fingerprint for call in calls} for calls in (before.model_calls, taped.model_calls)]
-    return before.toolsets == taped.toolsets and asked[0] == asked[1] and before.given == given
-
-
-def _first_other(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """The name of the first value that differs; "" if none does."""
-    return next((name for name in {**now, **before} if before.get(name) != now.get(name)), "")
 
 
 def _removed(path: Path, name: str) -> list[str] | str:

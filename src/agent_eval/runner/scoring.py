@@ -22,6 +22,7 @@ from agent_eval.criteria import (
     unlabelled,
 )
 from agent_eval.evalset.models import JUDGED_METRICS
+from agent_eval.models import Replies
 from agent_eval.results import (
     CaseReport,
     MetricReport,
@@ -49,13 +50,19 @@ def waits(criterion: Criterion) -> bool:
     return base.name in JUDGED_METRICS or isinstance(base, CustomMetric | Packaged)
 
 
-async def report_run(planned: PlannedCase, recording: Recording, metrics: MetricRunner | None = None) -> CaseReport:
+async def report_run(
+    planned: PlannedCase,
+    recording: Recording,
+    metrics: MetricRunner | None = None,
+    replies: Replies | None = None,
+) -> CaseReport:
     """Scores one run. A failed run has no scores, because an error is not a score of 0.
 
     Args:
         planned: The case.
         recording: The recorded run.
         metrics: Runs custom metrics; None if the agent's code does not run here.
+        replies: Those of its judges, if they are replayed or recorded.
     """
     scores: list[tuple[Criterion, RunScore]] = []
     if recording.error is None:
@@ -67,6 +74,7 @@ async def report_run(planned: PlannedCase, recording: Recording, metrics: Metric
             case_id=planned.case_id,
             calls_visible=recording.calls_visible,
             metrics=metrics,
+            replies=replies,
         )
         # Criteria that wait run concurrently. The others are cheaper than a task.
         waiting = [criterion for criterion in planned.criteria if waits(criterion)]

@@ -187,13 +187,6 @@ class Settings:
         metavar="URL",
         in_file=False,
     )
-    judge: Literal["live", "replay"] = option(
-        JUDGES,
-        "live, or replay to take every judge reply from `judge-cache` instead of a model; criteria whose reply is "
-        "missing are not evaluated.",
-        default="live",
-        in_file=False,
-    )
     judge_cache: str = option(
         JUDGES,
         "Directory that caches the judge's replies, so that the same question is paid for once; off disables it.",

@@ -129,6 +129,7 @@ FORMER: Mapping[str, str] = {
     "details": "the flag `-v`",
     "a2a-ignore-state": "`remote-sessions: ignore-state`",
     "initial-session": "`agent-eval migrate --initial-session FILE`, which writes it into the eval file",
+    "judge": "`replay: all`",
     "keep-sessions": "`remote-sessions: keep`",
     "remote-user-id": "`remote-sessions: as-given`",
     "only-affected": "`paths`: the workflow can choose it by the changed files",

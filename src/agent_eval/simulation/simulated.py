@@ -16,7 +16,7 @@ from agent_eval.core.prompt_fence import fenced
 from agent_eval.evalset.models import ConversationScenario
 from agent_eval.evalset.parse import STOP_SIGNAL, ends_the_conversation
 from agent_eval.evalset.templates import TemplateError, render
-from agent_eval.models import FailureKind, Model, ModelFailure, ModelRequest
+from agent_eval.models import FailureKind, Model, ModelFailure, ModelRequest, Replies
 from agent_eval.simulation._prompt import Line, as_text, draft, lines
 from agent_eval.simulation.persona_rendering import persona_of
 from agent_eval.simulation.protocol import CODES, PURPOSE, SimulatorFailure, SimulatorOptions, Stop
@@ -44,6 +44,8 @@ class SimulatedUser:
     """Attributes the calls to the case."""
     run: int = 0
     """0-based. Each run is a separate conversation, even with a cache."""
+    replies: Replies | None = None
+    """Those of the run, if it is recorded or replayed."""
 
     async def next_message(self, turns: Sequence[Invocation]) -> Content | Stop:
         """The starting prompt; after it the model's reply to the scenario and the conversation so far.
@@ -88,6 +90,7 @@ class SimulatedUser:
             run=self.run,
             case_id=self.case_id,
             purpose=PURPOSE,
+            replies=self.replies,
         )
         try:
             return (await self.model.generate(request)).text

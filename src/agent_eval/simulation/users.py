@@ -13,7 +13,7 @@ from agent_eval.evalset.models import EvalCase
 from agent_eval.simulation.protocol import Stop, User, simulator_options
 
 if TYPE_CHECKING:
-    from agent_eval.models import Model
+    from agent_eval.models import Model, Replies
 
 
 _Calls = dict[str | None, deque[str]]
@@ -69,7 +69,13 @@ def _with_id(part: Part, unanswered: _Calls) -> Part:
 
 
 def user_of(
-    case: EvalCase, config: Mapping[str, Any] | None, model: Model | None, *, case_id: str, run: int = 0
+    case: EvalCase,
+    config: Mapping[str, Any] | None,
+    model: Model | None,
+    *,
+    case_id: str,
+    run: int = 0,
+    replies: Replies | None = None,
 ) -> User:
     """The user of a run of a case.
 
@@ -79,6 +85,7 @@ def user_of(
         model: Plays the user of a scenario; None if no case has one.
         case_id: Attributes the calls to the case.
         run: 0-based.
+        replies: Those of the user, if the run is recorded or replayed.
 
     Raises:
         ValueError: The case has a scenario, but there is no model.
@@ -95,4 +102,5 @@ def user_of(
         model=model,
         case_id=case_id,
         run=run,
+        replies=replies,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent_eval.commands.arguments import add_settings, natural
 from agent_eval.settings import BY_INPUT, SETTINGS
 
-_JUDGES = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-calls", "max-tokens", "max-cost")
+_JUDGES = ("judge-model", "judge-base-url", "replay", "judge-cache", "max-judge-calls", "max-tokens", "max-cost")
 _CALIBRATION = ("config", *_JUDGES, "run-timeout")
 _RECORDING = {
     "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",

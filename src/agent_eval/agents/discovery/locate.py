@@ -44,6 +44,16 @@ class AgentChoices:
         return any(choice.runs_here for choice in self.by_file.values())
 
     @property
+    def recorded(self) -> frozenset[str]:
+        """The agents whose answers come from files."""
+        return frozenset(choice.path for choice in self.by_file.values() if choice.driver.reads_file)
+
+    @property
+    def only_recorded(self) -> bool:
+        """Whether all answers come from files."""
+        return all(choice.driver.reads_file for choice in self.by_file.values())
+
+    @property
     def remote(self) -> bool:
         """Whether any of the agents answers through a server."""
         return any(choice.driver.remote for choice in self.by_file.values())

@@ -28,6 +28,12 @@ class Taped:
     varying: tuple[str, ...]
     """Toolsets that are not recorded, because their servers listed other tools from time to time."""
 
+    def is_in(self, tape: Tape, given: Mapping[str, str], replies: Mapping[str, object]) -> bool:
+        """Whether a tape has everything that a new one without new tool calls would have; see `Tape` for the rest."""
+        asked = [{call.fingerprint for call in calls} for calls in (tape.model_calls, self.model_calls)]
+        same = (tape.toolsets, tape.given, tape.replies.keys()) == (self.toolsets, given, replies.keys())
+        return same and asked[0] == asked[1]
+
 
 def tape_of(
     sessions: Sequence[TapeSession],

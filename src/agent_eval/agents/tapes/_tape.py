@@ -18,6 +18,7 @@ from agent_eval.agents.tape_rules import ToolPolicy
 from agent_eval.core.masking import MASK
 from agent_eval.core.text import listed
 from agent_eval.core.wire import WireModel
+from agent_eval.models import TapedReply
 from agent_eval.results import RecordedScores
 
 SCHEMA_VERSION: Literal["2"] = "2"
@@ -209,6 +210,8 @@ class Tape(WireModel):
     given: dict[str, str] = Field(default_factory=dict)
     """Hashes of what the case gives its agent: `session` (ids, initial state), `message 1`, ... The answers hold for
     these."""
+    replies: dict[str, TapedReply] = Field(default_factory=dict)
+    """What judges and simulated users answered in that run, by hashes of what they were asked (see models/cache.py)."""
     recorded: RecordedRun | None = None
 
     def flaw(self) -> str | None:
@@ -243,10 +246,15 @@ class Tape(WireModel):
         text = json.dumps([calls, self.toolsets] if self.toolsets else calls, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
+    def other_given(self, now: Mapping[str, str]) -> str:
+        """The name of the first value of `given` that is another one now; "" if none is."""
+        return next((name for name in {**now, **self.given} if self.given.get(name) != now.get(name)), "")
+
     def without_models(self) -> Tape:
         """The tape without its model calls."""
         calls = [call.model_copy(update={"done": None, "after": 0, "dealt": None}) for call in self.calls]
-        return self.model_copy(update={"calls": calls, "model_calls": [], "parts": {}, "given": {}, "recorded": None})
+        without: dict[str, Any] = {name: {} for name in ("parts", "given", "replies")}
+        return self.model_copy(update={**without, "calls": calls, "model_calls": [], "recorded": None})
 
     @property
     def conversation(self) -> list[object]:

@@ -110,12 +110,13 @@ class Panel:
         self._options = options
         self._metric = metric
         self._run = conversation.run
+        self._replies = conversation.replies
         self._case_id = conversation.case_id or conversation.case.eval_id
         self._versions: set[str] = set()
         self.calls = 0
         """Number of requests to the provider, retries included."""
         self.cached = 0
-        """Number of replies from the cache."""
+        """Number of replies from the cache or a tape."""
         self.saved = 0
         """Number of samples that were not needed."""
 
@@ -145,6 +146,7 @@ class Panel:
             run=self._run,
             case_id=self._case_id,
             purpose=self._metric,
+            replies=self._replies,
         )
         try:
             reply = await self._judge.model.generate(request)

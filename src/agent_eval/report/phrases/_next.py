@@ -56,7 +56,6 @@ _REMEDIES: Mapping[str, str] = {
     "judge-invalid-request": "fix `judge-model` or its key",
     "simulator-invalid-request": "fix the model of the simulated user or its key",
     "judge-replay-miss": "record the judge's replies again",
-    "simulator-replay-miss": "record the simulated user's replies again",
     "tool-not-replayable": "set `replay = false` for a tool; code that asks a model itself needs a live run",
     "unreported": "take the metric out of the `[[policy]]`",
     "fail-fast": "fix the case that failed: `fail-fast` ended the run",
@@ -70,6 +69,7 @@ _TAPES = frozenset(
         "tool-not-recorded",
         "model-not-recorded",
         "model-calls-left",
+        "simulator-replay-miss",
         "tape-changed",
     }
 )
@@ -106,7 +106,11 @@ def can_accept(view: View) -> bool:
 
 def again_helps(view: View) -> bool:
     """Whether cases without a result may have one in another run of the same, unlike what no tape answers."""
-    return bool(view.report.totals.not_run) or not view.errors or any(cause.kind not in _TAPES for cause in view.errors)
+    return (
+        bool(view.report.totals.not_run)
+        or not view.errors
+        or any(cause.kind not in {*_TAPES, "judge-replay-miss"} for cause in view.errors)
+    )
 
 
 def _fix_problems(report: RunReport) -> Iterator[Step]:

@@ -92,7 +92,7 @@ def usage_line(usage: ModelUsageReport) -> str:
     if usage.saved_votes:
         parts.append(f"{plural(usage.saved_votes, 'further vote')} not needed")
     if usage.cached_replies:
-        parts.append(f"{plural(usage.cached_replies, 'reply', 'replies')} from the cache")
+        parts.append(f"{plural(usage.cached_replies, 'recorded reply', 'recorded replies')}")
     if usage.input_tokens is not None:
         parts.append(
             f"{usage.input_tokens:,} tokens in, {(usage.output_tokens or 0) + (usage.thought_tokens or 0):,} out"
