@@ -324,6 +324,12 @@ def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini, calibrate: Any)
     assert calibration["disagreements"][0]["rationale"] == [WORDS]
     assert [entry["calls"] for entry in calibration["usage"]] == [60]
 
+    # As in a run, the policy's threshold counts, not that of the config.
+    (tmp_path / "test_config.json").write_text(json.dumps({"criteria": {MATCH: 1.0}}), "utf-8")
+    (tmp_path / "agent-eval.toml").write_text(f'[[policy]]\nmetric = "{MATCH}"\nthreshold = 0.5\n', "utf-8")
+    policy = calibrate(*arguments[:3], "--config", "test_config.json", "--format", "json")
+    assert json.loads(policy[1])["threshold"] == 0.5, policy[2]
+
 
 def test_calibrate__too_few_verdicts(tmp_path: Path, calibrate: Any) -> None:
     write_labels(tmp_path / "labels.jsonl", *twenty(wrong=0))

@@ -196,6 +196,9 @@ def test_fail_fast__ends_at_a_case_that_fails_by_the_policy(repository: Reposito
     assert done.statuses == {"door": "quarantined", "heater": "failed", "lamp_on": "passed", "lamp_off": "passed"}
     assert done.code == 0
     assert "turn below a threshold" not in done.out, "its one turn reaches the policy's"
+    assert done.report.files[0].criteria["response_match_score"] == 0.3
+    junit = (repository.root / "agent-eval-results" / "junit.xml").read_text("utf-8")
+    assert 'name="threshold.response_match_score" value="0.30"' in junit
     assert run("--threshold", "response_match_score=0.9").statuses["lamp_off"] == "not_run"
 
 

@@ -20,6 +20,8 @@ from agent_eval.pipeline.context import RunContext
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.evalset.models import CriterionConfig, LoadedFile
+    from agent_eval.gate.policy import Policy
     from agent_eval.results import FileReport, ProblemReport, RunReport, SelectionReport, ShardReport
     from agent_eval.settings import Settings
 
@@ -43,7 +45,7 @@ class Draft:
 
     def make(self) -> RunReport:
         """A new report of what is known now."""
-        files = file_reports(self.suite, self.choices)
+        files = file_reports(self.suite, self.choices, self.settings.policy)
         report = draft_report(self.settings, self.context, self.begun, self.problems, files)
         report.shard = self.shard
         return report
@@ -124,16 +126,25 @@ def _fields(problem: Problem) -> dict[str, object]:
     return {name: carriable(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
-def file_reports(suite: Suite, choices: AgentChoices) -> list[FileReport]:
-    """The eval files with their configs and agents."""
+def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[FileReport]:
+    """The eval files with their configs and agents. A threshold is the policy's if it is one for all cases."""
+    from agent_eval.gate.policy import PolicyReader
     from agent_eval.results import FileReport
+
+    reader = PolicyReader(policy)
+
+    def threshold(file: LoadedFile, criterion: CriterionConfig) -> float:
+        cases = (reader.of_case(file.path, case.eval_id) for case in file.cases)
+        thresholds = {reader.metric(criterion.name, entries).threshold for entries in cases}
+        only = thresholds.pop() if len(thresholds) == 1 else None
+        return criterion.threshold if only is None else only
 
     return [
         FileReport(
             file=file.path,
             eval_set_id=file.eval_set.eval_set_id,
             config=file.config.source,
-            criteria={criterion.metric: criterion.threshold for criterion in file.config.criteria},
+            criteria={criterion.metric: threshold(file, criterion) for criterion in file.config.criteria},
             agent=choice.path if (choice := choices.by_file.get(file.path)) else "",
             agent_reason=choice.reason if choice else "",
             legacy=file.legacy,

@@ -15,6 +15,7 @@ from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import plural
 from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import Judge, Options, judge_calls
+from agent_eval.gate.policy import PolicyReader
 from agent_eval.models import ModelUse
 from agent_eval.models.check import check_models, credential_problems
 from agent_eval.models.pool import open_models
@@ -75,6 +76,10 @@ async def _calibrate(
     target, problems = choose_target(arguments.criterion, settings.config, settings.root)
     if target is None:
         return None, problems
+    if target.source is not None:  # An entry of the policy that holds for all cases decides a run, too.
+        reader = PolicyReader(settings.policy)
+        policy = reader.metric(target.config.name, reader.of_case("", ""))
+        target = replace(target, threshold=target.threshold if policy.threshold is None else policy.threshold)
     labels, label_problems = read_labels(settings.root / arguments.labels, settings.root, target)
     problems += label_problems
     if labels is None:
