@@ -30,6 +30,7 @@ from report_samples import failed  # noqa: E402
 
 from agent_eval.report.renderers import comment_markdown, summary_markdown  # noqa: E402
 from agent_eval.report.renderers._console import console as console_text  # noqa: E402
+from agent_eval.report.views import Links  # noqa: E402
 
 STYLE = """
 body { font: 15px/1.5 "DejaVu Sans", "Noto Color Emoji", "WenQuanYi Micro Hei", sans-serif; color: #1f2328; }
@@ -59,7 +60,10 @@ def pages() -> dict[str, tuple[str, int]]:
     comments = {"comment-regression": one_cause(), "comment-mixed": mixed()}
     heights = {"comment-regression": 640, "comment-mixed": 900}
     return {
-        "summary": (summary_markdown(failed(), source_url="https://github.com/example/repo/blob/main"), 940),
+        "summary": (
+            summary_markdown(failed(), links=Links(source_url="https://github.com/example/repo/blob/main")),
+            940,
+        ),
         **{
             name: (comment_markdown(sample.report, links=sample.links, warnings=sample.warnings), heights[name])
             for name, sample in comments.items()

@@ -19,7 +19,7 @@ from agent_eval.report.phrases import next_step, next_text, pass_rates_notices, 
 from agent_eval.report.renderers import annotation_commands, comment_markdown, summary_markdown
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.junit import junit_xml
-from agent_eval.report.views import usage_line, view_of
+from agent_eval.report.views import Links, usage_line, view_of
 from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.report import (
@@ -235,7 +235,7 @@ SOURCE = "https://github.com/example/repo/blob/5f0c1d2"
 OF_RUNS: Mapping[str, Callable[[RunReport], str]] = {
     "console-80.txt": lambda report: console(report, width=80, files=GOLDEN_FILES),
     "console-120.txt": lambda report: console(report, width=120, files=GOLDEN_FILES),
-    "summary.md": lambda report: summary_markdown(report, source_url=SOURCE, files=GOLDEN_FILES),
+    "summary.md": lambda report: summary_markdown(report, links=Links(source_url=SOURCE), files=GOLDEN_FILES),
     "junit.xml": junit_xml,
     "annotations.txt": lambda report: "".join(f"{line}\n" for line in annotation_commands(report)),
 }

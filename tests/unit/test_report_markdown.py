@@ -238,7 +238,7 @@ SOURCE = "https://github.com/example/repo/blob/5f0c1d2"
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_summary_markdown__renders_to_nothing_but_ours(name: str) -> None:
-    page = nothing_of_theirs(summary_markdown(SAMPLES[name](), source_url=SOURCE), SOURCE + "/")
+    page = nothing_of_theirs(summary_markdown(SAMPLES[name](), links=Links(source_url=SOURCE)), SOURCE + "/")
     assert page.tags.count("details") == page.tags.count("summary")
 
 
@@ -250,7 +250,7 @@ def test_summary_markdown__a_hint_to_copy_keeps_its_lines() -> None:
 
 def test_summary_markdown__links_are_quoted() -> None:
     odd = report("failed", [case("x", "failed", file="a b/[c](d)#é?.test.json", line=7)])
-    (link, *_) = rendered(summary_markdown(odd, source_url=SOURCE)).links
+    (link, *_) = rendered(summary_markdown(odd, links=Links(source_url=SOURCE))).links
     assert link.endswith("#L7")
     assert "?" not in link
     assert unquote(link.removeprefix(SOURCE)) == "/a b/[c](d)#é?.test.json#L7"
@@ -284,7 +284,7 @@ def monster() -> RunReport:
 )
 def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limit: int) -> None:
     sample = monster() if name == "monster" else SAMPLES[name]()
-    text = summary_markdown(sample, limit=limit, source_url=SOURCE, files={EVIL: EVIL})
+    text = summary_markdown(sample, limit=limit, links=Links(source_url=SOURCE), files={EVIL: EVIL})
     assert len(text.encode("utf-8")) <= limit
     assert text.startswith("## ❌ Failed: ")
     nothing_of_theirs(text, SOURCE + "/", second_parser=False)
@@ -311,7 +311,7 @@ def test_summary_markdown__refuses_an_impossible_limit() -> None:
 
 @given(ANY_TEXT)
 def test_summary_markdown__holds_any_text(value: str) -> None:
-    text = summary_markdown(saying(value, file=value or "x"), source_url=SOURCE)
+    text = summary_markdown(saying(value, file=value or "x"), links=Links(source_url=SOURCE))
     nothing_of_theirs(text, SOURCE + "/")
 
 

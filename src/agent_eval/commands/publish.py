@@ -16,7 +16,7 @@ from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_resul
 from agent_eval.baseline.reader import UnreadableError, read_file, read_report
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import first_line, harmless
-from agent_eval.forge import Bound, Claim, Comment, Forge, ForgeError, Posted, RunStamp, Unbound
+from agent_eval.forge import Bound, Claim, Comment, Forge, ForgeError, Posted, PullRequest, RunStamp, Unbound
 from agent_eval.pipeline import CIContext, change_warnings, is_gating_file, links_of
 from agent_eval.results import FILES, Origin, Reason, RunReport
 
@@ -47,8 +47,6 @@ def comment(
     Returns:
         The result; None if no comment is due.
     """
-    from agent_eval.report.renderers import comment_markdown
-
     pull_request, event = ci.activity.pull_request, ci.event
     if pull_request is None or ci.forge is None or event.run_id is None or settings.mode == "gate":
         return None
@@ -57,18 +55,30 @@ def comment(
     if not ci.forge.has_token:
         return Posted(kind="forbidden", message="No comment: this step has no token (`github-token`).")
     links = replace(links_of(ci, settings, ci.source_url), report_url=report_url)
-    return ci.forge.upsert_comment(
-        Comment(
-            number=pull_request.number,
-            key=settings.name or DEFAULT_KEY,
-            body=comment_markdown(report, warnings=warnings, links=links, key=settings.name),
-            run=RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha),
-            mode=settings.comment,
-            failed=report.verdict != "passed",
-            changed=_changed(report),
-            own_only=report_url is not None,
-            author=settings.comment_author,
-        ),
+    run = RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha)
+    return ci.forge.upsert_comment(_comment(report, settings, pull_request, run, links, warnings))
+
+
+def _comment(
+    report: RunReport,
+    settings: Settings,
+    pull_request: PullRequest,
+    run: RunStamp,
+    links: Links,
+    warnings: Sequence[str],
+) -> Comment:
+    from agent_eval.report.renderers import comment_markdown
+
+    return Comment(
+        number=pull_request.number,
+        key=settings.name or DEFAULT_KEY,
+        body=comment_markdown(report, warnings=warnings, links=links, key=settings.name),
+        run=run,
+        mode=settings.comment,
+        failed=report.verdict != "passed",
+        changed=_changed(report),
+        own_only=links.report_url is not None,
+        author=settings.comment_author,
     )
 
 
@@ -158,7 +168,6 @@ def _results(forge: Forge, run_id: int, name: str) -> RunReport | Published:
 
 
 def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, binding: Bound) -> Posted:
-    from agent_eval.report.renderers import comment_markdown
     from agent_eval.report.views import Links
 
     event, run, pull_request = ci.event, binding.run, binding.pull_request
@@ -193,18 +202,8 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
     if pull_request.is_fork:
         warnings.append("These results were uploaded by the fork's own run. Only the required check decides.")
     warnings += _changed_rules(forge, binding)
-    return forge.upsert_comment(
-        Comment(
-            number=pull_request.number,
-            key=settings.name or DEFAULT_KEY,
-            body=comment_markdown(report, warnings=warnings, links=links, key=settings.name),
-            run=RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha),
-            mode=settings.comment,
-            failed=report.verdict != "passed",
-            changed=_changed(report),
-            author=settings.comment_author,
-        ),
-    )
+    stamp = RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha)
+    return forge.upsert_comment(_comment(report, settings, pull_request, stamp, links, warnings))
 
 
 def _quoted(report: RunReport) -> RunReport:

@@ -50,13 +50,12 @@ class ResponseMatch:
         score = rouge.f_measure
         if score >= self.threshold:
             return score, None
-        return score, TurnFinding(
-            turn=turn,
-            score=score,
-            expected=shorten(reference, LONGEST_TEXT) or "(no text)",
-            actual=shorten(answer, LONGEST_TEXT) or "(no text)",
-            why=explain_response(reference, answer, rouge),
-        )
+        return score, _finding(turn, score, reference, answer, explain_response(reference, answer, rouge))
+
+
+def _finding(turn: int, score: float, reference: str, answer: str, why: Sequence[Reason]) -> TurnFinding:
+    expected, actual = (shorten(text, LONGEST_TEXT) or "(no text)" for text in (reference, answer))
+    return TurnFinding(turn=turn, score=score, expected=expected, actual=actual, why=tuple(why))
 
 
 _QUADRATIC = frozenset({SimilarityAlgorithm.LEVENSHTEIN, SimilarityAlgorithm.ROUGE_L})
@@ -93,13 +92,7 @@ class ResponseSimilarity:
         score = self.rules.score(ours, theirs)
         if score >= self.threshold:
             return score, None
-        return score, TurnFinding(
-            turn=turn,
-            score=score,
-            expected=shorten(reference, LONGEST_TEXT) or "(no text)",
-            actual=shorten(answer, LONGEST_TEXT) or "(no text)",
-            why=explain_similarity(ours, theirs, self.rules),
-        )
+        return score, _finding(turn, score, reference, answer, explain_similarity(ours, theirs, self.rules))
 
     def _text(self, turn: Invocation) -> str:
         final = text_of(turn.final_response)

@@ -88,23 +88,9 @@ async def report_run(
         for criterion in planned.criteria:
             outcome = results[criterion.name] if criterion in waiting else await _score(criterion, conversation)
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
-    return _case(
-        planned,
-        RunResult(
-            run_id=recording.run_id,
-            run=recording.run,
-            status=status_of_run(recording.error, (score for _, score in scores)),
-            error=recording.error,
-            started_at=recording.started_at,
-            duration=recording.duration,
-            usage=recording.usage,
-            turns=len(recording.invocations),
-            attempts=recording.attempts,
-            tools=recording.tools,
-            stop_reason=recording.stop_reason,
-        ),
-        [_metric(criterion, score, planned) for criterion, score in scores],
-    )
+    status = status_of_run(recording.error, (score for _, score in scores))
+    metrics_of_run = [_metric(criterion, score, planned) for criterion, score in scores]
+    return _case(planned, RunResult.of(recording, status), metrics_of_run)
 
 
 async def _score(criterion: Criterion, conversation: Conversation) -> Result:

@@ -122,7 +122,9 @@ def base_runs(facts: Facts, base_id: str) -> Iterator[PageRun]:
         if len(outcomes) != len(recorded):  # The history keeps the last runs only.
             outcomes = "?" * len(recorded)
         for recording, outcome in zip(recorded, outcomes, strict=True):
-            result = _result_of(recording, outcome)
+            # `outcome` as in `CaseHistory.outcomes`
+            status = _STATUSES.get(outcome, "passed" if recording.error is None else "errored")
+            result = RunResult.of(recording, status)
             runs.append(PageRun(side=side, result=result, recording=recording, scored=outcome != "?"))
     yield from sorted(runs, key=lambda run: (run.side == "base-stored", run.result.run))
 
@@ -155,27 +157,6 @@ def run_facts(run: PageRun, branch: str, detail: CaseDetail) -> Mapping[str, Any
         "attempts": result.attempts,
         "stop_reason": shown(result.stop_reason, 200) or None,
     }
-
-
-def _result_of(recording: Recording, outcome: str) -> RunResult:
-    """A run without its scores.
-
-    Args:
-        recording: What happened.
-        outcome: As in `CaseHistory.outcomes`.
-    """
-    return RunResult(
-        run_id=recording.run_id,
-        run=recording.run,
-        status=_STATUSES.get(outcome, "passed" if recording.error is None else "errored"),
-        error=recording.error,
-        started_at=recording.started_at,
-        duration=recording.duration,
-        usage=recording.usage,
-        turns=len(recording.invocations),
-        attempts=recording.attempts,
-        stop_reason=recording.stop_reason,
-    )
 
 
 def error_of(error: RunError | None, detail: CaseDetail) -> dict[str, Any] | None:

@@ -215,7 +215,6 @@ def summary_markdown(
     report: RunReport,
     *,
     limit: int = SUMMARY_LIMIT,
-    source_url: str | None = None,
     files: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
     links: Links | None = None,
@@ -225,8 +224,6 @@ def summary_markdown(
     Args:
         report: What to show.
         limit: Bytes in UTF-8 that the text may have.
-        source_url: Where the tested commit can be browsed, such as `https://github.com/o/r/blob/SHA`; cases then
-            link to their lines. Ignored if there are `links`.
         files: Paths of written files by what they are, named at the end.
         warnings: Plain sentences that come before everything else.
         links: Where the text may lead.
@@ -237,7 +234,7 @@ def summary_markdown(
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a summary needs at least {SMALLEST_LIMIT:,} bytes, not {limit:,}")
     content = content_of(report)
-    links = Links(source_url=source_url) if links is None else links
+    links = Links() if links is None else links
     template = environment().get_template("summary.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:

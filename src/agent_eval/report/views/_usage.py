@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -23,11 +24,8 @@ def usage_report(entry: UsageEntry, saved_votes: int = 0) -> ModelUsageReport:
         cached_replies=entry.cached_replies,
         failures=entry.failures,
         saved_votes=saved_votes,
-        input_tokens=entry.usage.input_tokens,
-        output_tokens=entry.usage.output_tokens,
-        cached_tokens=entry.usage.cached_tokens,
-        thought_tokens=entry.usage.thought_tokens,
         cost=entry.cost,
+        **dataclasses.asdict(entry.usage),
     )
 
 
@@ -39,11 +37,8 @@ def case_usage_report(entry: UsageEntry) -> CaseUsageReport:
         model=entry.model,
         calls=entry.calls,
         cached_replies=entry.cached_replies,
-        input_tokens=entry.usage.input_tokens,
-        output_tokens=entry.usage.output_tokens,
-        cached_tokens=entry.usage.cached_tokens,
-        thought_tokens=entry.usage.thought_tokens,
         cost=entry.cost,
+        **dataclasses.asdict(entry.usage),
     )
 
 
