@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import case, eval_set, turn
+from evalset_samples import case, eval_set, load, turn
 from hypothesis import given
 from hypothesis import strategies as st
 from recording_samples import recording
@@ -38,7 +38,6 @@ from agent_eval.criteria._explain import (
 from agent_eval.criteria._sequences import in_any_order, in_order, rouge1
 from agent_eval.criteria.calls import ArgsMatch, args_match, contains, count_matched, match_calls, same_call
 from agent_eval.criteria.tokenize import tokenize, words
-from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import CRITERION_MODELS, EvalCase
 from agent_eval.evalset.models.criterion_options import parse_match_type
 from agent_eval.evalset.models.schema import MatchType
@@ -48,9 +47,9 @@ from agent_eval.runner.conversations import conversation_of
 
 # Equal calls, calls that contain others, and the alignment of lists of them.
 
-VECTORS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_trajectory.json").read_text(encoding="utf-8")
-)["trajectory"]
+DATA = Path(__file__).parents[1] / "data" / "vectors"
+VECTORS: list[dict[str, Any]] = json.loads((DATA / "adk_2_13_0_trajectory.json").read_text("utf-8"))["trajectory"]
+MATCH_TYPES: list[list[Any]] = json.loads((DATA / "adk_2_13_0_match_type.json").read_text("utf-8"))["match_type"]
 
 
 Calls = list[FunctionCall]
@@ -176,11 +175,6 @@ def test_matching__numbers_that_python_does_not_print() -> None:
     assert in_order(huge, huge, fits) == in_any_order(huge, huge, fits) == [(0, 0), (1, 1)]
 
 
-MATCH_TYPES: list[list[Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_match_type.json").read_text(encoding="utf-8")
-)["match_type"]
-
-
 @pytest.mark.parametrize(("spelling", "meaning"), MATCH_TYPES, ids=lambda value: repr(value))
 def test_match_type__vectors_of_adk(spelling: Any, meaning: str) -> None:
     if meaning == "ERROR":
@@ -240,11 +234,7 @@ def test_explain__args_ignored_omitted_or_empty() -> None:
         ({}, [], "f(x): expected {}, got [] (expected an object, not a list)"),
         ("Lamp", "lamp", 'f(x): expected "Lamp", got "lamp" (only upper and lower case differ)'),
         ("lamp", "lamp ", 'f(x): expected "lamp", got "lamp " (only whitespace differs)'),
-        (
-            "caf\u00e9",
-            "cafe\u0301",
-            'f(x): expected "caf\\u00e9", got "cafe\\u0301" (different characters that look alike)',
-        ),
+        ("\u00e9", "e\u0301", 'f(x): expected "\\u00e9", got "e\\u0301" (different characters that look alike)'),
         ([1, 2], [2, 1], "f(x): same items in a different order: expected [1, 2], got [2, 1]"),
         ([1, 2], [1], "f(x): expected 2 items, got 1: expected [1, 2], got [1]"),
         ([1, {"k": [3]}], [1, {"k": [4]}], "f(x[1].k[0]): expected 3, got 4"),
@@ -265,21 +255,16 @@ def test_explain__long_texts_show_the_first_difference() -> None:
     assert line == f'f(x): expected …"{ours}"…, got …"{theirs}" (first difference at character 301)'
 
 
-def test_explain__many_arguments() -> None:
+def test_explain__many_arguments_and_a_difference_too_deep_to_show() -> None:
     lines = argument({str(i): i for i in range(9)}, {str(i): -i - 1 for i in range(9)})
+    assert (len(lines), lines[-1]) == (7, "f: more arguments differ")
 
-    assert len(lines) == 7
-    assert lines[-1] == "f: more arguments differ"
-
-
-@pytest.mark.parametrize("depth", [30, 100])
-def test_explain__a_difference_too_deep_to_show(depth: int) -> None:
     expected: Any = 1
     actual: Any = 2
-    for _ in range(depth):
+    for depth in range(1, 101):
         expected, actual = [expected], [actual]
-
-    assert [line for line in argument(expected, actual) if line.endswith("differ below the compared depth")]
+        if depth in {30, 100}:
+            assert [line for line in argument(expected, actual) if line.endswith("differ below the compared depth")]
 
 
 def test_explain__precision_and_recall() -> None:
@@ -328,12 +313,9 @@ def test_response__many_words_are_not_listed() -> None:
 
 def test_hostile_names_and_values__stay_on_one_line() -> None:
     evil = FunctionCall(name="a\n::error::x", args={"k\r\ny": "\u202e\x1b[31m\x85\u2028##[error]\ud800"})
-
-    assert list_calls([evil]) == '"a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")'
-    assert why([], [evil]) == [
-        "no calls expected, 1 call made",
-        'extra: "a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")',
-    ]
+    shown = '"a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")'
+    assert list_calls([evil]) == shown
+    assert why([], [evil]) == ["no calls expected, 1 call made", f"extra: {shown}"]
 
 
 def test_huge_calls__are_cheap_to_render() -> None:
@@ -465,17 +447,6 @@ async def test_partial_trajectory__findings() -> None:
     )
     passing = await run(([A, B], [A]), threshold=0.5)
     assert (passing.score, passing.findings) == (0.5, ())
-
-
-async def test_partial_trajectory__too_deep() -> None:
-    deep: Any = 1
-    for _ in range(100_000):
-        deep = [deep]
-    uses = IntermediateData.model_construct(tool_uses=[call("f", x=deep)])
-    turn = Invocation(user_content=user_message("?"), intermediate_data=uses)
-    result = await scored([turn], [turn], metric="tool_trajectory_partial", threshold=1)
-    assert isinstance(result, NotEvaluated)
-    assert result.code == "too-deep"
 
 
 @pytest.mark.parametrize("match_type", MatchType)
@@ -637,14 +608,9 @@ def test_conversation__shows_expected_responses_beside_the_actual_ones(actual: S
 
 
 def test_validation__without_expected_responses(tmp_path: Path) -> None:
-    (tmp_path / "test_config.json").write_text(json.dumps({"criteria": {METRIC: 0.5}}))
-    (tmp_path / "a.test.json").write_text(json.dumps(eval_set(case())))
-    [problem] = load_suite(tmp_path).problems
+    [problem] = load(tmp_path, {"criteria": {METRIC: 0.5}}, a=eval_set(case())).problems
     assert (problem.code, problem.path) == ("needs-reference", "eval_cases[0]")
     assert "intermediate_responses" in (problem.hint or "")
 
     said = {"intermediate_responses": [["weather", [{"text": "sunny"}]]]}
-    (tmp_path / "a.test.json").write_text(
-        json.dumps(eval_set(case(conversation=[turn(intermediate_data=said), turn()])))
-    )
-    assert load_suite(tmp_path).problems == ()
+    assert load(tmp_path, a=eval_set(case(conversation=[turn(intermediate_data=said), turn()]))).problems == ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import pytest
 from gate_play import Played, Story, play
@@ -31,6 +31,7 @@ from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, Reas
 
 # One verdict from thresholds, comparison, policy and quarantine: the whole pure road, with real statistics.
 
+INVALID = "custom-metric-invalid-result"
 TEN = "1" * 10
 STEADY = {f"ok{number}": TEN for number in range(9)}
 FINE = dict.fromkeys(STEADY, "1")
@@ -59,8 +60,10 @@ def broken_metric(kind: str, *, fingerprint: str = "m1") -> CaseReport:
     return report
 
 
-def broken_metrics(on_head: CaseReport, **others: Any) -> Story:
-    return Story(heads=[on_head], bases=[broken_metric(INVALID)], **{"base": STEADY, "head": FINE, **others})
+def broken_metrics(kind: str = INVALID, fingerprint: str = "m1", **others: Any) -> Story:
+    """The metric breaks on the base, and on the head in this way."""
+    sides = {"heads": [broken_metric(kind, fingerprint=fingerprint)], "bases": [broken_metric(INVALID)]}
+    return Story(**{**sides, "base": STEADY, "head": FINE, "more": {"x": "0"}, **others})
 
 
 def of_tape(runs: str, recorded: str = "passed", *, judge: str | None = None, **others: Any) -> Story:
@@ -68,6 +71,10 @@ def of_tape(runs: str, recorded: str = "passed", *, judge: str | None = None, **
     head = replayed(case("x", runs), recorded)
     head.metrics[0].judge = judge
     return Story(**{"base": {**STEADY, "x": TEN}, "head": FINE, "heads": [head], **others})
+
+
+def with_threshold(threshold: float, **others: Any) -> Story:
+    return Story(**{"heads": [case("x", scores=[1.0], threshold=threshold)], "gate": "thresholds", **others})
 
 
 def without_key() -> CaseReport:
@@ -82,7 +89,6 @@ def codes(played: Played) -> str:
     return f"{played.verdict.value}: {reasons}; {notes}"
 
 
-INVALID = "custom-metric-invalid-result"
 INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
 NOTHING_BLOCKS = "[[policy]]\nblocking = false\n"
 HELD = quarantine(X, "2999-01-01")
@@ -132,20 +138,11 @@ STORIES = {
         "inconclusive: no-case-passes; red-on-base base-differs-today",
     ),
     "advice of a gate that was broken off": (story(TEN, "-", gate="advisory"), "inconclusive: stopped; "),
-    "a metric that breaks on both sides alike": (
-        broken_metrics(broken_metric(INVALID), more={"x": "0"}),
-        "passed: ; red-on-base",
-    ),
-    "a metric that breaks otherwise": (
-        broken_metrics(broken_metric("custom-metric-exception"), more={"x": "0"}),
-        "failed: not-comparable; ",
-    ),
-    "another metric that breaks": (
-        broken_metrics(broken_metric(INVALID, fingerprint="m2"), more={"x": "0"}),
-        "failed: not-comparable; ",
-    ),
+    "a metric that breaks on both sides alike": (broken_metrics(), "passed: ; red-on-base"),
+    "a metric that breaks otherwise": (broken_metrics("custom-metric-exception"), "failed: not-comparable; "),
+    "another metric that breaks": (broken_metrics(fingerprint="m2"), "failed: not-comparable; "),
     "a metric that breaks on both sides and leaves nothing scored": (
-        broken_metrics(broken_metric(INVALID), base={"y": "1"}, head={}, gate="auto"),
+        broken_metrics(base={"y": "1"}, head={}, gate="auto"),
         "inconclusive: nothing-scored; red-on-base",
     ),
     "cases without a key beside quarantined ones": (
@@ -169,27 +166,16 @@ STORIES = {
         of_tape("0", "failed", base={"x": TEN, "y": TEN}, head={"y": "1"}, gate="auto"),
         "passed: ; failed-as-recorded",
     ),
-    "a threshold that every score reaches": (
-        Story(heads=[case("x", scores=[0.5], threshold=0.0)], gate="thresholds"),
-        "passed: nothing-gated; ",
-    ),
-    "a threshold that not every score reaches": (
-        Story(heads=[case("x", scores=[0.5], threshold=0.1)], gate="thresholds"),
-        "passed: ; ",
-    ),
+    "a threshold that every score reaches": (with_threshold(0.0), "passed: nothing-gated; "),
+    "a threshold that not every score reaches": (with_threshold(0.1), "passed: ; "),
     "a score that is compared where every threshold is zero": (
-        Story(
-            base={"x": TEN},
-            heads=[case("x", scores=[1.0], threshold=0.0)],
-            policy=entry("max-drop = 0.05"),
-        ),
+        with_threshold(0.0, base={"x": TEN}, policy=entry("max-drop = 0.05"), gate="regressions"),
         "passed: ; ",
     ),
 }
 
 
-TENTH = f'[[policy]]\nmetric = "{SCORE}"\nmax-drop = 0.1\n'
-FIFTH = f'[[policy]]\nmetric = "{TOKENS}"\nmax-drop = 0.2\n'
+TENTH, FIFTH = entry("max-drop = 0.1"), entry("max-drop = 0.2", TOKENS)
 
 
 def fell(to: float, threshold: float = 0.5, **measure: str) -> CaseReport:
@@ -227,19 +213,10 @@ def test_evaluation__verdict_reasons_and_notes(name: str) -> None:
     assert codes(play(story)) == expected
 
 
-@pytest.mark.parametrize(
-    ("gate", "verdict"),
-    [
-        ("regressions", "passed"),
-        ("auto", "passed"),
-        ("thresholds", "failed"),
-        ("both", "failed"),
-        ("advisory", "passed"),
-    ],
-)
-def test_evaluation__each_gate_on_a_case_that_is_red_on_the_base(gate: Gate, verdict: str) -> None:
+@pytest.mark.parametrize("gate", get_args(Gate))
+def test_evaluation__each_gate_on_a_case_that_is_red_on_the_base(gate: Gate) -> None:
     played = play(story("0" * 10, "0", "0", gate=gate))
-    assert played.verdict.value == verdict
+    assert played.verdict.value == ("failed" if gate in {"thresholds", "both"} else "passed")
     assert played.verdict.mode == ("regressions" if gate == "auto" else gate)
 
 
@@ -434,12 +411,8 @@ def test_verdict__only_a_run_without_anything_wrong_passes(statuses: list[CaseSt
 
 
 def test_verdict__reasons_name_failures_first_then_what_hit_most_cases() -> None:
-    cases = [
-        case_of("not_run", "run-timeout"),
-        *[case_of("errored", "provider-unavailable")] * 3,
-        case_of("failed", "below-threshold"),
-        case_of("failed", "agent-crash"),
-    ]
+    cases = [case_of("not_run", "run-timeout"), *[case_of("errored", "provider-unavailable")] * 3]
+    cases += [case_of("failed", code) for code in ("below-threshold", "agent-crash")]
     verdict = decide(cases)
     assert verdict == decide(cases[::-1])
     assert [(reason.code, reason.data.get("phrase"), reason.data["count"]) for reason in verdict.reasons] == [
@@ -449,24 +422,12 @@ def test_verdict__reasons_name_failures_first_then_what_hit_most_cases() -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "on_inconclusive", "code"),
-    [
-        ("passed", "fail", 0),
-        ("failed", "fail", 1),
-        ("failed", "pass", 1),
-        ("invalid", "fail", 2),
-        ("invalid", "pass", 2),
-        ("inconclusive", "fail", 3),
-        ("inconclusive", "pass", 0),
-    ],
-)
-def test_verdict__exit_codes(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], code: int) -> None:
-    assert exit_code(verdict, on_inconclusive, not_run=0) == code
-    assert len(set(EXIT_CODES.values())) == 4
-
-
-def test_verdict__a_gate_that_was_broken_off_never_says_0() -> None:
+def test_verdict__exit_codes_and_a_gate_that_was_broken_off_never_says_0() -> None:
+    codes: dict[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
+    assert codes == EXIT_CODES
+    for verdict, code in codes.items():
+        assert exit_code(verdict, "fail", not_run=0) == code
+        assert exit_code(verdict, "pass", not_run=0) == (0 if verdict == "inconclusive" else code)
     assert exit_code("inconclusive", "pass", not_run=1) == 3
 
 
