@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
-import history_samples
 import pytest
 from gate_play import Story, play
 from history_samples import FILE, SCORE, case, comparable, compare, history_of, report, said
@@ -153,45 +152,39 @@ WITHOUT_KEY = metric(RESPONSE, None, threshold=0.8, reason=Reason(code="no-key",
 CALLS, NO_CALLS = metric(TRAJECTORY, 1.0, threshold=1.0), metric(TRAJECTORY, 0.0, threshold=1.0)
 
 
-@pytest.mark.parametrize(
-    ("head", "base", "note", "of_response"),
-    [
-        (
-            with_judge(0.2, "gemini-3"),
-            with_judge(0.9, "gemini-2"),
-            f"{RESPONSE} fails, and its judge is another one than on the base",
-            "its judge is gemini-3, on the base gemini-2",
-        ),
-        (
-            with_judge(0.9, "g", "one"),
-            with_judge(0.8, "g", "two"),
-            None,
-            "its options, or what its judge is asked, have changed since the base",
-        ),
-        (
-            known("a", "failed", GOOD, NO_CALLS),
-            known("a", "passed", GOOD),
-            f"{TRAJECTORY} fails, and it is no criterion on the base",
-            None,
-        ),
-        (
-            known("a", "passed", GOOD),
-            known("a", "failed", GOOD, NO_CALLS),
-            f"{TRAJECTORY} failed on the base, and it is no criterion any more",
-            None,
-        ),
-        (
-            known("a", "passed", WITHOUT_KEY, CALLS),
-            known("a", "failed", LOW, CALLS),
-            f"{RESPONSE} failed on the base, and it was not evaluated on one of the sides",
-            "it was not evaluated",
-        ),
-    ],
-    ids=["another judge", "other options", "a new criterion", "a removed criterion", "without a key"],
-)
-def test_compare__what_is_not_measured_alike_is_not_held_against_a_case(
-    head: CaseReport, base: CaseReport, note: str | None, of_response: str | None
-) -> None:
+PASSES, NEW_FAILS = known("a", "passed", GOOD), known("a", "failed", GOOD, NO_CALLS)
+UNLIKE: dict[str, tuple[CaseReport, CaseReport, str | None, str | None]] = {
+    "another judge": (
+        with_judge(0.2, "gemini-3"),
+        with_judge(0.9, "gemini-2"),
+        f"{RESPONSE} fails, and its judge is another one than on the base",
+        "its judge is gemini-3, on the base gemini-2",
+    ),
+    "other options": (
+        with_judge(0.9, "g", "one"),
+        with_judge(0.8, "g", "two"),
+        None,
+        "its options, or what its judge is asked, have changed since the base",
+    ),
+    "a new criterion": (NEW_FAILS, PASSES, f"{TRAJECTORY} fails, and it is no criterion on the base", None),
+    "a removed criterion": (
+        PASSES,
+        NEW_FAILS,
+        f"{TRAJECTORY} failed on the base, and it is no criterion any more",
+        None,
+    ),
+    "without a key": (
+        known("a", "passed", WITHOUT_KEY, CALLS),
+        known("a", "failed", LOW, CALLS),
+        f"{RESPONSE} failed on the base, and it was not evaluated on one of the sides",
+        "it was not evaluated",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNLIKE)
+def test_compare__what_is_not_measured_alike_is_not_held_against_a_case(what: str) -> None:
+    head, base, note, of_response = UNLIKE[what]
     comparison = compare(run_of(head), run_of(base))
     assert [(change.change, said(change.note)) for change in comparison.cases] == [("unjudged", note)] * bool(note)
     [row] = [row for row in comparison.metrics if row.name == RESPONSE]
@@ -306,12 +299,8 @@ def test_compare__a_run_with_itself_has_no_change(run: RunReport) -> None:
 @given(runs(), runs())
 def test_compare__both_directions_agree(left: RunReport, right: RunReport) -> None:
     there, back = compare(left, right), compare(right, left)
-    mirrored: dict[Change, Change] = {
-        "newly_failing": "fixed",
-        "fixed": "newly_failing",
-        "added": "removed",
-        "removed": "added",
-    }
+    pairs: list[tuple[Change, Change]] = [("newly_failing", "fixed"), ("added", "removed")]
+    mirrored = {one: other for pair in pairs for one, other in (pair, pair[::-1])}
     forth = Counter(mirrored.get(change.change, change.change) for change in there.cases)
     again = Counter(change.change for change in back.cases)
     same: list[Change] = ["added", "removed", "changed", "still_failing"]
@@ -330,9 +319,8 @@ def test_compare__both_directions_agree(left: RunReport, right: RunReport) -> No
 @given(runs(), runs())
 def test_compare__every_case_is_in_one_place(left: RunReport, right: RunReport) -> None:
     comparison = compare(left, right)
-    assert len({change.case_id for change in comparison.cases if change.change != "removed"}) == len(
-        [change for change in comparison.cases if change.change != "removed"]
-    )
+    present = [change.case_id for change in comparison.cases if change.change != "removed"]
+    assert len({*present}) == len(present)
     fresh = sum(change.change in {"added", "changed"} for change in comparison.cases)
     assert comparison.compared + fresh == len(left.cases)
     for change in comparison.cases:
@@ -354,11 +342,11 @@ def test_comparison__remarks_of_older_files_have_only_their_text() -> None:
 
 
 def coin(*scores: float, day: int = 0) -> RunReport:
-    return history_samples.report(history_samples.case("coin", scores=scores), day=day, num_runs=len(scores))
+    return report(case("coin", scores=scores), day=day, num_runs=len(scores))
 
 
 def against(head: RunReport, *days: RunReport) -> ComparisonReport:
-    return compare(head, days[-1], history_samples.history_of(*days))
+    return compare(head, days[-1], history_of(*days))
 
 
 def test_stored_means__the_base_is_a_mean_of_its_runs() -> None:
@@ -383,14 +371,12 @@ def test_stored_means__rounding_in_the_store_is_no_change() -> None:
 
 @pytest.mark.parametrize("what", ["other content", "other version", "none"])
 def test_stored_means__stored_runs_that_say_nothing_are_left_out(what: str) -> None:
-    days = coin(1.0), coin(0.0, day=1)
-    history = history_samples.history_of(*days) if what != "none" else None
-    head = coin(1.0)
-    if history is not None and what == "other content":
+    head, *days = coin(1.0), coin(1.0), coin(0.0, day=1)
+    history = history_of(*days)
+    if what == "other content":
         head.cases[0].fingerprint = days[1].cases[0].fingerprint = "other"
-    elif history is not None:
-        history.scoring_version += 1
-    comparison = compare(head, days[1], history)
+    history.scoring_version += what == "other version"
+    comparison = compare(head, days[1], None if what == "none" else history)
     assert (comparison.pass_rate.base, comparison.base_records) == (0.0, 1)
 
 
@@ -667,8 +653,7 @@ def test_retrial__a_case_that_can_not_be_compared_blocks_only_if_it_fails_again(
     played = play(Story(base=base, head=HEAD, heads=[failing], more={"x": again}))
 
     assert played.verdict.value == verdict
-    assert played.spent <= spent
-    assert played.spent > 0
+    assert 0 < played.spent <= spent
     if verdict == "passed":
         assert "failed-at-first" in played.notes
     else:
