@@ -189,6 +189,26 @@ def test_code_that_asks_a_model_itself__is_never_green(shops: Repository, how: s
         assert (live.code, len(log(shops))) == (0, 3), live.out
 
 
+def test_an_agent_that_asks_no_model__is_replayed(shops: Repository) -> None:
+    path = shops.root / "kiosk/agent.py"
+    asks = path.read_text("utf-8")
+    path.write_text(
+        "from google.adk.agents.base_agent import BaseAgent\nfrom google.adk.events import Event\n"
+        "from google.genai import types\n\n\nclass Kiosk(BaseAgent):\n    async def _run_async_impl(self, ctx):\n"
+        "        said = types.Content(role='model', parts=[types.Part(text='It costs 5.')])\n"
+        "        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=said)\n\n\n"
+        "root_agent = Kiosk(name='kiosk')\n",
+        "utf-8",
+    )
+    gate(shops, "--record", "all")
+    done = gate(shops, "--replay", "all")
+    assert (done.code, log(shops)) == (0, []), done.out
+    assert "replayed" in done.out
+    # It answers no model.
+    path.write_text(asks, "utf-8")
+    assert errors(gate(shops, "--replay", "all")) == {"cocoa": "tool-tape-missing"}
+
+
 STALE_LIVE = '[[tool]]\nname = "*"\nstale = "live"\n'
 
 

@@ -213,9 +213,10 @@ def test_write__keeps_what_a_broken_run_would_spoil(tmp_path: Path) -> None:
     assert recorder.write() == [
         "a.test.tools/lamp.tape.json was not written: only 2 of 3 runs of the case took place here"
     ]
-    # An agent that calls no tool any more needs no tape.
+    # An agent that calls no tool any more needs no tape, if its runs disagree.
     recorder = tapes(tmp_path, "record")
-    recorder.session(case(), 0, [])
+    for run in (0, 1):
+        recorder.session(case(), run, [])
     assert recorder.write() == [
         "a.test.tools/lamp.tape.json was removed: the agent called no tool that can be recorded"
     ]
@@ -278,7 +279,7 @@ def test_write__tools_of_mcp_servers(tmp_path: Path) -> None:
         return tapes(tmp_path).in_plan(Plan(cases=(case(),), num_runs=1, problems=()))[0].cases[0].content
 
     before = content()
-    assert listed("record-missing", [search]) == []
+    assert listed("record-missing", [search], [search]) == []
     assert listed("record-missing", [search, book]) == [written]
     assert content() != before
     # A server that lists other tools from time to time is asked again.
@@ -349,7 +350,7 @@ def test_models__messages(tmp_path: Path) -> None:
     missing = refused(tapes(tmp_path, "all"))
     assert (missing.kind, missing.owner) == (FailureKind.TAPE_MISSING, Owner.GATE)
     assert missing.message == "The case has no tape"
-    record(tmp_path, ("book", {}, 1))
+    record_models(tmp_path, "on", runs=2)
     assert refused(tapes(tmp_path, "all")).message == "The tape of the case has no model calls"
 
     assert record_models(tmp_path, "on", "off") == ["1 tape written with 3 calls: a.test.tools/lamp.tape.json"]

@@ -278,7 +278,7 @@ def unanswered(settings: Settings, suite: Suite, choices: AgentChoices) -> list[
     files = [file for file in suite.files if file.path not in recorded]
     cases = [f"{file.path}:{case.eval_id}" for file in files for case in file.cases]
     readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings, tapes[case]))}
-    without_models = [case for case in cases if case not in readable or not readable[case].model_calls]
+    without_models = [case for case in cases if case not in readable or not readable[case].has_models]
     missing = [case for case in cases if case not in tapes] if settings.replay == "tools" else without_models
     stale_tools, rules = stale_tools_by(settings), ToolRules(rules=settings.tool_rules)
     stale = [

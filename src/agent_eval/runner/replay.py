@@ -338,7 +338,7 @@ class Tapes:
             return None
         if self.mode == "all" and (why := self.untrusted.get((planned.file, planned.case.eval_id))):
             return Unanswerable(Obstacle.CHANGED, why=why)
-        if self.mode == "all" and (index is None or not index.tape.model_calls):
+        if self.mode == "all" and (index is None or not index.tape.has_models):
             return Unanswerable(Obstacle.MISSING)
         if self.mode == "all" and index is not None and index.tape.eval_id != planned.case.eval_id:
             return Unanswerable(Obstacle.MISSING, why=f"it was recorded for the case `{harmless(index.tape.eval_id)}`")
@@ -450,12 +450,12 @@ class Tapes:
         source, untaped = _source_of(sessions, chosen)
         before = None if index is None else index.tape
         taped = tape_of([tools.session for tools in sessions], self.rules, before, source.session if source else None)
-        if not (taped.calls or taped.toolsets or taped.model_calls):
+        if not (taped.calls or taped.toolsets or source):
             return _removed(path, name)
         said = source.replies.given if source else {}
         replies = {key: reply.model_copy(update={"text": self.mask(reply.text)}) for key, reply in said.items()}
         is_new = any(tools.session.recorded for tools in sessions)
-        given = given_by(planned.case) if taped.model_calls else {}
+        given = given_by(planned.case) if source else {}
         if self.mode == "record-missing" and not is_new and before and taped.is_in(before, given, replies):
             return []
         tape = Tape(
@@ -487,11 +487,10 @@ class Tapes:
 
 
 def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[CaseTools | None, str]:
-    """The run whose model calls become the tape; or None and the reason, which is empty if there is no model call."""
-    if not any(tools.session.asked_models for tools in sessions):
-        return None, ""
+    """The run whose model calls become the tape, or None and the reason, which is empty if there is no model call."""
     if chosen is None:
-        return None, "its runs had different results"
+        asked = any(tools.session.asked_models for tools in sessions)
+        return None, "its runs had different results" if asked else ""
     source = next((tools for tools in sessions if tools.run == chosen.run), None)
     if source is None or source.error is not None:
         return None, "the run ended early"

@@ -203,7 +203,7 @@ class Tape(WireModel):
     """The tools that MCP servers list, in MCP's own form. By the agent, and its number among the agent's toolsets, with
     a hash of how the server is started or reached, and of its own files: `clerk/2#0c1f0e5b7a6d4c33`."""
     model_calls: list[ModelExchange] = Field(default_factory=list, max_length=MAX_MODEL_CALLS)
-    """Those of one run, in the order in which they were asked; none if its runs disagreed."""
+    """Those of one run, in the order in which they were asked; none if the runs disagreed: it has no `recorded`."""
     parts: dict[str, Any] = Field(default_factory=dict)
     """The values of their requests, in canonical form and by their hashes. One of `contents` is `{content, after}`: a
     conversation is a chain."""
@@ -213,6 +213,11 @@ class Tape(WireModel):
     replies: dict[str, TapedReply] = Field(default_factory=dict)
     """What judges and simulated users answered in that run, by hashes of what they were asked (see models/cache.py)."""
     recorded: RecordedRun | None = None
+
+    @property
+    def has_models(self) -> bool:
+        """Whether it answers for the models of a run: also of one that asked none."""
+        return bool(self.model_calls) or self.recorded is not None
 
     def flaw(self) -> str | None:
         """What is wrong with the model calls, as a sentence: a merge or an editor has broken the file."""
