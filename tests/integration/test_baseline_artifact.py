@@ -17,8 +17,10 @@ from baseline_samples import WORKFLOW, artifact, case, results, wire, zipped
 from fake_github import FakeGitHub, Fault, Run, forbidden, secondary_limit
 from gate_runs import Repository
 from github_clock import client
+from golden_files import check
 from recorded_evals import AGENT, write_evals
 
+from agent_eval import __version__
 from agent_eval.baseline.archive import ArchiveLimits, recorded_lines
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.file import FileSource
@@ -183,78 +185,6 @@ async def test_artifact__github_is_asked_for_the_first_parents_that_a_clone_lack
     assert bench.asked("/commits") == shallow
 
 
-FIRST_RUN = "It exists once the workflow has run on a push to main."
-RUN = "run of {short} ({url})"
-IGNORED: dict[str, tuple[Callable[[Bench], object], str]] = {
-    "nothing": (lambda _: None, FIRST_RUN),
-    "another workflow": (lambda bench: bench.record(path=".github/workflows/other.yml"), FIRST_RUN),
-    "another workflow of the file's name": (
-        lambda bench: bench.record(path=".github/workflows/old/evals.yml"),
-        "Ignored: 1 run of another workflow (.github/workflows/old/evals.yml).",
-    ),
-    "another artifact": (
-        lambda bench: bench.fake.state.artifact(bench.fake.state.run(bench.commits[0]), artifact(RED), name="coverage"),
-        f"The green {RUN} has no artifact agent-eval-results.",
-    ),
-    "main of a fork": (
-        lambda bench: [
-            bench.record(event="pull_request", head_repository="mallory/shop"),
-            bench.record(1, event="push", head_repository="mallory/shop"),
-        ],
-        "Ignored: 2 runs of a fork's branch of the same name (main).",
-    ),
-    "a deleted fork": (
-        lambda bench: bench.record(head_repository=None),
-        "Ignored: 1 run of a fork's branch of the same name (main).",
-    ),
-    "another branch": (lambda bench: bench.record(branch="feature"), "Ignored: 1 run of another branch (feature)."),
-    "a pull request of main": (
-        lambda bench: bench.record(event="pull_request"),
-        "Ignored: 1 run on the event pull_request, which records no baseline.",
-    ),
-    "a merge queue": (
-        lambda bench: bench.record(event="merge_group"),
-        "Ignored: 1 run on the event merge_group, which records no baseline.",
-    ),
-    "cancelled": (
-        lambda bench: bench.record(conclusion="cancelled", report=PARTIAL),
-        f"The cancelled {RUN} is not usable: 1 of its 2 cases did not finish, so the run was interrupted.",
-    ),
-    "going on": (
-        lambda bench: bench.record(status="in_progress", conclusion=None),
-        f"The {RUN} has not ended yet.",
-    ),
-    "crashed": (
-        lambda bench: bench.record(report=zipped({"logs/bot/worker-1.log": b"Killed"})),
-        f"The artifact of the red {RUN} has no results.json.",
-    ),
-    "invalid": (
-        lambda bench: bench.record(report=results(verdict="invalid", cases=[])),
-        f"The red {RUN} is not usable: its eval files or settings were invalid, so nothing was run.",
-    ),
-}
-
-
-@pytest.mark.parametrize("situation", IGNORED)
-async def test_artifact__none_yet_and_why_and_then_an_earlier_commit_serves(bench: Bench, situation: str) -> None:
-    happens, message = IGNORED[situation]
-    happens(bench)
-
-    baseline = await bench.find()
-
-    assert isinstance(baseline, NoneYet)
-    begin = f"No run of {WORKFLOW} on main has results for {bench.short()} or the 20 commits before it."
-    run = max(bench.fake.state.runs)
-    url = f"{bench.fake.server_url}/{bench.fake.state.repository}/actions/runs/{run}"
-    said = " ".join(part for part in (baseline.message, baseline.hint) if part)
-    assert said.startswith(f"{begin} {message.format(short=bench.short(), url=url)}")
-
-    bench.record(2, results(case("earlier")))
-    earlier = await bench.found()
-    assert [item.eval_id for item in earlier.report.cases] == ["earlier"]
-    assert f"2 commits before the tested base {bench.short()}" in earlier.message
-
-
 @pytest.mark.parametrize("meanwhile", [False, True])
 async def test_artifact__what_has_expired_is_not_the_same_as_none_yet(bench: Bench, meanwhile: bool) -> None:
     run = bench.fake.state.run(bench.commits[0])
@@ -293,38 +223,62 @@ def _other_digest(bench: Bench) -> None:
 NEWER = zipped({"results.json": wire(RED).replace(b'"schema_version":"1"', b'"schema_version":"2"')})
 
 
-@pytest.mark.parametrize(
-    ("situation", "message"),
-    [
-        (
-            lambda bench: bench.record(report=zipped({"results.json": wire(RED), "../../evil": b""})),
-            "is not used: an entry is outside the archive: ../../evil",
-        ),
-        (lambda bench: bench.record(report=bytes(50_001)), "is not used: it is too large (50,001 bytes)"),
-        (lambda bench: bench.record(report=zipped({"results.json": b"{"})), "is not used: it is not JSON"),
-        (lambda bench: bench.record(report=NEWER), "in version 2 of the results' schema"),
-        (_other_digest, "is not used: its digest differs from the uploaded file's"),
-        (_origin(commit="f" * 40), "is not used: its results are those of another commit (fffffff)"),
-        (_origin(run_id=7), "is not used: its results are those of another run (7)"),
-        (_origin(pull_request=3), "is not used: its results are those of pull request 3"),
-        (
-            _origin(event="push", ref="refs/heads/feature"),
-            "is not used: its results are not those of the base branch (Baselines are recorded on main only",
-        ),
-        (_origin(repository="octo/other"), "is not used: its results are those of the repository octo/other"),
+IGNORED: dict[str, Callable[[Bench], object]] = {
+    "nothing": lambda _: None,
+    "another workflow": lambda bench: bench.record(path=".github/workflows/other.yml"),
+    "another workflow of the file's name": lambda bench: bench.record(path=".github/workflows/old/evals.yml"),
+    "another artifact": lambda bench: bench.fake.state.artifact(
+        bench.fake.state.run(bench.commits[0]), artifact(RED), name="coverage"
+    ),
+    "main of a fork": lambda bench: [
+        bench.record(event="pull_request", head_repository="mallory/shop"),
+        bench.record(1, event="push", head_repository="mallory/shop"),
     ],
-)
-async def test_artifact__what_must_not_be_used_ends_the_search(
-    bench: Bench, situation: Callable[[Bench], object], message: str
-) -> None:
-    situation(bench)
-    bench.record(1)
+    "a deleted fork": lambda bench: bench.record(head_repository=None),
+    "another branch": lambda bench: bench.record(branch="feature"),
+    "a pull request of main": lambda bench: bench.record(event="pull_request"),
+    "a merge queue": lambda bench: bench.record(event="merge_group"),
+    "cancelled": lambda bench: bench.record(conclusion="cancelled", report=PARTIAL),
+    "going on": lambda bench: bench.record(status="in_progress", conclusion=None),
+    "crashed": lambda bench: bench.record(report=zipped({"logs/bot/worker-1.log": b"Killed"})),
+    "invalid": lambda bench: bench.record(report=results(verdict="invalid", cases=[])),
+}
+"""No results yet: an earlier commit serves."""
+REFUSED: dict[str, Callable[[Bench], object]] = {
+    "an entry outside": lambda bench: bench.record(report=zipped({"results.json": wire(RED), "../../evil": b""})),
+    "too large": lambda bench: bench.record(report=bytes(50_001)),
+    "no JSON": lambda bench: bench.record(report=zipped({"results.json": b"{"})),
+    "a newer schema": lambda bench: bench.record(report=NEWER),
+    "another digest": _other_digest,
+    "another commit": _origin(commit="f" * 40),
+    "another run": _origin(run_id=7),
+    "a pull request": _origin(pull_request=3),
+    "another branch's": _origin(event="push", ref="refs/heads/feature"),
+    "another repository": _origin(repository="octo/other"),
+}
+"""They must not be used, and end the search."""
 
-    baseline = await bench.find(limits=ArchiveLimits(archive_bytes=50_000))
 
-    assert type(baseline) is (Incompatible if "schema" in message else FetchFailed)
-    assert message in baseline.message
-    assert bench.short() in baseline.message
+async def test_artifact__what_is_ignored_or_refused_and_why() -> None:
+    said = []
+    for name, happens in (IGNORED | REFUSED).items():
+        with FakeGitHub() as fake:
+            bench = Bench(fake)
+            happens(bench)
+            if name in REFUSED:
+                bench.record(1)
+            baseline = await bench.find(limits=ArchiveLimits(archive_bytes=50_000))
+            text = f"{type(baseline).__name__}: {baseline.message} {getattr(baseline, 'hint', None) or ''}".rstrip()
+            text = re.sub(r"(?<=not JSON) \(.*?\)", "", text).replace(fake.server_url, "https://github.example")
+            said.append(
+                f"{name}\n    {text.replace(f'this is agent-eval {__version__}', 'this is agent-eval VERSION')}\n"
+            )
+            if name in IGNORED:
+                bench.record(2, results(case("earlier")))
+                earlier = await bench.found()
+                assert [item.eval_id for item in earlier.report.cases] == ["earlier"], name
+                assert f"2 commits before the tested base {bench.short()}" in earlier.message
+    check("golden_artifacts.txt", "".join(said))
 
 
 async def test_artifact__results_that_say_the_right_things_of_themselves(bench: Bench) -> None:

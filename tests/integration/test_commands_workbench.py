@@ -15,6 +15,7 @@ from base_repos import new_repo
 from export_samples import stored
 from fake_gemini import FakeGemini
 from gate_runs import AGENT_EVAL, Repository, program
+from golden_files import check
 from judged_gate import BAD, KEY, WORDS, Judge
 from pty_terminal import on_terminal
 from report_samples import RESPONSE, case, metric, report
@@ -38,108 +39,46 @@ GITHUB = '[remote "origin"]\n\turl = git@github.com:o/r.git\n'
 ZIZMOR = 'rules: {unpinned-uses: {config: {policies: {"*": ref-pin}}}}\n'
 
 
-CONFIG, WORKFLOW, IGNORE = "evals/test_config.json", ".github/workflows/evals.yml", ".gitignore"
-WITHOUT_CI, ON_GITHUB = {CONFIG, IGNORE}, {CONFIG, IGNORE, WORKFLOW}
-SAMPLES: dict[str, tuple[dict[str, str], set[str], tuple[str, ...]]] = {
-    "one agent on GitHub": (
-        {"agents/home/agent.py": AGENT, ".git/config": GITHUB},
-        ON_GITHUB,
-        (r"to do +evals/home.evalset.json +record a case of agents/home", "agent-eval record evals/home.evalset.json"),
-    ),
-    "a yaml agent without a remote": (
-        {"yaml/root_agent.yaml": "name: a\nmodel: gemini-2.5-flash\n"},
-        WITHOUT_CI,
-        (
-            "record a case of yaml",
-            r"to do +CI +no CI system was recognised: agent-eval init --ci github \(or gitlab",
-        ),
-    ),
-    "src layout and no model of Google's": (
-        {
-            "src/bot/__init__.py": "from . import agent",
-            "src/bot/agent.py": AGENT.replace("gemini-2.5-flash", "openai/gpt-4.1"),
-            ".github/x": "",
-        },
-        ON_GITHUB,
-        ("record a case of src/bot", "secret OPENAI_API_KEY "),
-    ),
-    "two agents": (
-        {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT, ".github/x": ""},
-        {*ON_GITHUB, "agent-eval.toml"},
-        ("evals/a.evalset.json", "evals/b.evalset.json", r"created +agent-eval.toml +\[agents\]"),
-    ),
-    "two agents and settings": (
-        {"a/agent.py": AGENT, "b/agent.py": AGENT, "agent-eval.toml": "num-runs = 2"},
-        {*WITHOUT_CI, "agent-eval.toml"},
-        (r"changed +agent-eval.toml",),
-    ),
-    "evals and a workflow": (
-        {
-            "home/agent.py": AGENT,
-            "home/evals/a.test.json": EVALS,
-            "home/evals/test_config.json": '{"criteria": {"response_match_score": 0.1}}',
-            ".github/workflows/ci.yml": "jobs: {e: {steps: [uses: org/agent-eval-action@v1]}}",
-            ".gitignore": "/agent-eval-results\n.adk",
-        },
-        set(),
-        (r"kept +1 eval file +1 case", r"kept +\.github/workflows/ci.yml", "Next:\n  agent-eval run"),
-    ),
-    "evals with ADK's criteria": (
-        {"home/agent.py": AGENT, "home/a.test.json": EVALS, ".gitignore": "x\r\ny"},
-        {IGNORE},
-        (r"kept +criteria +ADK's defaults",),
-    ),
-    "variables that the source reads": (
-        {
-            "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\nos.environ['SET_HERE'] = ''\n",
-            "home/tools.py": "from os import environ, getenv\nprint(\n    getenv('PLACES_KEY', ''),\n"
-            "    environ.get('OPENAI_API_KEY'), environ['HOME'], getenv('GOOGLE_CLOUD_PROJECT'))\n"
-            "TOKEN = environ.get('CRM_TOKEN'), environ.get('GITHUB_TOKEN')\n",
-            "home/old.py": "print getenv('PYTHON_2')\n",
-            ".github/x": "",
-        },
-        ON_GITHUB,
-        (
-            "secret GOOGLE_API_KEY and OPENAI_API_KEY",
-            r"to do +CRM_TOKEN +read at home/agent\.py:4, home/tools\.py:5; not passed to the agent",
-            r"to do +PLACES_KEY +read at home/tools\.py:3; not passed",
-            r"to do +GOOGLE_CLOUD_PROJECT +read at home/tools\.py:4; not passed",
-            r"to do +GITHUB_TOKEN +read at home/tools\.py:5; `GITHUB_TOKEN` can't be forwarded",
-            r'variables +set those that the agent needs in the job, with `agent-env: "\+CRM_TOKEN,PLACES_KEY"`\n',
-        ),
-    ),
-    "variables that the workflow passes": (
-        {
-            "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\n",
-            WORKFLOW: "jobs: {e: {steps: [{uses: org/agent-eval-action@v1, with: {agent-env: +CRM_TOKEN}}]}}",
-        },
-        WITHOUT_CI,
-        (r"^(?!(?s:.*)CRM_TOKEN)",),
-    ),
-    "misnamed config and GitLab's address": (
-        {
-            "home/agent.py": AGENT,
-            "evals/test-config.json": '{"criteria": {"response_match_score": 1}}',
-            ".git/config": GITHUB.replace("github", "gitlab"),
-        },
-        {IGNORE},
-        (
-            r"to do +evals/test-config\.json +The file has criteria but is not read",
-            r"to do +\.gitlab-ci.yml +add the job below; set GOOGLE_API_KEY in the CI system",
-        ),
-    ),
-    "GitLab": (
-        {"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
-        WITHOUT_CI,
-        (r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
-    ),
-    "Jenkins, and the root is the agent": (
-        {"agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
-        WITHOUT_CI,
-        (r"to do +Jenkinsfile", "    pipeline {", "record a case of ."),
-    ),
+WORKFLOW = ".github/workflows/evals.yml"
+SAMPLES: dict[str, dict[str, str]] = {
+    "one agent on GitHub": {"agents/home/agent.py": AGENT, ".git/config": GITHUB},
+    "a yaml agent without a remote": {"yaml/root_agent.yaml": "name: a\nmodel: gemini-2.5-flash\n"},
+    "src layout and no model of Google's": {
+        "src/bot/__init__.py": "from . import agent",
+        "src/bot/agent.py": AGENT.replace("gemini-2.5-flash", "openai/gpt-4.1"),
+        ".github/x": "",
+    },
+    "two agents": {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT, ".github/x": ""},
+    "two agents and settings": {"a/agent.py": AGENT, "b/agent.py": AGENT, "agent-eval.toml": "num-runs = 2"},
+    "evals and a workflow": {
+        "home/agent.py": AGENT,
+        "home/evals/a.test.json": EVALS,
+        "home/evals/test_config.json": '{"criteria": {"response_match_score": 0.1}}',
+        ".github/workflows/ci.yml": "jobs: {e: {steps: [uses: org/agent-eval-action@v1]}}",
+        ".gitignore": "/agent-eval-results\n.adk",
+    },
+    "evals with ADK's criteria": {"home/agent.py": AGENT, "home/a.test.json": EVALS, ".gitignore": "x\r\ny"},
+    "variables that the source reads": {
+        "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\nos.environ['SET_HERE'] = ''\n",
+        "home/tools.py": "from os import environ, getenv\nprint(\n    getenv('PLACES_KEY', ''),\n"
+        "    environ.get('OPENAI_API_KEY'), environ['HOME'], getenv('GOOGLE_CLOUD_PROJECT'))\n"
+        "TOKEN = environ.get('CRM_TOKEN'), environ.get('GITHUB_TOKEN')\n",
+        "home/old.py": "print getenv('PYTHON_2')\n",
+        ".github/x": "",
+    },
+    "variables that the workflow passes": {
+        "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\n",
+        WORKFLOW: "jobs: {e: {steps: [{uses: org/agent-eval-action@v1, with: {agent-env: +CRM_TOKEN}}]}}",
+    },
+    "misnamed config and GitLab's address": {
+        "home/agent.py": AGENT,
+        "evals/test-config.json": '{"criteria": {"response_match_score": 1}}',
+        ".git/config": GITHUB.replace("github", "gitlab"),
+    },
+    "GitLab": {"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
+    "Jenkins, and the root is the agent": {"agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
 }
-"""By name: the files of a repository, those that `init` adds or changes, and patterns of its output."""
+"""The files of repositories. What `init` prints and changes in each is in tests/data/golden_init."""
 
 
 def write(root: Path, files: Mapping[str, str]) -> Repository:
@@ -159,17 +98,15 @@ def contents(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_init__writes_what_is_missing_once(name: str, tmp_path: Path) -> None:
-    files, changed, out = SAMPLES[name]
-    repository = write(tmp_path / "repo", files)
+    repository = write(tmp_path / "repo", SAMPLES[name])
     before = contents(repository.root)
     planned = repository.gate("init", "--dry-run")
     assert (planned.code, contents(repository.root)) == (0, before), planned.out + planned.err
     done = repository.gate("init", code=0)
-    for pattern in out:
-        assert re.search(pattern, done.out), (pattern, done.out)
-    assert ("`replay: missing-live`" in done.out) == ("record a case of" in done.out)
     after = contents(repository.root)
-    assert {path for path, text in after.items() if before.get(path) != text} == changed
+    changed = sorted(path for path, text in after.items() if before.get(path) != text)
+    file = re.sub(r"\W+", "-", name).lower()
+    check(f"golden_init/{file}.txt", f"{done.out}\nChanged: {', '.join(changed) or 'nothing'}\n")
     assert all(after[path].startswith(text) for path, text in before.items())
     again = repository.gate("init", "--yes")
     assert (again.code, contents(repository.root)) == (0, after)
@@ -309,10 +246,7 @@ def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini, calibrate: Any)
     assert passed[0] == 0, passed[2]
     assert judge.stats.requests == 60, "three votes of five settle each"
     assert "agent-eval: 20 responses; gemini-2.5-flash will be asked 60 to 100 times." in passed[2]
-    assert "kappa          0.80 (95% interval 0.35 to 0.95)" in passed[1]
-    assert "wrongly failed 2 of 12 (17%, 5% to 45%) labelled pass" in passed[1]
-    assert passed[1].rstrip().endswith("Kappa 0.800 reaches 0.8.")
-    assert "labels.jsonl:11: people pass, judge fail (3:0)" in passed[1]
+    check("golden_calibrate.txt", passed[1])
     assert "\n::error" not in passed[1]
     assert KEY not in passed[1] + passed[2]
 
@@ -393,25 +327,24 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(head), str(base)
 
 
-def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("files")
+def test_compare__as_a_process_anywhere(tmp_path: Path) -> None:
     environment = Repository(root=tmp_path).environment()
-    done = program(sys.executable, "-P", "-m", "agent_eval", "compare", *files, cwd=tmp_path, env=environment)
-    assert done.stderr == ""
-    assert (
-        "✗ lamp  evals/home.test.json:3\n     response_match_score 0.25, needs 0.80, on the base branch 0.90\n"
-        in done.stdout
+    done = program(
+        sys.executable, "-P", "-m", "agent_eval", "compare", "head.json", "base.json", cwd=tmp_path, env=environment
     )
-    assert done.stdout.endswith(f"\n {SUMMARY}\n ✓ newly passing: fan\n")
-    assert "Failed" not in done.stdout, "a verdict beside exit code 0"
+    assert done.stderr == ""
+    check("golden_compare/console.txt", done.stdout)
 
 
-def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("files")
+def test_compare__markdown_is_that_of_the_comment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     source = "https://gitlab.example/group/project/-/blob/main"
-    assert main(["compare", *files, "--format", "markdown", "--source-url", source]) == 0
-    message = capsys.readouterr().out
-    assert message.startswith(f"## ℹ️ {SUMMARY}\n")
-    assert f"[`lamp`]({source}/evals/home.test.json#L3)" in message
-    assert "`response_match_score` 0.83 → **0.72** (needs 0.80)." in message
+    assert main(["compare", "head.json", "base.json", "--format", "markdown", "--source-url", source]) == 0
+    check("golden_compare/markdown.md", capsys.readouterr().out)
 
 
 def test_compare__the_newer_run_is_that_of_the_output_directory(

@@ -18,6 +18,7 @@ import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, REFERENCE, adk_python
 from gate_runs import Repository, program, repository_in
+from golden_files import check
 
 from agent_eval.agents.host import ADAPTERS, HostSpec, MetricHosts
 from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
@@ -259,36 +260,12 @@ async def test_adapter__scores_turns_and_refuses_what_it_can_not_use(tmp_path: P
     assert (shows.score, shows.status, shows.version) == (0.625, "FAILED", "deepeval 9.8.7")
     assert [(item.score, item.status) for item in shows.turns] == [(1.0, "PASSED"), (0.25, "FAILED")]
     first, second = (json.loads(item.rubrics[0].rationale) for item in shows.turns)
-    assert (first["name"], first["params"]) == ("mine", ["SingleTurnParams.INPUT"])
-    assert first["model"] == "m at http://j/v1 with k"
-    assert first["environment"] == {
-        **judge,
-        "DEEPEVAL_JUDGE_API_KEY": "-",
-        "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
-        "DEEPEVAL_DISABLE_DOTENV": "1",
-        "DEEPEVAL_FILE_SYSTEM": "READ_ONLY",
-        "DEEPEVAL_NO_INSPECT_PROMPT": "1",
-    }
-    tool = {"name": "set", "input_parameters": {"on": True}, "output": {"status": "ok"}}
-    assert first["case"] == {
-        "input": "on",
-        "actual_output": "done",
-        "expected_output": "done",
-        "retrieval_context": ['{"status": "ok"}'],
-        "tools_called": [tool],
-        "expected_tools": [tool],
-        "completion_time": 1.5,
-    }
-    assert second["case"]["context"] == ["User: on", "Agent: done"]
     shown = json.loads(other.turns[0].rubrics[0].rationale)
-    assert (shown["name"], shown["model"]) == ("Mine", "other at http://j/v1 with k")
-    assert shown["case"]["retrieval_context"] == ["a page"]
     assert ([item.status for item in flips.turns], flips.turns[0].rubrics) == (["FAILED", "PASSED"], [])
 
     assert (talks.score, talks.status, len(talks.turns)) == (0.75, "PASSED", 2)
     conversation = json.loads(talks.turns[0].rubrics[0].rationale)
-    assert [item["role"] for item in conversation["turns"]] == ["user", "assistant"] * 2
-    assert conversation["chatbot_role"] == "a home"
+    check("golden_deepeval.json", json.dumps([first, second, shown, conversation], indent=1) + "\n")
     assert talks.turns[1].rubrics == []
 
     # One turn without a score: there is none for the run.

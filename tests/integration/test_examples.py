@@ -21,6 +21,7 @@ import gate_server
 import pytest
 from base_repos import new_repo
 from gate_runs import program
+from golden_files import check
 from test_commands_workbench import results
 from upload_server import Received, Reply, upload_server
 
@@ -28,35 +29,6 @@ from upload_server import Received, Reply, upload_server
 
 
 PROJECT = Path(__file__).parents[2]
-
-HARMED = {
-    ("chinese.test.json", "关灯"),
-    ("conversation.test.json", "same_again_in_another_room"),
-    ("events.test.json", "schedule_the_lamp"),
-    ("home.evalset.json", "fan_on"),
-    ("home.evalset.json", "list_a_room"),
-    ("in_order/look_up_is_free.test.json", "only_the_switching_counts"),
-    ("japanese.test.json", "扇風機"),
-    ("japanese.test.json", "消灯"),
-    ("legacy/two_turns.test.json", "examples/home_automation/evals/legacy/two_turns.test.json"),
-    ("lights.test.json", "bedroom_lamp_off"),
-    ("partial/bedroom.test.json", "two_of_three_calls_named"),
-    ("session_state.test.json", "lamp_is_off_already"),
-}
-"""The cases that the broken tool of `home_automation_broken` makes fail."""
-UNHARMED = {
-    # Nothing looks a room up in these, or the room has no such device anyway.
-    ("any_order/good_night.test.json", "lamps_in_any_order"),
-    ("camel_case.test.json", "too_hot"),
-    ("chinese.test.json", "温度"),
-    ("conversation.test.json", "room_is_remembered"),
-    ("home.evalset.json", "asks_back"),
-    ("home.evalset.json", "everything_off"),
-    ("home.evalset.json", "no_such_device"),
-    ("home.evalset.json", "says_what_it_can_do"),
-    ("session_state.test.json", "favourite_room"),
-    ("session_state.test.json", "greeted_by_name"),
-}
 
 
 _UNUSED = shutil.ignore_patterns("__pycache__")
@@ -83,20 +55,14 @@ def gate(
     return done.returncode, results
 
 
-def by_status(results: dict[str, Any], status: str) -> set[tuple[str, str]]:
-    """The cases with a status: file under `evals/`, eval id."""
-    chosen = (case for case in results["cases"] if case["status"] == status)
-    return {(case["file"].partition("/evals/")[2], case["eval_id"]) for case in chosen}
-
-
-def scores(results: dict[str, Any]) -> dict[tuple[str, str, str], float]:
-    """The scores that gate, by file, eval id and metric."""
-    return {
-        (case["file"].partition("/evals/")[2], case["eval_id"], metric["name"]): metric["score"]
-        for case in results["cases"]
-        for metric in case["metrics"]
-        if metric["status"] in {"passed", "failed"}
-    }
+def listed(results: dict[str, Any]) -> str:
+    """The cases with their scores that gate, a line each."""
+    lines = []
+    for case in results["cases"]:
+        scores = {metric["name"]: metric["score"] for metric in case["metrics"] if metric["status"] != "informational"}
+        shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
+        lines.append(f"{case['status']}  {case['file']}  {case['eval_id']}: {shown}\n")
+    return "".join(lines)
 
 
 @contextmanager
@@ -117,21 +83,7 @@ def served(*options: str) -> Iterator[str]:
 def test_examples__home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) -> None:
     code, results = gate("examples/home_automation", output=tmp_path / "out")
     assert (code, results["verdict"]) == (0, "passed")
-    assert by_status(results, "passed") == HARMED | UNHARMED
-    result = scores(results)
-    below_one = {key: score for key, score in result.items() if score < 1}
-    assert below_one == {
-        ("any_order/good_night.test.json", "lamps_in_any_order", "response_match_score"): pytest.approx(20 / 21),
-        ("conversation.test.json", "room_is_remembered", "response_match_score"): pytest.approx((1 + 20 / 22 + 1) / 3),
-        ("partial/bedroom.test.json", "two_of_three_calls_named", "trajectory_precision"): pytest.approx(2 / 3),
-    }
-    assert {name for _, _, name in result} == {
-        "tool_trajectory_avg_score",
-        "response_match_score",
-        "trajectory_precision",
-        "trajectory_recall",
-        "trajectory_single_tool_use",
-    }
+    check("golden_examples/home_automation.txt", listed(results))
     assert {file["agent"] for file in results["files"]} == {"examples/home_automation"}
     assert [file["file"] for file in results["files"] if file["legacy"]] == [
         "examples/home_automation/evals/legacy/two_turns.test.json"
@@ -143,8 +95,7 @@ def test_examples__one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_pat
         "examples/home_automation", "--agent", "examples/home_automation_broken", output=tmp_path / "out"
     )
     assert (code, results["verdict"]) == (1, "failed")
-    assert by_status(results, "passed") == UNHARMED
-    assert by_status(results, "failed") == HARMED
+    check("golden_examples/home_automation_broken.txt", listed(results))
     lamp = next(case for case in results["cases"] if case["eval_id"] == "bedroom_lamp_off")
     trajectory = next(metric for metric in lamp["metrics"] if metric["name"] == "tool_trajectory_avg_score")
     evidence = trajectory["runs"][0]["evidence"][0]

@@ -18,6 +18,7 @@ import pytest
 from adk_envs import adk_python
 from fake_gemini import Answer, FakeGemini
 from fake_gemini.evaluation import EvaluationRequest, FakeEvaluation
+from golden_files import check
 from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, completion, failure_of, good, pool_at, quick
 from upload_server import Received, Reply, UploadServer, upload_server
 
@@ -268,14 +269,8 @@ async def test_openai__sends_the_question_and_reads_the_answer() -> None:
     assert reply.usage == ModelUsage(input_tokens=100, output_tokens=10, cached_tokens=40, thought_tokens=20)
     (call,) = server.received
     assert (call.path, call.headers["authorization"]) == ("/v1/chat/completions", "Bearer a-key")
-    assert call.json == {
-        "model": "judge-1",
-        "messages": [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "Is it?"}],
-        "temperature": 0.2,
-        "max_tokens": 99,  # OpenAI's own service calls it max_completion_tokens
-        "stop": ["END"],
-        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True}},
-    }
+    # OpenAI's own service calls `max_tokens` max_completion_tokens.
+    check("golden_openai_request.json", json.dumps(call.json, indent=1) + "\n")
 
 
 async def test_openai__text_and_no_usage() -> None:
