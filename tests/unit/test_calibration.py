@@ -64,9 +64,8 @@ def test_read_labels__a_line_is_a_conversation_of_one_turn() -> None:
 def test_read_labels__invocations_with_tool_calls() -> None:
     turn = invocation("Hi", "Paris", ("lookup", {"result": "Paris"}))
     plain = {"invocations": [invocation("Hi", "Hello"), invocation("Bye", "See you")]}
-    parsed = labels(
-        criterion("safety_v1"), {"invocations": [turn], "label": "pass"}, {**plain, "label": "fail"}, row("pass")
-    )
+    rows = [{"invocations": [turn], "label": "pass"}, {**plain, "label": "fail"}, row("pass")]
+    parsed = labels(criterion("safety_v1"), *rows)
 
     assert [len(response.actual) for response in parsed.responses] == [1, 2, 1]
     assert [response.answer for response in parsed.responses] == ["Paris", "See you", "Paris."]
@@ -194,8 +193,7 @@ def test_read_labels__windows_line_ends_and_blank_lines() -> None:
     data = jsonl(row("pass"), "", row("fail", response="Lyon.")).replace(b"\n", b"\r\n")
     parsed, problems = parse_labels(data, "labels.jsonl", criterion(MATCH))
 
-    assert problems == []
-    assert parsed is not None
+    assert parsed is not None and problems == []
     assert [label.line for label in parsed.labels] == [1, 3]
 
 
@@ -352,9 +350,8 @@ def test_ask__rubric_of_a_line_is_added() -> None:
 
 def test_make_report__counts_unjudged_labels_by_reason() -> None:
     target = criterion(MATCH)
-    parsed = labels(
-        target, row("pass"), row("fail", response=BAD), row("fail", response="x"), row("pass", response="y")
-    )
+    others = [row("fail", response=BAD), row("fail", response="x"), row("pass", response="y")]
+    parsed = labels(target, row("pass"), *others)
 
     def script(request: ModelRequest) -> Any:
         return failure("budget") if BAD not in request.prompt else verdict("invalid")
@@ -443,10 +440,11 @@ def test_judging__decide(kappas: Kappas, expected: float | None, judged: int, mi
 def test_judging__imputed() -> None:
     target = criterion("response_evaluation_score")
     parsed = labels(target, row(5), row(2, response="x"), row(4, response=BAD))
-    answers, _ = opinions(
-        target, parsed, lambda request: verdict("3") if BAD in request.prompt else failure("unavailable")
-    )
 
+    def script(request: ModelRequest) -> Any:
+        return verdict("3") if BAD in request.prompt else failure("unavailable")
+
+    answers, _ = opinions(target, parsed, script)
     agreeing: list[Pair] = [(5, 5), (2, 2), (4, 3)]
     assert imputed(answers, (1, 5), agree=True) == agreeing
     assert imputed(answers, (1, 5), agree=False) == [(5, 1), (2, 5), (4, 3)]
@@ -552,9 +550,8 @@ def test_render_text__as_shown_on_the_page() -> None:
         return verdict("invalid", "It is bad.") if "bad " in answer else verdict("valid", agrees)
 
     target = criterion(MATCH)
-    bill = ModelUsageReport(
-        model="gemini-2.5-flash", calls=131, input_tokens=84_100, output_tokens=6_900, cost=0.042480
-    )
+    tokens = {"input_tokens": 84_100, "output_tokens": 6_900}
+    bill = ModelUsageReport(model="gemini-2.5-flash", calls=131, cost=0.042480, **tokens)
     rendered = render_text(report(target, labels(target, *rows), script, min_kappa=0.6, usage=[bill])).splitlines()
 
     shown = PAGE[PAGE.index("$ agent-eval calibrate labels.jsonl") :].split("```")[0].splitlines()[2:]
@@ -585,10 +582,8 @@ def test_docs__describe_every_key_and_word() -> None:
 def test_render_text__hostile_text_is_harmless() -> None:
     evil = "\x1b[2J\n::error::owned\r\n##[error]owned \u202e"
     target = criterion(RUBRICS, rubrics=rubrics("short"))
-    parsed = labels(
-        target,
-        {"prompt": evil, "response": evil, "id": evil, "note": evil, "labels": {f"evil {evil}": "no", "short": "yes"}},
-    )
+    everywhere = dict.fromkeys(("prompt", "response", "id", "note"), evil)
+    parsed = labels(target, {**everywhere, "labels": {f"evil {evil}": "no", "short": "yes"}})
 
     def script(request: ModelRequest) -> Any:
         reply = verdicts("yes", "yes")
