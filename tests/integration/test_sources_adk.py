@@ -146,8 +146,10 @@ def test_record__of_every_source_and_the_agent_passes_its_own_sessions(tmp_path:
         result = agent_eval("record", file, "--from", source, "--session", "all", cwd=tmp_path)
         assert result.returncode == 0, f"{source}: {result.stdout}{result.stderr}"
         assert re.search(rf"Added \d cases? in {file}", result.stdout)
-    migrated = agent_eval("migrate", "conformance", "evals/conformance.evalset.json", cwd=tmp_path)
+    flags = ("--initial-session", "s-lamps.session.json")
+    migrated = agent_eval("migrate", "conformance", "evals/conformance.evalset.json", *flags, cwd=tmp_path)
     assert migrated.returncode == 0, migrated.stdout + migrated.stderr
+    assert "[initial-session-unused]" in migrated.stdout
     written = json.loads((tmp_path / "evals" / "conformance.evalset.json").read_text("utf-8"))
     state = {"user_name": "Mina", "favourite_room": "garage", "user:tier": "gold", "turns": 1}
     assert [(case["eval_id"], case["session_input"]["state"]) for case in written["eval_cases"]] == [

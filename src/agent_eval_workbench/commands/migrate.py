@@ -62,7 +62,8 @@ def migrate(
     """
     folder = old.parent if old.suffix == ".yaml" else old
     if folder.is_dir() and (source := read_conformance(folder, folder.as_posix())):
-        return _recorded(source, new, root, masker or Masker())
+        unused = [] if initial_session is None else [_unused_session(initial_session)]
+        return unused + _recorded(source, new, root, masker or Masker())
     document, problems = read_document(old, old.as_posix(), lenient=True)
     session, session_problems = (
         (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
