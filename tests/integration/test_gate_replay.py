@@ -131,6 +131,7 @@ def test_a_change_of_what_is_asked__is_never_green_from_the_tape(shops: Reposito
     alone = gate(shops, "--replay", "all")
     assert (alone.code, errors(alone), log(shops)) == (3, {"cocoa": kind}, []), alone.out
     assert "Next: record the case again (`--record all`) and commit its tape." in alone.out
+    assert not (alone.output / "journal.jsonl").exists(), "with --resume it would miss again"
     excused = gate(shops, "--replay", "all", "--on-inconclusive", "pass")
     assert excused.code == 3
 

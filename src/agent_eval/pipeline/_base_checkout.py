@@ -101,6 +101,8 @@ class BaseCheckout:
         begun, rate = Begun(), self.head.settings.min_pass_rate
         replayed = {case.case_id: case for case in await self.head.replayed}
         live = frozenset(case.case_id for case in self.plan.cases if case.case_id not in replayed)
+        if replayed and not live and not any(case.replayed for case in replayed.values()):
+            raise NotOnBase("No tape answers a case, and no case runs live.")
         cases = await self._execute(live, num_runs, first_run=0) if live or not replayed else []
         _started(cases)
         cases += [as_recorded(case, min_pass_rate=rate) for case in replayed.values()]

@@ -24,6 +24,7 @@ from agent_eval.agents.sandbox import (
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import share
+from agent_eval.pipeline._tapes import is_missed
 from agent_eval.pipeline.context import Preparation, RunContext, open_agents
 
 if TYPE_CHECKING:
@@ -101,14 +102,12 @@ class Checkout(Resources):
 
     async def _replay(self, plan: Plan, tapes: Tapes, *, fail_fast: bool) -> list[CaseReport]:
         """Replays each case once; with `replay: missing-live`, the cases that their tapes don't answer run live."""
-        from agent_eval.runner import REPLAY_MISSES
-
         cases = await self._execute(dataclasses.replace(plan, num_runs=1), tapes, fail_fast=fail_fast)
         missed = {
             case.case_id: run.error.message
-            for case in cases
+            for case in filter(is_missed, cases)
             for run in case.runs
-            if run.error is not None and run.error.kind in REPLAY_MISSES
+            if run.error is not None
         }
         if self.settings.replay == "all" or not missed or (fail_fast and any(map(self._fails, cases))):
             self.note_replayed(cases)
@@ -159,11 +158,8 @@ class Checkout(Resources):
 
     def _fails(self, case: CaseReport) -> bool:
         from agent_eval.gate.regression import fails_alone  # Only fail-fast needs it so early.
-        from agent_eval.runner import REPLAY_MISSES
 
-        if self.settings.replay == "missing-live" and any(
-            run.error is not None and run.error.kind in REPLAY_MISSES for run in case.runs
-        ):
+        if self.settings.replay == "missing-live" and is_missed(case):
             return False  # It runs live.
         return fails_alone(case, self.settings.policy, min_pass_rate=self.settings.min_pass_rate)
 

@@ -122,6 +122,13 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
     return problems
 
 
+def is_missed(case: CaseReport) -> bool:
+    """Whether a run of the case ended because its tape does not answer."""
+    from agent_eval.runner import REPLAY_MISSES
+
+    return any(run.error is not None and run.error.kind in REPLAY_MISSES for run in case.runs)
+
+
 def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
     """The run of each case whose model calls become its tape; None if the runs have different results.
 

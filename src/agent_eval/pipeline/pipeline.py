@@ -37,7 +37,7 @@ from agent_eval.pipeline._part import (
     spending,
     with_durations,
 )
-from agent_eval.pipeline._tapes import chosen_runs, open_tapes, plan_tapes, replay_notices, tapes_unsupported
+from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
@@ -286,7 +286,9 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         report.duration = planned.begun.duration()
         waiting = [*report.cases, *report.confirmations, *report.base_runs]
         open_ends = any(reason.code == NOT_COMPARED for reason in verdict.reasons) or any(
-            case.status in {"not_run", "errored"} for case in waiting
+            # A replay of models would miss again.
+            case.status in {"not_run", "errored"} and not (settings.replay == "all" and is_missed(case))
+            for case in waiting
         )
         complete = planned.parts is not None or not open_ends  # A merge has nothing to resume.
         # On a runner the directory is gone afterwards; what was recorded is not resumed.
