@@ -77,17 +77,10 @@ def test_is_agent__layouts_of_adk(tmp_path: Path, source: str, text: str) -> Non
     assert chosen(tmp_path, [of_apps("bot/x.test.json")]) == {"bot/x.test.json": "bot"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from google.adk.agents import Agent\nweather = Agent(name='sub')\n",
-        "from flask import Flask\napp = Flask(__name__)\n",
-        "",
-    ],
-)
-def test_is_agent__without_root_agent(tmp_path: Path, text: str) -> None:
-    make(tmp_path, "bot/agent.py", text=text)
-    assert "agent-not-found" in only_problem(choose_agents(tmp_path, [of_apps("bot/x.test.json")]))
+def test_is_agent__without_root_agent(tmp_path: Path) -> None:
+    for text in (AGENT.replace("root_agent", "weather"), "from flask import Flask\napp = Flask(__name__)\n", ""):
+        make(tmp_path, "bot/agent.py", text=text)
+        assert "agent-not-found" in only_problem(choose_agents(tmp_path, [of_apps("bot/x.test.json")]))
 
 
 @pytest.mark.parametrize(
@@ -148,10 +141,8 @@ def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
     files = [of_apps("evals/a.test.json"), of_apps("evals/deep/b.test.json")]
     mapping = {"evals/**": "one", "evals/deep/": "two", "*.md": "one", "other/**": "none"}
     choices = choose_agents(tmp_path, files, mapping=mapping, everything=lambda: ["other/c.test.json"])
-    assert {path: choice.path for path, choice in choices.by_file.items()} == {
-        "evals/a.test.json": "one",
-        "evals/deep/b.test.json": "two",
-    }
+    by_file = {path: choice.path for path, choice in choices.by_file.items()}
+    assert by_file == {"evals/a.test.json": "one", "evals/deep/b.test.json": "two"}
     [unused] = choices.problems  # What is for a file that was not selected is in use.
     assert (unused.severity, unused.code, "*.md" in unused.message) == (Severity.WARNING, "agent-mapping-unused", True)
 
@@ -212,15 +203,10 @@ def test_choose_agents__explicit(tmp_path: Path) -> None:
     run = {"eval_set_id": "s", "eval_id": "x", "run": 0}
     (tmp_path / "old" / "recordings.jsonl.gz").write_bytes(gzip.compress(json.dumps(run).encode()))
     files = [of_apps("two/a.test.json")]
-    for explicit, path in [
-        ("one", "one"),
-        ("one/", "one"),
-        ("./one/agent.py", "one"),
-        ("package.agents.weather", "package.agents.weather"),
-        ("recorded:old", "recorded:old"),
-        (str(tmp_path / "one"), "one"),
-    ]:
-        assert chosen(tmp_path, files, explicit=explicit) == {"two/a.test.json": path}
+    for explicit in ("one", "one/", "./one/agent.py", str(tmp_path / "one")):
+        assert chosen(tmp_path, files, explicit=explicit) == {"two/a.test.json": "one"}
+    for explicit in ("package.agents.weather", "recorded:old"):
+        assert chosen(tmp_path, files, explicit=explicit) == {"two/a.test.json": explicit}
     outside = tmp_path / "one"
     assert chosen(tmp_path / "two", files, explicit=str(outside)) == {"two/a.test.json": str(outside)}
 
@@ -262,8 +248,7 @@ def test_choose_agents__names_an_agent_that_is_not_root_agent(tmp_path: Path) ->
     named = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")], explicit="bot"))
     assert f"--agent names bot, which contains no agent: {why}" in named
     for layout in ("my_agent/agent.py (or __init__.py)", "my_agent/root_agent.yaml"):
-        assert layout in text
-        assert layout in named
+        assert layout in text and layout in named
     make(tmp_path, "bot/agent.py", text="a" * 900_000)
     assert "bot/agent.py defines no `root_agent`" in only_problem(choose_agents(tmp_path, [of_apps("a.test.json")]))
     (tmp_path / "empty").mkdir()
@@ -376,12 +361,8 @@ def test_choices__run_here_if_one_of_them_does() -> None:
 def test_drivers__have_different_prefixes_and_the_last_one_takes_the_rest() -> None:
     prefixes = [driver.prefix for driver in DRIVERS]
     assert len(set(prefixes)) == len(prefixes)
-    assert prefixes[-1] == "" and "" not in prefixes[:-1]
-    assert driver_of("anything") is DRIVERS[-1]
-
-
-def test_refuse__nothing_but_recordings_is_checked_by_name() -> None:
-    assert driver_of("home").refuse("missing", Path("/"), "--agent") is None
+    assert prefixes[-1] == "" and driver_of("anything") is DRIVERS[-1]
+    assert driver_of("home").refuse("missing", Path("/"), "--agent") is None, "only recordings are checked by name"
     problem = driver_of("recorded:x").refuse("missing", Path("/nowhere"), "--agent")
     assert problem is not None and problem.code == "recording-not-found"
 

@@ -68,15 +68,11 @@ def test_validation__good(sample: Sample, tmp_path: Path) -> None:
 @pytest.mark.parametrize("sample", BAD_EVAL_SETS, ids=lambda sample: sample.name)
 def test_validation__bad(sample: Sample, tmp_path: Path) -> None:
     suite = load(tmp_path, a=json.dumps(sample.value, indent=2))
-    in_file = [problem for problem in suite.problems if problem.file]
-    others = [problem for problem in suite.problems if not problem.file]
-    assert tuple(problem.code for problem in in_file + others) == sample.codes, shown(suite.problems)
-    first = in_file[0]
-    if sample.path is not None:
-        assert first.path == sample.path
+    first, *others = sorted(suite.problems, key=lambda problem: problem.file is None)
+    assert tuple(problem.code for problem in (first, *others)) == sample.codes, shown(suite.problems)
+    assert sample.path in {None, first.path}
     assert sample.says in f"{first.message}\n{first.hint}"
-    assert first.line is not None
-    assert first.column is not None
+    assert first.line is not None and first.column is not None
     assert all(problem.hint for problem in suite.problems)
     assert bool(suite.errors) == (not any(file.cases for file in suite.files))
     assert schema_accepts("eval-set", sample.value) == (not (suite.errors and sample.schema_agrees))

@@ -78,9 +78,7 @@ def test_statistics__the_exact_test_is_fishers(head: int, base: int, data: st.Da
 
 
 def test_statistics__a_side_without_runs_says_nothing() -> None:
-    assert exact_p(5, 5, 0, 0) == 1.0
-    assert exact_p(0, 0, 3, 5) == 1.0
-    assert permutation_p([], [1.0], rng()) == 1.0
+    assert exact_p(5, 5, 0, 0) == exact_p(0, 0, 3, 5) == permutation_p([], [1.0], rng()) == 1.0
 
 
 @given(st.integers(0, 12), st.integers(1, 6), st.integers(1, 6))
@@ -436,11 +434,10 @@ def test_scales__one_case_of_many_that_gets_worse(
 
 
 def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:
-    for make, base, head, tolerance, moved, line in (
-        (five, FIVES, 3.2, 0.5, "1.20 lower", "1.20 lower"),
-        (tokens, COUNTS, 1500.0, 0.2, "500 higher", "500.00 higher"),
+    for make, name, base, head, tolerance, moved, line in (
+        (five, FIVE, FIVES, 3.2, 0.5, "1.20 lower", "1.20 lower"),
+        (tokens, TOKENS, COUNTS, 1500.0, 0.2, "500 higher", "500.00 higher"),
     ):
-        name = FIVE if make is five else TOKENS
         decision = decided(make, base, head, entry(f"max-drop = {tolerance}", name))
         [reason] = decision.reasons
         assert reason.message == f"The suite as a whole got worse in {name}: {moved} over 6 cases"
@@ -589,10 +586,8 @@ def one(base: str, head: str, more: str, *, base_more: str | None = None, extra_
 def drop_of_all(more: str) -> Story:
     """Thirty cases that fail now and then on the base, and half of the time now."""
     names = [f"case_{number}" for number in range(30)]
-    base = {
-        name: "".join("0" if (day + number) % 10 == 0 else "1" for day in range(10))
-        for number, name in enumerate(names)
-    }
+    failing_day = [-number % 10 for number, _ in enumerate(names)]
+    base = {name: f"{'1' * day}0{'1' * (9 - day)}" for name, day in zip(names, failing_day, strict=True)}
     head = {name: "0" if number % 2 else "1" for number, name in enumerate(names)}
     return Story(base=base, head=head, more=dict.fromkeys(names, more), extra_runs=240)
 
