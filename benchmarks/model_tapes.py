@@ -1,11 +1,11 @@
 """What a replay without a model gives and costs: equal answers, changes that it notices, model calls, time.
 
     python benchmarks/model_tapes.py                      # everything; an hour on a busy machine
-    python benchmarks/model_tapes.py --only fidelity --recordings 20 --version 2.13.0
+    python benchmarks/model_tapes.py --only fidelity --recordings 20 --version 2.13.0 --agent journey
     python benchmarks/model_tapes.py --only changes       # one run of the gate for each change
     python benchmarks/model_tapes.py --only cost
 
-`fidelity` records the agent `journey` of the tests with each google-adk against a model that never says the same twice,
+`fidelity` records each agent of taped_agents.py with each google-adk against a model that never says the same twice,
 one case for each recording, and replays all without a key in a network namespace that has no interfaces (where that
 is allowed, otherwise with a model at a closed port). A replay is equal if its events and scores are, apart from
 ids and times.
@@ -45,6 +45,7 @@ import journey_runs
 from fake_gemini import FakeGemini
 from gate_runs import AGENT_EVAL, Done, Repository, repository_in
 from serve import lead_weather_agent
+from taped_agents import TAPED
 
 VERSIONS = ("1.18.0", "1.39.1", "2.7.1", "2.13.0")
 AGENTS, CASES = 5, 50
@@ -128,39 +129,40 @@ def _events(run: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def fidelity(version: str, recordings: int, seed: int, directory: Path) -> bool:
+def fidelity(name: str, version: str, recordings: int, seed: int, directory: Path) -> bool:
     """Prints a line of the table; whether nothing was wrong."""
-    prefix = offline()
-    names = [f"case_{number:03}" for number in range(recordings)]
+    prefix, agent = offline(), TAPED[name]
     log = directory / "runs.txt"
     with repository_in(directory / "repo") as repository:
-        journey_runs.write(repository, names)
+        agent.write(repository, recordings)
         python = journey_runs.python_of(version)
-        with FakeGemini(journey_runs.NoisyModel(seed)) as model:
+        with FakeGemini(agent.model(seed)) as model:
             where = {"GOOGLE_GEMINI_BASE_URL": model.url, "GOOGLE_API_KEY": "any"}
             recorded = run(repository, python, "--record", "all", **where, RUNS_FILE=str(log))
-            calls = model.stats.requests
-        live, lived = masked(recorded), Counter(log.read_text("utf-8").split()[::2] if log.exists() else ())
+        live = masked(recorded)
         log.write_text("", "utf-8")
         done = run(repository, python, "--replay", "all", prefix=prefix, **journey_runs.CLOSED, RUNS_FILE=str(log))
     if done.code not in (0, 1, 3) or recorded.code not in (0, 1):
         print(recorded.out, recorded.err, done.out, done.err)
         return False
     replayed = masked(done)
-    outcomes = {name: compared(run, replayed.get(name)) for name, run in live.items() if not run["error"]}
-    for name, outcome in outcomes.items():
+    outcomes = {case: compared(run, replayed.get(case)) for case, run in live.items() if not run["error"]}
+    for case, outcome in outcomes.items():
         if outcome != "equal":
-            print(f"  {name}: {outcome} {replayed.get(name, {}).get('message') or ''}")
-    left = Counter(log.read_text("utf-8").split("\n"))
+            print(f"  {case}: {outcome} {replayed.get(case, {}).get('message') or ''}")
+    uses = [recording.tools for recording in done.recordings if recording.tools is not None]
+    left = Counter(filter(None, log.read_text("utf-8").split("\n")))
+    sockets = left.pop("socket.connect", 0) + left.pop("socket.getaddrinfo", 0)
+    ran, allowed = sum(use.live for use in uses) + left.total(), agent.live_tools * len(outcomes)
     print(
-        f"{version}: {dict(Counter(outcomes.values()))} of {len(outcomes)} recordings ({calls} model calls, "
+        f"{name} {version}: {dict(Counter(outcomes.values()))} of {len(outcomes)} recordings "
+        f"({sum(use.model_calls for use in uses)} model calls, {sum(use.replayed for use in uses)} of tools, "
         f"{sum(run['scores'] != [] for run in live.values())} scored); in the replay {done.seconds:.1f} s, "
-        f"sockets {left['socket.connect'] + left['socket.getaddrinfo']}, tools "
-        f"{sum(count for name, count in left.items() if name.startswith('tool '))} (live: {sum(lived.values())}), "
-        f"{'no network' if prefix else 'closed port'}",
+        f"sockets {sockets}, tools {ran}"
+        f"{f' ({allowed} that no tape can answer)' if allowed else ''}, {'no network' if prefix else 'closed port'}",
         flush=True,
     )
-    return set(outcomes.values()) <= {"equal"} and len(outcomes) == recordings and not any(filter(None, left))
+    return set(outcomes.values()) == {"equal"} and len(outcomes) >= recordings and ran <= allowed and not sockets
 
 
 # --- Changes
@@ -298,6 +300,7 @@ def main() -> int:
     parser.add_argument("--recordings", type=int, default=20, help="with each google-adk")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--version", action="append", help="of google-adk, for `fidelity`")
+    parser.add_argument("--agent", action="append", choices=TAPED, help="for `fidelity`")
     parser.add_argument("--change", action="append", default=[], help="one of `changes`")
     parser.add_argument("--rounds", type=int, default=5, help="of the times")
     arguments = parser.parse_args()
@@ -305,7 +308,8 @@ def main() -> int:
     steps: list[Callable[[Path], bool]] = []
     if "fidelity" in only:
         steps += [
-            functools.partial(fidelity, version, arguments.recordings, arguments.seed)
+            functools.partial(fidelity, name, version, arguments.recordings, arguments.seed)
+            for name in arguments.agent or TAPED
             for version in arguments.version or VERSIONS
         ]
     if "changes" in only:
