@@ -21,7 +21,6 @@ from agent_eval.core.text import harmless
 from agent_eval.settings import BY_INPUT, FORMER, SETTINGS
 
 _FILES = ("exclude", "config")
-_AGENTS = (*_FILES, "agent")
 _NOT_OF_PLAN = {"paths", "shard", "shard-plan"}
 _NOT_OF_MERGE = {"paths", "shard", "mode", "fail-fast", "resume"}
 INTERNAL_ERROR = 70

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Unpack
 
 from agent_eval.core.text import shorten
-from agent_eval.report.phrases import _cases, _comparison, _evidence, _notes, _run, _verdict
+from agent_eval.report.phrases import _cases, _evidence, _notes, _run, _verdict
 from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged
 from agent_eval.report.phrases._causes import (
     cause_evidence,
@@ -49,9 +49,7 @@ def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
 
 
 PHRASES: Mapping[str, Callable[..., str]] = {
-    name: function
-    for module in (_verdict, _comparison, _cases, _evidence, _notes, _run)
-    for name, function in _phrases(module)
+    name: function for module in (_verdict, _cases, _evidence, _notes, _run) for name, function in _phrases(module)
 }
 """By code, or by the `phrase` of a reason's data."""
 _TAKES = {name: inspect.signature(function).parameters for name, function in PHRASES.items()}
