@@ -95,18 +95,15 @@ def test_result_cases__are_found_by_case_id_and_eval_id(result: EvalResult) -> N
         result.score("x")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("agnt", "There is no setting agnt. Did you mean agent"),
-        ("judge_api_key", "Set the variable AGENT_EVAL_JUDGE_API_KEY"),
-        ("mode", "mode has no effect here"),
-        ("paths", "name the eval files as arguments"),
-    ],
-)
-def test_setting_named__refuses(name: str, message: str) -> None:
-    with pytest.raises(agent_eval.InvalidOptions, match=message):
-        setting_named(name)
+def test_setting_named__refuses() -> None:
+    for name, message in {
+        "agnt": "There is no setting agnt. Did you mean agent",
+        "judge_api_key": "Set the variable AGENT_EVAL_JUDGE_API_KEY",
+        "mode": "mode has no effect here",
+        "paths": "name the eval files as arguments",
+    }.items():
+        with pytest.raises(agent_eval.InvalidOptions, match=message):
+            setting_named(name)
 
 
 def test_option_text__of_python_values() -> None:

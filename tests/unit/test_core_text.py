@@ -133,8 +133,8 @@ def test_masker__percent_encoding_form_encoding_and_json_of_other_languages(spel
 
 def test_masker__what_was_cut_off_leaves_no_part_of_a_secret() -> None:
     masker = Masker(["s3cret-value-of-the-job"])
-    assert masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value").startswith(b"a ***....")
-    assert b"s3cret" not in masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value")
+    beginning = masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value")
+    assert beginning.startswith(b"a ***....") and b"s3cret" not in beginning
     assert b"the-job" not in masker.ending(b"value-of-the-job, then s3cret-value-of-the-job" + b"." * 40)
     assert Masker().beginning(b"abc") == Masker().ending(b"abc") == b"abc"
 
@@ -207,10 +207,10 @@ def test_match__cases(pattern: str, matching: list[str], others: list[str]) -> N
     assert [path for path in [*matching, *others] if patterns.match(path)] == matching
 
 
-@pytest.mark.parametrize("pattern", ["!", "/", "//", "a\\", "!a\\"])
-def test_path_patterns__not_a_pattern(pattern: str) -> None:
-    with pytest.raises(ValueError, match=r"names nothing|ends in a backslash"):
-        PathPatterns(["fine", pattern])
+def test_path_patterns__not_a_pattern() -> None:
+    for pattern in ("!", "/", "//", "a\\", "!a\\"):
+        with pytest.raises(ValueError, match=r"names nothing|ends in a backslash"):
+            PathPatterns(["fine", pattern])
 
 
 @pytest.mark.parametrize(
