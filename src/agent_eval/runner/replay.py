@@ -410,7 +410,7 @@ class Tapes:
             except OSError as error:
                 name = name_of(tape_path(self.root, planned.file, planned.case.eval_id), self.root)
                 then = "Make its directory writable, or free space on its disk, and record again."
-                self.unwritten.append(f"{name} could not be written: {error.strerror}. {then}")
+                self.unwritten.append(f"{name} could not be written: {error.strerror or error}. {then}")
                 continue
             if isinstance(tape, str):
                 obstacles.append(tape)
