@@ -12,8 +12,9 @@ import host_forks
 import journey_runs
 import pytest
 from adk_envs import REFERENCE, packages_python
+from fake_gemini import FakeGemini, Fault
 from gate_runs import Repository, repository_in
-from journey_changes import ALTERS, HARMLESS, changed, outcome
+from journey_changes import ALTERS, HARMLESS, TAPES, changed, outcome
 
 ALTERING = (
     "instruction: a file",
@@ -60,3 +61,19 @@ def test_replay_all__asks_no_model_after(
 ) -> None:
     met, said = outcome(changed(recorded, HARMLESS[name], tmp_path / "repo"), python, alters=False)
     assert met, said
+
+
+def test_missing_live__names_the_tapes_of_a_model_that_is_gone(
+    recorded: Repository, python: Sequence[str], tmp_path: Path
+) -> None:
+    repository = changed(recorded, (), tmp_path / "repo")
+    (repository.root / TAPES / "other.tape.json").unlink()
+    with FakeGemini(lambda _: Fault(kind=404)) as model:
+        live = {"GOOGLE_GEMINI_BASE_URL": model.url, "GOOGLE_API_KEY": "any"}
+        done = journey_runs.run(repository, python, "--replay", "missing-live", environment=live)
+    assert {case.eval_id: case.replayed for case in done.report.cases} == {"first": True, "other": False}
+    [notice] = [line for line in done.report.notices if "404" in line]
+    assert notice == (
+        "The provider does not know gemini-2.5-flash-assistant (404). 1 replayed case was recorded with it: "
+        "journey/journey.evalset.json:first"
+    )

@@ -20,6 +20,10 @@ class Bill:
     ledger: Ledger = field(default_factory=Ledger)
     saved: float = 0.0
     """What the replayed model calls cost when they were recorded, in US dollars, as far as prices are known."""
+    replayed: dict[str, set[str]] = field(default_factory=dict)
+    """The cases that were replayed, by the models that answered when they were recorded."""
+    unknown: set[str] = field(default_factory=set)
+    """The models that their provider does not know."""
 
     @property
     def is_limited(self) -> bool:
@@ -34,6 +38,11 @@ class Bill:
             purpose: Why it was made, e.g. `agent`.
         """
         cost, replayed = 0.0, recording.is_replayed
+        for span in (span for turn in recording.all_turns for span in turn.spans or () if span.kind == "model"):
+            if span.replayed and recording.error is None:
+                self.replayed.setdefault(span.name, set()).add(recording.case_id)
+            elif 404 in span.attempts:
+                self.unknown.add(span.name)
         for model, usage in usage_by_model(recording.all_turns).items():
             price = price_of_agent(model, self.prices)
             tokens = ModelUsage(

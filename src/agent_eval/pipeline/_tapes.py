@@ -164,7 +164,7 @@ def replay_notices(report: RunReport, ages: Mapping[str, float], live: Mapping[s
         report: With its cases.
         ages: Seconds since the tapes were recorded, by case id.
         live: Why each case ran live that was to be replayed, by case id.
-        bill: Knows what the replayed calls would have cost.
+        bill: Knows what the replayed calls would have cost, and whose they were.
     """
     from agent_eval.report.phrases import say
 
@@ -177,6 +177,8 @@ def replay_notices(report: RunReport, ages: Mapping[str, float], live: Mapping[s
     if old:
         old.sort(key=lambda case_id: -ages[case_id])
         lines.append(say("tapes-old", cases=old, days=int(ages[old[0]] / _DAY)))
+    for model in sorted(bill.unknown & bill.replayed.keys()):
+        lines.append(say("tapes-of-unknown-model", models=[model], cases=sorted(bill.replayed[model])))
     together: dict[str, list[str]] = {}
     for case_id, message in live.items():
         together.setdefault(message, []).append(case_id)

@@ -63,6 +63,11 @@ def tapes_old(cases: Sequence[str], days: int) -> str:
     return f"{which} {plural(days, 'day')} old. Record again, models change"
 
 
+def tapes_of_unknown_model(models: Sequence[str], cases: Sequence[str]) -> str:
+    recorded = f"{plural(len(cases), 'replayed case was', 'replayed cases were')} recorded with it"
+    return f"The provider does not know {models[0]} (404). {recorded}: {listed(cases, MOST_NAMES)}"
+
+
 def no_confirmation(because: str) -> str:
     return f"The runs to confirm suspected regressions have no result: {because}"
 
