@@ -410,3 +410,23 @@ def test_judges__reply_as_in_the_chosen_run(shops: Repository) -> None:
         "filed": ("failed", False),
     }
     assert log(shops) == []
+
+
+@pytest.mark.parametrize("others", [{"response_match_score": 1.0}, {}], ids=["others", "alone"])
+def test_missing_live__without_a_key_judges_still_reply_from_the_tape(
+    shops: Repository, others: dict[str, float]
+) -> None:
+    metric = "final_response_match_v2"
+    shops.write({"kiosk/test_config.json": {"criteria": {**others, metric: 0.5}}})
+    with FakeGemini(Judge()) as server:
+        asked = ("--judge-base-url", server.url, "--record", "all")
+        assert gate(shops, "kiosk", *asked, AGENT_EVAL_JUDGE_API_KEY=KEY).code == 0
+    replaying = ("--replay", "missing-live", *WITHOUT_JUDGE)
+    done = gate(shops, "kiosk", *replaying)
+    [case] = done.report.cases
+    assert (done.code, case.replayed, case.status) == (0, True, "passed"), done.out
+    assert {each.status for each in case.metrics if each.threshold is not None} == {"passed"}
+    done = gate(shops, "kiosk", *replaying, "--judge-model", "gemini-2.5-pro")
+    [case] = done.report.cases
+    assert (done.code, case.status) == ((0, "passed") if others else (3, "not_run")), done.out
+    assert log(shops) == []

@@ -6,7 +6,7 @@ Also what criteria share that score turns: pairing turns with references, the lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Unpack
 
 from agent_eval.agents.protocol import MetricRunner
@@ -214,9 +214,15 @@ class Withheld:
     code: str
     """`results.merge.WITHOUT_KEY` if the gate ignores the missing score."""
     message: str
+    criterion: Criterion
+    """What scores where a tape has all replies that it needs."""
 
     async def score(self, conversation: Conversation) -> Result:
-        """Returns NotEvaluated."""
+        """Returns NotEvaluated, unless a tape has the replies."""
+        if conversation.replies is not None and conversation.replies.taped:
+            result = await self.criterion.score(replace(conversation, replies=replace(conversation.replies, only=True)))
+            if not isinstance(result, NotEvaluated) or result.code != "judge-replay-miss":
+                return result
         return NotEvaluated(code=self.code, message=self.message)
 
 

@@ -315,7 +315,7 @@ async def open_models(
         keyless = [problem for problem in problems if problem.code == NO_KEY]
         if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
             code = WITHOUT_KEY if settings.without_keys == "deterministic-only" else "judge-no-credentials"
-            without = MissingModels(models=frozenset(missing), code=code)
+            without = MissingModels(models=frozenset(missing), code=code, taped=settings.tape_mode == "all")
             problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
             names = {name: None for name in names if name in checked.endpoints}
     until = time.monotonic() + settings.run_timeout - min(_MOST_RESERVED, settings.run_timeout * _RESERVED)

@@ -41,6 +41,8 @@ from agent_eval.simulation import simulator_options
 if TYPE_CHECKING:
     from agent_eval.criteria.judged import Judge
 
+NO_JUDGE = "There is no key for any judge of its criteria"
+"""Why a case is not run, or says nothing."""
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"
 """The names of a session for a case without `session_input` (google-adk 2.13.0, measured)."""
@@ -90,6 +92,8 @@ class MissingModels:
     models: Collection[str]
     code: str
     """`results.WITHOUT_KEY`: their criteria do not gate. Any other code: their criteria are not evaluated."""
+    taped: bool = False
+    """Whether tapes may have their replies, so that no case is skipped before it is replayed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +221,13 @@ def _unlabelled_criterion(
     if options is None or missing is None or options.model not in missing.models:
         return build(config, judge=judge)
     message = f"There is no key for its judge, {options.model}"
-    return Withheld(name=config.metric, threshold=config.threshold, code=missing.code, message=message)
+    return Withheld(
+        name=config.metric,
+        threshold=config.threshold,
+        code=missing.code,
+        message=message,
+        criterion=build(config, judge=judge),
+    )
 
 
 def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Callable[[str, str], str]) -> str | None:
@@ -228,13 +238,13 @@ def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Call
 def _skip_reason(
     case: EvalCase, config: EvalConfig, gating: Sequence[Criterion], missing: MissingModels | None
 ) -> RunError | None:
-    if missing is None:
+    if missing is None or missing.taped:
         return None
     user = simulator_options(config.user_simulator_config).model
     if case.conversation_scenario is not None and user in missing.models:
         message = f"There is no key for the model of its simulated user, {user}"
     elif gating and all(isinstance(unlabelled(criterion), Withheld) for criterion in gating):
-        message = "There is no key for any judge of its criteria"
+        message = NO_JUDGE
     else:
         return None
     return RunError(kind=missing.code, owner="gate", message=message)

@@ -24,6 +24,7 @@ from agent_eval.criteria import (
 from agent_eval.evalset.models import JUDGED_METRICS
 from agent_eval.models import Replies
 from agent_eval.results import (
+    WITHOUT_KEY,
     CaseReport,
     MetricReport,
     Reason,
@@ -35,7 +36,7 @@ from agent_eval.results import (
     status_of_run,
 )
 from agent_eval.runner.fingerprints import versioned
-from agent_eval.runner.plan import PlannedCase
+from agent_eval.runner.plan import NO_JUDGE, PlannedCase
 
 _USER, _SIDE, _TURNS = 300, 1500, 10
 """Limits of results.json: characters of a user's message, characters of each side of a finding, and turns. The
@@ -88,6 +89,10 @@ async def report_run(
         for criterion in planned.criteria:
             outcome = results[criterion.name] if criterion in waiting else await _score(criterion, conversation)
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
+        reasons = [score.reason for criterion, score in scores if criterion.threshold is not None]
+        if reasons and all(reason is not None and reason.code == WITHOUT_KEY for reason in reasons):
+            error = RunError(kind=WITHOUT_KEY, owner="gate", message=NO_JUDGE)
+            return report_not_run(planned, recording.run, error)  # Nothing has decided that it passes.
     status = status_of_run(recording.error, (score for _, score in scores))
     metrics_of_run = [_metric(criterion, score, planned) for criterion, score in scores]
     return _case(planned, RunResult.of(recording, status), metrics_of_run)
