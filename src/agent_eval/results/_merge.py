@@ -1,4 +1,4 @@
-"""Merges runs of a case.
+"""Merges runs of a case, and says what a recording says about its run.
 
 The runner merges single runs as they end. The result does not depend on the order of the runs.
 """
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from agent_eval.results.recording import RunError
+from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import (
     CaseReport,
     CaseStatus,
@@ -41,6 +41,13 @@ def status_of_run(error: RunError | None, scores: Iterable[RunScore]) -> CaseSta
     if "failed" in statuses or any(score.error is not None and score.error.owner == "agent" for score in counted):
         return "failed"
     return "errored" if "not_evaluated" in statuses else "passed"
+
+
+def result_of_run(recording: Recording, status: CaseStatus) -> RunResult:
+    """What a recording says about its run, in fields of the same names."""
+    shared = RunResult.model_fields.keys() & Recording.model_fields.keys()
+    facts = {name: getattr(recording, name) for name in shared}
+    return RunResult(**facts, status=status, turns=len(recording.invocations))
 
 
 def _is_skipped(reason: Reason | None) -> bool:

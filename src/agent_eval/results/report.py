@@ -24,7 +24,7 @@ from agent_eval.results.origin import Origin as Origin
 from agent_eval.results.origin import VerdictValue as VerdictValue
 from agent_eval.results.reason import Note
 from agent_eval.results.reason import Reason as Reason
-from agent_eval.results.recording import Recording, RunError, ToolUse, Usage
+from agent_eval.results.recording import RunError, ToolUse, Usage
 
 SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1
@@ -176,13 +176,6 @@ class RunResult(ReportModel):
     """How its tool calls were answered; None: all tools ran (neither `replay` nor `record`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
-
-    @classmethod
-    def of(cls, recording: Recording, status: CaseStatus) -> RunResult:
-        """What a recording says about its run, in fields of the same names."""
-        shared = cls.model_fields.keys() & Recording.model_fields.keys()
-        facts = {name: getattr(recording, name) for name in shared}
-        return cls(**facts, status=status, turns=len(recording.invocations))
 
     @property
     def replayed(self) -> bool:

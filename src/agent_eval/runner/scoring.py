@@ -33,6 +33,7 @@ from agent_eval.results import (
     RunResult,
     RunScore,
     TurnEvidence,
+    result_of_run,
     status_of_run,
 )
 from agent_eval.runner.fingerprints import versioned
@@ -95,7 +96,7 @@ async def report_run(
             return report_not_run(planned, recording.run, error)  # Nothing has decided that it passes.
     status = status_of_run(recording.error, (score for _, score in scores))
     metrics_of_run = [_metric(criterion, score, planned) for criterion, score in scores]
-    return _case(planned, RunResult.of(recording, status), metrics_of_run)
+    return _case(planned, result_of_run(recording, status), metrics_of_run)
 
 
 async def _score(criterion: Criterion, conversation: Conversation) -> Result:

@@ -11,7 +11,7 @@ from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_turns, turns_of
-from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, RunResult
+from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, RunResult, result_of_run
 
 Side = Literal["head", "confirm", "base", "base-stored"]
 _STATUSES: Mapping[str, CaseStatus] = {"1": "passed", "0": "failed", "x": "failed"}
@@ -124,7 +124,7 @@ def base_runs(facts: Facts, base_id: str) -> Iterator[PageRun]:
         for recording, outcome in zip(recorded, outcomes, strict=True):
             # `outcome` as in `CaseHistory.outcomes`
             status = _STATUSES.get(outcome, "passed" if recording.error is None else "errored")
-            result = RunResult.of(recording, status)
+            result = result_of_run(recording, status)
             runs.append(PageRun(side=side, result=result, recording=recording, scored=outcome != "?"))
     yield from sorted(runs, key=lambda run: (run.side == "base-stored", run.result.run))
 
