@@ -278,6 +278,7 @@ def seconds(directory: Path, python: Path, rounds: int) -> bool:
             for name, (command, variables) in list(sides.items())[:: 1 if number % 2 else -1]:
                 before = model.stats.requests
                 environment = repository.environment({"CI": "", **variables})
+                environment.pop("PYTHONDONTWRITEBYTECODE", None)  # It would make the gate compile itself each time.
                 measured = measure(command, cwd=repository.root, environment=environment)
                 assert name == "live" or model.stats.requests == before, f"{name} asked the model"
                 if number:  # The first round fills caches.
