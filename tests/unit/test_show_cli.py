@@ -170,6 +170,13 @@ def test_show__what_is_printed(show: Show, tmp_path: Path) -> None:
     check("golden_show.txt", "".join(printed))
 
 
+def test_show__the_run_with_an_error_rather_than_one_that_passed(show: Show, tmp_path: Path) -> None:
+    run = case("lamp", "errored", metric(RESPONSE, 1.0, threshold=0.8), file=FILE, runs=2, errors={1: BOOM})
+    run.runs[0].status = "passed"
+    write(tmp_path / "agent-eval-results", results().model_copy(update={"cases": [run]}))
+    assert "boom" in show()[1]
+
+
 def test_show__the_cases_of_a_cause_as_json(show: Show, tmp_path: Path) -> None:
     run = results()
     run.causes = [CAUSE]

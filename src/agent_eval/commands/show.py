@@ -16,6 +16,7 @@ from agent_eval.evalset.models import EvalCase
 from agent_eval.report.renderers import RunView, case_text
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, RunResult
+from agent_eval.runner.conversations import conversation_of, telling_first
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -53,7 +54,7 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         request: The results and the cases.
         root: The repository. Without the run's cases.jsonl.gz, expectations are complete only if its eval files have
             not changed since.
-        run: The run of each case, from 1; None for the first failed run, or the first run if none failed.
+        run: The run of each case, from 1; None for the one that tells most: a failed run, else one with an error.
         width: Columns.
         color: Whether to write ANSI colours.
 
@@ -127,7 +128,7 @@ def _selected(report: RunReport, selectors: Sequence[str], source: str) -> list[
 def _run_of(case: CaseReport, report: RunReport, number: int | None) -> RunResult | None:
     runs = report.runs_of(case)
     if number is None:
-        return next((run for run in runs if run.status == "failed"), None) or next(iter(runs), None)
+        return next(iter(telling_first(runs)), None)
     result = next((run for run in runs if run.run == number - 1), None)
     if result is None:
         numbers = ", ".join(str(run.run + 1) for run in runs) or "none"
@@ -150,10 +151,9 @@ def _text(read: _Read, report: RunReport, *, width: int, color: bool) -> str:
 def _conversation(
     case: CaseReport, result: RunResult | None, recording: Recording | None, expected: EvalCase | None
 ) -> ConversationReport | None:
-    from agent_eval.runner.conversations import conversation_of
-
     stored = case.conversation
-    stored = stored if stored is not None and result is not None and stored.run == result.run else None
+    if stored is None or result is None or stored.run != result.run:
+        stored = None
     if recording is None:
         return stored
     conversation = conversation_of(recording, expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from agent_eval.core.invocation import (
 from agent_eval.core.text import shorten
 from agent_eval.criteria import literal, match_calls, name_of, render_call
 from agent_eval.evalset.models import EvalCase
-from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, StepReport, TurnReport
+from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, RunResult, StepReport, TurnReport
 
 MOST_CHARACTERS = 10_000_000
 """Characters of all conversations in one results.json."""
@@ -74,21 +74,17 @@ def attach_conversations(
     not_passed = [case for case in report.cases if case.status in shown or case.case_id in blocking]
     not_passed.sort(key=lambda case: (case.case_id not in blocking, case.status != "failed"))
     limit = min(MOST_OF_A_CASE, max(most // max(len(not_passed), 1), _LEAST_OF_A_CASE))
-    added: dict[str, list[CaseReport]] = {}
-    for part in report.confirmations:
-        added.setdefault(part.case_id, []).append(part)
     for case in not_passed[: most // limit]:
-        for run_id in _run_ids([case, *added.get(case.case_id, ())]):
-            if (recording := recording_of(run_id)) is not None:
+        for run in telling_first(report.runs_of(case)):
+            if (recording := recording_of(run.run_id)) is not None:
                 case.conversation = _within(recording, cases.get(case.case_id), _turns_to_show(case, recording), limit)
                 break
 
 
-def _run_ids(parts: Sequence[CaseReport]) -> Iterator[str]:
+def telling_first(runs: Iterable[RunResult]) -> list[RunResult]:
     """The runs of a case, failed runs first. If only the mean of a score is too low, all runs passed."""
-    runs = [run for part in parts for run in part.runs]
-    for status in ("failed", "errored", "not_run", "passed"):
-        yield from (run.run_id for run in runs if run.status == status)
+    order = ("failed", "errored", "not_run", "passed", "quarantined")
+    return sorted(runs, key=lambda run: order.index(run.status))
 
 
 def _turns_to_show(case: CaseReport, recording: Recording) -> set[int]:

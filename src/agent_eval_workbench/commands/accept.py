@@ -16,7 +16,7 @@ from agent_eval.evalset.json import PatchError
 from agent_eval.report.renderers import RunView, case_text
 from agent_eval.report.views import visible
 from agent_eval.results import CaseReport, RunReport
-from agent_eval.runner.conversations import conversation_of
+from agent_eval.runner.conversations import conversation_of, telling_first
 from agent_eval_workbench.authoring.acceptance import (
     Decisions,
     Offer,
@@ -154,7 +154,7 @@ def _details(prospect: Prospect, report: RunReport, io: CliIO) -> str:
     """The case as `agent-eval show` prints it: its runs, scores, reasons and votes."""
     case = prospect.report
     runs = report.runs_of(case)
-    shown = next((run for run in runs if run.status == "failed"), runs[0])
+    shown = telling_first(runs)[0]
     recording = next((item for item in prospect.runs if item.run_id == shown.run_id), None)
     view = RunView(
         case=case,
