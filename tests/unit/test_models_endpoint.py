@@ -14,6 +14,7 @@ from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models import ModelUse
 from agent_eval.models._endpoint import key_owner, resolve
+from agent_eval.models._openai_chat import open_openai
 from agent_eval.models.check import check_models, shared_keys
 from agent_eval.models.names import VERTEX_EVAL, parse_model
 from agent_eval.models.protocol import ModelFailure
@@ -107,6 +108,28 @@ def test_resolve__by_name_and_environment() -> None:
             continue
         lines.append(f"{model} {environ}\n    {made.provider.name} {made.base_url} {made.api_key} {made.credential}\n")
     check("golden_model_endpoints.txt", "".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_own"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://api.openai.com.evil.example/v1", False),
+        ("https://evilapi.openai.com/v1", False),
+        ("https://api.openai.com@evil.example/v1", False),
+        ("http://api.openai.com/v1", False),
+    ],
+)
+def test_resolve__openais_own_hosts(url: str, is_own: bool) -> None:
+    """They need a key, and know the limit of tokens by another name than servers like OpenAI's."""
+    environ = {"OPENAI_BASE_URL": url}
+    if is_own:
+        with pytest.raises(ModelFailure, match="needs an API key"):
+            resolve("gpt-5-mini", PLAIN, environ)
+    endpoint = resolve("gpt-5-mini", PLAIN, environ if not is_own else environ | {"OPENAI_API_KEY": "k"})
+    client = open_openai(endpoint, connections=1)
+    assert client._is_openai is is_own
 
 
 def test_resolve__vertex_prefers_a_project_to_a_key_in_the_environment() -> None:

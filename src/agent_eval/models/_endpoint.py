@@ -134,7 +134,7 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
         return _vertex(name, provider, base_url, explicit, environ)
     variable = _first(provider.key_variables, environ)
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
-    own_server = provider.name == "openai" and base_url != provider.base_url
+    own_server = provider.name == "openai" and not is_openai(base_url)
     if api_key is None and provider.needs_key and not own_server:
         raise _missing_key(model, provider, owner if settings.api_key else None)
     if base_url is None and provider.name != "gemini":
@@ -152,6 +152,11 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
         key_variable=None if explicit.api_key else variable,
         api_version=_value(("AZURE_API_VERSION", "OPENAI_API_VERSION"), environ) if provider.name == "azure" else None,
     )
+
+
+def is_openai(base_url: str | None) -> bool:
+    """Whether the URL is that of OpenAI's own service, in any of its regions (`eu.api.openai.com`)."""
+    return re.match(r"https://([\w-]+\.)*api\.openai\.com(:443)?(/|$)", base_url or "", re.IGNORECASE) is not None
 
 
 def _base_url(provider: Provider, explicit: ModelSettings, environ: Mapping[str, str]) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import whole_line
-from agent_eval.models._endpoint import Endpoint
+from agent_eval.models._endpoint import Endpoint, is_openai
 from agent_eval.models._provider import (
     SENT_TO_OPENAI,
     ProviderError,
@@ -186,5 +186,5 @@ def open_openai(endpoint: Endpoint, *, connections: int) -> OpenAIClient:
     return OpenAIClient(
         client,
         has_json_schema=endpoint.provider.has_json_schema,
-        is_openai=endpoint.provider.name == "azure" or endpoint.base_url == "https://api.openai.com/v1",
+        is_openai=endpoint.provider.name == "azure" or is_openai(endpoint.base_url),
     )
