@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from report_samples import SAMPLES
 
 from agent_eval.cli import main
+from agent_eval.core.invocation import Span
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results import ToolUse, Usage
 from agent_eval_workbench.exports.otlp import ScoreSignal, otlp_batches, otlp_lines
@@ -193,6 +194,16 @@ def test_otlp_batches__a_turn_and_a_tool_have_their_content() -> None:
         "gen_ai.tool.call.arguments": '{"device": "lamp", "on": true}',
         "gen_ai.tool.call.result": '{"status": "ok"}',
     }
+
+
+def test_otlp_batches__a_tool_call_has_its_own_times() -> None:
+    run = stored()
+    recording = run.recording_of(f"{LIGHTS}#1")
+    assert recording is not None
+    recording.invocations[0].spans = [Span(kind="tool", call_id="c-1", start=0.25, end=0.75)]
+    _, first, tool, *_ = spans_of(exported(run)[0])
+    assert tool.start_time_unix_nano - first.start_time_unix_nano == 0.25 * SECONDS
+    assert tool.end_time_unix_nano - tool.start_time_unix_nano == 0.5 * SECONDS
 
 
 def test_exports__a_replayed_run_used_no_tokens() -> None:

@@ -181,7 +181,8 @@ class _Trace:
         return self._span("invoke_agent", self._agent, span_id, attributes, start, end, parent=self._span_id())
 
     def _tools(self, number: int, actual: Invocation, start: float, end: float) -> Iterator[Json]:
-        """The tool calls. A recording has no times of single calls, so they get those of the turn."""
+        """The tool calls. Those that were not measured get the times of the turn."""
+        measured = {span.call_id: (start + span.start, start + span.end) for span in actual.spans or () if span.call_id}
         responses = list(tool_responses(actual.intermediate_data))
         for index, call in enumerate(tool_calls(actual.intermediate_data)):
             response = _response_to(call.id, call.name, responses)
@@ -197,7 +198,8 @@ class _Trace:
                     attributes["gen_ai.tool.call.result"] = json.dumps(response.response, ensure_ascii=False)
             span_id = self._span_id("turn", number, "tool", index)
             parent = self._span_id("turn", number)
-            yield self._span("execute_tool", call.name or "", span_id, attributes, start, end, parent=parent)
+            times = measured.get(call.id or "", (start, end))
+            yield self._span("execute_tool", call.name or "", span_id, attributes, *times, parent=parent)
 
     def _span(
         self,
