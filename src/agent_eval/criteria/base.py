@@ -212,7 +212,7 @@ class Withheld:
     name: str
     threshold: float | None
     code: str
-    """`results.merge.WITHOUT_KEY` if the gate ignores the missing score."""
+    """`results.WITHOUT_KEY` if the gate ignores the missing score."""
     message: str
     criterion: Criterion
     """What scores where a tape has all replies that it needs."""

@@ -1,7 +1,8 @@
 """What the repository wants of the gate: the tables `[[policy]]` and `[[quarantine]]` of agent-eval.toml. Pure.
 
-This module has the shapes and says which entry holds for what; `policy_file` reads them, `policy_checks` holds them
-against the cases, `rejudging` and `evaluation` follow them. It is imported at every start, so it imports nothing heavy.
+This module has the shapes and says which entry holds for what; `settings` reads them, `policy_checks` holds them
+against the cases, `regression.rescoring` and `evaluation` follow them. It is imported at every start, so it imports
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal
 Gate = Literal["auto", "thresholds", "regressions", "both", "advisory"]
 Direction = Literal["higher", "lower"]
 
-PASS_METRIC = "pass"  # noqa: S105 - how an entry names the cases' pass or fail, as in gate.evidence
+PASS_METRIC = "pass"  # noqa: S105 - how an entry names the cases' pass or fail, as gate.stats does
 AS_HERE = " (as changed here)"
 """Ends the name of a criterion as a pull request changes it, where the base branch's of the same metric holds too."""
 DEFAULT_ALPHA = 0.05

@@ -92,9 +92,7 @@ def _of_content(content: Content | None, author: str) -> Iterator[Line]:
 
 def _of_parts(parts: Sequence[Part], author: str) -> Iterator[Line]:
     for part in parts:
-        if part.thought:
-            continue
-        if part.text:
+        if part.text and not part.thought:
             yield Line(kind="text", author=author, text=part.text)
         elif part.function_call is not None:
             yield _call(part.function_call, author)

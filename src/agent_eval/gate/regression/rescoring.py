@@ -28,7 +28,7 @@ def apply_policy(cases: Sequence[CaseReport], policy: Policy, *, min_pass_rate: 
     Args:
         cases: The scored cases. They are not modified; a case without policy entries is returned as it is.
         policy: The repository's policy.
-        min_pass_rate: As for `results.merge.merge`.
+        min_pass_rate: As for `results.merge`.
 
     Returns:
         The cases in the same order. A quarantined case has the status `quarantined`, and its reason contains its

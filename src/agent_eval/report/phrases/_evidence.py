@@ -1,4 +1,4 @@
-"""What lowered the score of a turn, a line each. Values and calls are short texts already (`criteria._literal`)."""
+"""What lowered the score of a turn, a line each. Values and calls are short texts already (`criteria.literal`)."""
 
 from __future__ import annotations
 
