@@ -17,7 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tape_samples import TOOLS, answer, asked, at_once, called, converse, returned, said, session, tape
 
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import (
+    ModelAsked,
+    ModelNews,
+    ModelRan,
+    ToolAsked,
+    ToolError,
+    ToolRan,
+    ToolsetAsked,
+    ToolsetListed,
+)
 from agent_eval.agents.tapes import (
     InvalidTape,
     Obstacle,
@@ -844,6 +853,19 @@ def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:
     assert asyncio.run(replay(asks=True))["responses"] == [answer("b")]
     with pytest.raises(Unanswerable):
         asyncio.run(replay(asks=False))
+
+
+def test_session__a_model_is_asked_by_a_tool_that_runs_or_not_at_all() -> None:
+    tapes = session("all", tape(converse(session(), (asked(), "a"))), ToolRule(name="live", replay=False))
+    news = ModelNews(turn=1, call=7, what="asked", model="own")
+    assert at_once(tapes.ask(ToolAsked(turn=1, call=5, name="live"))) == {"do": "run"}
+    tapes.model_news(news)
+    tapes.ran(ToolRan(turn=1, call=5))
+    tapes.check_ended()
+    with pytest.raises(Unanswerable, match="tool-not-replayable"):
+        tapes.model_news(news)
+    with pytest.raises(Unanswerable, match="tool-not-replayable"):
+        tapes.check_ended()
 
 
 def test_order__a_live_tool_that_was_cancelled_holds_no_answer_for_ever() -> None:
