@@ -137,6 +137,14 @@ def test_masked__names_and_paths() -> None:
     }
 
 
+def test_masked__names_that_end_like_a_secrets() -> None:
+    secret = "x-api-key authToken session_token private_key passwd DB_PASSWORD aws_secret_access_key app-secret idtoken"
+    plain = "max_tokens token_count next_page_token pageToken paid_token primary_key secretary tokens secret_id"
+    assert masked(dict.fromkeys(secret.split(), "s"), ToolPolicy()) == dict.fromkeys(secret.split(), "***")
+    assert masked(dict.fromkeys(plain.split(), "s"), ToolPolicy()) == dict.fromkeys(plain.split(), "s")
+    assert masked({"has_password": True}, ToolPolicy()) == {"has_password": True}
+
+
 def test_rules__the_last_entry_with_a_key_counts() -> None:
     rules = ToolRules(
         rules=(

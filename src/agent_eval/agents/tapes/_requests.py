@@ -158,7 +158,7 @@ def _declared(value: Any, depth: int = 0, *, names: bool = False) -> Any:
     declared: dict[str, Any] = {}
     for key, item in value.items():
         key = unicodedata.normalize("NFC", str(key))
-        secret = not names and is_secret(key) and item not in (None, "")
+        secret = not names and is_secret(key, item)
         of_schema = not names and key == "properties" and isinstance(item, Mapping)
         declared[key] = MASK if secret else _declared(item, depth + 1, names=of_schema)
         if of_schema:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -272,23 +273,13 @@ class Tape(WireModel):
         return self.tools.get(f"{agent}/{tool}") or self.tools.get(tool)
 
 
-SECRET_NAMES = frozenset(
-    {
-        "authorization",
-        "apikey",
-        "token",
-        "accesstoken",
-        "refreshtoken",
-        "idtoken",
-        "password",
-        "cookie",
-        "setcookie",
-        "secret",
-        "clientsecret",
-    }
+_SECRET = re.compile(
+    r"^_*(authorization|token|(set_*)?cookie)_*$"
+    r"|(^|_)((access|auth|id|refresh|session)_*token|(access|api|private|secret)_*key|pass(phrase|word|wd)"
+    r"|(client_*)?secret)_*$"
 )
-"""Names whose values are masked in arguments, responses and state. Case, dashes and underscores don't count:
-`accessToken` and `Access-Token` are names, too."""
+"""Names whose values are masked in arguments, responses and state, with `_` between their words: whole names, and ends
+of names. Not every `_token` is one: `page_token` decides about the answer."""
 DEEPEST = 190
 """Levels of a value: a tape holds it some levels deeper, and pydantic reads 200."""
 
@@ -308,7 +299,7 @@ def masked_names(value: Any, path: str = "") -> Iterable[str]:
     if isinstance(value, Mapping):
         for key, item in value.items():
             at = f"{path}.{key}" if path else str(key)
-            if is_secret(key) and item not in (None, "", MASK):
+            if is_secret(key, item):
                 yield at
             else:
                 yield from masked_names(item, at)
@@ -372,18 +363,17 @@ def normal(value: Any) -> Any:
     return [normal(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def is_secret(key: object) -> bool:
-    return isinstance(key, str) and key.lower().replace("-", "").replace("_", "") in SECRET_NAMES
+def is_secret(key: object, value: object) -> bool:
+    """Whether a value must not be stored because of its name. `has_password: true` is no secret."""
+    words = re.sub(r"\W|(?<=[a-z\d])(?=[A-Z])", "_", str(key)).lower()
+    return value not in (None, "", MASK) and not isinstance(value, bool) and _SECRET.search(words) is not None
 
 
 def _without_secrets(value: Any, depth: int) -> Any:
     if depth > DEEPEST:
         raise TooDeep(f"It is nested more than {DEEPEST} levels deep")
     if isinstance(value, Mapping):
-        return {
-            key: MASK if is_secret(key) and item not in (None, "") else _without_secrets(item, depth + 1)
-            for key, item in value.items()
-        }
+        return {key: MASK if is_secret(key, item) else _without_secrets(item, depth + 1) for key, item in value.items()}
     return [_without_secrets(item, depth + 1) for item in value] if isinstance(value, list | tuple) else value
 
 
