@@ -190,6 +190,9 @@ def fell(to: float, threshold: float = 0.5, **measure: str) -> CaseReport:
     [
         (fell(0.7), TENTH, "failed: case-worse; "),
         (fell(0.8), TENTH, "passed: ; "),
+        (fell(0.8, threshold=0.0), TENTH, "passed: ; "),
+        (fell(0.8, threshold=0.0, judge="j"), TENTH, "passed: nothing-gated; "),
+        (fell(0.8, threshold=0.0), f"{TENTH}blocking = false\n", "passed: nothing-gated; "),
         (fell(0.7), "", "passed: ; "),
         (fell(0.7), f"{TENTH}blocking = false\n", "passed: nothing-gated; case-worse"),
         (fell(0.7, judge="j"), TENTH, "passed: ; "),

@@ -22,7 +22,7 @@ from typing import Unpack
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
-from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes
+from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes, replayed_scores
 from agent_eval.gate.stats import PASS, Rules
 from agent_eval.gate.verdict import NO_CASE_PASSES, NOTHING_SCORED, Verdict, caveat_of, code_of, decide
 from agent_eval.results import (
@@ -111,8 +111,10 @@ def evaluate(
     by = mode
     if mode == "advisory":
         by, _ = choose_mode("auto", cases, pull_request=compared is not None, compared=compared)
-    parts = []
+    parts, by_scores = [], [False]
     if by in {"regressions", "both"} and compared is not None:
+        by_scores = [suite.blocking for suite in compared.decision.suites if suite.metric != PASS]
+        by_scores += [score.blocking for score in replayed_scores(cases, policy)]
         parts.append(_by_regressions(cases, blocks, compared))
     if by in {"thresholds", "both"}:
         asked = gate in {"thresholds", "both"} or not pull_request
@@ -128,8 +130,7 @@ def evaluate(
         notes = [*_reason(QUARANTINED_BROKEN, broken), *notes]
     notes += quarantine_notes(cases)
     verdict = replace(verdict, mode=mode, notes=tuple(notes))
-    suites = compared.decision.suites if compared is not None and by in {"regressions", "both"} else ()
-    caveat = caveat_of(verdict.value, cases, blocks, suites)
+    caveat = caveat_of(verdict.value, cases, blocks, any(by_scores))
     if caveat is not None:
         # On a day on which no case passes on the base branch either, an outage would hide every regression.
         dead = caveat.code == NO_CASE_PASSES and compared is not None and base_differs(compared.decision)

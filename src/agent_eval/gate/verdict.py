@@ -13,7 +13,6 @@ from typing import Literal
 
 from agent_eval.evalset.models import METRICS
 from agent_eval.gate.history import is_scored
-from agent_eval.gate.stats import PASS
 from agent_eval.results import (
     NOT_COMPARED,
     SHARD_MISSING,
@@ -22,7 +21,6 @@ from agent_eval.results import (
     GateMode,
     MetricReport,
     Reason,
-    SuiteTestReport,
     VerdictValue,
 )
 
@@ -140,7 +138,7 @@ NO_CASE_PASSES = "no-case-passes"
 
 
 def caveat_of(
-    value: VerdictValue, cases: Sequence[CaseReport], blocks: Collection[str], suites: Sequence[SuiteTestReport]
+    value: VerdictValue, cases: Sequence[CaseReport], blocks: Collection[str], by_scores: bool
 ) -> Reason | None:
     """The caveat of a verdict that doesn't show that the agent works.
 
@@ -148,7 +146,7 @@ def caveat_of(
         value: The verdict.
         cases: The head's, with the policy applied.
         blocks: Ids of the cases that may fail the gate.
-        suites: The suite tests, where the statistics decide.
+        by_scores: Whether falling scores may fail the gate, of live cases together or of a replayed one.
 
     Returns:
         A reason with one of the codes of this module; None for no caveat.
@@ -165,7 +163,6 @@ def caveat_of(
     if not gating:
         quarantined = sum(case.status == "quarantined" for case in cases)
         return Reason.of(NOTHING_GATED, quarantined=quarantined, informing=len(cases) - quarantined)
-    by_scores = any(suite.blocking and suite.metric != PASS for suite in suites)
     if not by_scores and not any(_can_fail(metric) for case in gating for metric in case.metrics):
         return Reason.of(NOTHING_GATED)
     if not any(case.status == "passed" for case in gating):

@@ -1,7 +1,7 @@
 """Regression detection: collect the runs of each case, request more runs, and decide which cases got worse."""
 
 from agent_eval.gate.regression._decide import OUTAGE
-from agent_eval.gate.regression._replayed import with_replayed
+from agent_eval.gate.regression._replayed import replayed_scores, with_replayed
 from agent_eval.gate.regression.gathering import (
     Before,
     Comparable,

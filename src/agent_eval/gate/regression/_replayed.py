@@ -26,14 +26,13 @@ def with_replayed(decision: DecisionReport, cases: Sequence[CaseReport], policy:
         cases: The head's, with the policy applied.
         policy: The repository's policy.
     """
-    reader = PolicyReader(policy)
-    replayed = [case for case in cases if case.replayed and case.status in {"passed", "failed"}]
-    fell = [worse for case in replayed for metric in case.metrics if (worse := _worse(case, metric, reader))]
+    fell = [score for score in replayed_scores(cases, policy) if score.word == "worse"]
     reasons = []
     for metric, blocking in dict.fromkeys((worse.metric, worse.blocking) for worse in fell):
         group = [worse for worse in fell if (worse.metric, worse.blocking) == (metric, blocking)]
-        numbers = [worse.numbers for worse in group[:_MOST_NAMES]]
-        reason = DecisionReasonReport.of("case-worse", metric=metric, count=len(group), numbers=numbers)
+        reason = DecisionReasonReport.of(
+            "case-worse", metric=metric, count=len(group), numbers=[worse.numbers for worse in group[:_MOST_NAMES]]
+        )
         ids = [worse.case_id for worse in group]
         reasons.append(reason.model_copy(update={"metric": metric, "case_ids": ids, "blocking": blocking}))
     return decision.model_copy(
@@ -45,24 +44,29 @@ def with_replayed(decision: DecisionReport, cases: Sequence[CaseReport], policy:
     )
 
 
-def _worse(case: CaseReport, metric: MetricReport, reader: PolicyReader) -> CaseDecisionReport | None:
+def replayed_scores(cases: Sequence[CaseReport], policy: Policy) -> list[CaseDecisionReport]:
+    """The scores of replayed cases that the policy compares with the recorded ones."""
+    reader = PolicyReader(policy)
+    replayed = [case for case in cases if case.replayed and case.status in {"passed", "failed"}]
+    return [score for case in replayed for metric in case.metrics if (score := _compared(case, metric, reader))]
+
+
+def _compared(case: CaseReport, metric: MetricReport, reader: PolicyReader) -> CaseDecisionReport | None:
     use, entries = case.runs[0].tools, reader.of_case(case.file, case.eval_id)
-    recorded, measure = use.recorded_scores.get(metric.name, (0.0, "")) if use is not None else (0.0, "")
+    recorded, measure = (use.recorded_scores if use else {}).get(metric.name, (0.0, ""))
     policy, score = reader.metric(metric.name, entries), metric.score
-    if not policy.named or score is None or measure != metric.measure:
+    if not policy.named or score is None or measure != metric.measure or metric.judge:
         return None
-    if metric.judge or metric.name == "invocation_duration_v1":  # No model took its time.
+    if metric.name == "invocation_duration_v1":  # No model took its time.
         return None
     is_informational = metric.name in INFORMATIONAL_METRICS
     direction = policy.direction or ("lower" if is_informational else metric.direction)
     drop = score - recorded if direction == "lower" else recorded - score
     unit = abs(recorded) if is_informational or metric.threshold is None else 1.0
-    if drop <= (policy.max_drop or 0.0) * unit + _SAME:
-        return None
     return CaseDecisionReport(
         case_id=case.case_id,
         metric=metric.name,
-        word="worse",
+        word="worse" if drop > (policy.max_drop or 0.0) * unit + _SAME else "unchanged",
         blocking=policy.blocking and reader.blocks(entries),
         head_mean=score,
         head_runs=1,
