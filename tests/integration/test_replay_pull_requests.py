@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -226,14 +227,18 @@ def recipe_job(lab: Lab, files: Mapping[str, str]) -> list[str]:
     if not origin.exists():
         lab.repo.git("clone", "-q", "--bare", str(root), str(origin))
         programs.mkdir()
-        (programs / "gh").write_text('#!/bin/sh\necho "$@" >>"$ASKED"\n', "utf-8")
-        (programs / "gh").chmod(0o755)
+        gh = 'echo "$@" >>"$ASKED"\nif [ "$1" = pr ]; then cat "$RUNNER_TEMP/body" >>"$ASKED"; fi\n'
+        image = f'shift 7\nexec {sys.executable} -m agent_eval "$@"\n'
+        for name, text in (("gh", gh), ("docker", image)):
+            (programs / name).write_text(f"#!/bin/sh\n{text}", "utf-8")
+            (programs / name).chmod(0o755)
     lab.repo.git("clone", "-q", "--branch", "main", str(origin), str(checkout))
     for name, text in files.items():
         (checkout / name).write_text(text, "utf-8")
     asked = root.parent / "asked.txt"
     asked.unlink(missing_ok=True)
     variables = {"PATH": f"{programs}:{os.environ['PATH']}", "ASKED": str(asked), "GITHUB_RUN_ID": "1007"}
+    variables["RUNNER_TEMP"] = str(programs)
     variables["GIT_COMMITTER_DATE"] = f"{next(SECONDS)} +0000"
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]  # as a runner does
     done = subprocess.run(command, cwd=checkout, env=variables, capture_output=True, text=True, timeout=60, check=False)
@@ -252,8 +257,11 @@ def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(la
     changed = lab.repo.git("diff", "--name-only").split()
     assert changed == [tape_of(lab, case)[0] for case in sorted(CASES)]
     new = {name: (lab.repository.root / name).read_text("utf-8") for name in changed}
-    opened = ["auth setup-git", "pr create --fill"]
-    assert recipe_job(lab, new) == opened
+    opened = recipe_job(lab, {**new, "bot/agent.py": "not committed"})
+    body = lab.repository.root.parent / "programs" / "body"
+    assert opened[:2] == ["auth setup-git", f"pr create --title Record tapes again --body-file {body}"]
+    assert (opened[2], opened[-2:]) == ("~~~text", ["2 tapes changed since HEAD", "~~~"]), opened
+    assert '  - bot: scripted asked "Say lamp_on." -> look()' in opened, opened
     assert recipe_job(lab, new) == opened, "the job once more, e.g. because Actions could not open pull requests"
     origin = lab.repository.root.parent / "origin.git"
     lab.repo.git("checkout", "-q", "-f", "main")

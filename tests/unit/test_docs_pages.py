@@ -11,7 +11,6 @@ import runpy
 import shlex
 import subprocess
 import sys
-import textwrap
 import tomllib
 from datetime import date
 from pathlib import Path
@@ -22,7 +21,6 @@ import gate_error_rates as bench
 import history_samples
 import pytest
 import site_of_docs
-from base_repos import Repo, new_repo
 from docs_pages import ROOT, blocks, codes, page, rows, section
 from golden_files import check_part
 from markdown_pages import rendered
@@ -263,32 +261,6 @@ def test_recording__runs_for_events_that_may_record_without_a_question(event: st
     assert (settings.record, settings.replay) == (("all", "off") if event in events else ("off", "missing-live"))
     ci = dataclasses.replace(LOCAL, event=Event(name=event))
     assert recording_refused(settings, ci, in_ci=True) == []
-
-
-def test_recording__commits_tapes_alone_and_opens_a_pull_request(tmp_path: Path) -> None:
-    script = textwrap.dedent(JOB.partition("run: |\n")[2])
-    remote, checkout, calls = Repo(tmp_path / "remote"), new_repo(tmp_path / "checkout"), tmp_path / "calls"
-    remote.root.mkdir()
-    remote.git("init", "-q", "--bare")
-    checkout.commit({"evals/a.evalset.tools/on.tape.json": "1", "agent.py": "1"})
-    checkout.git("remote", "add", "origin", str(remote.root))
-    gh = tmp_path / "bin" / "gh"
-    gh.parent.mkdir()
-    gh.write_text(f'#!/bin/sh\necho "$*" >>{calls}\n', "utf-8")
-    gh.chmod(0o755)
-
-    def run(number: int) -> None:
-        variables = {"PATH": f"{gh.parent}:{os.environ['PATH']}", "GITHUB_RUN_ID": str(number), "HOME": str(tmp_path)}
-        subprocess.run(["bash", "-e", "-c", script], cwd=checkout.root, env=variables, check=True, timeout=60)
-
-    checkout.write({"agent.py": "2"})
-    run(1)
-    assert not calls.exists()
-    checkout.write({"evals/a.evalset.tools/on.tape.json": "2", "evals/b.evalset.tools/new.tape.json": "2"})
-    run(2)
-    assert calls.read_text("utf-8").splitlines() == ["auth setup-git", "pr create --fill"]
-    changed = remote.git("diff", "--name-only", "tapes-2~", "tapes-2").split()
-    assert changed == ["evals/a.evalset.tools/on.tape.json", "evals/b.evalset.tools/new.tape.json"]
 
 
 # docs/authoring.md: every command is accepted by the parser, and the tables agree with the source.

@@ -10,7 +10,7 @@ from base_repos import new_repo
 from tape_samples import answer, asked, at_once, called, converse, returned, said, session, tape
 
 from agent_eval.agents.messages import ModelRan, ToolAsked, ToolError, ToolRan
-from agent_eval.agents.tapes import TapeSession, tape_path, write_tape
+from agent_eval.agents.tapes import RecordedRun, TapeSession, tape_path, write_tape
 from agent_eval.cli import main
 
 TURN = {"user_content": {"parts": [{"text": "on"}]}, "final_response": {"parts": [{"text": "ok"}]}}
@@ -58,7 +58,10 @@ def test_diff__shows_calls_that_are_new_gone_or_answered_otherwise(
     def write(name: str, live: TapeSession, value: int = 1) -> None:
         at_once(live.ask(ToolAsked(turn=1, call=9, name="switch", agent="bot", args={"room": "hall"})))
         live.ran(ToolRan(turn=1, call=9, response={"now": value}))
-        write_tape(tape_path(repo.root, "a.test.json", name), tape(live))
+        recorded = RecordedRun(
+            scores={"response_match_score": (1 / value, "1-"), "invocation_duration_v1": (value, "1-")}
+        )
+        write_tape(tape_path(repo.root, "a.test.json", name), tape(live).model_copy(update={"recorded": recorded}))
 
     for name in ("asks", "answers", "gone", "same", "long"):
         write(name, converse(session(), (hello, "Hi."), (more, "All.")))
@@ -74,7 +77,7 @@ def test_diff__shows_calls_that_are_new_gone_or_answered_otherwise(
     assert main(["tapes", "--diff"]) == 0
     shown = capsys.readouterr().out
     blocks = dict(block.split(":\n", 1) for block in shown.rpartition("\n5 tapes")[0].split("a.test.json:")[1:])
-    assert "::error" not in shown and shown.endswith("5 tapes with other calls than in HEAD\n")
+    assert "::error" not in shown and shown.endswith("5 tapes changed since HEAD\n")
     assert blocks["asks"].splitlines() == [
         '  - bot: gemini asked "Hello" -> "Hi."',
         '  + bot: gemini asked "Hello" -> "Hi."',
@@ -83,6 +86,7 @@ def test_diff__shows_calls_that_are_new_gone_or_answered_otherwise(
     assert blocks["answers"].replace("\u200b", "").splitlines() == [
         '  ~ bot: gemini asked "More\\n::error::now" -> "All of it." (before: "All.")',
         '  ~ bot: switch(room="hall") -> {"now": 2} (before: {"now": 1})',
+        "  response_match_score 1 -> 0.5",
     ]
     assert [line[:4] for line in blocks["added"].splitlines()] == ["  + "] * 2
     assert [line[:4] for line in blocks["gone"].splitlines()] == ["  - "] * 3
@@ -90,9 +94,9 @@ def test_diff__shows_calls_that_are_new_gone_or_answered_otherwise(
 
     repo.commit({})
     assert main(["tapes", "--diff"]) == 0
-    assert capsys.readouterr().out == "0 tapes with other calls than in HEAD\n"
+    assert capsys.readouterr().out == "0 tapes changed since HEAD\n"
     assert main(["tapes", "a.test.json:asks", "--diff", "HEAD~"]) == 0
-    assert capsys.readouterr().out.endswith("1 tape with other calls than in HEAD~\n")
+    assert capsys.readouterr().out.endswith("1 tape changed since HEAD~\n")
     assert main(["tapes", "--diff", "elsewhere"]) == 2
     assert "`elsewhere` is no commit" in capsys.readouterr().err
     tape_path(repo.root, "a.test.json", "asks").write_text("{}")

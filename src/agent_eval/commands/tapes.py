@@ -137,13 +137,13 @@ def _compare(ref: str, suite: Suite, settings: Settings, io: CliIO) -> int:
     except GitError as error:
         io.log(f"agent-eval: {error.message}")
         return 2
-    print(f"{plural(changed, 'tape')} with other calls than in {ref}")
+    print(f"{plural(changed, 'tape')} changed since {ref}")
     print_problems(invalid)
     return 2 if invalid else 0
 
 
 def _changes(old: Tape | None, new: Tape | None) -> list[str]:
-    """The calls that only one of two tapes has, or that have another answer, and what is asked otherwise."""
+    """Calls that only one of two tapes has, or that have another answer; what is asked otherwise; other scores."""
     from agent_eval.agents.tapes import changed_request
 
     before, now = _by_question(old), _by_question(new)
@@ -156,6 +156,11 @@ def _changes(old: Tape | None, new: Tape | None) -> list[str]:
         lines[_MOST_CHANGES:] = [f"... {plural(len(lines) - _MOST_CHANGES, 'more call')}"]
     if old and new and (first := changed_request(old, new)):
         lines.append(f"first difference of a request: {first.place}: {first.recorded} -> {first.now}")
+    scores = [dict(tape.recorded.scores) if tape and tape.recorded else {} for tape in (old, new)]
+    for metric in sorted(scores[0].keys() & scores[1].keys()):
+        (before_value, _), (value, _) = scores[0][metric], scores[1][metric]
+        if value != before_value and "duration" not in metric:
+            lines.append(f"{metric} {before_value:.4g} -> {value:.4g}")
     return lines
 
 
