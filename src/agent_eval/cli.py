@@ -293,7 +293,7 @@ def _parser(*, everything: bool = False) -> tuple[_Parser, Mapping[str, _Parser]
     add_settings(tapes, [BY_INPUT[name] for name in _FILES])
     tapes.add_argument("--show", action="store_true", help="list the calls of each tape with their answers")
     tapes.add_argument(
-        "--diff", nargs="?", const="HEAD", metavar="REF", help="list calls and scores that differ from a commit's (HEAD)"
+        "--diff", nargs="?", const="HEAD", metavar="REF", help="list calls and scores that differ from REF's (HEAD)"
     )
     tapes.add_argument("--prune", action="store_true", help="remove tapes that belong to no case")
     compared = "Exit codes: 0 the results were compared, whatever differs; 2 one of them can't be used."
