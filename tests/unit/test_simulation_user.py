@@ -136,7 +136,11 @@ def test_lines__of_every_form_of_data() -> None:
     }
     forms: Mapping[str, tuple[list[dict[str, Any]] | dict[str, Any] | None, dict[str, Any]]] = {
         "events": (
-            [event("home", {"text": "secret", "thought": True}, moment, CALL), event("home", RESPONSE), event("lamps")],
+            [
+                event("home", {"text": "secret", "thought": True}, moment, CALL | {"thought": True}),
+                event("home", RESPONSE),
+                event("lamps"),
+            ],
             FINAL,
         ),
         "a final response like an earlier text": ([event("first", done), event("second")], again),
