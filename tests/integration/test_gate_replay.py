@@ -205,6 +205,12 @@ def test_an_agent_that_asks_no_model__is_replayed(shops: Repository) -> None:
     done = gate(shops, "--replay", "all")
     assert (done.code, log(shops)) == (0, []), done.out
     assert "replayed" in done.out
+    live = gate(shops, "kiosk", "--replay", "missing-live", "--num-runs", "2")
+    assert (live.code, [(case.replayed, len(case.runs)) for case in live.report.cases]) == (0, [(False, 2)]), (
+        "a library that is not known may have asked a model, which would be asked again"
+    )
+    planned = shops.gate("validate", "kiosk", "--plan", "--replay", "missing-live").out
+    assert "No recorded model calls: 1 case, which will run live" in planned
     # It answers no model.
     path.write_text(asks, "utf-8")
     assert errors(gate(shops, "--replay", "all")) == {"cocoa": "tool-tape-missing"}
@@ -430,3 +436,17 @@ def test_missing_live__without_a_key_judges_still_reply_from_the_tape(
     [case] = done.report.cases
     assert (done.code, case.status) == ((0, "passed") if others else (3, "not_run")), done.out
     assert log(shops) == []
+
+
+def test_missing_live__without_a_key_runs_nothing_that_could_not_be_judged(shops: Repository) -> None:
+    """Not even the agent, nor is the case an outage: as without a replay."""
+    scenario = {"starting_prompt": "tea", "conversation_plan": "Ask on."}
+    talks = {"eval_set_id": "talks", "eval_cases": [{"eval_id": "talk", "conversation_scenario": scenario}]}
+    shops.write({"shop/talks/talks.evalset.json": talks})
+    shops.write({"kiosk/test_config.json": {"criteria": {"final_response_match_v2": 0.5}}})
+    shops.write({"shop/talks/test_config.json": {"criteria": {"hallucinations_v1": 0.5}}})
+    (shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json").unlink()
+    done = gate(shops, "--replay", "missing-live", *WITHOUT_JUDGE)
+    assert (done.code, log(shops)) == (0, []), done.out
+    assert errors(done) == {"talk": "without-key", "cocoa": "without-key"}
+    assert "ran live" not in done.out

@@ -97,7 +97,7 @@ class Checkout(Resources):
             self.note_replayed(())
             return await self._execute(plan, self.tapes, fail_fast=fail_fast)
         if plan.first_run:  # More runs of cases that were not replayed.
-            return await self._execute(_live(plan), None, fail_fast=fail_fast)
+            return await self._execute(self._live(plan), None, fail_fast=fail_fast)
         return await self._replay(plan, self.tapes, fail_fast=fail_fast)
 
     async def _replay(self, plan: Plan, tapes: Tapes, *, fail_fast: bool) -> list[CaseReport]:
@@ -114,11 +114,25 @@ class Checkout(Resources):
             return cases
         self.note_replayed(case for case in cases if case.case_id not in missed)
         self.context.log(f"agent-eval: {share(len(missed), len(cases), 'case')} can't be replayed: live runs begin")
-        self.not_replayed |= missed
-        more = _live(plan.more(missed, plan.num_runs, first_run=0))
+        more = self._live(plan.more(missed, plan.num_runs, first_run=0))
+        self.not_replayed |= {case.case_id: missed[case.case_id] for case in more.cases if case.skip_reason is None}
         live = await self._execute(more, None, fail_fast=fail_fast)
         by_id = {case.case_id: case for case in live}
         return [by_id.get(case.case_id, case) for case in cases]
+
+    def _live(self, plan: Plan) -> Plan:
+        """The plan for runs without tapes; `--resume` must not take them for replayed ones.
+
+        Where keys are withheld, as for a fork, nothing is skipped: what no tape answers is for a run that has them.
+        """
+        withheld = self.context.ci.activity.secrets_withheld
+        cases = (
+            dataclasses.replace(
+                case, fingerprint=f"{case.fingerprint}-live", skip_reason=None if withheld else case.skip_live
+            )
+            for case in plan.cases
+        )
+        return dataclasses.replace(plan, cases=tuple(cases))
 
     def note_replayed(self, cases: Iterable[CaseReport]) -> None:
         """These are the cases that do not run live. Only the first call counts."""
@@ -171,12 +185,6 @@ class Checkout(Resources):
         return {
             f"{name} ({path})": value for path, agent in self.agents.items() for name, value in agent.provenance.items()
         }
-
-
-def _live(plan: Plan) -> Plan:
-    """The plan for runs without tapes; `--resume` must not take them for replayed ones."""
-    cases = tuple(dataclasses.replace(case, fingerprint=f"{case.fingerprint}-live") for case in plan.cases)
-    return dataclasses.replace(plan, cases=cases)
 
 
 @contextlib.contextmanager

@@ -66,6 +66,7 @@ def open_tapes(
         decides=decides,
         skip=(settings.output,),
         untrusted=untrusted or {},
+        may_be_live=settings.replay == "missing-live",
         recorded=choices.recorded if choices is not None else frozenset(),
         mask=Masker(secrets_in(environ or {})).text,
     )
@@ -287,7 +288,8 @@ def unanswered(settings: Settings, suite: Suite, choices: AgentChoices) -> list[
     files = [file for file in suite.files if file.path not in recorded]
     cases = [f"{file.path}:{case.eval_id}" for file in files for case in file.cases]
     readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings, tapes[case]))}
-    without_models = [case for case in cases if case not in readable or not readable[case].has_models]
+    live = settings.replay == "missing-live"
+    without_models = [case for case in cases if not (case in readable and readable[case].has_models(may_be_live=live))]
     missing = [case for case in cases if case not in tapes] if settings.replay == "tools" else without_models
     stale_tools, rules = stale_tools_by(settings), ToolRules(rules=settings.tool_rules)
     stale = [

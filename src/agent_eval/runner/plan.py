@@ -72,6 +72,8 @@ class PlannedCase:
     """How each metric is measured, by metric."""
     skip_reason: RunError | None = None
     """Why the case is not run."""
+    skip_live: RunError | None = None
+    """Why it is not run where its tape does not answer."""
 
     @property
     def turns(self) -> int:
@@ -185,6 +187,7 @@ def make_plan(
         }
         for case in file.cases:
             gating = [criteria[config.name] for config in file.config.criteria if not lacks_rubrics(config, case)]
+            skipped = _skip_reason(case, file.config, gating, missing)
             cases.append(
                 PlannedCase(
                     case_id=f"{file.path}:{case.eval_id}",
@@ -198,7 +201,8 @@ def make_plan(
                     fingerprint=_fingerprint(case, file.config, agent, fingerprints.get(agent, "")),
                     content=case_fingerprint(case, file.config.user_simulator_config),
                     identities=identities,
-                    skip_reason=_skip_reason(case, file.config, gating, missing),
+                    skip_reason=None if missing is not None and missing.taped else skipped,
+                    skip_live=skipped,
                 )
             )
     plan = Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)))
@@ -238,7 +242,7 @@ def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Call
 def _skip_reason(
     case: EvalCase, config: EvalConfig, gating: Sequence[Criterion], missing: MissingModels | None
 ) -> RunError | None:
-    if missing is None or missing.taped:
+    if missing is None:
         return None
     user = simulator_options(config.user_simulator_config).model
     if case.conversation_scenario is not None and user in missing.models:

@@ -217,6 +217,8 @@ class Tapes:
     rules: ToolRules
     of_base: bool = False
     """Whether the agent is the base branch's, whose tools may be older than the answers."""
+    may_be_live: bool = False
+    """Whether the cases that a tape does not answer run live."""
     decides: Decides = lambda file, eval_id, metric: True
     skip: Sequence[Path] = ()
     """Directories that `depends` never covers, e.g. the output directory."""
@@ -316,8 +318,8 @@ class Tapes:
         )
         if self.mode not in _REPLAYING:
             self._planned[planned.case_id] = planned
-            self._sessions[planned.case_id] = [one for one in self._sessions[planned.case_id] if one.run != run]
-            self._sessions[planned.case_id].append(tools)
+            others = [one for one in self._sessions[planned.case_id] if one.run != run]
+            self._sessions[planned.case_id] = [*others, tools]
         if unusable := self._unusable(planned, index):
             raise tools._failure(unusable, tuple)
         return tools
@@ -336,14 +338,15 @@ class Tapes:
         """Why a case can't be replayed, if that is known before it begins."""
         if self.mode not in _REPLAYING:
             return None
-        if self.mode == "all" and (why := self.untrusted.get((planned.file, planned.case.eval_id))):
-            return Unanswerable(Obstacle.CHANGED, why=why)
-        if self.mode == "all" and (index is None or not index.tape.has_models):
-            return Unanswerable(Obstacle.MISSING)
-        if self.mode == "all" and index is not None and index.tape.eval_id != planned.case.eval_id:
-            return Unanswerable(Obstacle.MISSING, why=f"it was recorded for the case `{harmless(index.tape.eval_id)}`")
-        if self.mode == "all" and index is not None and (other := index.tape.other_given(given_by(planned.case))):
-            return Unanswerable(Obstacle.MISSING, why=f"it was recorded with another {other} of the case")
+        if self.mode == "all":
+            if why := self.untrusted.get((planned.file, planned.case.eval_id)):
+                return Unanswerable(Obstacle.CHANGED, why=why)
+            if index is None or not index.tape.has_models(may_be_live=self.may_be_live):
+                return Unanswerable(Obstacle.MISSING)
+            if (name := index.tape.eval_id) != planned.case.eval_id:
+                return Unanswerable(Obstacle.MISSING, why=f"it was recorded for the case `{harmless(name)}`")
+            if other := index.tape.other_given(given_by(planned.case)):
+                return Unanswerable(Obstacle.MISSING, why=f"it was recorded with another {other} of the case")
         for call in index.tape.calls if index is not None else ():
             needed = self.mode == "replay" or call.done is not None
             if needed and not call.replayable and self.rules.of(call.tool).replay:
@@ -451,7 +454,10 @@ class Tapes:
         before = None if index is None else index.tape
         taped = tape_of([tools.session for tools in sessions], self.rules, before, source.session if source else None)
         if not (taped.calls or taped.toolsets or source):
-            return _removed(path, name)
+            if not path.exists():
+                return []
+            path.unlink()
+            return f"{name} was removed: the agent called no tool that can be recorded"
         said = source.replies.given if source else {}
         replies = {key: reply.model_copy(update={"text": self.mask(reply.text)}) for key, reply in said.items()}
         is_new = any(tools.session.recorded for tools in sessions)
@@ -496,13 +502,6 @@ def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[Ca
         return None, "the run ended early"
     why = source.session.why_not_taped
     return (source, "") if why is None else (None, why)
-
-
-def _removed(path: Path, name: str) -> list[str] | str:
-    if not path.exists():
-        return []
-    path.unlink()
-    return f"{name} was removed: the agent called no tool that can be recorded"
 
 
 def _hash(value: Any) -> str:

@@ -215,10 +215,13 @@ class Tape(WireModel):
     """What judges and simulated users answered in that run, by hashes of what they were asked (see models/cache.py)."""
     recorded: RecordedRun | None = None
 
-    @property
-    def has_models(self) -> bool:
-        """Whether it answers for the models of a run: also of one that asked none."""
-        return bool(self.model_calls) or self.recorded is not None
+    def has_models(self, *, may_be_live: bool) -> bool:
+        """Whether it answers for the models of a run.
+
+        Also of one that asked none, unless that can run live: only calls by ADK and google-genai are known, and a model
+        that other code asks would be asked in a replay, too.
+        """
+        return bool(self.model_calls) or (self.recorded is not None and not may_be_live)
 
     def flaw(self) -> str | None:
         """What is wrong with the model calls, as a sentence: a merge or an editor has broken the file."""
