@@ -70,7 +70,7 @@ test-browser: .venv/ready $(PAGE_CHECKS)/node_modules/ready ## report.html in Ch
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
 
-nightly: .venv/ready ## With the real DeepEval and VeADK, which are large; bounds of time and memory
+nightly: .venv/ready ## With the real DeepEval, VeADK, LiteLLM and Anthropic, which are large; bounds of time and memory
 	$(BIN)/pytest -m nightly
 
 test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine
