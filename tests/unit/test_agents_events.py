@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 
-from agent_eval.agents.a2a._dialect import V03, V1, BadCard, Dialect, payload, read_card, state_of
+from agent_eval.agents.a2a._dialect import ADK_EXTENSION, V03, V1, BadCard, Dialect, payload, read_card, state_of
 from agent_eval.agents.a2a._task import Numbers, TaskReader, read_parts, write_parts
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.adk_rest._normalise import merged, normalised
@@ -288,6 +288,12 @@ def test_read_card__interface(fields: dict[str, Any], url: str, dialect: Dialect
     read = read_card(card(**fields), SOURCE)
     assert (read.url, read.dialect) == (url, dialect)
     assert not read.streaming
+
+
+@pytest.mark.parametrize(("uri", "shows"), [(ADK_EXTENSION, True), ("https://other.example/extension", False)])
+def test_read_card__calls_are_shown_by_the_extension_of_adk(uri: str, shows: bool) -> None:
+    read = read_card(card(url=RPC, capabilities={"extensions": [{"uri": uri}]}), SOURCE)
+    assert read.shows_calls == shows
 
 
 @pytest.mark.parametrize(

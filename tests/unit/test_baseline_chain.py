@@ -622,11 +622,12 @@ def test_compatibility__what_an_earlier_source_said_is_the_reason_if_it_is_of_th
 
 def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_others_have() -> None:
     def two(*cases: CaseReport) -> RunReport:
-        files = [FileReport(file=f"{name}.json", eval_set_id=name, agent=name) for name in ("bot", "shop")]
+        agents = {"bot": "bot", "shop": "shop", "sale": "shop"}
+        files = [FileReport(file=f"{name}.json", eval_set_id=name, agent=agent) for name, agent in agents.items()]
         named = [item.model_copy(update={"file": f"{item.eval_id[:-1]}.json"}) for item in cases]
         return results(*named, files=files)
 
-    base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
+    base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"), dead("sale1"))
     baseline = found(base)
     paired = pair_with_base(two(*base.cases), baseline, 20)
 
@@ -634,7 +635,7 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
     assert paired is not None
     assert {item.eval_id: item.status for item in paired.report.cases} == {
         **dict.fromkeys(("bot1", "bot2"), "errored"),
-        **{"shop1": "passed", "shop2": "failed"},
+        **{"shop1": "passed", "shop2": "failed", "sale1": "failed"},
     }
     assert base.cases[0].status == "failed"
     by_id = {item.eval_id: (item.change, said(item.note)) for item in compare(two(*base.cases), paired.report).cases}

@@ -330,6 +330,12 @@ def compared() -> Iterator[tuple[str, RunReport]]:
     assert suspected.decision is not None
     suspected.decision.outcome = "inconclusive"
     yield "suspected ones are not counted as regressions", suspected
+    base = fine_cases()
+    base[3].status = "errored"
+    yield "nothing to compare a failing case with", pull_request("failed", but(wrong_room()), base)
+    accepted = pull_request("failed", but(wrong_room()), fine_cases())
+    accepted.rule_changes = SITUATIONS["loosened"]().report.rule_changes
+    yield "a case fails by looser rules that are accepted, too", accepted
 
 
 def test_headline__and_next_step_of_every_situation() -> None:
@@ -538,6 +544,12 @@ def test_rule_sentences__say_how_to_accept_where_that_changes_the_result(verdict
         report = loosened(**changes)
         report.verdict = verdict  # type: ignore[assignment]
         assert says_how_to_accept(report) == shown, changes
+
+
+@pytest.mark.parametrize("decides", ["head", "base"])
+def test_rule_sentences__tapes_may_be_replayed_if_this_pull_request_decides(decides: str) -> None:
+    sentences = rule_sentences(loosened(changes=[], tapes=1, decides=decides, accepted="octocat set the label"))
+    assert ("This pull request's tape may be replayed: octocat set the label." in sentences) == (decides == "head")
 
 
 def test_rule_sentences__long_ids_are_shortened() -> None:
