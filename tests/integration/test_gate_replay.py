@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import time
@@ -416,6 +417,25 @@ def test_judges__reply_as_in_the_chosen_run(shops: Repository) -> None:
         "filed": ("failed", False),
     }
     assert log(shops) == []
+
+
+def test_all_runs_of_recorded_answers_are_scored__beside_cases_that_are_replayed_once(shops: Repository) -> None:
+    done = gate(shops, "kiosk", "--num-runs", "3")
+    lines = gzip.decompress((done.output / "recordings.jsonl.gz").read_bytes()).decode().splitlines()
+    lines = [line if json.loads(line)["run"] == 0 else line.replace("It costs 5.", "No.") for line in lines]
+    shops.write({"kept/recordings.jsonl": "\n".join(lines)})
+    shops.write({"agent-eval.toml": '[agents]\n"kiosk/**" = "recorded:kept/recordings.jsonl"\n'})
+    replaying = ("--replay", "all", "--num-runs", "3")
+    planned = shops.gate("validate", "--plan", *replaying).out
+    assert "shop.evalset.json: 1 case, 1 agent turn" in planned
+    assert "kiosk.evalset.json: 1 case, 3 runs each, 3 agent turns" in planned
+    alone = gate(shops, *replaying, "--output-dir", "alone")
+    part = gate(shops, *replaying, "--shard", "1/1", "--output-dir", "shards/1")
+    merged = shops.gate("merge", *replaying, environment={"CI": ""})
+    for done in (alone, part, merged):
+        runs = {case.eval_id: [run.status for run in case.runs] for case in done.report.cases}
+        assert runs == {"tea": ["passed"], "cocoa": ["passed", "failed", "failed"]}, done.out
+    assert (alone.code, merged.code, log(shops)) == (1, 1, [])
 
 
 @pytest.mark.parametrize("others", [{"response_match_score": 1.0}, {}], ids=["others", "alone"])

@@ -83,7 +83,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(problems)
         return 2
     suite, choices = find(settings)
-    if settings.replay == "all" and not choices.only_recorded:
+    if settings.replay == "all" and not choices.recorded:
         settings = replace(settings, num_runs=1)
     if arguments.format != "json":
         print(render_choices(choices))
@@ -155,11 +155,13 @@ def make_report(
     uses = model_uses(suite.files, settings)
     checked = check_models(uses, models, environ)
     problems += [_without_key_errors(problem) for problem in checked.problems]
+    tapes = [path for path, choice in choices.by_file.items() if not choice.driver.reads_file]
     cost = estimate(
         suite.files,
         num_runs=settings.num_runs,
         default_model=default_model(settings),
         prices=read_prices(settings.prices),
+        once=tapes if settings.replay == "all" else (),
     )
     report = PlanReport(
         files=cost.files,

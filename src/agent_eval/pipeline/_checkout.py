@@ -102,7 +102,7 @@ class Checkout(Resources):
 
     async def _replay(self, plan: Plan, tapes: Tapes, *, fail_fast: bool) -> list[CaseReport]:
         """Replays each case once; with `replay: missing-live`, the cases that their tapes don't answer run live."""
-        cases = await self._execute(dataclasses.replace(plan, num_runs=1), tapes, fail_fast=fail_fast)
+        cases = await self._execute(dataclasses.replace(plan, repeated=tapes.recorded), tapes, fail_fast=fail_fast)
         missed = {
             case.case_id: run.error.message
             for case in filter(is_missed, cases)

@@ -133,7 +133,7 @@ def _incomplete(results: Sequence[PartResults], numbers: list[int], replay: str)
     """A refusal for each part that does not have exactly the runs of its cases."""
     for result in results:
         runs = {case.case_id: sorted(run.run for run in case.runs) for case in result.report.cases}
-        if replay == "missing-live":  # A case that does not run live is run once.
+        if replay in {"all", "missing-live"}:  # A case that does not run live is run once.
             runs = {case_id: numbers if own == numbers[:1] else own for case_id, own in runs.items()}
         cases = dict.fromkeys(result.shard.cases)
         if wrong := [case_id for case_id in cases | runs if case_id not in cases or runs.get(case_id) != numbers]:

@@ -90,7 +90,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     """
     begun = Begun()
     suite, choices = find(settings)
-    if settings.replay == "all" and not choices.only_recorded:
+    if settings.replay == "all" and not choices.recorded:
         settings = dataclasses.replace(settings, num_runs=1)  # A replay is the same every time.
     for file, choice in choices.by_file.items():
         _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)

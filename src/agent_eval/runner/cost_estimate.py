@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import Field
@@ -120,6 +120,7 @@ def estimate(
     num_runs: int,
     default_model: str,
     prices: Mapping[str, Price] | None = None,
+    once: Collection[str] = (),
 ) -> Estimate:
     """Estimates a run. Calls no model.
 
@@ -128,8 +129,10 @@ def estimate(
         num_runs: Runs per case.
         default_model: The judge of criteria that name no model.
         prices: Prices by price key. None omits tokens and cost, for which the prompts must be built.
+        once: The paths of the files whose cases run once.
     """
-    return Estimate(files=[_file(file, num_runs, default_model, prices) for file in files])
+    runs = {file.path: 1 if file.path in once else num_runs for file in files}
+    return Estimate(files=[_file(file, runs[file.path], default_model, prices) for file in files])
 
 
 def _file(file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, Price] | None) -> FileEstimate:

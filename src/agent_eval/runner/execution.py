@@ -221,7 +221,7 @@ class Execution:
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
         self._parts.setdefault(planned.case_id, []).append(part)
         self._counts[part.status] = self._counts.get(part.status, 0) + 1
-        total = len(self.plan.cases) * self.plan.num_runs
+        total = self.plan.total
         self.on_progress(
             Progress(total=total, done=sum(self._counts.values()), counts=dict(self._counts), reused=self.reused)
         )
@@ -440,7 +440,7 @@ class Execution:
             or self._halt
             or RunError(kind=_STOPPED, owner="gate", message="The run did not take place")
         )
-        missing = (run for run in self.plan.numbers() if run not in numbers)
+        missing = (run for run in self.plan.numbers(planned) if run not in numbers)
         return [*parts, *(report_not_run(planned, run, error) for run in missing)]
 
     def _reports(self) -> list[CaseReport]:

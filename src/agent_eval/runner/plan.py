@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,14 +110,22 @@ class Plan:
     """The number of each case's first run; greater than 0 in a plan for more runs."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """Expected durations of one run, by case id, in any unit. The heaviest runs begin first."""
+    repeated: Collection[str] | None = None
+    """The agents whose cases run `num_runs` times, those of others once; None for all."""
 
-    def numbers(self) -> range:
-        """The numbers of each case's runs."""
-        return range(self.first_run, self.first_run + self.num_runs)
+    def numbers(self, case: PlannedCase | None = None) -> range:
+        """The numbers of a case's runs; without one, of the most that a case has."""
+        once = case is not None and self.repeated is not None and case.agent not in self.repeated
+        return range(self.first_run, self.first_run + (1 if once else self.num_runs))
+
+    @cached_property
+    def total(self) -> int:
+        """Number of all runs."""
+        return sum(len(self.numbers(case)) for case in self.cases)
 
     def runs(self) -> Iterable[tuple[PlannedCase, int]]:
         """Every run, case by case."""
-        return ((case, run) for case in self.cases for run in self.numbers())
+        return ((case, run) for case in self.cases for run in self.numbers(case))
 
     def more(self, case_ids: Collection[str], num_runs: int, *, first_run: int) -> Plan:
         """A plan for more runs of some of the cases."""
