@@ -210,6 +210,16 @@ def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab, live: Seq
     assert done.report.comparison.pass_rate.base == 1.0
 
 
+def test_rerun__runs_nothing_on_the_base_branch_that_is_not_run_without_a_judge(lab: Lab) -> None:
+    judged = json.dumps({"criteria": {"final_response_match_v2": 0.5}})
+    push(lab, **{"evals/test_config.json": judged})
+    arguments = ("--replay", "missing-live", "--baseline", "rerun", "--without-keys", "deterministic-only")
+    done = lab.pull_request(7, {}, *arguments, files={"bot/agent.py": WITH_KEY, tape_of(lab, "lamp_off")[0]: None})
+    assert kinds(done) == {"without-key"}, done.out + done.err
+    made = done.output / "base/recordings.jsonl.gz"
+    assert not made.exists() or not gzip.decompress(made.read_bytes())
+
+
 SECONDS = itertools.count(1_800_000_000)
 """Of commits: two jobs are not at the same second."""
 

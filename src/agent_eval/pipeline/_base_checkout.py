@@ -209,7 +209,9 @@ class BaseCheckout:
         agents = agents_on_base(self.choices, worktree, self.head.settings.root)
         self.missing = dict(agents.missing)
         runnable = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
-        return self.plan.more(runnable, self.plan.num_runs, first_run=0), agents.choices
+        plan = self.plan.more(runnable, self.plan.num_runs, first_run=0)
+        is_replay = self.head.tapes is not None and self.head.tapes.mode == "all"
+        return self.head.live(plan) if is_replay else plan, agents.choices
 
 
 def interpreter_for_base(settings: Settings) -> str | None:

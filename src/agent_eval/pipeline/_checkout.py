@@ -97,7 +97,7 @@ class Checkout(Resources):
             self.note_replayed(())
             return await self._execute(plan, self.tapes, fail_fast=fail_fast)
         if plan.first_run:  # More runs of cases that were not replayed.
-            return await self._execute(self._live(plan), None, fail_fast=fail_fast)
+            return await self._execute(self.live(plan), None, fail_fast=fail_fast)
         return await self._replay(plan, self.tapes, fail_fast=fail_fast)
 
     async def _replay(self, plan: Plan, tapes: Tapes, *, fail_fast: bool) -> list[CaseReport]:
@@ -114,13 +114,13 @@ class Checkout(Resources):
             return cases
         self.note_replayed(case for case in cases if case.case_id not in missed)
         self.context.log(f"agent-eval: {share(len(missed), len(cases), 'case')} can't be replayed: live runs begin")
-        more = self._live(plan.more(missed, plan.num_runs, first_run=0))
+        more = self.live(plan.more(missed, plan.num_runs, first_run=0))
         self.not_replayed |= {case.case_id: missed[case.case_id] for case in more.cases if case.skip_reason is None}
         live = await self._execute(more, None, fail_fast=fail_fast)
         by_id = {case.case_id: case for case in live}
         return [by_id.get(case.case_id, case) for case in cases]
 
-    def _live(self, plan: Plan) -> Plan:
+    def live(self, plan: Plan) -> Plan:
         """The plan for runs without tapes; `--resume` must not take them for replayed ones.
 
         Where keys are withheld, as for a fork, nothing is skipped: what no tape answers is for a run that has them.
