@@ -74,7 +74,12 @@ def add_show(parser: argparse.ArgumentParser) -> None:
         f"{_DEFAULT}), then cases as for `run`: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Default: the "
         "cases that did not pass",
     )
-    parser.add_argument("--run", type=natural, metavar="N", help="number of the run. Default: the first failed run")
+    parser.add_argument(
+        "--run",
+        type=natural,
+        metavar="N",
+        help="number of the run. Default: the first failed run, else the first with an error",
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
