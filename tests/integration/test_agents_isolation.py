@@ -213,7 +213,7 @@ def test_isolation__a_checkout_that_no_other_user_can_read(
     with job.isolated() as isolation:
         [problem] = [problem for problem in isolation.problems if problem.code == "agent-not-isolated"]
         assert problem.severity is severity
-        assert str(job.root) in problem.message
+        assert f"can't access {job.root}" in problem.message and "chmod" in (problem.hint or "")
         assert isolation.sandbox.user is None
 
 

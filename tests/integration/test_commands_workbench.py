@@ -302,16 +302,16 @@ def test_calibrate__mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, cal
 # `agent-eval compare` as people start it.
 
 
-SUMMARY = "3 cases compared: 1 newly failing, 1 newly passing, 1 passing as before; 1 removed"
+SUMMARY = "4 cases compared: 1 newly failing, 1 newly passing, 1 passing as before, 1 without a result to compare;"
 
 
-def results(path: Path, *scores: tuple[str, float]) -> Path:
-    """Results of cases that need a score of 0.8."""
+def results(path: Path, *scores: tuple[str, float | None]) -> Path:
+    """Results of cases that need a score of 0.8; None: not evaluated."""
     cases = []
     for number, (name, score) in enumerate(scores, start=3):
         scored = metric(RESPONSE, score, threshold=0.8)
         scored.fingerprint = "one"
-        status: CaseStatus = "passed" if score >= 0.8 else "failed"
+        status: CaseStatus = "errored" if score is None else "passed" if score >= 0.8 else "failed"
         cases.append(case(name, status, scored, file="evals/home.test.json", line=number))
         cases[-1].fingerprint = f"asks {name}"
     made = report("passed", cases)
@@ -322,8 +322,8 @@ def results(path: Path, *scores: tuple[str, float]) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    head = results(tmp_path / "head.json", ("lamp", 0.25), ("fan", 0.9), ("door", 1.0))
-    base = results(tmp_path / "base.json", ("lamp", 0.9), ("fan", 0.6), ("door", 1.0), ("gone", 1.0))
+    head = results(tmp_path / "head.json", ("lamp", 0.25), ("fan", 0.9), ("door", 1.0), ("away", None))
+    base = results(tmp_path / "base.json", ("lamp", 0.9), ("fan", 0.6), ("door", 1.0), ("away", 1.0), ("gone", 1.0))
     return str(head), str(base)
 
 
@@ -368,9 +368,10 @@ def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.
     assert [(case["eval_id"], case["change"]) for case in loaded["cases"]] == [
         ("lamp", "newly_failing"),
         ("fan", "fixed"),
+        ("away", "unjudged"),
         ("gone", "removed"),
     ]
-    assert ComparisonReport.model_validate(loaded).compared == 3
+    assert ComparisonReport.model_validate(loaded).compared == 4
 
 
 @pytest.mark.parametrize(

@@ -784,6 +784,7 @@ async def test_order__an_answer_waits_until_another_agent_has_used_the_one_befor
         at_once(live.model(right))
     uses(live, said_by)
     live.model_ran(ModelRan(turn=1, call=2, responses=[answer("2")]))
+    uses(live, said_by)  # It has the first time already.
     stored = tape(live)
     used = None if said_by == "nobody" else 1
     assert [(call.after, call.dealt) for call in stored.model_calls] == [(0, used), (0 if overlapped else 1, None)]

@@ -318,12 +318,15 @@ def test_sequential__the_second_metric_that_is_rejected_says_why_too(score: floa
     assert {reason.metric for reason in decision.reasons if reason.blocking} == blocking
 
 
-@pytest.mark.parametrize(("base", "asks"), [(0.8, False), (0.9, True)])
+@pytest.mark.parametrize(
+    ("lowest", "base", "threshold", "asks"),
+    [(0.8, 0.8, 0.8, False), (0.9, 0.9, 0.8, True), (0.7, 0.9, 0.8, True), (0.7, 0.9, 0.75, False)],
+)
 def test_sequential__a_case_below_its_threshold_and_within_the_tolerance_of_its_base_gets_no_more_runs(
-    base: float, asks: bool
+    lowest: float, base: float, threshold: float, asks: bool
 ) -> None:
     evidence = [*(case(f"c{index}", [0.9], [0.9] * 10, "score") for index in range(9))]
-    evidence.append(case("low", [0.75], [base] * 10, "score", threshold=0.8))
+    evidence.append(case("low", [0.75], [lowest, *[base] * 9], "score", threshold=threshold))
     step = next_step(evidence, Rules(metrics={"score": MetricRule(max_drop=0.1)}), UNLIMITED)
     assert isinstance(step, Runs) == asks
 

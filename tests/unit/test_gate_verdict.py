@@ -17,7 +17,7 @@ from policy_texts import entry, quarantine, valid_policy
 
 from agent_eval.api import EngineOutcome
 from agent_eval.core.problem import Severity
-from agent_eval.gate.evaluation import evaluate
+from agent_eval.gate.evaluation import evaluate, outage
 from agent_eval.gate.policy import Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
 from agent_eval.gate.regression._decide import CHECK_RUNS
@@ -393,6 +393,28 @@ def test_evaluation__scores_decide_nothing_if_the_base_met_an_outage(gate: Gate,
     decided = evaluate(cases, Policy(), gate=gate, pull_request=True, base_outage=away)
     assert decided.value == verdict
     assert (decided.reasons[0].code == "provider-unavailable") == (verdict == "inconclusive")
+
+
+def unscored(code: str) -> CaseReport:
+    """A run without an error whose judge gave no score."""
+    judged = case("x", "?")
+    judged.metrics[0].reason = Reason(code=code, message="503")
+    return judged
+
+
+@pytest.mark.parametrize(
+    ("confirmations", "code"),
+    [
+        ([unscored("judge-unavailable"), unscored("judge-unavailable"), case("x", "0")], "judge-unavailable"),
+        ([unscored("judge-unavailable"), case("x", "0")], None),
+        ([unscored("turn-count")], None),
+        ([case("x", "p")], "provider-unavailable"),
+        ([case("x", "x")], None),
+    ],
+)
+def test_outage__of_a_judge_counts_as_one_of_the_model(confirmations: list[CaseReport], code: str | None) -> None:
+    away = outage(confirmations)
+    assert (away.code if away is not None else None) == code
 
 
 # One verdict from many cases, and its exit code.

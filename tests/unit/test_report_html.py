@@ -53,7 +53,16 @@ from agent_eval.results.history import CaseHistory, HistoryRecord, HistoryReport
 from agent_eval.results.origin import CaseStatus
 from agent_eval.results.reason import Reason
 from agent_eval.results.recording import Recording, RunError
-from agent_eval.results.report import CaseReport, RunReport, RunResult, RunScore, TurnEvidence
+from agent_eval.results.report import (
+    CaseReport,
+    CaseUsageReport,
+    ModelUsageReport,
+    RunReport,
+    RunResult,
+    RunScore,
+    TurnEvidence,
+)
+from agent_eval.simulation import PURPOSE
 
 # report.html: its data, its static part, its policy and its size. The browser's side is tested in tests/browser.
 
@@ -500,7 +509,13 @@ def test_header__says_what_the_headline_and_the_list_do_not(tmp_path: Path) -> N
         Reason(code="failed", message="1 of 2 cases"),
         Reason(code="budget", message="The budget is used up"),
     ]
-    assert page_of(tmp_path, made).index["header"]["reasons"] == ["The budget is used up"]
+    usages = [("agent", "a"), ("agent-again", "a"), (PURPOSE, "a"), (PURPOSE, "u"), ("safety_v1", "j")]
+    made.case_usage = [CaseUsageReport(case_id="x", purpose=purpose, model=model, calls=1) for purpose, model in usages]
+    made.model_usage = [ModelUsageReport(model=model, calls=1) for model in "auj"]
+    index = page_of(tmp_path, made).index
+    assert index["header"]["reasons"] == ["The budget is used up"]
+    whose = {usage["model"]: usage["who"] for usage in index["about"]["usage"]}
+    assert whose == {"a": "agent, user", "u": "user", "j": "judge"}
 
 
 def with_causes() -> PageSource:

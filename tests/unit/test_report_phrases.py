@@ -31,7 +31,7 @@ from agent_eval.report.phrases import (
     text,
 )
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
-from agent_eval.report.phrases.rule_changes import rule_sentences
+from agent_eval.report.phrases.rule_changes import rule_rows, rule_sentences
 from agent_eval.report.renderers import annotation_commands, comment_markdown, console, summary_markdown
 from agent_eval.report.views import view_of
 from agent_eval.results.causes import (
@@ -377,6 +377,10 @@ def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
     run_report = report("failed", [wrong_room(), crash()], reasons=reasons)
     assert other_reasons(view_of(run_report)) == ["min-pass-rate is 0.9"]
     assert other_reasons(view_of(advisory())) == [], "the headline has it"
+    unscored = report("inconclusive", [good("x")], reasons=[Reason(code="nothing-scored", message="No score")])
+    assert other_reasons(view_of(unscored)) == [], "the headline has it"
+    unscored.exit_code = 0
+    assert other_reasons(view_of(unscored)) == ["No score"], "the headline says why it is green"
 
 
 # What a pull request changes in the agent, in words.
@@ -544,6 +548,24 @@ def test_rule_sentences__say_how_to_accept_where_that_changes_the_result(verdict
         report = loosened(**changes)
         report.verdict = verdict  # type: ignore[assignment]
         assert says_how_to_accept(report) == shown, changes
+
+
+@pytest.mark.parametrize(
+    ("kind", "fails", "decides", "effect"),
+    [
+        ("code", None, "base", "can't be scored by it: needs to be accepted"),
+        ("code", None, "head", "not scored by it"),
+        ("threshold", None, "base", "not scored by it"),
+        ("threshold", 0, "base", "no case fails"),
+        ("threshold", 1, "base", "1 case fails"),
+        ("threshold", 2, "base", "2 cases fail"),
+        ("threshold", 2, "head", "2 cases would fail"),
+    ],
+)
+def test_rule_rows__say_what_a_change_does(kind: Any, fails: int | None, decides: str, effect: str) -> None:
+    changed = RuleChange(kind=kind, metric="m", config=None, cases=9, base="0.9", head="0.8", fails=fails)
+    [row] = rule_rows(loosened(changes=[changed], decides=decides))
+    assert row.effect == effect
 
 
 @pytest.mark.parametrize("decides", ["head", "base"])
