@@ -67,6 +67,7 @@ def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
         base=percent_text(rate.base, decimals=decimals),
         change=change,
         failed=totals.failed,
+        not_evaluated=totals.errored,
         note=f"over {compared:,} of {plural(totals.cases, 'case')}" if compared < totals.cases and rate.base is not None
         else "",
     )  # fmt: skip
