@@ -46,7 +46,7 @@ def environ(service: FakeEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def verdict_on(request: EvaluationRequest) -> Mapping[str, Any]:
     """By the request alone, so that both sides get the same answers."""
-    rng = random.Random(json.dumps(_plain(request.instance), sort_keys=True))
+    rng = random.Random(json.dumps(_plain(request.instance, {}), sort_keys=True))
     if rng.random() < 0.15:
         return {"error": {"code": 3, "message": "no"}, "score": 0.5}
     if rng.random() < 0.1:
@@ -111,19 +111,22 @@ def turn(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 def in_order(bodies: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Bodies to compare: single turns are asked about at once, and base64 has two alphabets that mean the same."""
-    return sorted((_plain(body) for body in bodies), key=json.dumps)
+    """Bodies to compare: single turns are asked about at once, base64 has two alphabets that mean the same, and ids of
+    turns and calls, which ADK draws, only say what belongs together."""
+    return sorted((_plain(body, {}) for body in bodies), key=json.dumps)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, ids: dict[str, str]) -> Any:
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(item, ids) for item in value]
     if not isinstance(value, dict):
         return value
+    for key in sorted(value.keys() & {"id", "turn_id"}):
+        value = {**value, key: ids.setdefault(value[key], f"{key} {len(ids)}")}
     if isinstance(value.get("inline_data"), dict):
         blob = value["inline_data"]
         value = {**value, "inline_data": {**blob, "data": blob["data"].replace("-", "+").replace("_", "/")}}
-    return {key: _plain(item) for key, item in value.items()}
+    return {key: _plain(value[key], ids) for key in sorted(value)}
 
 
 def ours(metric: str, threshold: float, actual: Any, expected: Any, environ: Mapping[str, str]) -> Result:
