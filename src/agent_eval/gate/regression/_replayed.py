@@ -1,7 +1,8 @@
 """Compares the scores of replayed cases with those of the runs that were recorded. Pure.
 
 Nothing varies in a replay, so one run on each side decides, without statistics, and about the same scores as of live
-runs: those of metrics that the policy names. Judges vary in a replay, too: what they say is not compared.
+runs: those of metrics that the policy names. Judges' scores are not compared: with `missing-live`, a judge may be asked
+again.
 """
 
 from __future__ import annotations
