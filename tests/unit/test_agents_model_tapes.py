@@ -702,7 +702,7 @@ def test_order__answers_of_parallel_branches_come_as_they_were_recorded(
             order.append((branch, decision["responses"]))
 
     async def replay() -> TapeSession:
-        tapes = session("all", stored, order=Order(patience=PATIENT))
+        tapes = session("all", stored, order=Order(patience=PATIENT, use=0.01))
         await asyncio.gather(*(run(tapes, branch) for branch in range(3)))
         return tapes
 
