@@ -54,7 +54,7 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         request: The results and the cases.
         root: The repository. Without the run's cases.jsonl.gz, expectations are complete only if its eval files have
             not changed since.
-        run: The run of each case, from 1; None for the one that tells most: a failed run, else one with an error.
+        run: The run of each case, from 1; None for the one that explains most: a failed run, else one with an error.
         width: Columns.
         color: Whether to write ANSI colours.
 

@@ -41,7 +41,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def number_of(call_id: str, ids: dict[str, str]) -> str:
-    """What stands for the id of a call, which is drawn anew in each run: equal conversations make equal questions.
+    """What stands for the id of a call, which is another one in each run: equal conversations make equal questions.
 
     Args:
         call_id: The id.
