@@ -105,13 +105,15 @@ def test_alignment__puts_every_call_in_one_place_and_agrees_with_the_scores(
     assert len(alignment.matched) == len(
         in_order(expected, actual, lambda one, other: same_call(one, other, args=args))
     )
-    assert len(alignment.matched) + len(alignment.moved) == count_matched(expected, actual, args=args)
+    # Of subsets, the longest sequence may leave a pair of the largest matching without partners.
+    matched, most = len(alignment.matched) + len(alignment.moved), count_matched(expected, actual, args=args)
+    assert matched == most or (args is ArgsMatch.SUBSET and matched < most)
 
     unmatched = alignment.changed or alignment.missing
     for match_type, matches in (
         (MatchType.IN_ORDER, not (unmatched or alignment.moved)),
         (MatchType.EXACT, not (unmatched or alignment.moved or alignment.extra)),
-        (MatchType.ANY_ORDER, not unmatched),
+        (MatchType.ANY_ORDER, most == len(expected)),
     ):
         assert match_calls(expected, actual, match_type=match_type, args=args) is matches
 
