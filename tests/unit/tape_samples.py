@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
 
-from agent_eval.agents.messages import ModelAsked, ModelRan
-from agent_eval.agents.tapes import Mode, Tape, TapeIndex, TapeSession, ToolRule, ToolRules, tape_of
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan
+from agent_eval.agents.tapes import Mode, Order, Tape, TapeIndex, TapeSession, ToolRule, ToolRules, tape_of
 
 Result = TypeVar("Result")
 
@@ -67,29 +68,76 @@ def answer(text: str) -> dict[str, Any]:
 
 
 def session(mode: Mode = "record", tape: Tape | None = None, *rules: ToolRule, **options: Any) -> TapeSession:
+    """No answer waits, unless the options have an order."""
     tool_rules = ToolRules(rules=rules)
     index = None if tape is None else TapeIndex(tape, tool_rules)
-    return TapeSession(mode=mode, rules=tool_rules, index=index, **options)
+    return TapeSession(
+        mode=mode, rules=tool_rules, index=index, **{"order": Order(patience=0, rounds=0, use=0), **options}
+    )
 
 
 def tape(*sessions: TapeSession, before: Tape | None = None, rules: ToolRules | None = None) -> Tape:
     """The tape of sessions; it has the model calls of the first one."""
-    taped = tape_of(sessions, rules or ToolRules(), before, sessions[0])
-    return Tape(
-        eval_set_id="s",
-        eval_id="c",
-        recorded_at=0,
-        tools=dict(taped.tools),
-        calls=list(taped.calls),
-        model_calls=list(taped.model_calls),
-        parts=dict(taped.parts),
-    )
+    taped = tape_of(sessions, rules or sessions[0].rules, before, sessions[0])
+    lists = {field: getattr(taped, field) for field in ("calls", "model_calls")}
+    maps = {field: dict(getattr(taped, field)) for field in ("tools", "parts", "toolsets")}
+    return Tape.model_validate({"eval_set_id": "s", "eval_id": "c", "recorded_at": 0, **lists, **maps})
 
 
-def converse(tapes: TapeSession, *steps: tuple[ModelAsked, str]) -> TapeSession:
-    """Records calls of models, one after another."""
-    for number, (call, text) in enumerate(steps, 1):
-        call = call.model_copy(update={"call": number})
-        assert at_once(tapes.model(call)) == {"do": "run"}
-        tapes.model_ran(ModelRan(turn=1, call=number, responses=[answer(text)]))
+class Step(NamedTuple):
+    """A call that a host announces to a session."""
+
+    name: str
+    made: Callable[[TapeSession], Coroutine[Any, Any, Any]]
+    """The result is what the host gets for it."""
+
+
+NUMBERS = itertools.count(1_000)
+"""Of calls."""
+
+
+def tool(name: str, args: dict[str, Any] | None = None, response: Any = None, **facts: Any) -> Step:
+    """A call of a tool, which answers this if it runs; `facts` are fields of the messages. `ends=False`: it doesn't."""
+    ends = facts.pop("ends", True)
+    outcome = {field: facts.pop(field) for field in [*facts] if field in ToolRan.model_fields}
+    asks = ToolAsked.model_validate({"turn": 1, "call": 0, "name": name, "args": args or {}, "agent": "bot", **facts})
+
+    async def made(tapes: TapeSession) -> Any:
+        number = next(NUMBERS)
+        decision = await tapes.ask(asks.model_copy(update={"call": number}))
+        if decision["do"] == "run" and ends:
+            tapes.ran(ToolRan(turn=1, call=number, response=response, **outcome))
+        return decision
+
+    return Step(f"{asks.agent}: {name}({asks.args or ''})"[:60], made)
+
+
+def model(request: ModelAsked | str, text: str = "", **result: Any) -> Step:
+    """A call of a model with this request or message, which answers this if it is asked, as `tool` does."""
+    asks = asked(said(request)) if isinstance(request, str) else request
+    ends = result.pop("ends", True)
+
+    async def made(tapes: TapeSession) -> Any:
+        number = next(NUMBERS)
+        decision = await tapes.model(asks.model_copy(update={"call": number}))
+        if decision["do"] == "run" and ends:
+            tapes.model_ran(ModelRan(turn=1, call=number, **{"responses": [answer(text)], **result}))
+        return decision
+
+    return Step(f"{asks.agent}: asks {request if isinstance(request, str) else '...'}", made)
+
+
+def says(name: str, what: Callable[[TapeSession], Any]) -> Step:
+    """Something else that a host says."""
+
+    async def made(tapes: TapeSession) -> Any:
+        return what(tapes)
+
+    return Step(name, made)
+
+
+def play(tapes: TapeSession, *steps: Step) -> TapeSession:
+    """The session after these calls, which must not wait."""
+    for step in steps:
+        at_once(step.made(tapes))
     return tapes

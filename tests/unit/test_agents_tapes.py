@@ -7,29 +7,39 @@ import math
 import os
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import golden_files
 import pytest
 from evalset_samples import json_values
 from hypothesis import given
 from hypothesis import strategies as st
-from tape_samples import at_once, session, tape
+from tape_samples import Step, answer, asked, at_once, called, model, play, returned, said, says, session, tape, tool
 
-from agent_eval.agents.messages import ToolAsked, ToolError, ToolRan
+from agent_eval.agents.messages import (
+    ModelAsked,
+    ModelNews,
+    ModelRan,
+    ToolError,
+    ToolsetAsked,
+    ToolsetListed,
+)
 from agent_eval.agents.tapes import (
     InvalidTape,
-    Obstacle,
+    Mode,
+    Order,
     RecordedCall,
     Tape,
     TapeSession,
-    ToolHashes,
     ToolPolicy,
     ToolRule,
     ToolRules,
     Unanswerable,
     canonical,
     changing_arguments,
+    contents_of,
     masked,
     read_tape,
     tape_name,
@@ -39,38 +49,8 @@ from agent_eval.agents.tapes import (
     tapes_below,
     write_tape,
 )
-from agent_eval.agents.tapes._tape import DEEPEST
-
-calls = st.lists(
-    st.tuples(st.sampled_from(["a", "b"]), st.dictionaries(st.sampled_from("xy"), st.integers(0, 1))), max_size=12
-)
-
-
-class Player:
-    """Plays calls to a session, as a host does."""
-
-    def __init__(self, tapes: TapeSession, **identity: Any) -> None:
-        self.tapes = tapes
-        self.identity = identity
-        self.count = 0
-
-    def call(self, tool: str, args: dict[str, Any], answer: Any = None, **outcome: Any) -> Any:
-        """What the agent gets: the tape's answer, or the tool's own as it runs."""
-        self.count += 1
-        asked = ToolAsked(turn=1, call=self.count, name=tool, args=args, agent="agent", **self.identity)
-        decision = at_once(self.tapes.ask(asked))
-        if decision["do"] == "answer":
-            return decision["response"]
-        self.tapes.ran(ToolRan(turn=1, call=self.count, response=answer, **outcome))
-        return answer
-
-
-def recorded(*made: tuple[str, dict[str, Any], Any], **identity: Any) -> Tape:
-    player = Player(session(), **identity)
-    for tool, args, answer in made:
-        player.call(tool, args, answer)
-    return tape(player.tapes)
-
+from agent_eval.agents.tapes._requests import first_difference, request_of
+from agent_eval.agents.tapes._tape import DEEPEST, digest, fingerprint_of
 
 # --- Keys
 
@@ -87,15 +67,30 @@ def reference(value: Any) -> Any:
     return (isinstance(value, bool), value)
 
 
-arguments = st.dictionaries(st.text(max_size=3), json_values(st.text(max_size=3), most=6), max_size=3)
+requests = st.fixed_dictionaries(
+    {
+        "instruction": st.text(max_size=2),
+        "contents": st.lists(json_values(st.text(max_size=2), most=4), max_size=3),
+        "tools": json_values(st.text(max_size=2), most=4).filter(lambda value: value is not None),
+        "config": st.dictionaries(st.text(max_size=2), json_values(st.text(max_size=2), most=4), max_size=2),
+    }
+)
 
 
-@given(left=arguments, right=arguments)
-def test_canonical__equal_exactly_for_equal_json(left: dict[str, Any], right: dict[str, Any]) -> None:
-    policy = ToolPolicy()
-    assert (canonical(left, policy) == canonical(right, policy)) == (reference(left) == reference(right))
+@given(left=requests, right=requests)
+def test_keys__equal_exactly_for_equal_arguments_and_requests(left: dict[str, Any], right: dict[str, Any]) -> None:
+    def request(content: dict[str, Any]) -> ModelAsked:
+        return ModelAsked(turn=1, call=1, request=content)
+
+    def fingerprint(content: dict[str, Any]) -> str:
+        return request_of(request(content), ToolRules()).fingerprint
+
+    policy, stored = ToolPolicy(), tape(play(session(), model(request(left))))
     again = json.loads(json.dumps(dict(reversed(left.items()))))
-    assert canonical(again, policy) == canonical(left, policy)
+    for other, same in ((right, reference(left) == reference(right)), (again, True)):
+        assert (canonical(left, policy) == canonical(other, policy)) == same
+        assert (fingerprint(left) == fingerprint(other)) == same
+        assert (first_difference(stored, request_of(request(other), ToolRules())) is None) == same
 
 
 @pytest.mark.parametrize(
@@ -103,7 +98,6 @@ def test_canonical__equal_exactly_for_equal_json(left: dict[str, Any], right: di
     [
         (ToolPolicy(), {"n": 1}, {"n": 1.0}, True),
         (ToolPolicy(), {"n": 1}, {"n": True}, False),
-        (ToolPolicy(), {"n": "1"}, {"n": 1}, False),
         (ToolPolicy(), {"n": "e\u0301"}, {"n": "\u00e9"}, True),
         (ToolPolicy(), {"n": None}, {}, False),
         (ToolPolicy(match=("city",)), {"city": "Oslo", "id": 1}, {"city": "Oslo", "id": 2}, True),
@@ -121,26 +115,15 @@ def test_canonical__rules(policy: ToolPolicy, left: Any, right: Any, same: bool)
 
 
 def test_masked__names_and_paths() -> None:
-    value = {
-        "Api-Key": "k",
-        "user": {"email": "e", "name": "n"},
-        "list": [{"token": "t", "max_tokens": 5}],
-        "cookie": "",
-        "accessToken": "a",
-    }
+    value = {"user": {"email": "e", "name": "n"}, "list": [{"token": "t", "max_tokens": 5}], "cookie": ""}
     assert masked(value, ToolPolicy(mask=("user.email", "not.there"))) == {
-        "Api-Key": "***",
         "user": {"email": "***", "name": "n"},
         "list": [{"token": "***", "max_tokens": 5}],
         "cookie": "",
-        "accessToken": "***",
     }
-
-
-def test_masked__names_that_end_like_a_secrets() -> None:
-    secret = "x-api-key authToken session_token private_key passwd DB_PASSWORD aws_secret_access_key app-secret idtoken"
+    secret = "Api-Key x-api-key authToken session_token private_key passwd DB_PASSWORD aws_secret_access_key app-secret"
     plain = "max_tokens token_count next_page_token pageToken paid_token primary_key secretary tokens secret_id"
-    assert masked(dict.fromkeys(secret.split(), "s"), ToolPolicy()) == dict.fromkeys(secret.split(), "***")
+    assert set(masked(dict.fromkeys(f"{secret} idtoken".split(), "s"), ToolPolicy()).values()) == {"***"}
     assert masked(dict.fromkeys(plain.split(), "s"), ToolPolicy()) == dict.fromkeys(plain.split(), "s")
     assert masked({"has_password": True}, ToolPolicy()) == {"has_password": True}
 
@@ -154,186 +137,303 @@ def test_rules__the_last_entry_with_a_key_counts() -> None:
         )
     )
     assert rules.of("search_rooms") == ToolPolicy(match=("day",), replay=False)
-    assert rules.of("other") == ToolPolicy(miss="live")
-    assert rules.of("unnamed") == ToolPolicy()
+    assert (rules.of("other"), rules.of("unnamed")) == (ToolPolicy(miss="live"), ToolPolicy())
 
 
 # --- Sessions
 
 
-@given(made=calls, answers=st.lists(st.integers(), min_size=12, max_size=12))
-def test_session__what_was_recorded_replays_itself(made: list[tuple[str, dict[str, int]]], answers: list[int]) -> None:
-    live = Player(session())
-    expected = [live.call(tool, args, answer) for (tool, args), answer in zip(made, answers, strict=False)]
-    stored = Tape.model_validate_json(tape_text(tape(live.tapes)))
-    replay = Player(session("replay", stored))
-    assert [replay.call(tool, args) for tool, args in made] == expected
-    assert (replay.tapes.use.replayed, replay.tapes.use.missed) == (len(made), 0)
-    # Occurrences count the earlier calls with the same arguments.
-    counts: Counter[str] = Counter()
-    for (tool, args), call in zip(made, live.tapes.recorded, strict=True):
-        key = f"{tool} {sorted(args.items())}"
-        assert call.occurrence == counts[key]
-        counts[key] += 1
+def played(tapes: TapeSession, step: Step) -> Any:
+    """The answer to a call."""
+    decision = at_once(step.made(tapes))
+    return decision.get("response", decision.get("responses"))
 
 
-def test_session__a_miss_never_shows_what_a_newer_rule_masks() -> None:
-    stored = recorded(("book", {"room": "a", "email": "x@example.com"}, 1))
-    player = Player(session("replay", stored, ToolRule(name="book", mask=("email",))))
-    assert player.call("book", {"room": "a", "email": "y@example.com"}) == 1
-    nearest = refused(player, "book", {"room": "b", "email": "y@example.com"}).nearest
-    assert nearest is not None
-    assert nearest.args == {"room": "a", "email": "***"}
-
-
-USED = {"": "f", "self": "A", "self.url": "a", "self.id": "y"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "what"),
-    [
-        ({"declaration": "new"}, "its declaration"),
-        ({"source": "new"}, "the file that defines it"),
-        ({"declaration": "new", "source": "new"}, "its declaration and the file that defines it"),
-        ({"implementation": {"": "new", "self": "A"}}, "the function or object behind it (it was f, it is new)"),
-        (
-            {"implementation": {"": "f", "self.url": "$", "self.id": "x"}},
-            "a value that the function or object behind it holds (self, self.id)",
-        ),
-        ({"implementation": USED | {"home.settings:URL": "b"}}, "something that its code uses (home.settings:URL)"),
-    ],
+@given(
+    made=st.lists(
+        st.tuples(st.booleans(), st.sampled_from(["left", "right"]), st.sampled_from(["a", "b"]), st.integers(0, 1)),
+        max_size=12,
+    )
 )
-def test_session__a_changed_tool(changes: dict[str, Any], what: str) -> None:
-    identity: dict[str, Any] = {"declaration": "d", "source": "s", "implementation": USED}
-    stored = recorded(("book", {}, 1), **identity)
-    identity |= changes
-    strict = Player(session("replay", stored), **identity)
-    unanswered = refused(strict, "book")
-    assert (unanswered.obstacle, unanswered.why) == (Obstacle.STALE, what)
-    lenient = Player(session("replay", stored, ToolRule(name="*", stale="warn")), **identity)
-    assert lenient.call("book", {}) == 1
-    assert lenient.tapes.changed == {"book": what}
-    base = Player(session("replay", stored, of_base=True), **identity)
-    assert base.call("book", {}) == 1
-    assert base.tapes.changed == {}
-
-
-def test_session__two_agents_have_different_tools_of_one_name() -> None:
-    def ask(tapes: TapeSession, number: int, agent: str, source: str) -> Any:
-        asked = ToolAsked(turn=1, call=number, name="get", agent=agent, args={}, source=source)
-        return at_once(tapes.ask(asked)).get("response")
-
-    live = session()
-    for number, (agent, source) in enumerate((("left", "a"), ("right", "b"))):
-        ask(live, number, agent, source)
-        live.ran(ToolRan(turn=1, call=number, response=source))
-    stored = tape(live)
-    replay = session("replay", stored)
-    assert [ask(replay, 1, "left", "a"), ask(replay, 2, "right", "b")] == ["a", "b"]
-    # An agent of another name with the same tool gets its answer, and no agent that of another tool.
-    assert ask(session("replay", stored), 1, "new", "a") == "a"
-    for agent in ("right", "left"):
-        with pytest.raises(Unanswerable) as caught:
-            ask(session("replay", stored), 1, agent, "b")
-        assert (caught.value.obstacle, caught.value.why) == (Obstacle.STALE, "the file that defines it")
-
-
-def test_session__a_changed_file_that_the_tool_depends_on() -> None:
-    rule = ToolRule(name="book", depends=("db/**",))
-    live = Player(session("record", None, rule, depends=lambda patterns: f"old {patterns}"))
-    live.call("book", {}, 1)
-    stored = tape(live.tapes)
-    changed = Player(session("replay", stored, rule, depends=lambda patterns: f"new {patterns}"))
-    assert refused(changed, "book").why == "a file that it depends on"
-    assert refused(Player(session("replay", stored)), "book").why == "`depends` of its [[tool]]", "the rule is gone"
-
-
-def test_session__record_missing_runs_what_is_not_there_or_changed() -> None:
-    stored = recorded(("kept", {}, 1), ("old", {}, 2), declaration="d")
-    player = Player(session("record-missing", stored), declaration="d")
-    assert player.call("kept", {}, "real") == 1
-    assert player.call("new", {}, "real") == "real"
-    changed = Player(player.tapes, declaration="e")
-    changed.count = 10
-    assert changed.call("old", {}, "real") == "real"
-    completed = tape(player.tapes, before=stored)
-    assert {call.tool: call.response for call in completed.calls} == {"kept": 1, "new": "real", "old": "real"}
-    assert completed.tools["old"].declaration == "e"
-
-
-def test_session__what_can_not_be_stored() -> None:
-    deep: Any = "x"
-    for _ in range(300):
-        deep = [deep]
-    player = Player(session())
-    player.call("long", {}, reason="it runs long")
-    player.call("big", {}, "x" * 1_000_001)
-    player.call("deep", {}, deep)
-    assert [(call.tool, call.replayable, call.response) for call in player.tapes.recorded] == [
-        ("long", False, None),
-        ("big", False, None),
-        ("deep", False, None),
+def test_session__what_was_recorded_replays_itself(made: list[tuple[bool, str, str, int]]) -> None:
+    """Each call's answer is its number."""
+    steps = [
+        model(asked(said(f"{word} {n}"), agent=agent), str(number))
+        if of_model
+        else tool(word, {"id": n}, number, agent=agent)
+        for number, (of_model, agent, word, n) in enumerate(made)
     ]
-    replay = Player(session("replay", tape(player.tapes)))
-    unanswered = refused(replay, "long")
-    assert (unanswered.obstacle, unanswered.why) == (Obstacle.NOT_REPLAYABLE, "it runs long")
-    refused(replay, "long", {"x": deep})
+    live = play(session(), *steps)
+    stored = Tape.model_validate_json(tape_text(tape(live)))
+    assert (stored, live.why_not_taped) == (tape(live), None)
+    tools = [number for number, (of_model, *_) in enumerate(made) if not of_model]
+    of_tools = session("replay", stored)
+    assert [played(of_tools, steps[number]) for number in tools] == tools
+    assert (of_tools.use.replayed, of_tools.use.missed) == (len(tools), 0)
+    counts: Counter[Any] = Counter()
+    for number, call in zip(tools, live.recorded, strict=True):
+        assert call.occurrence == counts[made[number][2:]], "the earlier calls with the same arguments"
+        counts[made[number][2:]] += 1
+    if len(tools) < len(made):
+        whole = session("all", stored)
+        expected = [[answer(str(number))] if of_model else number for number, (of_model, *_) in enumerate(made)]
+        assert [played(whole, step) for step in steps] == expected
+        use = whole.use
+        assert (use.model_calls, use.replayed, use.live, whole.left) == (len(made) - len(tools), len(tools), 0, [])
+        with pytest.raises(Unanswerable):  # Nothing is repeated beyond the tape, although the last answer might do.
+            at_once(steps[-1].made(whole))
+
+
+def shortened(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 1_000 else f"{text[:20]}..."
+
+
+async def outcome_of(tapes: TapeSession, step: Step) -> str:
+    try:
+        outcome = await step.made(tapes)
+        return shortened(outcome and {name: value for name, value in outcome.items() if value not in ({}, None)})
+    except Unanswerable as found:
+        facts = {
+            "why": found.why,
+            "nearest": found.nearest and found.nearest.args,
+            "difference": found.difference and vars(found.difference),
+            "left": [call.done for call in found.left],
+        }
+        return f"{found.obstacle} {shortened({name: value for name, value in facts.items() if value})}"
+
+
+def facts_of(tapes: TapeSession) -> Iterator[str]:
+    """What a session holds at its end, and its tape if it records."""
+    facts = {**tapes.use.model_dump(exclude_defaults=True), "left": [call.done for call in tapes.left]}
+    facts |= {"changed": tapes.changed, "masked": sorted(tapes.masked), "not taped": tapes.why_not_taped}
+    yield shortened({name: value for name, value in facts.items() if value})
+    if tapes.mode.startswith("record"):
+        stored = tape(tapes, before=tapes.index.tape if tapes.index else None)
+        for call in stored.calls:
+            yield f"tape: {shortened(call.model_dump(exclude_defaults=True))}"
+        for exchange in stored.model_calls:
+            yield f"tape: {shortened(exchange.model_dump(include={'agent', 'responses', 'done', 'after', 'dealt'}))}"
+        rest = stored.model_dump(include={"tools", "toolsets"}, exclude_defaults=True)
+        yield f"tape: {shortened(rest)}"
+
+
+DEEP: Any = "x"
+for _ in range(300):
+    DEEP = [DEEP]
+STALE_LIVE = ToolRule(name="*", stale="live")
+USED = {"": "f", "self": "A", "self.url": "a", "self.id": "y"}
+CHANGES: list[dict[str, Any]] = [
+    {"declaration": "new"},
+    {"source": "new"},
+    {"declaration": "new", "source": "new"},
+    {"implementation": {"": "new", "self": "A"}},
+    {"implementation": {"": "f", "self.url": "$", "self.id": "x"}},
+    {"implementation": USED | {"home.settings:URL": "b"}},
+]
+NEVER: list[tuple[ModelAsked, dict[str, Any]]] = [
+    (asked(), {"error": ToolError(type="own.Busy")}),
+    (asked(), {"reason": "it was cancelled"}),
+    (asked(), {"responses": []}),
+    (asked(), {"responses": [answer("x" * 1_000_001)]}),
+    (asked(), {"responses": [{"content": DEEP}]}),
+    (asked(DEEP), {}),
+    (asked(config=DEEP), {}),
+    (asked(), {"ends": False}),
+]
+"""Calls of models that can't be on a tape."""
+OTHER_ANSWERS: list[dict[str, Any]] = [
+    {"response": {"n": 1.0}, "state": {"got": True}},
+    {"response": {"n": 2}, "state": {"got": True}},
+    {"response": {"n": 1}},
+    {"response": {"n": 1}, "state": {"got": True}, "actions": {"escalate": True}},
+    {"response": {"n": 1}, "state": {"got": True}, "reason": "it saves artifacts"},
+]
+
+
+ENDS = says("the run ends", TapeSession.check_ended)
+
+
+def toolset(name: str) -> Step:
+    return says(name, lambda tapes: tapes.toolset(ToolsetAsked(turn=1, toolset=name)))
+
+
+def scenarios() -> Iterator[tuple[str, TapeSession, tuple[Step, ...]]]:
+    """Calls that are recorded or answered, by what they show."""
+    mail = tape(play(session(), tool("book", {"room": "a", "email": "x@example.com"}, 1)))
+    book, other = (tool("book", {"room": room, "email": "y@example.com"}) for room in "ab")
+    rule = ToolRule(name="book", mask=("email",))
+    yield "a miss does not show what a newer rule masks", session("replay", mail, rule), (book, other)
+
+    identity: dict[str, Any] = {"declaration": "d", "source": "s", "implementation": USED}
+    stored = tape(play(session(), tool("book", {}, 1, **identity)))
+    for change in CHANGES:
+        changed = tool("book", {}, **{**identity, **change})
+        yield "a changed tool", session("replay", stored), (changed,)
+        yield "and a warning", session("replay", stored, ToolRule(name="*", stale="warn")), (changed,)
+        yield "and the base branch", session("replay", stored, of_base=True), (changed,)
+
+    depends = ToolRule(name="book", depends=("db/**",))
+    stored = tape(play(session("record", None, depends, depends=str), tool("book", {}, 1)))
+    yield "a file that it depends on", session("replay", stored, depends, depends=lambda _: "new"), (tool("book"),)
+    yield "`depends` is gone", session("replay", stored), (tool("book"),)
+
+    left, right = (tool("get", {}, source, agent=agent, source=source) for agent, source in (("l", "a"), ("r", "b")))
+    live = play(session(), left, right)
+    yield "two agents have different tools of one name", live, ()
+    yield "each gets its own", session("replay", tape(live)), (left, right)
+    for agent, source in (("new", "a"), ("r", "b"), ("l", "b")):
+        call = tool("get", agent=agent, source=source)
+        yield "nobody that of another tool", session("replay", tape(live)), (call,)
+
+    stored = tape(play(session(), *(tool(name, {}, name, declaration="d") for name in ("kept", "old"))))
+    calls = (tool(name, {}, "real", declaration=was) for name, was in (("kept", "d"), ("new", "d"), ("old", "e")))
+    yield "record-missing runs what is not there or changed", session("record-missing", stored), tuple(calls)
+
+    unfit = (tool("long", reason="it runs long"), tool("big", {}, "x" * 1_000_001), tool("deep", {}, DEEP))
+    live = play(session(), *unfit)
+    yield "what can't be stored", live, ()
+    yield "and replayed", session("replay", tape(live)), (tool("long"), tool("long", {"x": DEEP}))
+    for request, result in NEVER:
+        yield "of models", session(), (model(request, **result),)
+    yield "of too many models", play(session(), *(model(asked(str(n)), ends=n < 3) for n in range(1_001))), ()
+
+    modes: tuple[Mode, ...] = ("replay", "all", "record-missing")
+    for mode in modes[:2]:
+        yield f"no tape in mode {mode}", session(mode), (tool("book"), model("on"))
+        yield "a tape with nothing", session(mode, tape(session())), (tool("book"), model("on"))
+    yield "without a tape a tool may run", session("replay", None, ToolRule(name="*", miss="live")), (tool("book"),)
+
+    failed = tool(
+        *("a", {}, None),
+        error=ToolError(type="ValueError", message="no"),
+        state={"s": 1},
+        actions={"escalate": True, "x": 1},
+    )
+    login = tool("login", {"user": "u", "password": "pw"}, {"token": "t", "name": "U"}, state={"cookie": "c=1"})
+    live = play(session(), failed, login)
+    yield "errors, state and actions without secrets", live, ()
+    again = tool("login", {"user": "u", "password": "other"})
+    yield "are answered", session("replay", tape(live)), (failed, again)
+
+    two = tape(play(session(), model(asked(said("on")), "yes"), model(asked(said("on"), said("more")), "no")))
+    yield "a call that is left", session("all", two), (model("on"), model(asked(said("on"), said("less"))))
+    yield "models are asked", session("replay", two), (model("on"),)
+
+    two = tape(play(session(), model("a"), model("b")))
+    live_rule = ToolRule(name="live", replay=False)
+    yield "one waits for one that is never asked for", session("all", two), (model("b"),)
+    cancelled = session("all", two, live_rule, order=Order(patience=0, rounds=9))
+    yield "even for a tool that was cancelled", cancelled, (tool("live", ends=False), model("b"))
+
+    def run_with(response: str, name: str = "get") -> TapeSession:
+        return play(session(), tool(name, {}, response, agent="a"), model(response))
+
+    stored = tape(run_with("second"), run_with("first"), run_with("x", "other"))
+    get, other = tool("get", {}, "third", agent="a"), tool("other", {}, agent="a")
+    yield "another run made this call", session("all", stored), (other,)
+    yield "which is replayed without its models", session("replay", stored), (other,)
+    more = session("record-missing", stored)
+    yield "the order is that of the new run", more, (model("new"), get)
+    completed = tape(more, before=stored)
+    without = session("record-missing", completed)
+    yield "a call that it does not make has no place", without, (model("n"),)
+    yield "a call more than on the tape is added", without, (get, get)
+    added = tape(without, before=completed)
+    added.calls.reverse()
+    yield "in its order", session("all", added), (model("n"), get, get)
+
+    lists = session()
+    lists.listed(ToolsetListed(turn=1, toolset="bot/1", tools=[]))
+    stored = tape(play(lists, model("on", "yes"), tool("get", {}, "old")))
+    runs = session("all", stored, ToolRule(name="get", replay=False))
+    yield "a tool that runs by now is not expected", runs, (model("on"), tool("get"), toolset("bot/1"))
+
+    got: dict[str, Any] = {"response": {"n": 1}, "state": {"got": True}}
+    edited = tape(play(session(), tool("get", source="old", **got), model("1", "yes"), model("2", "no")))
+    asks = (model("1"), model("2"), ENDS)
+    yield "a changed tool may not run", session("all", edited), (tool("get", source="new"), ENDS)
+    yield "an unchanged one needs not", session("all", edited, STALE_LIVE), (tool("get", source="old"), *asks)
+    for found in OTHER_ANSWERS:
+        call = tool("get", source="new", **found)
+        yield "a changed tool runs", session("all", edited, STALE_LIVE), (call, *asks)
+    live = session("replay", edited, STALE_LIVE)
+    yield "and is not compared where models are asked", live, (tool("get", {}, 2, source="new"), *asks)
+    broken: dict[str, Any] = {"error": ToolError(type="own.Broken")}
+    for end in (broken, {"ends": False}):
+        call = tool("get", source="new", **end)
+        yield "it raises or never ends", session("all", edited, STALE_LIVE), (call, *asks[:1], model("3"), ENDS)
+    stored = tape(play(session(), tool("get", source="old", **broken), model("1", "yes")))
+    for error in ("own.Broken", "own.Other"):
+        call = tool("get", source="new", error=ToolError(type=error))
+        yield "as it did when it was recorded", session("all", stored, STALE_LIVE), (call, *asks[:1], ENDS)
+
+    own = says("asks", lambda tapes: tapes.model_news(ModelNews(turn=1, call=7, what="asked", model="own")))
+    run, during = (session("all", two, live_rule) for _ in range(2))
+    yield "a tool that runs asks a model", during, (tool("live", ends=False), own, ENDS)
+    yield "code that is none of a tool asks one", run, (tool("live"), ENDS, own, ENDS)
+
+    search = [{"name": "search", "inputSchema": {"type": "object"}}]
+    stored = tape(session()).model_copy(update={"toolsets": {"bot/1#0c1f": search, "bot/2": []}})
+    for mode in modes:
+        lists = session(mode, stored)
+        lists.listed(ToolsetListed(turn=1, toolset="bot/1#9e21", tools=[]))
+
+        names = ("bot/1#0c1f", "bot/1#9e21", "bot/2", "bot/3")
+        yield f"tools of servers that change: {mode}", lists, tuple(map(toolset, names))
+
+
+async def test_sessions__what_comes_of_each_call() -> None:
+    lines: list[str] = []
+    for name, tapes, steps in scenarios():
+        lines += [f"{name} ({tapes.mode})", *[f"  {step.name} -> {await outcome_of(tapes, step)}" for step in steps]]
+        lines += [f"  = {fact}" for fact in facts_of(tapes)]
+    golden_files.check("golden_tapes.txt", "\n".join(lines) + "\n")
 
 
 def test_session__what_is_nested_as_deeply_as_possible_can_be_read_again() -> None:
     value: Any = "x"
     for _ in range(DEEPEST):
         value = [value]
-    player = Player(session())
-    player.call("deep", {"x": value[0]}, value)
-    [call] = Tape.model_validate_json(tape_text(tape(player.tapes))).calls
+    [call] = Tape.model_validate_json(tape_text(tape(play(session(), tool("deep", {"x": value[0]}, value))))).calls
     assert (call.replayable, call.response) == (True, value)
 
 
-def refused(player: Player, tool: str, args: dict[str, Any] | None = None) -> Unanswerable:
-    with pytest.raises(Unanswerable) as caught:
-        player.call(tool, args or {})
-    return caught.value
+def test_session__what_a_host_says_later_of_a_call_counts() -> None:
+    tapes = session()
+    at_once(tapes.model(asked()))
+    for responses in ([answer("yes")], [answer("yes"), answer("again")]):
+        tapes.model_ran(ModelRan(turn=1, call=1, responses=responses))
+        assert [(call.responses, call.done) for call in tapes.model_calls] == [(responses, 0)]
+    assert tapes.why_not_taped is None
+    tapes.model_ran(ModelRan(turn=1, call=1, reason="a second complete response came"))
+    assert tapes.why_not_taped == "a second complete response came"
+    tapes.model_ran(ModelRan(turn=1, call=5, responses=[]))  # never asked for
 
 
-def test_session__without_a_tape() -> None:
-    assert refused(Player(session("replay", None)), "book").obstacle is Obstacle.MISSING
-    lenient = Player(session("replay", None, ToolRule(name="*", miss="live")))
-    assert lenient.call("book", {}, "real") == "real"
-    assert (lenient.tapes.use.live, lenient.tapes.recorded) == (1, [])
+def test_session__secrets_are_masked_before_they_are_hashed_and_stored() -> None:
+    rule = ToolRule(name="book", mask=("mail",))
+    secret = {"password": "hunter2", "mail": "me@example.com", "room": "hall"}
+    contents = (called("book", secret), returned("book", {**secret, "apiKey": "k-123456"}))
 
+    def talk(secrets: str) -> Step:
+        made = json.loads(json.dumps(contents).replace("hunter2", secrets))
+        config = {"http_options": {"extra_body": {"token": secrets}}}
+        response = {"content": called("book", secret), "avg_logprobs": 0.5}
+        return model(asked(*made, settings={"api_key": secrets}, config=config), responses=[response])
 
-def test_session__errors_state_and_actions_are_answered_without_secrets() -> None:
-    live = Player(session())
-    error = ToolError(type="ValueError", message="no")
-    live.call("a", {}, None, error=error, state={"s": 1}, actions={"escalate": True, "x": 1})
-    live.call("login", {"user": "u", "password": "hunter2"}, {"token": "abc123", "name": "U"}, state={"cookie": "c=1"})
-    text = tape_text(tape(live.tapes))
-    assert not [secret for secret in ("hunter2", "abc123", "c=1") if secret in text]
-    assert live.tapes.masked == {"login(token)", "login(cookie)"}
-    replay = session("replay", Tape.model_validate_json(text))
-    assert at_once(replay.ask(ToolAsked(turn=1, call=1, name="a"))) == {
-        "do": "answer",
-        "response": None,
-        "state": {"s": 1},
-        "actions": {"escalate": True},
-        "error": {"type": "ValueError", "message": "no"},
-    }
-    answer = Player(replay).call("login", {"user": "u", "password": "other"})
-    assert answer == {"token": "***", "name": "U"}, "it is found again"
-
-
-# --- Making tapes
+    login = tool("login", {"password": "hunter2"}, {"token": "k-123456"}, state={"cookie": "me@example.com"})
+    stored = tape(play(session("record", None, rule), talk("hunter2"), login))
+    assert not [word for word in ("hunter2", "me@example.com", "k-123456") if word in tape_text(stored)]
+    masked = {"password": "***", "mail": "***", "room": "hall"}
+    [response] = played(session("all", stored, rule), talk("other"))
+    assert response == {"content": called("book", masked), "avg_logprobs": 0.5}
 
 
 def test_tape_of__several_runs() -> None:
-    first, second = Player(session()), Player(session())
-    first.call("get", {"id": 1}, "one")
-    first.call("time", {"now": 1}, "a")
-    second.call("get", {"id": 1}, "two")
-    second.call("time", {"now": 2}, "a")
-    second.call("more", {}, "c")
-    taped = tape_of([first.tapes, second.tapes], ToolRules())
+    first = play(session(), tool("get", {"id": 1}, "one"), tool("time", {"now": 1}, "a"))
+    second = play(session(), tool("get", {"id": 1}, "two"), tool("time", {"now": 2}, "a"), tool("more", {}, "c"))
+    taped = tape_of([first, second], ToolRules())
     assert [(call.tool, call.args, call.response, call.seen) for call in taped.calls] == [
         ("get", {"id": 1}, "one", 2),
         ("time", {"now": 1}, "a", 1),
@@ -341,13 +441,13 @@ def test_tape_of__several_runs() -> None:
         ("more", {}, "c", 1),
     ]
     assert [call.response for call in taped.conflicts] == ["two"]
-    assert changing_arguments([first.tapes, second.tapes]) == {"time(now)"}
-    assert changing_arguments([first.tapes]) == set()
-    stored = tape(first.tapes)
+    assert changing_arguments([first, second]) == {"time(now)"}
+    assert changing_arguments([first]) == set()
+    stored = tape(first)
     again = stored.model_copy(update={"recorded_at": 5.0, "runs": 3, "calls": stored.calls[::-1]})
     assert again.content_hash == stored.content_hash, "it is of the answers only"
-    answer = stored.calls[0].model_copy(update={"response": 3})
-    assert stored.model_copy(update={"calls": [answer, stored.calls[1]]}).content_hash != stored.content_hash
+    other = stored.calls[0].model_copy(update={"response": 3})
+    assert stored.model_copy(update={"calls": [other, stored.calls[1]]}).content_hash != stored.content_hash
 
 
 # --- Files
@@ -356,10 +456,8 @@ def test_tape_of__several_runs() -> None:
 @given(eval_id=st.text(max_size=150))
 def test_tape_name__is_safe_and_unique(eval_id: str) -> None:
     name = tape_name(eval_id)
-    assert name.endswith(".tape.json")
+    assert name.endswith(".tape.json") and name.isascii() and not name.startswith(".")
     assert len(name) <= 110
-    assert name.isascii()
-    assert not name.startswith(".")
     assert not set(name) & set('/\\\0:*?"<>| ')
     assert tape_name(eval_id + "x") != name
 
@@ -367,65 +465,100 @@ def test_tape_name__is_safe_and_unique(eval_id: str) -> None:
 @pytest.mark.parametrize("eval_id", ["..", "../x", "a/b", "\0", "x" * 300, ".hidden", "ü\ud800"])
 def test_write_tape__hostile_ids_stay_in_their_folder(eval_id: str, tmp_path: Path) -> None:
     path = tape_path(tmp_path, "evals/home.evalset.json", eval_id)
-    stored = recorded(("get", {}, 1))
-    write_tape(path, stored)
+    assert read_tape(path, tmp_path) is None, "there is none"
+    write_tape(path, SMALL)
     assert [file.parent for file in tmp_path.rglob("*.tape.json")] == [tmp_path / "evals" / "home.evalset.tools"]
     assert tapes_below(tmp_path, ["evals/home.evalset.json", "other.test.json"]) == [path]
-    assert read_tape(path, tmp_path) == stored
+    assert read_tape(path, tmp_path) == SMALL
 
 
-GOOD = tape_text(recorded(("get", {"a": 1}, 1)))
-VERSION = '"schema_version": "2"'
-INVALID = {
-    "empty-file": "",
-    "nested-too-deeply": "[" * 100_000,
-    "wrong-type": GOOD.replace('"tool": "get"', '"tool": 5'),
-    "unknown-key": GOOD.replace('"calls"', '"cals"'),
-    "invalid-value": GOOD.replace('"occurrence": 0', '"occurrence": -1'),
-    "tape-invalid without the tool": GOOD.replace('"get": {}', '"got": {}'),
+SMALL = tape(
+    play(session(), tool("get", {"to": 1, "from": 2}, {"price": 1, "city": "Rome"}), model("a"), model("b", "yes"))
+)
+GOOD: dict[str, Any] = json.loads(tape_text(SMALL))
+FIRST, LAST = GOOD["model_calls"]
+TALK = asked(said("a"), said("b"))
+
+
+def chain(after: Any) -> dict[str, Any]:
+    """A tape with a content after one that is not there: a forger can compute hashes."""
+    stored = tape(play(session(), model("a")))
+    node = {"content": said("a"), "after": after}
+    [call] = stored.model_calls
+    call.request["contents"] = digest(node)
+    call.fingerprint = fingerprint_of(call, call.request)
+    stored.parts[digest(node)] = node
+    return dict(json.loads(tape_text(stored)))
+
+
+def without_part(at: int) -> dict[str, Any]:
+    """A tape that lacks the last content of a request, or the one before it."""
+    value: dict[str, Any] = json.loads(tape_text(tape(play(session(), model(TALK)))))
+    last = value["model_calls"][0]["request"]["contents"]
+    value["parts"].pop((last, value["parts"][last].get("after"))[at])
+    return value
+
+
+def calls_with(**changes: Any) -> dict[str, Any]:
+    return {"calls": [{**GOOD["calls"][0], **changes}]}
+
+
+def first_with(**changes: Any) -> dict[str, Any]:
+    return {"model_calls": [{**FIRST, **changes}, LAST]}
+
+
+INVALID: dict[str, bytes | dict[str, Any]] = {
+    "empty": b"",
+    "nested": b"[" * 100_000,
+    "its size": b'{"eval_set_id": "' + b"x" * 5_000_001 + b'"}',
+    "type": calls_with(tool=5),
+    "key": {"cals": []},
+    "value": calls_with(occurrence=-1),
+    "without the tool": {"tools": {"got": {}}},
     # It would hold for one agent only, and a call of any other one would never be stale.
-    "tape-invalid of one agent": GOOD.replace('"get": {}', '"nobody/get": {}'),
-    "tape-invalid without a schema": GOOD.replace('"tools"', '"toolsets": {"a/1": [{"name": "x"}]}, "tools"'),
-    "tape-invalid by its size": '{"eval_set_id": "' + "x" * 5_000_001 + '"}',
-    **{
-        f"tape-invalid has version {shown} of the schema; this agent-eval reads 1 and 2": GOOD.replace(
-            VERSION, f'"schema_version": {version}, "new": 1'
-        )
-        for version, shown in (('"0"', "0"), ("3", "3"), ('"' + "9" * 999 + '"', "9" * 20))
-    },
+    "of one agent": {"tools": {"nobody/get": {}}},
+    "without a schema": {"toolsets": {"a/1": [{"name": "x"}]}},
+    **{f"version {version}"[:12]: {"schema_version": version, "new": 1} for version in ("0", 3, "9" * 999)},
+    "instruction": {"parts": {**GOOD["parts"], FIRST["request"]["instruction"]: "You obey me."}},
+    "part": without_part(0),
+    "chain": without_part(1),
+    "chain that ends nowhere": chain("nowhere"),
+    "chain of lists": chain(["x"]),
+    "model": first_with(model="other"),
+    "occurrence": {"model_calls": [FIRST, {**FIRST, "done": 7}]},
+    "done": calls_with(done=1),
+    "response no object": first_with(responses=["yes"]),
+    "no response": first_with(responses=[]),
+    "too many calls": {"model_calls": [FIRST] * 1_001},
+    "response nested": first_with(responses=[{"content": DEEP}]),
 }
 
 
-@pytest.mark.parametrize("name", INVALID)
-def test_read_tape__invalid(name: str, tmp_path: Path) -> None:
+def test_read_tape__invalid(tmp_path: Path) -> None:
     path = tape_path(tmp_path, "a.test.json", "x")
-    assert read_tape(path, tmp_path) is None, "there is none"
     path.parent.write_text("a file in its place")
     assert read_tape(path, tmp_path) is None
     path.parent.unlink()
     path.parent.mkdir()
-    path.write_text(INVALID[name])
-    with pytest.raises(InvalidTape) as caught:
-        read_tape(path, tmp_path)
-    problem = caught.value.problems[0]
-    code, _, says = name.partition(" ")
-    assert (problem.code, problem.file) == (code, "a.test.tools/x.tape.json")
-    assert says in problem.message or "version" not in says
-    assert (problem.line == 10) == (code == "wrong-type")
-    assert problem.hint is not None
-    assert problem.hint.startswith("Record the case again"), "not: correct it, remove a key, write an eval set"
+    lines = []
+    for name, value in INVALID.items():
+        path.write_bytes(value if isinstance(value, bytes) else json.dumps({**GOOD, **value}, indent=1).encode())
+        with pytest.raises(InvalidTape) as caught:
+            read_tape(path, tmp_path)
+        lines += [f"{name}: {problem}" for problem in caught.value.problems[:2]]
+    golden_files.check("golden_tape_problems.txt", "\n".join(lines) + "\n")
 
 
 def test_read_tape__no_links_and_pipes(tmp_path: Path) -> None:
     path = tape_path(tmp_path, "a.test.json", "x")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "x.tape.json").write_text(GOOD)
+    (elsewhere / "x.tape.json").write_text(tape_text(SMALL))
     path.parent.symlink_to(elsewhere)
     with pytest.raises(InvalidTape, match="symbolic link"):
         read_tape(path, tmp_path)
     with pytest.raises(OSError, match="symbolic link"):
-        write_tape(path, recorded(("get", {}, 1)))
+        write_tape(path, SMALL)
     path.parent.unlink()
     path.parent.mkdir()
     path.symlink_to(elsewhere / "x.tape.json")
@@ -439,15 +572,36 @@ def test_read_tape__no_links_and_pipes(tmp_path: Path) -> None:
 
 def test_write_tape__bounds(tmp_path: Path) -> None:
     path = tape_path(tmp_path, "a.test.json", "x")
-    big = Tape(
-        eval_set_id="s",
-        eval_id="x",
-        recorded_at=0,
-        tools={"get": ToolHashes()},
-        calls=[RecordedCall(tool="get", occurrence=n, response="x" * 900_000) for n in range(6)],
-    )
-    with pytest.raises(ValueError, match="5 MB"):
-        write_tape(path, big)
-    with pytest.raises(ValueError, match="JSON"):
-        write_tape(path, recorded(("get", {}, math.inf)))
+    big = [RecordedCall(tool="get", occurrence=n, response="x" * 900_000) for n in range(6)]
+    for calls, why in ((big, "5 MB"), ([RecordedCall(tool="get", response=math.inf)], "JSON")):
+        with pytest.raises(ValueError, match=why):
+            write_tape(path, Tape(eval_set_id="s", eval_id="x", recorded_at=0, calls=calls))
     assert not path.exists()
+
+
+def test_tape_text__keeps_the_order_of_keys_which_other_agents_are_shown() -> None:
+    [call] = Tape.model_validate_json(tape_text(SMALL)).calls
+    assert (list(call.args), list(call.response)) == (["to", "from"], ["price", "city"])
+
+
+def test_tape__grows_with_its_calls_and_not_with_their_square() -> None:
+    def conversation(calls: int) -> Tape:
+        """Each call has one content more than the one before."""
+        contents = [said(f"content {number} {'x' * 200}") for number in range(calls)]
+        return tape(play(session(), *(model(asked(*contents[: at + 1])) for at in range(calls))))
+
+    sizes = [len(tape_text(conversation(calls))) for calls in (1, 101, 201)]
+    assert sizes[2] - sizes[1] < 1.1 * (sizes[1] - sizes[0])
+    last = contents_of((stored := conversation(5)).model_calls[-1].request, stored.parts)
+    assert [content["parts"][0]["text"][:9] for content in last] == [f"content {number}" for number in range(5)]
+
+
+VERSION_1 = """{"schema_version": "1", "eval_set_id": "s", "eval_id": "c", "recorded_at": 0, "runs": 2,
+"tools": {"get": {}}, "calls": [{"tool": "get", "args": {"a": 1}, "response": "one", "seen": 2}]}"""
+
+
+async def test_read_tape__version_1_has_tools_only() -> None:
+    stored = Tape.model_validate_json(VERSION_1)
+    assert played(session("replay", stored), tool("get", {"a": 1})) == "one"
+    assert await outcome_of(session("all", stored), model("on")) == "tool-tape-missing {}"
+    assert '"schema_version": "2"' in tape_text(stored)

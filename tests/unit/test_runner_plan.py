@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import golden_files
 import pytest
 from evalset_samples import loaded
 from hypothesis import given
@@ -26,7 +27,6 @@ from runner_doubles import session_input, turn
 from agent_eval.core.invocation import Invocation, adk_value
 from agent_eval.core.problem import Severity
 from agent_eval.criteria.custom import CustomMetric
-from agent_eval.criteria.judged.building import judge_calls
 from agent_eval.criteria.judged.judge import QUESTIONS_VERSION, Judge
 from agent_eval.criteria.registry import INFORMATIONAL
 from agent_eval.evalset.models import JUDGED_METRICS
@@ -48,7 +48,7 @@ from agent_eval.runner import (
     stored_index,
     weigh,
 )
-from agent_eval.runner.cost_estimate import CriterionEstimate, Estimate, FileEstimate, Range, estimate
+from agent_eval.runner.cost_estimate import Range, estimate
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, function_source, metric_identity
 from agent_eval.runner.journal import write_lines
 from agent_eval.runner.partition import Unit
@@ -124,40 +124,6 @@ def test_plan__what_cannot_be_run_is_refused_and_not_left_out() -> None:
     assert make_plan([loaded("a.test.json", case())], {}, {}, 1).cases == (), "a file without an agent"
 
 
-def test_plan__a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may_reuse() -> None:
-    def scenario(wish: str) -> EvalCase:
-        return EvalCase(
-            eval_id="sim", conversation_scenario=ConversationScenario(starting_prompt="hi", conversation_plan=wish)
-        )
-
-    buy, sell, other = (
-        plan(loaded("a.test.json", scenario(wish), criteria=(), user_simulator_config=config)).cases[0]
-        for wish, config in (("buy", None), ("sell", None), ("buy", {"model": "another"}))
-    )
-    assert len({buy.fingerprint, sell.fingerprint, other.fingerprint}) == 3
-    assert other.user_config == {"model": "another"}
-
-
-def fingerprint(of: EvalCase, source: str = "s") -> str:
-    return plan(loaded("a.test.json", of), source=source).cases[0].fingerprint
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        case(message="hello again"),
-        case(session_input=session_input()),
-        case(session_input=session_input(state={"room": "kitchen"})),
-        EvalCase(eval_id="one", conversation=[turn("hello"), turn("hello")]),
-    ],
-)
-def test_plan__a_fingerprint_changes_with_what_the_agent_gets(other: EvalCase) -> None:
-    assert fingerprint(other) != fingerprint(case())
-    assert fingerprint(case()) != fingerprint(case(), source="changed")
-    expected = EvalCase(eval_id="one", conversation=[turn("hello", "another answer")])
-    assert fingerprint(case()) == fingerprint(expected), "what is only expected does not count"
-
-
 @pytest.fixture
 def agent(tmp_path: Path) -> Path:
     (tmp_path / "tools").mkdir()
@@ -169,33 +135,24 @@ def agent(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("path", ["agent.py", "tools/lamp.py", ".env", "prompt.md", "root_agent.yaml", "uv.lock"])
-def test_plan__a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> None:
-    before, beside = source_fingerprint(agent, agent), source_fingerprint(agent, agent / "tools")
-    (agent / path).write_text("something else", encoding="utf-8")
-    assert source_fingerprint(agent, agent) != before
-    assert source_fingerprint(agent, agent / "tools") != beside, "an agent may import any module of its repository"
+OTHERS = "evals/home.test.json evals/test_config.json .git/config.json .venv/lib/adk.py __pycache__/agent.py"
+OTHERS += " node_modules/x/package.json picture.png out/results.json env/lib/adk.py"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "evals/home.test.json",
-        "evals/test_config.json",
-        ".git/config.json",
-        ".venv/lib/adk.py",
-        "__pycache__/agent.py",
-        "node_modules/x/package.json",
-        "picture.png",
-        "out/results.json",
-        "env/lib/adk.py",
-    ],
-)
-def test_plan__other_files_do_not_change_the_fingerprint(agent: Path, path: str) -> None:
-    before = source_fingerprint(agent, agent, skip=[agent / "out"])
-    (agent / path).parent.mkdir(parents=True, exist_ok=True)
-    (agent / path).write_text("{}", encoding="utf-8")
-    assert source_fingerprint(agent, agent, skip=[agent / "out"]) == before
+def test_plan__a_fingerprint_of_an_agent_is_that_of_its_sources(agent: Path) -> None:
+    def prints() -> tuple[str, str]:
+        """From the agent's directory, and from one beside it: an agent may import any module of its repository."""
+        return source_fingerprint(agent, agent, skip=[agent / "out"]), source_fingerprint(agent, agent / "tools")
+
+    for path in OTHERS.split():
+        before = prints()
+        (agent / path).parent.mkdir(parents=True, exist_ok=True)
+        (agent / path).write_text("{}", encoding="utf-8")
+        assert prints()[0] == before[0], path
+    for path in ("agent.py", "tools/lamp.py", ".env", "prompt.md", "root_agent.yaml", "uv.lock"):
+        before = prints()
+        (agent / path).write_text("something else", encoding="utf-8")
+        assert not set(prints()) & set(before), path
 
 
 def test_plan__what_cannot_be_read_is_passed_over(agent: Path) -> None:
@@ -218,35 +175,19 @@ def planned_custom(
 
 def test_plan_custom__a_custom_metric_is_scored_by_its_function() -> None:
     [only] = planned_custom().cases
-
     assert only.criteria[0] == CustomMetric(
         name="polite", threshold=0.5, function="agent.metrics.polite", options={"words": ["please"]}
     )
-
-
-@pytest.mark.parametrize(
-    ("code", "without_code", "problem"),
-    [
-        ("agent.metrics.polite", {"agent"}, "custom-metric-without-agent"),  # a recording has no environment
-        (None, (), "criterion-package-broken"),
-    ],
-)
-def test_plan_custom__a_metric_that_nothing_can_score_is_refused(
-    code: str | None, without_code: Collection[str], problem: str
-) -> None:
-    result = planned_custom(code=code, without_code=without_code)
-
-    assert result.cases == ()
-    assert [(found.code, found.file) for found in result.problems] == [(problem, "test_config.json")]
-
-
-def test_plan_custom__scores_of_another_function_or_another_source_are_not_compared() -> None:
-    prints = {
-        planned_custom(source=source, code=code).cases[0].identities["polite"].fingerprint
-        for source, code in (("s", "agent.metrics.polite"), ("t", "agent.metrics.polite"), ("s", "agent.metrics.rude"))
-    }
-
-    assert len(prints) == 3
+    same = only.identities["polite"].fingerprint
+    for other in (planned_custom(source="t"), planned_custom(code="agent.metrics.rude")):
+        assert other.cases[0].identities["polite"].fingerprint != same
+    without_agent = planned_custom(without_code={"agent"})  # A recording has no environment.
+    for result, code in (
+        (without_agent, "custom-metric-without-agent"),
+        (planned_custom(code=None), "criterion-package-broken"),
+    ):
+        assert result.cases == ()
+        assert [(found.code, found.file) for found in result.problems] == [(code, "test_config.json")]
 
 
 def test_plan_custom__the_source_of_a_function_is_found_without_importing_it(tmp_path: Path) -> None:
@@ -280,67 +221,78 @@ def identity(metric: str, default_model: str = "some-judge", **options: Any) -> 
     return metric_identity(criterion(metric, CRITERION_MODELS[metric].model_validate(form)), default_model)
 
 
-def test_fingerprints__a_case_is_known_by_what_it_asks_and_expects() -> None:
-    same = case_fingerprint(asking(), None)
-
-    assert case_fingerprint(asking(eval_id="b", creation_timestamp=7.0), None) == same
-    assert case_fingerprint(asking(conversation=[judged_turn("where?", "here", invocation_id="i-9")]), None) == same
-    others = [
-        asking(conversation=[judged_turn("where?", "there")]),
-        asking(conversation=[judged_turn("where", "here")]),
-        asking(conversation=[judged_turn("where?", "here"), judged_turn("where?", "here")]),
-        asking(rubrics=[rubric("polite")]),
-        asking(session_input={"app_name": "a", "user_id": "u", "state": {"room": 1}}),
-    ]
-    assert len({same, *(case_fingerprint(other, None) for other in others)}) == len(others) + 1
-    scenario, options = EvalCase(eval_id="s", conversation_scenario=SCENARIO), {"model": "gemini-2.5-pro"}
-    assert case_fingerprint(scenario, options) != case_fingerprint(scenario, None), "how the user is simulated"
-    assert case_fingerprint(asking(), options) == same
+def calling(args: dict[str, Any], branch: str | None = None, **fields: Any) -> EvalCase:
+    event = {"author": "home", "content": {"parts": [{"function_call": {"name": "set_timer", "args": args}}]}}
+    data = {"invocation_events": [{**event, "branch": branch}]}
+    return asking(conversation=[judged_turn("where?", "here", intermediate_data=data, **fields)])
 
 
-def test_case_fingerprint__measurements_do_not_count_but_arguments_of_the_same_names_do() -> None:
-    def calling(args: dict[str, Any], **fields: Any) -> EvalCase:
-        event = {"author": "home", "content": {"parts": [{"function_call": {"name": "set_timer", "args": args}}]}}
-        event |= {"branch": fields.pop("branch", None)}
-        data = {"invocation_events": [event]}
-        return asking(conversation=[judged_turn("where?", "here", intermediate_data=data, **fields)])
-
-    same = case_fingerprint(calling({"duration": 5}), None)
-    spans = [{"kind": "tool", "name": "set_timer", "start": 0.1, "end": 0.2}]
-    assert case_fingerprint(calling({"duration": 5}, duration=1.0, spans=spans, branch="root.home"), None) == same
-    assert case_fingerprint(calling({"duration": 6}), None) != same
+def led(wish: str = "buy") -> EvalCase:
+    scenario = ConversationScenario(starting_prompt="hi", conversation_plan=wish)
+    return EvalCase(eval_id="a", conversation_scenario=scenario)
 
 
-def test_fingerprints__a_metric_is_known_by_its_options_not_by_its_threshold() -> None:
-    trajectory = "tool_trajectory_avg_score"
+SPANS = [{"kind": "tool", "name": "set_timer", "start": 0.1, "end": 0.2}]
+CASES: dict[str, tuple[EvalCase, dict[str, Any]]] = {
+    "a case": (asking(), {}),
+    "another id": (asking(eval_id="b", creation_timestamp=7.0), {}),
+    "an id of a turn": (asking(conversation=[judged_turn("where?", "here", invocation_id="i-9")]), {}),
+    "a user simulator that nobody is": (asking(), {"user": {"model": "another"}}),
+    "another source": (asking(), {"source": "changed"}),
+    "another answer": (asking(conversation=[judged_turn("where?", "there")]), {}),
+    "another message": (asking(conversation=[judged_turn("where", "here")]), {}),
+    "two turns": (asking(conversation=[judged_turn("where?", "here")] * 2), {}),
+    "rubrics": (asking(rubrics=[rubric("polite")]), {}),
+    "a session": (asking(session_input=session_input()), {}),
+    "a state": (asking(session_input=session_input(state={"room": 1})), {}),
+    "a call": (calling({"duration": 5}), {}),
+    "its measurements": (calling({"duration": 5}, duration=1.0, spans=SPANS, branch="root.home"), {}),
+    "another argument": (calling({"duration": 6}), {}),
+    "a scenario": (led(), {}),
+    "another plan": (led("sell"), {}),
+    "another simulator": (led(), {"user": {"model": "another"}}),
+}
+MODEL: dict[str, Any] = {"judge_model_options": {"judge_model": "another"}}
+METRICS: dict[str, tuple[str, dict[str, Any]]] = {
+    "trajectory": ("tool_trajectory_avg_score", {}),
+    "another threshold": ("tool_trajectory_avg_score", {"threshold": 0.9}),
+    "another order": ("tool_trajectory_avg_score", {"match_type": "IN_ORDER"}),
+    "another metric": ("response_match_score", {}),
+    "a judge": (MATCH, {}),
+    "another default": (MATCH, {"default_model": "another"}),
+    "another model": (MATCH, MODEL),
+    "the same": (MATCH, {**MODEL, "default_model": "more"}),
+    "more samples": (MATCH, {"judge_model_options": {"num_samples": 3}}),
+    "its temperature": (MATCH, {"judge_model_options": {"judge_model_config": {"temperature": 0.7}}}),
+    **{
+        name: (name, {"rubrics": [rubric("a").model_dump()], "rubric_weights": {"a": 2.0}})
+        if name.startswith("rubric")
+        else (name, {"tool_name": "f"} if name == "trajectory_single_tool_use" else {})
+        for name in CRITERION_MODELS
+    },
+}
 
-    assert identity(trajectory) == identity(trajectory, threshold=0.9)
-    assert identity(trajectory).judge is None
-    assert identity(trajectory) != identity(trajectory, match_type="IN_ORDER")
-    assert identity(trajectory).fingerprint != identity("response_match_score").fingerprint
 
+def test_fingerprints__which_are_the_same() -> None:
+    """Equal fingerprints have the number of the first one."""
+    numbers: dict[str, int] = {}
 
-def test_fingerprints__another_judge_makes_other_scores() -> None:
-    default = identity(MATCH)
+    def number(fingerprint: str) -> int:
+        assert len(fingerprint) == 16
+        return numbers.setdefault(fingerprint, len(numbers) + 1)
 
-    assert default.judge == "some-judge"
-    for other in (
-        identity(MATCH, default_model="another"),
-        identity(MATCH, judge_model_options={"judge_model": "another"}),
-        identity(MATCH, judge_model_options={"num_samples": 3}),
-        identity(MATCH, judge_model_options={"judge_model_config": {"temperature": 0.7}}),
-    ):
-        assert other.fingerprint != default.fingerprint
-    named = identity(MATCH, default_model="another", judge_model_options={"judge_model": "some-judge"})
-    assert named.fingerprint == default.fingerprint
-
-
-def test_fingerprints__no_option_of_any_metric_lacks_a_fingerprint() -> None:
-    for metric in CRITERION_MODELS:
-        options: dict[str, Any] = {"tool_name": "f"} if metric == "trajectory_single_tool_use" else {}
-        if metric.startswith("rubric"):
-            options = {"rubrics": [rubric("a").model_dump()], "rubric_weights": {"a": 2.0}}
-        assert len(identity(metric, **options).fingerprint) == 16
+    lines = ["Cases, as they are run and compared:"]
+    for name, (of, facts) in CASES.items():
+        user = facts.get("user")
+        file = loaded("a.test.json", of, user_simulator_config=user)
+        [planned] = plan(file, source=facts.get("source", "s")).cases
+        assert planned.user_config == (user)
+        lines.append(f"{name}: {number(planned.fingerprint)}, {number(case_fingerprint(of, user))}")
+    lines.append("Metrics, with their judges:")
+    for name, (metric, options) in METRICS.items():
+        known_by = identity(metric, **options)
+        lines.append(f"{name}: {number(known_by.fingerprint)}, {known_by.judge}")
+    golden_files.check("golden_fingerprints.txt", "\n".join(lines) + "\n")
 
 
 ASKED = {
@@ -534,16 +486,10 @@ def test_parse_part__refuses_what_is_no_part(text: str) -> None:
 
 
 PRICES = {"judge": Price(input=1.0, output=10.0)}
-ANSWER_TOKENS = 500
 
 
 def estimated(*turns: Any, eval_id: str = "c") -> EvalCase:
     return EvalCase(eval_id=eval_id, conversation=list(turns) or [judged_turn(), judged_turn()])
-
-
-def scenario(eval_id: str = "s") -> EvalCase:
-    led = ConversationScenario(starting_prompt="hi", conversation_plan="p")
-    return EvalCase(eval_id=eval_id, conversation_scenario=led)
 
 
 def metric(name: str, samples: int = 5, **options: Any) -> CriterionConfig:
@@ -553,151 +499,61 @@ def metric(name: str, samples: int = 5, **options: Any) -> CriterionConfig:
     return criterion(name, CRITERION_MODELS[name].model_validate(form))
 
 
-def file(cases: Sequence[EvalCase], *criteria: CriterionConfig, user: dict[str, Any] | None = None) -> LoadedFile:
+def file(cases: Sequence[EvalCase], *criteria: CriterionConfig, turns: int | None = None) -> LoadedFile:
+    user = None if turns is None else {"max_allowed_invocations": turns}
     return loaded("a.test.json", *cases, criteria=criteria, user_simulator_config=user)
 
 
-def only(*files: LoadedFile, runs: int = 1, prices: dict[str, Price] | None = None) -> FileEstimate:
-    [file_estimate] = estimate(files, num_runs=runs, default_model="openai/judge", prices=prices).files
-    return file_estimate
+def rubrics(*texts: str) -> CriterionConfig:
+    made = [rubric(text).model_dump() for text in texts]
+    return metric("rubric_based_final_response_quality_v1", rubrics=made)
 
 
-def span(least: int, most: int | None) -> Range:
-    return Range(least=least, most=most)
+SAFETY, ONCE = metric("safety_v1"), metric(MATCH, samples=1)
+FIXED, ONE = [estimated()], [estimated(judged_turn())]
+WORDY = [estimated(judged_turn(answer="x" * 400), eval_id=str(number)) for number in range(200)]
+ESTIMATES: dict[str, tuple[list[LoadedFile], int]] = {
+    "turns of every run, and three votes of five settle one": ([file([*FIXED, *ONE], metric(MATCH))], 4),
+    "no judge": ([file(FIXED, metric("response_match_score"))], 1),
+    "sentences, one call each": ([file(FIXED, metric("hallucinations_v1", samples=9))], 1),
+    "messages on the way": ([file(FIXED, metric("hallucinations_v1", evaluate_intermediate_nl_responses=True))], 3),
+    "its own judge": ([file(FIXED, metric("safety_v1", judge_model_options={"judge_model": "own"}), ONCE)] * 2, 1),
+    **{f"a user with {n} turns": ([file([led(), *ONE], SAFETY, turns=n)], 2) for n in (5, 1, -1)},
+    "a whole conversation": ([file([led()], metric("multi_turn_task_success_v1"), SAFETY, turns=-1)], 1),
+    "a short answer": ([file([estimated(judged_turn(answer="x"))], ONCE)], 1),
+    "a long one, which the prompt has twice": ([file([estimated(judged_turn(answer="x" * 4_001))], ONCE)], 1),
+    "one case": ([file(WORDY[:1], ONCE)], 1),
+    "two hundred, of which some are weighed": ([file(WORDY, ONCE)], 1),
+    "a rubric": ([file(FIXED, rubrics("a"))], 1),
+    "and a long one": ([file(FIXED, rubrics("a", "b" * 400))], 1),
+    "all that the agent knew": ([file([estimated(judged_turn("y" * 8_000, "x"))], metric("hallucinations_v1"))], 1),
+    "a scenario": ([file([led(), *FIXED], metric("safety_v1", samples=1))], 1),
+    "and a file without one": ([file([led()], SAFETY), file(FIXED, metric("safety_v1", samples=1))], 1),
+    "nothing": ([], 1),
+}
 
 
-def test_estimate__fixed_turns_are_counted_for_every_run() -> None:
-    file_estimate = only(
-        file([estimated(), estimated(judged_turn(), eval_id="d")], metric("final_response_match_v2")), runs=4
-    )
-
-    assert (file_estimate.cases, file_estimate.runs, file_estimate.turns) == (2, 4, span(12, 12))
-    [row] = file_estimate.criteria
-    assert (row.model, row.samples, row.cases) == ("openai/judge", 5, 2)
-    assert row.calls == span(12 * 3, 12 * 5), "three votes of five settle a turn"
+def shown(of: Any, *names: str) -> str:
+    """Ranges as `least..most`."""
+    values = {name: getattr(of, name) for name in names}
+    ranges = {name: f"{each.least}..{each.most}" for name, each in values.items() if isinstance(each, Range)}
+    return ", ".join(f"{name} {value}" for name, value in {**values, **ranges}.items())
 
 
-def test_estimate__calls_about_sentences_are_one_each_and_not_known_for_messages_on_the_way() -> None:
-    [row] = only(file([estimated()], metric("hallucinations_v1", samples=9))).criteria
-    assert (row.samples, row.calls) == (1, span(4, 6))
-    config = metric("hallucinations_v1", evaluate_intermediate_nl_responses=True)
-    [row] = only(file([estimated()], config), prices=PRICES, runs=3).criteria
-    assert row.calls == span(3 * 4, None)
-    assert row.cost is not None
-    assert row.cost[0] > 0 and row.cost[1] is None
+def test_estimate__of_calls_tokens_and_cost() -> None:
+    lines = []
+    for name, (files, runs) in ESTIMATES.items():
+        whole = estimate(files, num_runs=runs, default_model="openai/judge", prices=PRICES)
+        lines += [f"{name}: {shown(whole, 'cases', 'turns', 'calls', 'tokens', 'cost', 'models')}"]
+        for of_file in whole.files:
+            lines.append(f"  {shown(of_file, 'cases', 'runs', 'turns')}")
+            facts = ("metric", "model", "cases", "samples", "calls", "tokens", "cost")
+            lines += [f"    {shown(row, *facts)}" for row in of_file.criteria]
+    golden_files.check("golden_estimates.txt", "\n".join(lines) + "\n")
 
 
-def test_estimate__who_judges() -> None:
-    [free] = only(file([estimated()], metric("response_match_score")), prices=PRICES).criteria
-    assert free == CriterionEstimate(metric="response_match_score", cases=1), "computed metrics make no calls"
-    own = metric("safety_v1", judge_model_options={"judge_model": "gemini-2.5-pro"})
-    files = [file([estimated()], own, metric("final_response_match_v2"))] * 2
-    whole = estimate(files, num_runs=1, default_model="openai/judge")
-
-    assert [row.model for row in whole.files[0].criteria] == ["gemini-2.5-pro", "openai/judge"]
-    assert whole.models == ["gemini-2.5-pro", "openai/judge"]
-    assert [row.tokens for row in whole.with_model()] == [None] * 4, "nothing was weighed without prices"
-    assert (whole.cases, whole.turns, whole.calls) == (2, span(4, 4), span(24, 40)), "sums of the files"
-    weighed = estimate(files, num_runs=1, default_model="openai/unknown", prices=PRICES)
-    assert [(row.tokens is None, row.cost) for row in weighed.with_model()] == [(False, None)] * 4, "no invented price"
-    assert weighed.tokens == sum((row.tokens for row in weighed.with_model() if row.tokens), span(0, 0))
-    assert estimate([], num_runs=1, default_model="m") == Estimate(files=[])
-
-
-@pytest.mark.parametrize(
-    ("limit", "turns", "user"), [(5, (1, 5), (1, 4)), (1, (1, 1), (0, 0)), (-1, (1, None), (1, None))]
-)
-def test_estimate__a_simulated_user(limit: int, turns: tuple[int, int | None], user: tuple[int, int | None]) -> None:
-    led = file([scenario(), estimated(judged_turn())], metric("safety_v1"), user={"max_allowed_invocations": limit})
-    file_estimate = only(led, runs=2)
-
-    assert file_estimate.turns == (span(*turns) + span(1, 1)).times(2)
-    row = file_estimate.criteria[-1]
-    assert (row.metric, row.cases, row.model) == ("user-simulator", 1, "gemini-2.5-flash")
-    assert row.calls == span(*user).times(2)
-
-
-def test_estimate__a_whole_conversation_is_judged_once_however_long_it_gets() -> None:
-    unbounded = {"max_allowed_invocations": -1}
-    whole, each = only(
-        file([scenario()], metric("multi_turn_task_success_v1"), metric("safety_v1"), user=unbounded)
-    ).criteria[:2]
-
-    calls = judge_calls("multi_turn_task_success_v1", 5, turns=1, texts=1)
-    assert whole.calls == span(calls.least, calls.most)
-    assert each.calls == span(3, None)
-
-
-def test_estimate__tokens_are_weighed_by_the_prompts_that_would_be_sent() -> None:
-    def tokens(text: str) -> Range:
-        eval_case = estimated(judged_turn(answer=text))
-        [row] = only(file([eval_case], metric("final_response_match_v2", samples=1)), prices=PRICES).criteria
-        assert row.calls == span(1, 1)
-        assert row.tokens is not None
-        return row.tokens
-
-    short, long = tokens("x"), tokens("x" * 4001)
-    assert short.least == short.most
-    # The answer stands in the prompt twice: as the reference, and as what the agent would say.
-    assert long.least - short.least == pytest.approx(2000, abs=2)
-    assert short.least > ANSWER_TOKENS
-
-
-def test_estimate__many_cases_are_sampled_and_counted_in_full() -> None:
-    cases = [estimated(judged_turn(answer="x" * 400), eval_id=str(number)) for number in range(200)]
-    config = metric("final_response_match_v2", samples=1)
-    [few] = only(file(cases[:1], config), prices=PRICES).criteria
-    [many] = only(file(cases, config), prices=PRICES).criteria
-
-    assert few.tokens is not None
-    assert many.tokens == few.tokens.times(200)
-
-
-def test_estimate__rubrics_are_weighed_too() -> None:
-    name = "rubric_based_final_response_quality_v1"
-    rubrics = [rubric("a").model_dump()]
-    more = [*rubrics, rubric("b" * 400).model_dump()]
-    [few], [many] = (
-        only(file([estimated()], metric(name, rubrics=some)), prices=PRICES).criteria for some in (rubrics, more)
-    )
-
-    assert few.calls == many.calls == span(2 * 3, 2 * 5 * 2)
-    assert few.tokens is not None
-    assert many.tokens is not None
-    assert many.tokens.least > few.tokens.least + 6 * 90
-
-
-def test_estimate__the_second_question_about_sentences_is_weighed() -> None:
-    """It holds all that the agent knew; the first one only what it said."""
-    [row] = only(
-        file([estimated(judged_turn(user="y" * 8000, answer="x"))], metric("hallucinations_v1")), prices=PRICES
-    ).criteria
-
-    assert row.tokens is not None
-    assert row.tokens.least > 2 * ANSWER_TOKENS + 8000 / 4
-
-
-def test_estimate__cost_is_what_the_tokens_cost() -> None:
-    config = metric("final_response_match_v2", judge_model_options={"judge_model": "openai/judge"})
-    [row] = only(file([estimated()], config), prices=PRICES).criteria
-
-    assert row.tokens is not None
-    assert row.tokens.most is not None
-    for tokens, calls, cost in ((row.tokens.least, 6, 0), (row.tokens.most, 10, 1)):
-        output = calls * ANSWER_TOKENS
-        assert row.cost is not None
-        assert row.cost[cost] == pytest.approx(((tokens - output) * 1.0 + output * 10.0) / 1e6)
-
-
-def test_estimate__the_tokens_of_scenarios_are_unknown() -> None:
-    played = file([scenario(), estimated()], metric("safety_v1", samples=1))
-    [row, _] = only(played, prices=PRICES).criteria
-
-    assert row.model is not None
-    assert (row.tokens, row.cost) == (None, None)
-    alone = estimate([played], num_runs=1, default_model="openai/judge", prices=PRICES)
-    assert (alone.tokens, alone.cost) == (Range(least=0, most=None), None)
-    fixed = file([estimated()], metric("safety_v1", samples=1))
-    both = estimate([played, fixed], num_runs=1, default_model="openai/judge", prices=PRICES)
-    assert both.tokens.least > 0 and both.cost is not None and both.cost[0] > 0
-    assert (both.tokens.most, both.cost[1]) == (None, None), "what has no estimate is no reason to name a most"
+def test_estimate__without_prices() -> None:
+    files = [file(FIXED, metric(MATCH))]
+    for prices, model, weighed in ((None, "openai/judge", False), (PRICES, "openai/unknown", True)):
+        [row] = estimate(files, num_runs=1, default_model=model, prices=prices).with_model()
+        assert (row.tokens is not None, row.cost) == (weighed, None), "nothing is weighed in vain, no price invented"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from base_repos import new_repo
-from tape_samples import answer, asked, at_once, called, converse, returned, said, session, tape
+from tape_samples import asked, called, model, play, returned, said, session, tape, tool
 
-from agent_eval.agents.messages import ModelRan, ToolAsked, ToolError, ToolRan
+from agent_eval.agents.messages import ToolError
 from agent_eval.agents.tapes import RecordedRun, TapeSession, tape_path, write_tape
 from agent_eval.cli import main
 
@@ -22,14 +22,10 @@ def test_show__lists_questions_and_answers_in_their_order(
     evals = {"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [TURN]}]}
     (tmp_path / "a.test.json").write_text(json.dumps(evals))
     live, other = session(), session()
-    at_once(live.model(asked(said("on\n::error::now \x1b[2J"), call=1)))
-    live.model_ran(ModelRan(turn=1, call=1, responses=[{"content": called("switch", {"room": "hall"})}]))
-    for number, tapes in enumerate((live, other)):
-        at_once(tapes.ask(ToolAsked(turn=1, call=9, name="switch", agent="bot", args={"room": number})))
-        error = ToolError(type="Busy") if tapes is other else None
-        tapes.ran(ToolRan(turn=1, call=9, response={"now": "on"}, error=error))
-    at_once(live.model(asked(said("on"), returned("switch", {"now": "on"}), call=2)))
-    live.model_ran(ModelRan(turn=1, call=2, responses=[answer("It is " + "very " * 50 + "on.")]))
+    switched, on = [{"content": called("switch", {"room": "hall"})}], {"now": "on"}
+    play(live, model("on\n::error::now \x1b[2J", responses=switched), tool("switch", {"room": 0}, on))
+    play(live, model(asked(said("on"), returned("switch", on)), "It is " + "very " * 50 + "on."))
+    play(other, tool("switch", {"room": 1}, on, error=ToolError(type="Busy")))
     write_tape(tape_path(tmp_path, "a.test.json", "c"), tape(live, other))
     monkeypatch.chdir(tmp_path)
 
@@ -56,21 +52,20 @@ def test_diff__shows_calls_that_are_new_gone_or_answered_otherwise(
     hello, more = asked(said("Hello")), asked(said("More\n::error::now"))
 
     def write(name: str, live: TapeSession, value: int = 1) -> None:
-        at_once(live.ask(ToolAsked(turn=1, call=9, name="switch", agent="bot", args={"room": "hall"})))
-        live.ran(ToolRan(turn=1, call=9, response={"now": value}))
+        play(live, tool("switch", {"room": "hall"}, {"now": value}))
         recorded = RecordedRun(
             scores={"response_match_score": (1 / value, "1-"), "invocation_duration_v1": (value, "1-")}
         )
         write_tape(tape_path(repo.root, "a.test.json", name), tape(live).model_copy(update={"recorded": recorded}))
 
     for name in ("asks", "answers", "gone", "same", "long"):
-        write(name, converse(session(), (hello, "Hi."), (more, "All.")))
+        write(name, play(session(), model(hello, "Hi."), model(more, "All.")))
     repo.commit({})
     calm = asked(said("Hello"), instruction="You are a calm lamp.")
-    write("asks", converse(session(), (calm, "Hi."), (more, "All.")))
-    write("answers", converse(session(), (hello, "Hi."), (more, "All of it.")), value=2)
-    write("added", converse(session(), (hello, "Hi.")))
-    write("long", converse(session(), *((asked(said(str(number))), "Hi.") for number in range(20))))
+    write("asks", play(session(), model(calm, "Hi."), model(more, "All.")))
+    write("answers", play(session(), model(hello, "Hi."), model(more, "All of it.")), value=2)
+    write("added", play(session(), model(hello, "Hi.")))
+    write("long", play(session(), *(model(str(number), "Hi.") for number in range(20))))
     tape_path(repo.root, "a.test.json", "gone").unlink()
     monkeypatch.chdir(repo.root)
 
