@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -58,6 +59,12 @@ class Words:
     def task(self, state: str, message: Json | None = None, *, task_id: str = "task-1", **more: Any) -> Json:
         status = {"state": self.state(state)} | ({} if message is None else {"message": message})
         return self.wrap("task", {"id": task_id, "contextId": CONTEXT, "status": status, **more})
+
+    def bare_task(self, state: str, **more: Any) -> Json:
+        """What GetTask answers: a task without a wrapper."""
+        wrapped = self.task(state, **more)
+        unwrapped: Json = wrapped.get("task", wrapped)
+        return unwrapped
 
     def status(self, state: str, message: Json | None = None, **more: Any) -> Json:
         status = {"state": self.state(state)} | ({} if message is None else {"message": message})
@@ -125,6 +132,8 @@ class FakeA2a:
             return step
         if isinstance(step, Error):
             return {"jsonrpc": "2.0", "id": "1", "error": {"code": step.code, "message": step.message}}
+        if "OURS" in (text := json.dumps(step)):  # the last message's id
+            step = json.loads(text.replace("OURS", self.messages()[-1]["messageId"]))
         return {"jsonrpc": "2.0", "id": "1", "result": step}
 
     def messages(self) -> list[Json]:
