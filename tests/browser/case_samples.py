@@ -310,7 +310,7 @@ def _row(item: Mapping[str, Any]) -> dict[str, Any]:
         "word": decision[0]["word"] if decision else None,
         "tags": ["blocking", "regression"] if decision else [],
         "why": item["findings"][0]["summary"] if item["findings"] else "",
-        **{"scores": [], "deltas": [], "ok": [], "tools": []},
+        **{"scores": [], "deltas": [], "ok": [], "tools": ["find_devices"]},
         **{"seconds": 1.5, "tokens": 1280, "cost": None, "user": "Switch on the lamp."},
         **{"runs_passed": statuses.count("passed"), "runs": len(statuses)},
         **{"base_passed": compared, "base_runs": compared, "block": 0, "removed": 0},
@@ -365,3 +365,32 @@ def trend_of(count: int, *, head: bool = True) -> dict[str, Any]:
         "drift": drift,
         "head": trend_row(count, passed=10, failed=10) if head else None,
     }
+
+
+def reviewed_cases() -> list[dict[str, Any]]:
+    """Two failing cases with one cause, one that is flaky, and a judged one that passes with a weak turn."""
+    calm = turn("Hello.", [], "Hello.", align=[])
+    coin = case(
+        "evals/home.test.json:coin",
+        [run("head:0", "failed", [calm]), run("head:1", "passed", [calm])],
+        history={"outcomes": "1011", "records": [{}] * 4, "scores": {}, "sentence": "failed 1 of 4 runs"},
+    )
+    vote = {"turn": 1, "verdict": "valid", "score": 1.0, "text": "It says what was found.", "rubric": None}
+    score = run_score("head:0", "passed", 0.8, votes=[vote, vote], evidence=[evidence(1, 0.4, "few words")])
+    judged = case(
+        "evals/home.test.json:judged",
+        [run("head:0", "passed", [calm, turn("Lamp on.", [], "No lamp.", align=[]), calm])],
+        expected=[calm, turn("Lamp on.", [], "The lamp is on."), calm],
+        metrics=[metric("final_response_match_v2", "passed", 0.8, 0.6, judge="flash", runs=[score])],
+    )
+    return [lamp_case(), lamp_case() | {"id": "evals/home.test.json:fan"}, coin, judged]
+
+
+def reviewed_index(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The index of the report with these cases."""
+    index = index_of(cases, trend_of(10))
+    index["cases"] |= {"group": [0, 0, 1, 2], "tags": [["blocking", "regression"]] * 2 + [["flaky"], []]}
+    index["cases"]["why"][3] = "turn 2 of 3: final_response_match_v2 0.40, below 0.60"
+    index["header"]["next"].append({"text": "lamp", "file": "evals/home.test.json", "line": 6, "run": False})
+    index["header"]["baseline"] = {"sentence": "", "url": None, "name": "main", "commit": "", "commit_url": None}
+    return index | {"causes": [cause(2, cases[0]["id"])]}

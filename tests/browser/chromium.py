@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import golden_files
 import pytest
 from report_pages_of_data import Visit
 
@@ -132,3 +133,28 @@ def until(page: Page, expression: str) -> None:
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, f"still not: {expression}"
         page.wait_for_timeout(20)
+
+
+# The pictures of a page, which no screen reader gets: how many shapes of each class they have.
+_SHAPES = """() => [...document.querySelectorAll('main svg')].flatMap((picture) => {
+  const shapes = [...picture.querySelectorAll('[class]')].map((one) => `${one.localName} ${one.getAttribute('class')}`);
+  const counts = [...new Set(shapes)].map((name) => `${name} x${shapes.filter((one) => one === name).length}`);
+  return counts.length ? [`# picture: ${counts.join(', ')}\\n`] : [];
+}).join('')"""
+
+
+def check_view(page: Page, name: str, selector: str = "main") -> None:
+    """Compares what a screen reader gets, and what its pictures consist of, with a golden file.
+
+    A page draws itself in several frames: it has 20 s to get there.
+    """
+    file = f"golden_views/{name}.yaml"
+    if os.environ.get("UPDATE_GOLDEN"):
+        page.wait_for_timeout(2_000)  # What is announced comes later.
+    expected = (golden_files.DATA / file).read_text("utf-8") if (golden_files.DATA / file).exists() else ""
+    deadline = time.monotonic() + 20
+    while (seen := f"{page.locator(selector).aria_snapshot()}\n{page.evaluate(_SHAPES)}") != expected:
+        if os.environ.get("UPDATE_GOLDEN") or time.monotonic() > deadline:
+            break
+        page.wait_for_timeout(100)
+    golden_files.check(file, seen)

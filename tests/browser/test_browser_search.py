@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from list_samples import AGENTS, CHANGES, METRICS, STATUSES, TEXTS, TOOLS, WORDS, index_of_rows, row
-from report_pages_of_data import real_index
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -136,39 +135,6 @@ def test_search__selects_and_sorts_like_the_model(
     answer = search(index, " ".join(typed for typed, _ in query), sort)
     expected = sorted_rows(rows, sort, index["cases"]["rank"])
     assert answer == {"order": [i for i in expected if all(test(rows[i]) for _, test in query)], "notes": []}
-
-
-@pytest.mark.parametrize(
-    ("query", "note"),
-    [
-        ("status:fialed", "status: is one of passed, failed, errored, not_run"),
-        ("metric:nope<1", "This report has no metric nope"),
-        ("seconds>soon", "seconds needs a number after >"),
-        ("seconds:30", "Write seconds with a comparison: seconds>30"),
-        ("metric:response_match_score<", "metric:response_match_score needs a number after <"),
-    ],
-)
-def test_search__says_what_it_does_not_understand(
-    search: Callable[[Any, str, str | None], Any], query: str, note: str
-) -> None:
-    assert search(real_index(), query, None)["notes"] == [note]
-
-
-def test_search__any_text_is_a_query(search: Callable[[Any, str, str | None], Any]) -> None:
-    for query in (
-        '"',
-        "-",
-        '-"',
-        "::",
-        'a:"b',
-        "__proto__:x",
-        "constructor>1",
-        "http://x/y",
-        "status:",
-        "-\u202e",
-        "=<>",
-    ):
-        assert isinstance(search(real_index(), query, "metric:")["order"], list)
 
 
 @given(score=st.floats(0, 1.5), threshold=st.sampled_from((None, 0.5, 0.8, 1.0)))

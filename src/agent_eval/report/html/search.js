@@ -94,7 +94,7 @@ function missing(index, text, rows) {
     const [, key = "", , value = ""] = FILTER.exec(token.replace(/^-/, "")) ?? [];
     const isSearched = term.word !== null && conversationHits.has(term.word);
     if (term.word !== null && !isSearched) words.push(term.word);
-    if (term.word !== null && key && value && !/^https?$/i.test(key)) return [`There is no field “${key}”. Fields are ${FIELDS.join(", ")}.`];
+    if (term.word !== null && key && value && !NUMBER_FILTERS.includes(key.toLowerCase()) && !/^https?$/i.test(key)) return [`There is no field “${key}”. Fields are ${FIELDS.join(", ")}.`];
     if (key.toLowerCase() === "tool") return [`No case calls a tool “${value}”. Tools are ${[...new Set(rows.flatMap((row) => row.tools))].slice(0, 20).join(", ") || "not known"}.`];
     return [term.word === null ? `No case has ${token}.` : `No case has “${term.word}” in its id, file, reason or messages of users${isSearched ? ", nor in its conversations" : ""}.`];
   });
