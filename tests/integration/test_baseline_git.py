@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,10 +15,10 @@ from base_repos import ENVIRON, Repo, new_repo
 from fake_github import FakeGitHub, forbidden
 from gate_runs import is_gone, wait_until
 from github_clock import client
+from golden_files import check
 from upload_server import Received, Reply, upload_server
 
 from agent_eval.baseline.git import Git, GitError, Remote, open_git
-from agent_eval.baseline.lookup import BaselineRequest, FetchFailed
 from agent_eval.baseline.pin import find_request
 from agent_eval.core.git_process import authorization, run_git
 from agent_eval.forge import Activity
@@ -316,8 +316,6 @@ def test_git__what_git_says_is_masked_before_it_is_shortened(tmp_path: Path) -> 
 
 
 NO_GIT = GitError("/work is not in a git checkout.", hint="Check the repository out with git (actions/checkout).")
-MERGE = "the first parent of the merge commit that was tested"
-HEAD = "the merge base of the pull request's head and main"
 
 
 @dataclass(frozen=True)
@@ -329,6 +327,14 @@ class Story:
     tip: str
     head: str
     merged: str
+
+    def at(self, commit: str) -> Git:
+        self.repo.git("checkout", "-q", "--detach", commit)
+        return self.repo.opened()
+
+    def clone_at(self, commit: str) -> Git:
+        """In a clone of depth 1."""
+        return self.repo.shallow_checkout(commit, Path(tempfile.mkdtemp(dir=self.repo.root.parent)) / "clone").opened()
 
 
 @pytest.fixture
@@ -343,239 +349,129 @@ def story(tmp_path: Path) -> Story:
     return Story(repo, old, tip, head, repo.merge("feature", "main"))
 
 
+def event(name: str, sha: str | None, ref: str, **payload: Any) -> GitHubEvent:
+    return GitHubEvent(
+        name=name,
+        payload={"repository": {"default_branch": "main"}, **payload},
+        sha=sha,
+        ref=ref,
+        repository="octo/shop",
+        run_id=99,
+        workflow_ref="octo/shop/.github/workflows/evals.yml@refs/heads/main",
+    )
+
+
 def pull_request(head: str, base: str, *, name: str = "pull_request", sha: str | None = None) -> GitHubEvent:
     side = {"ref": "main", "sha": base, "repo": {"full_name": "octo/shop"}}
-    payload = {
-        "pull_request": {"number": 7, "head": {**side, "ref": "feature", "sha": head}, "base": side},
-        "repository": {"default_branch": "main"},
-    }
-    return event(name, payload, sha=sha, ref="refs/pull/7/merge")
-
-
-def event(name: str, payload: dict[str, Any], *, sha: str | None, ref: str) -> GitHubEvent:
-    workflow = "octo/shop/.github/workflows/evals.yml@refs/heads/main"
-    return GitHubEvent(
-        name=name, payload=payload, sha=sha, ref=ref, repository="octo/shop", run_id=99, workflow_ref=workflow
-    )
-
-
-def find(
-    made: GitHubEvent, git: Git | GitError, github: GitHub | None = None, *, base_ref: str | None = None
-) -> BaselineRequest | FetchFailed:
-    what: Activity = activity(made, mode="auto")
-    return find_request(made, what, git=git, forge=github, artifact="agent-eval-results", base_ref=base_ref)
-
-
-def request(commit: str, how: str, **changes: Any) -> BaselineRequest:
-    facts: dict[str, Any] = {
-        "repository": "octo/shop",
-        "base_ref": "main",
-        "commit": commit,
-        "how": how,
-        "is_pull_request": True,
-        "workflow": ".github/workflows/evals.yml",
-        "own_run": 99,
-    }
-    return BaselineRequest(**facts | changes)
-
-
-@pytest.mark.parametrize("shallow", [False, True])
-def test_pin__github_s_merge_has_the_tip_that_it_was_made_with_as_base_not_the_event_s(
-    story: Story, tmp_path: Path, shallow: bool
-) -> None:
-    checkout = story.repo.shallow_checkout(story.merged, tmp_path / "clone") if shallow else story.repo
-    made = pull_request(story.head, story.old, sha=story.merged)
-
-    assert find(made, checkout.opened()) == request(story.tip, MERGE)
-
-
-def test_pin__the_base_of_the_head_itself_is_the_merge_base(story: Story) -> None:
-    story.repo.git("checkout", "-q", "--detach", story.head)
-    made = pull_request(story.head, story.tip)
-    assert find(made, story.repo.opened()) == request(story.old, HEAD)
-
-    story.repo.commit({"generated": "1"})
-    assert isinstance(find(made, story.repo.opened()), FetchFailed), "a commit of the workflow's own is no merge"
-
-
-def test_pin__a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> None:
-    """Somebody has merged main into the branch: its first parent is the branch's own commit."""
-    story.repo.git("checkout", "-q", "feature")
-    story.repo.git("merge", "-q", "-m", "Catch up", "main")
-    head = story.repo.head
-
-    assert find(pull_request(head, story.tip), story.repo.opened()) == request(story.tip, HEAD)
-
-
-def test_pin__github_knows_the_merge_base_when_the_clone_is_shallow(
-    story: Story, tmp_path: Path, github: FakeGitHub
-) -> None:
-    github.state.take_git(story.repo.root)
-    clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
-    made = pull_request(story.head, story.tip)
-
-    clone.opened().need(story.tip, Remote())  # both are here, but not what lies between
-
-    assert find(made, clone.opened(), client(github)) == request(story.old, HEAD)
-    assert find(made, clone.opened()) == FetchFailed(
-        message=f"The merge base of main and {story.head[:7]} is unknown, since this clone does not have the full "
-        "history.",
-        hint="Check out with `fetch-depth: 0`, or let this step have the token (`github-token`).",
-    )
-
-
-def test_pin__without_git_github_knows_what_was_merged(story: Story, github: FakeGitHub) -> None:
-    github.state.take_git(story.repo.root)
-    github.state.commit(story.tip, story.head, sha=story.merged)
-    made = pull_request(story.head, story.old, sha=story.merged)
-
-    assert find(made, NO_GIT, client(github)) == request(story.tip, MERGE)
-    assert find(made, NO_GIT) == FetchFailed(
-        message=f"The parents of {story.merged[:7]} are unknown: {NO_GIT.message}", hint=NO_GIT.hint
-    )
-
-
-@pytest.mark.parametrize("name", ["pull_request", "pull_request_target"])
-def test_pin__a_checkout_of_something_else_is_compared_with_nothing(story: Story, name: str) -> None:
-    """`pull_request_target` checks out the base by default: it would be compared with itself."""
-    story.repo.git("checkout", "-q", "--detach", story.tip)
-
-    assert find(pull_request(story.head, story.tip, name=name), story.repo.opened()) == FetchFailed(
-        message=f"The checkout ({story.tip[:7]}) is neither the pull request's head ({story.head[:7]}) nor its merge "
-        "with main, so its base is unknown.",
-        hint="Remove `ref` from the checkout step, and use the event pull_request.",
-    )
-
-
-@pytest.mark.parametrize("shallow", [False, True])
-def test_pin__histories_without_a_common_commit(
-    story: Story, tmp_path: Path, github: FakeGitHub, shallow: bool
-) -> None:
-    story.repo.git("checkout", "-q", "--orphan", "new")
-    head = story.repo.commit({"c": "1"})
-    github.state.take_git(story.repo.root)
-    checkout = story.repo.shallow_checkout(head, tmp_path / "clone") if shallow else story.repo
-
-    assert find(pull_request(head, story.tip), checkout.opened(), client(github)) == FetchFailed(
-        message=f"There is no common ancestor of main and {head[:7]}, so there is nothing to compare with."
-    )
-
-
-def test_pin__a_github_that_does_not_tell(story: Story, tmp_path: Path, github: FakeGitHub) -> None:
-    github.state.take_git(story.repo.root)
-    github.faults.append(forbidden())
-    clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
-
-    baseline = find(pull_request(story.head, story.tip), clone.opened(), client(github))
-
-    assert isinstance(baseline, FetchFailed)
-    assert baseline.message.startswith("The commit to compare with is unknown: ")
-    assert "GitHub answered 403" in baseline.message
+    facts = {"number": 7, "head": {**side, "ref": "feature", "sha": head}, "base": side}
+    return event(name, sha, "refs/pull/7/merge", pull_request=facts)
 
 
 def group(head: str, base: str) -> GitHubEvent:
-    payload = {"merge_group": {"head_sha": head, "base_sha": base, "base_ref": "refs/heads/main"}}
-    return event("merge_group", payload, sha=head, ref="refs/heads/gh-readonly-queue/main/pr-7-x")
-
-
-def test_pin__the_base_of_a_merge_group_is_that_of_its_event(story: Story) -> None:
-    git = story.repo.opened()
-    assert find(group(story.merged, story.tip), git) == request(story.tip, "the base of the merge group")
-
-    other = find(group(story.head, story.tip), git)
-    assert isinstance(other, FetchFailed)
-    assert f"The checkout ({story.merged[:7]}) is not the merge group's commit ({story.head[:7]})" in other.message
+    facts = {"head_sha": head, "base_sha": base, "base_ref": "refs/heads/main"}
+    return event("merge_group", head, "refs/heads/gh-readonly-queue/main/pr-7-x", merge_group=facts)
 
 
 def push(sha: str, branch: str) -> GitHubEvent:
-    return event("push", {"repository": {"default_branch": "main"}}, sha=sha, ref=f"refs/heads/{branch}")
+    return event("push", sha, f"refs/heads/{branch}")
 
 
-def test_pin__a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
-    story.repo.git("checkout", "-q", "main")
+@dataclass
+class Said:
+    """Which commit was found in each situation, in words."""
 
-    expected = request(story.tip, "the tested commit itself", is_pull_request=False)
-    assert find(push(story.tip, "main"), story.repo.opened()) == expected
+    names: dict[str, str]
+    """Of commits."""
+    said: list[str] = field(default_factory=list)
+
+    def find(
+        self,
+        situation: str,
+        made: GitHubEvent,
+        git: Git | GitError,
+        forge: GitHub | None = None,
+        *,
+        base_ref: str | None = None,
+    ) -> None:
+        what: Activity = activity(made, mode="auto")
+        found = find_request(made, what, git=git, forge=forge, artifact="the-artifact", base_ref=base_ref)
+        text = ", ".join(f"{name}={value!r}" for name, value in vars(found).items() if value not in (None, "", ()))
+        for name, sha in self.names.items():
+            text = text.replace(sha, name.upper()).replace(sha[:7], name.upper())
+        self.said.append(f"{situation}\n    {type(found).__name__}: {text}\n")
 
 
-def test_pin__a_push_to_a_branch_is_compared_with_the_default_branch(
-    story: Story, tmp_path: Path, github: FakeGitHub
-) -> None:
-    story.repo.git("checkout", "-q", "feature")
+def test_pin__which_commit_a_run_is_compared_with(story: Story, github: FakeGitHub) -> None:
+    commits = {"old": story.old, "tip": story.tip, "head": story.head, "merged": story.merged}
+    find = (said := Said(commits)).find
     github.state.take_git(story.repo.root)
-    clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
-    expected = request(story.old, "the merge base with main", is_pull_request=False)
+    forge = client(github)
+    merged = pull_request(story.head, story.old, sha=story.merged)
+    find("GitHub's merge, whose first parent is newer than the event's base", merged, story.at(story.merged))
+    find("GitHub's merge, in a shallow clone", merged, story.clone_at(story.merged))
+    github.state.commit(story.tip, story.head, sha=story.merged)
+    find("GitHub's merge, without git", merged, NO_GIT, forge)
+    find("GitHub's merge, without git and GitHub", merged, NO_GIT)
 
-    assert find(push(story.head, "feature"), story.repo.opened()) == expected
-    assert find(push(story.head, "feature"), clone.opened(), client(github)) == expected
-    assert isinstance(find(push(story.head, "feature"), clone.opened()), FetchFailed)
+    made = pull_request(story.head, story.tip)
+    find("the head itself", made, story.at(story.head))
+    clone = story.clone_at(story.head)
+    find("the head itself, in a shallow clone", made, clone, forge)
+    clone.need(story.tip, Remote())  # Both are here, but not what lies between.
+    find("the head itself, in a shallow clone that has the tip, too", made, clone, forge)
+    find("the head itself, in a shallow clone without GitHub", made, clone)
+    github.faults.append(forbidden())
+    find("the head itself, in a shallow clone, and GitHub does not tell", made, story.clone_at(story.head), forge)
+    github.faults.clear()
+    story.at(story.head)
+    commits["generated"] = story.repo.commit({"generated": "1"})
+    find("a commit of the workflow's own on the head is no merge", made, story.repo.opened())
+    find("another checkout than the event's", made, story.at(story.tip))
+    # It checks out the base by default, which would be compared with itself.
+    by_target = pull_request(story.head, story.tip, name="pull_request_target")
+    find("another checkout than the event's, of pull_request_target", by_target, story.at(story.tip))
+    story.at(story.head)
+    story.repo.git("merge", "-q", "-m", "Catch up", "main")
+    commits["caught up"] = story.repo.head
+    find("a head into which main was merged", pull_request(story.repo.head, story.tip), story.repo.opened())
 
-
-def test_pin__on_a_laptop(story: Story) -> None:
-    story.repo.git("checkout", "-q", "feature")
-
-    baseline = find(GitHubEvent(), story.repo.opened())
-
-    assert baseline == BaselineRequest(
-        repository="", base_ref="main", commit=story.old, how="the merge base with main", is_pull_request=False
-    )
-
-
-@pytest.mark.parametrize("situation", ["main is behind", "main is ahead", "on the main that is ahead"])
-def test_pin__on_a_laptop_with_a_clone(story: Story, tmp_path: Path, situation: str) -> None:
-    """What the remote has counts, not a branch that was not pulled for a year. A baseline that was just committed to
-    the local branch counts, too, unless the branch is what is tested.
-    """
-    clone = Repo(tmp_path / "clone")
-    story.repo.git("checkout", "-q", "main")
-    story.repo.git("clone", "-q", str(story.repo.root), str(clone.root))
-    ahead = clone.commit({"baseline": "1"}) if "ahead" in situation else story.tip
-    if situation != "on the main that is ahead":
-        clone.git("checkout", "-q", "-b", "mine")
-        clone.commit({"c": "1"})
-    if situation == "main is behind":
-        clone.git("branch", "-f", "main", story.old)
-
-    baseline = find(GitHubEvent(), clone.opened(), base_ref="main" if "ahead" in situation else None)
-
-    assert isinstance(baseline, BaselineRequest)
-    expected = ahead if situation == "main is ahead" else story.tip
-    assert (baseline.commit, baseline.tip) == (expected, expected if "ahead" in situation else "")
-
-
-@pytest.mark.parametrize("named", ["release/1", "tag", "commit"])
-def test_pin__what_base_ref_names(story: Story, named: str) -> None:
-    """As in a merge request of GitLab, where the branch that it goes into need not be the default one."""
+    find("a merge group", group(story.merged, story.tip), story.at(story.merged))
+    find("a merge group, and another checkout", group(story.head, story.tip), story.at(story.merged))
+    find("a push to main", push(story.tip, "main"), story.at(story.tip))
+    find("a push to another branch", push(story.head, "feature"), story.at(story.head))
+    find("a push to another branch, in a shallow clone", push(story.head, "feature"), clone, forge)
+    find("a push to another branch, in a shallow clone without GitHub", push(story.head, "feature"), clone)
+    find("on a laptop", GitHubEvent(), story.at(story.head))
     story.repo.git("branch", "release/1", story.old)
-    story.repo.git("tag", "tag", story.old)
-    name = story.tip if named == "commit" else named
+    story.repo.git("tag", "first", story.old)
+    for name in ("release/1", "first", story.tip, "--output=x", "mian"):
+        find(
+            f"base-ref: {'a commit' if name == story.tip else name}", GitHubEvent(), story.at(story.head), base_ref=name
+        )
 
-    baseline = find(GitHubEvent(), story.repo.opened(), base_ref=name)
+    # What the remote has counts, not a branch that was not pulled for a year. A baseline that was just committed to the
+    # local branch counts, too, unless the branch is what is tested.
+    story.repo.git("checkout", "-q", "main")
+    laptop = Repo(story.repo.root.parent / "laptop")
+    story.repo.git("clone", "-q", str(story.repo.root), str(laptop.root))
+    commits["ahead"] = laptop.commit({"baseline": "1"})
+    find("on a laptop, on the main that is ahead", GitHubEvent(), laptop.opened(), base_ref="main")
+    laptop.branch("mine")
+    laptop.commit({"c": "1"})
+    find("on a laptop whose main is ahead", GitHubEvent(), laptop.opened(), base_ref="main")
+    laptop.git("branch", "-f", "main", story.old)
+    find("on a laptop whose main is behind", GitHubEvent(), laptop.opened())
 
-    assert isinstance(baseline, BaselineRequest)
-    assert baseline.commit == (story.tip if named == "commit" else story.old)
-    assert (baseline.base_ref, baseline.is_pull_request) == (name, True)
+    story.repo.git("checkout", "-q", "--orphan", "new")
+    commits["orphan"] = story.repo.commit({"c": "1"})
+    github.state.take_git(story.repo.root)
+    made = pull_request(story.repo.head, story.tip)
+    find("histories without a common commit", made, story.repo.opened(), forge)
+    find("histories without a common commit, in a shallow clone", made, story.clone_at(story.repo.head), forge)
 
-
-def test_pin__a_base_ref_that_is_not_there(story: Story) -> None:
-    assert find(GitHubEvent(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
-        message="This clone has no branch --output=x to compare with.",
-        hint="Check the spelling. In CI, check out with `fetch-depth: 0`.",
-        by_name=True,
-    )
-    misspelt = find(GitHubEvent(), story.repo.opened(), base_ref="mian")
-    assert isinstance(misspelt, FetchFailed)
-    assert misspelt.hint == "Did you mean main? In CI, check out with `fetch-depth: 0`."
-
-
-def test_pin__a_repository_without_a_base(tmp_path: Path) -> None:
-    repo = new_repo(tmp_path / "repo")
-    empty = find(GitHubEvent(), repo.opened())
-    repo.git("checkout", "-q", "-b", "trunk")
-    repo.commit({"a": "1"})
-
-    assert empty == FetchFailed(message="The checkout has no commit.")
-    assert find(GitHubEvent(), repo.opened()) == FetchFailed(
-        message="This clone has no branch main or master to compare with.",
-        hint="Name one with `base-ref`. In CI, check out with `fetch-depth: 0`.",
-    )
+    empty = new_repo(story.repo.root.parent / "empty")
+    find("a repository without a commit", GitHubEvent(), empty.opened())
+    empty.git("checkout", "-q", "-b", "trunk")
+    empty.commit({"a": "1"})
+    find("a repository without a base", GitHubEvent(), empty.opened())
+    check("golden_pins.txt", "".join(said.said))
