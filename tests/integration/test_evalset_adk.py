@@ -18,7 +18,6 @@ from evalset_samples import (
     GOOD_SCENARIOS,
     LEGACY_EVALS,
     LEGACY_TURNS,
-    Sample,
 )
 
 from agent_eval.core.content import FunctionCall, Part, model_message, text_of, user_message
@@ -111,15 +110,15 @@ def test_adk__loads_files_in_which_every_turn_was_accepted(adk: Ask, tmp_path: P
     )
     new = NewTurn(actual=actual, fields=frozenset({"calls", "final", "intermediate"}))
     conversations = 0
-    for number, sample in enumerate(GOOD_EVAL_SETS):
-        value = sample.value
+    for number, sample in enumerate(GOOD_EVAL_SETS.values()):
+        value = sample
         for place, case in enumerate(value["eval_cases"]):
             if turns := case.get("conversation"):
                 changed = accept_turns(case, dict.fromkeys(range(len(turns)), new))
                 value = replaced(value, ("eval_cases", place), changed)
                 conversations += 1
         path = tmp_path / f"{number}.evalset.json"
-        text = patched_text(json.dumps(sample.value, indent=2), sample.value, value)
+        text = patched_text(json.dumps(sample, indent=2), sample, value)
         write_text(path, text)
         theirs = EvalSet.model_validate(adk("file", str(path))["ok"])
         for case, ours in zip(theirs.eval_cases, EvalSet.model_validate(value).eval_cases, strict=True):
@@ -132,13 +131,13 @@ def test_adk__loads_files_in_which_every_turn_was_accepted(adk: Ask, tmp_path: P
     assert conversations > 3
 
 
-@pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)
-def test_adk__loads_what_the_writer_writes(sample: Sample, adk: Ask, tmp_path: Path) -> None:
-    path = tmp_path / "x.evalset.json"
-    write_text(path, eval_set_text(EvalSet.model_validate(sample.value)))
-    written, direct = adk("eval_set", json.loads(path.read_text())), adk("eval_set", sample.value)
-    assert "ok" in direct, direct
-    assert normal(written) == normal(direct)
+def test_adk__loads_what_the_writer_writes(adk: Ask, tmp_path: Path) -> None:
+    for name, sample in {**GOOD_EVAL_SETS, **GOOD_SCENARIOS}.items():
+        path = tmp_path / "x.evalset.json"
+        write_text(path, eval_set_text(EvalSet.model_validate(sample)))
+        written, direct = adk("eval_set", json.loads(path.read_text())), adk("eval_set", sample)
+        assert "ok" in direct, (name, direct)
+        assert normal(written) == normal(direct), name
 
 
 LENIENT = {
@@ -149,15 +148,13 @@ LENIENT = {
 """ADK loads these, and fails, passes or falls silent later."""
 
 
-@pytest.mark.parametrize("sample", BAD_EVAL_SETS, ids=lambda sample: sample.name)
-def test_adk__refuses_what_has_the_wrong_shape(sample: Sample, adk: Ask) -> None:
-    assert ("ok" in adk("eval_set", sample.value)) == (sample.name in LENIENT)
+def test_adk__refuses_what_has_the_wrong_shape(adk: Ask) -> None:
+    assert {name for name, sample in BAD_EVAL_SETS.items() if "ok" in adk("eval_set", sample)} == LENIENT
 
 
-@pytest.mark.parametrize("sample", GOOD_CONFIGS, ids=lambda sample: sample.name)
-def test_adk__loads_good_configs(sample: Sample, adk: Ask) -> None:
-    reply = adk("config", sample.value)
-    assert set(reply["ok"]["criteria"]) == set(sample.value["criteria"])
+def test_adk__loads_good_configs(adk: Ask) -> None:
+    for name, sample in GOOD_CONFIGS.items():
+        assert set(adk("config", sample)["ok"]["criteria"]) == set(sample["criteria"]), name
 
 
 REFUSED_CONFIGS = {
@@ -168,6 +165,5 @@ REFUSED_CONFIGS = {
 """The other mistakes ADK finds while it scores, or never."""
 
 
-@pytest.mark.parametrize("sample", BAD_CONFIGS, ids=lambda sample: sample.name)
-def test_adk__refuses_few_bad_configs(sample: Sample, adk: Ask) -> None:
-    assert ("error" in adk("config", sample.value)) == (sample.name in REFUSED_CONFIGS)
+def test_adk__refuses_few_bad_configs(adk: Ask) -> None:
+    assert {name for name, sample in BAD_CONFIGS.items() if "error" in adk("config", sample)} == REFUSED_CONFIGS

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_files import check
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq, Levenshtein
@@ -22,6 +23,8 @@ from agent_eval.agents.messages import Evaluated
 from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
 from agent_eval.core.content import Content, FunctionCall, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
+from agent_eval.core.problem import docs_page
+from agent_eval.criteria._differences import visible
 from agent_eval.criteria._sequences import common_length, edit_distance, rouge1
 from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, similarity_rules
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, check_complete
@@ -155,31 +158,9 @@ async def test_response_match__explains_the_turns_below_the_threshold() -> None:
     assert len(finding.expected) + len(finding.actual) + sum(map(len, lines(finding.why))) < 10_000
 
 
-@pytest.mark.parametrize(
-    ("actual", "expected", "precision", "recall"),
-    [
-        ([], [], 1.0, 1.0),
-        ([], [A], 0.0, 0.0),
-        ([A], [], 0.0, 1.0),
-        ([A, B], [B, A], 1.0, 1.0),
-        ([A, A], [A], 0.5, 1.0),
-        ([A], [A, A], 1.0, 0.5),
-        ([A, C, call("b", y=3)], [A, B], 1 / 3, 0.5),
-    ],
-)
-async def test_scores__precision_and_recall(
-    actual: list[FunctionCall], expected: list[FunctionCall], precision: float, recall: float
-) -> None:
-    precision_result = await scored("trajectory_precision", [turn(*actual)], [turn(*expected)])
-    recall_result = await scored("trajectory_recall", [turn(*actual)], [turn(*expected)])
-
-    assert (precision_result.score, recall_result.score) == (precision, recall)
-    assert [len(precision_result.findings), len(recall_result.findings)] == [precision < 0.8, recall < 0.8]
-
-    mean = await scored("trajectory_precision", [turn(*actual), turn(A)], [turn(*expected), turn(call("a", x=9))])
-    assert (mean.score, mean.turn_scores) == (precision / 2, (precision, 0.0))
-    ignoring = await scored("trajectory_precision", [turn(A)], [turn(call("a", x=9))], ignore_args=True)
-    assert ignoring.score == 1.0
+async def test_precision__is_the_mean_over_turns() -> None:
+    mean = await scored("trajectory_precision", [turn(A, A), turn(A)], [turn(A), turn(call("a", x=9))])
+    assert (mean.score, mean.turn_scores) == (0.25, (0.5, 0.0))
 
 
 async def test_single_tool_use__in_any_turn() -> None:
@@ -189,7 +170,8 @@ async def test_single_tool_use__in_any_turn() -> None:
     unused = await scored(metric, [turn(A), turn(B)], [turn()], tool_name="c")
 
     assert (used.score, used.turn_scores, used.findings) == (1.0, (0.0, 1.0), ())
-    assert (unused.score, len(unused.findings)) == (0.0, 1)
+    (finding,) = unused.findings
+    assert (unused.score, lines(finding.why)) == (0.0, ("c was not called in any of 2 turns", "called instead: a, b"))
     assert isinstance(await score(metric, [], None, tool_name="c"), NotEvaluated)
 
 
@@ -264,18 +246,21 @@ def test_rouge__tokens(text: str, tokens: list[str]) -> None:
 SYMMETRIC = [*SimilarityAlgorithm]
 SYMMETRIC.remove(SimilarityAlgorithm.CONTAINS)
 
+SIMILARITY = "response_similarity"
 Answer = str | Content | None
 
 
-async def run(turns: list[tuple[Answer, Answer]], threshold: float = 1.0, **options: Any) -> Scored | NotEvaluated:
+async def run(
+    turns: list[tuple[Answer, Answer]], metric: str = SIMILARITY, threshold: float = 1.0, **options: Any
+) -> Scored | NotEvaluated:
     """The result for turns of expected and actual answers."""
     expected, actual = (
         [Invocation(user_content=user_message("?"), final_response=_content(pair[side])) for pair in turns]
         for side in (0, 1)
     )
-    model = CRITERION_MODELS["response_similarity"].model_validate({"threshold": threshold, **options})
+    model = CRITERION_MODELS[metric].model_validate({"threshold": threshold, **options})
     conversation = Conversation(case=EvalCase(eval_id="c", conversation=[]), actual=actual, expected=expected)
-    return await build(criterion("response_similarity", model)).score(conversation)
+    return await build(criterion(metric, model)).score(conversation)
 
 
 def _content(answer: Answer) -> Content | None:
@@ -289,49 +274,61 @@ async def similarity_score(expected: Answer, actual: Answer, **options: Any) -> 
     return result.score
 
 
-async def why(expected: str, actual: str, **options: Any) -> list[str]:
-    result = await run([(expected, actual)], **options)
-    assert isinstance(result, Scored)
-    [finding] = result.findings
-    return list(lines(finding.why))
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "expected", "actual", "value"),
-    [
-        ("exact", "Turn it  ON ", "turn it on", 1.0),
-        ("exact", "on", "off", 0.0),
-        ("contains", "21 degrees", "It is 21 Degrees now.", 1.0),
-        ("contains", "It is 21 degrees now.", "21 degrees", 0.0),
-        ("levenshtein", "kitten", "sitting", 1 - 3 / 7),
-        ("jaccard", "the quick brown fox", "the quick brown dog", 0.6),
-        ("jaccard", "one one one", "one", 1.0),
-        ("rouge1", "the cat sat on the mat", "the cat was on the mat", 5 / 6),
-        ("rouge2", "the cat sat on the mat", "the cat was on the mat", 0.6),
-        ("rougeL", "the cat sat on the mat", "on the mat the cat sat", 0.5),
-        ("rouge1", "今天天气很好", "今天天氣很好", 5 / 6),
-        ("jaccard", "It's done!", "its done", 0.25),
-        ("rouge2", "Yes.", "yes", 1.0),
-        ("rouge2", "yes", "yes please", 0.0),
-        ("jaccard", "👍", "👍", 1.0),
-        ("jaccard", "👍", "👎", 0.0),
-    ],
+ON, OFF = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."
+PAIRS = (
+    ("Turn it  ON ", "turn it on"),
+    ("on", "off"),
+    ("21 degrees", "It is 21 Degrees now."),
+    ("It is 21 degrees now.", "21 degrees"),
+    ("kitten", "sitting"),
+    ("the quick brown fox", "the quick brown dog"),
+    ("one one one", "one"),
+    ("the cat sat on the mat", "the cat was on the mat"),
+    ("the cat sat on the mat", "on the mat the cat sat"),
+    ("今天天气很好", "今天天氣很好"),
+    ("It's done!", "its done"),
+    ("Yes.", "yes"),
+    ("yes", "yes please"),
+    ("👍", "👎"),
+    ("a  b", "a b"),
+    ("STRASSE", "straße"),
+    ("Lights On", "lights on"),
+    ("Well, done!", "well done"),
+    ("Use `f(x)`!", "use f(x)"),
+    (ON, OFF),
+    ("turn left then right", "turn right then left"),
+    (ON, ""),
+    ("", "hello"),
+    ("x", "\x1b[31mred\u202e"),
+    (" ".join(f"w{number}" for number in range(8)), "other"),
 )
-async def test_similarity__algorithms(algorithm: str, expected: str, actual: str, value: float) -> None:
-    assert await similarity_score(expected, actual, algorithm=algorithm) == pytest.approx(value, abs=1e-12)
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{each.value: (SIMILARITY, {"algorithm": each}) for each in SimilarityAlgorithm},
+    "exact, as they are": (SIMILARITY, {"algorithm": "exact", "normalize": False}),
+    "exact, with case": (SIMILARITY, {"algorithm": "exact", "ignore_case": False}),
+    "exact, no punctuation": (SIMILARITY, {"algorithm": "exact", "ignore_punctuation": True}),
+    "jaccard, with case": (SIMILARITY, {"ignore_case": False}),
+    "contained": (SIMILARITY, {"algorithm": "contains", "direction": "expected_contains_actual"}),
+    "either contains": (SIMILARITY, {"algorithm": "contains", "direction": "either"}),
+    "response_match_score": ("response_match_score", {}),
+}
 
 
-async def test_similarity__options() -> None:
-    assert await similarity_score("a  b", "a b", algorithm="exact", normalize=False) == 0
-    assert await similarity_score("STRASSE", "straße", algorithm="exact") == 1
-    assert await similarity_score("STRASSE", "straße", algorithm="exact", ignore_case=False) == 0
-    assert await similarity_score("Lights On", "lights on", ignore_case=False) == 0
-    assert await similarity_score("Well, done!", "well done", algorithm="exact", ignore_punctuation=True) == 1
-    assert await similarity_score("Well, done!", "well done", algorithm="exact") == 0
-    long, short = "It is 21 degrees now.", "21 degrees"
-    assert await similarity_score(long, short, algorithm="contains", direction="expected_contains_actual") == 1
-    assert await similarity_score(short, long, algorithm="contains", direction="expected_contains_actual") == 0
-    assert await similarity_score(long, short, algorithm="contains", direction="either") == 1
+async def test_scores__of_answers() -> None:
+    """Of each pair: each score and its reasons, with the ways to compare that have it."""
+    text = ""
+    for pair in PAIRS:
+        results: dict[str, list[str]] = {}
+        for way, (metric, options) in WAYS.items():
+            result = await run([pair], metric, **options)
+            if isinstance(result, Scored):
+                shown = [f"{result.score:.4g}", *(why for finding in result.findings for why in lines(finding.why))]
+            else:
+                shown = [result.code]
+            results.setdefault("\n    ".join(shown), []).append(way)
+        text += f"== {visible(json.dumps(pair, ensure_ascii=False))}\n"
+        text += "".join(f"  {'; '.join(ways)}: {shown}\n" for shown, ways in results.items()) + "\n"
+    check("golden_scored_answers.txt", text)
 
 
 SYMBOLS = ("👍 👎", "✅ ❌", "€ $", "→ ←", "+ -", "... !")
@@ -350,7 +347,6 @@ async def test_ignore_punctuation__keeps_symbols_between_words() -> None:
     for reference, answer in (("a ≤ b", "a ≥ b"), ("3 < 5", "3 > 5"), ("1€", "1$")):
         assert await similarity_score(reference, answer, algorithm="exact", ignore_punctuation=True) == 0
         assert 0 < await similarity_score(reference, answer, algorithm="levenshtein", ignore_punctuation=True) < 1
-    assert await similarity_score("Use `f(x)`!", "use f(x)", algorithm="exact", ignore_punctuation=True) == 1
 
 
 @pytest.mark.parametrize("algorithm", SimilarityAlgorithm)
@@ -376,35 +372,6 @@ async def test_similarity__a_text_that_takes_too_long_to_compare(algorithm: str)
     assert isinstance(result, NotEvaluated)
     assert result.code == "too-long"
     assert await similarity_score("ab", "x" * (LONGEST_COMPARED + 1), algorithm="jaccard") == 0
-
-
-ON, OFF = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."
-BOTH_TEXTS = ['expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."']
-BOTH_WORDS = ["missing words: bedroom, on", "unexpected words: kitchen, off"]
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "shown"),
-    [
-        ("exact", ["the texts are not equal", *BOTH_TEXTS]),
-        ("contains", ["the answer does not contain the expected text", *BOTH_TEXTS]),
-        ("levenshtein", ["edit distance 9 of 31 characters", *BOTH_TEXTS]),
-        ("jaccard", ["4 of 8 distinct words are in both texts", *BOTH_WORDS]),
-        ("rouge1", ["5 common words, of 7 expected (recall 0.71) and 7 given (precision 0.71)", *BOTH_WORDS]),
-        ("rouge2", ["3 common pairs of words, of 6 expected (recall 0.50) and 6 given (precision 0.50)", *BOTH_WORDS]),
-    ],
-)
-async def test_similarity__findings(algorithm: str, shown: list[str]) -> None:
-    assert await why(ON, OFF, algorithm=algorithm) == shown
-
-
-async def test_similarity__findings_of_other_texts() -> None:
-    assert await why("turn left then right", "turn right then left", algorithm="rougeL") == [
-        "2 words in the same order, of 4 expected (recall 0.50) and 4 given (precision 0.50)",
-        "the same words in a different order",
-    ]
-    assert await why(ON, "", algorithm="rouge1") == ["the agent gave no text to compare"]
-    assert (await why("x", "\x1b[31mred\u202e", algorithm="exact"))[1] == 'expected "x", got "\\u001b[31mred\\u202e"'
 
 
 TEXTS = st.text(max_size=40) | st.text(st.sampled_from("ab cé\u0301ก็好 .,!Ⅷﬁ"), max_size=30)
@@ -523,73 +490,43 @@ async def test_custom_metric__call() -> None:
     assert (call.actual, call.expected) == (TURNS, CASE.case.conversation)
 
 
-@pytest.mark.parametrize(
-    ("score", "status", "outcome"), [(0.75, "PASSED", "passed"), (0.75, "FAILED", "failed"), (0, "PASSED", "passed")]
+RUBRICS = [{"rubric_id": "greets", "score": 0.0, "rationale": "no <b>greeting</b>"}]
+FAILED = {"status": "FAILED", "turns": [GOOD["turns"][0], {"score": 0, "status": "FAILED", "rubrics": RUBRICS}]}
+DOWN = [{"rubric_id": "GEval", "rationale": "ConnectionError: the judge is down"}]
+RESULTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"status": "FAILED"},
+    {"score": 0},
+    {**FAILED, "rubrics": RUBRICS},
+    {"status": "NOT_EVALUATED"},
+    {"score": None, "status": "NOT_EVALUATED", "rubrics": DOWN},
+    {"type": "dict", "shown": "{'score': 1.0}"},
+    *({"score": score} for score in (None, True, "nan", "0.5", math.inf, math.nan, [1.0], 10**400)),
+    {"status": "INFORMATIONAL"},
+    {"status": ""},
+    {"turns": []},
+    {"turns": [*GOOD["turns"], GOOD["turns"][0]]},
 )
-async def test_custom_metric__status_decides(score: float, status: str, outcome: str) -> None:
-    case = await reported(Runner(result={**GOOD, "score": score, "status": status}))
-
-    assert (case.status, case.metrics[0].runs[0].status, case.metrics[0].runs[0].score) == (outcome, outcome, score)
 
 
-async def test_custom_metric__failed_turns_are_findings() -> None:
-    rubrics = [{"rubric_id": "greets", "score": 0.0, "rationale": "no <b>greeting</b>"}]
-    turns = [{"score": 1.0, "status": "PASSED"}, {"score": 0.0, "status": "FAILED", "rubrics": rubrics}]
-    result = await custom_scored(Runner(result={**GOOD, "status": "FAILED", "turns": turns, "rubrics": rubrics}))
-
-    assert isinstance(result, Scored)
-    [finding] = result.findings
-    assert (finding.turn, finding.score, finding.actual, finding.expected) == (1, 0.0, "b", "thanks")
-    assert finding.why == ("greets: 0.0: no <b>greeting</b>",)
-    assert result.details["rubrics"] == rubrics
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"type": "dict", "shown": "{'score': 1.0}"},
-        *({"score": score} for score in (None, True, "nan", "0.5", math.inf, math.nan, [1.0], 10**400)),
-        {"status": "INFORMATIONAL"},
-        {"status": ""},
-        {"turns": []},
-        {"turns": [*GOOD["turns"], GOOD["turns"][0]]},
-    ],
-)
-async def test_custom_metric__invalid_result_fails_the_run(wrong: dict[str, Any]) -> None:
-    case = await reported(Runner(result={**GOOD, **wrong}))
-
-    [score] = case.metrics[0].runs
-    assert (case.status, score.status, score.score) == ("failed", "not_evaluated", None)
-    assert score.error is not None
-    assert (score.error.kind, score.error.owner) == ("custom-metric-invalid-result", "agent")
-    assert "checks.polite" in score.error.message
-
-
-async def test_custom_metric__not_evaluated() -> None:
+async def test_custom_metric__results() -> None:
+    """What a result, good but for some fields, makes of a run; and a failure, by its owner."""
+    failures = [
+        MetricFailure(
+            "it broke", kind=MetricFailureKind.EXCEPTION, owner=owner, traceback="File x", log_tail="printed", hint="do"
+        )
+        for owner in (Owner.AGENT, Owner.PROVIDER)
+    ]
+    runners = {str(changes)[:80]: Runner(result={**GOOD, **changes}) for changes in RESULTS}
+    runners |= {f"{one.owner} fails": Runner(result=GOOD, failure=one) for one in failures}
+    text = ""
+    for name, runner in runners.items():
+        case = await reported(runner)
+        [scored_run] = case.metrics[0].runs
+        text += f"== {name}: {case.status}\n{scored_run.model_dump_json(exclude_defaults=True)}\n"
+    check("golden_custom_metrics.txt", text.replace(docs_page("custom-metrics"), "the page"))
     nowhere = await custom_scored(None)
     assert isinstance(nowhere, NotEvaluated) and nowhere.code == "custom-metric-environment"
-    rubrics = [{"rubric_id": "GEval", "rationale": "ConnectionError: the judge is down"}]
-    result = await custom_scored(Runner(result={**GOOD, "score": None, "status": "NOT_EVALUATED", "rubrics": rubrics}))
-    assert isinstance(result, NotEvaluated)
-    assert result.message.endswith("NOT_EVALUATED: ConnectionError: the judge is down")
-
-    case = await reported(Runner(result={**GOOD, "status": "NOT_EVALUATED"}))
-
-    assert (case.status, case.metrics[0].runs[0].error) == ("errored", None)
-    assert case.metrics[0].runs[0].reason is not None
-    assert "with the score 0.75" in case.metrics[0].runs[0].reason.message
-
-
-@pytest.mark.parametrize(("owner", "status"), [(Owner.AGENT, "failed"), (Owner.PROVIDER, "errored")])
-async def test_custom_metric__owner_of_a_failure(owner: Owner, status: str) -> None:
-    failure = MetricFailure(
-        "it broke", kind=MetricFailureKind.EXCEPTION, owner=owner, traceback="File x", log_tail="printed", hint="do"
-    )
-    case = await reported(Runner(result=GOOD, failure=failure))
-
-    error = case.metrics[0].runs[0].error
-    assert error is not None
-    assert (case.status, error.traceback, error.log_tail, error.hint) == (status, "File x", "printed", "do")
 
 
 async def test_report_run__scores_of_another_version_of_the_function_have_another_fingerprint() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from evalset_samples import case, eval_set, load, turn
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 from recording_samples import recording
@@ -31,7 +32,6 @@ from agent_eval.criteria._explain import (
     MOST_LINES,
     explain_response,
     explain_share,
-    explain_single_tool,
     explain_trajectory,
     list_calls,
 )
@@ -193,131 +193,37 @@ def why(expected: Calls, actual: Calls, **options: Any) -> list[str]:
     return list(lines(explain_trajectory(expected, actual, **options)))
 
 
-def argument(expected: Any, actual: Any) -> list[str]:
-    """The explanation of one argument."""
-    return why([call("f", x=expected)], [call("f", x=actual)])[1:]
+def nested(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
-def test_explain__missing_extra_and_reordered() -> None:
-    calls = [A, B, C], [C, A, call("d", q=[1, 2])]
-    shown = why(*calls)
-
-    assert shown == [
-        "1 of 3 expected calls matched",
-        "order: a(x=1) expected as call 1, was call 2",
-        "missing: b(y=2) (expected as call 2)",
-        "extra: d(q=[1, 2]) (call 3)",
-    ]
-    assert why(*calls, match_type=MatchType.IN_ORDER) == shown[:-1]
-    assert why(*calls, match_type=MatchType.ANY_ORDER) == ["2 of 3 expected calls matched", shown[2]]
-    assert why([A, B], [B, A])[1:] == [shown[1]]
-    assert why([A, B], [B, A])[0].endswith("match_type EXACT requires the order of the eval file")
-
-
-def test_explain__args_ignored_omitted_or_empty() -> None:
-    assert why([A, B], [call("a", x=7), C], args=ArgsMatch.IGNORE) == [
-        "1 of 2 expected calls matched",
-        "missing: b(…) (expected as call 2)",
-        "extra: c() (call 2)",
-    ]
-    assert list_calls([A, C], ignore_args=True) == "a(…)\nc()"
-    omitted, empty = FunctionCall(name="f"), call("f")
-    assert why([omitted], [empty])[1].startswith('f: the eval file omits "args", the call has {}')
-    assert why([empty], [omitted])[1].startswith('f: the eval file gives "args": {}, the call has none')
-
-
-@pytest.mark.parametrize(
-    ("expected", "actual", "line"),
-    [
-        (1, 2, "f(x): expected 1, got 2"),
-        (1, "1", 'f(x): expected 1, got "1" (expected a number, not text)'),
-        (True, "true", 'f(x): expected true, got "true" (expected a boolean, not text)'),
-        ("a", None, 'f(x): expected "a", got null (expected text, not null)'),
-        ({}, [], "f(x): expected {}, got [] (expected an object, not a list)"),
-        ("Lamp", "lamp", 'f(x): expected "Lamp", got "lamp" (only upper and lower case differ)'),
-        ("lamp", "lamp ", 'f(x): expected "lamp", got "lamp " (only whitespace differs)'),
-        ("\u00e9", "e\u0301", 'f(x): expected "\\u00e9", got "e\\u0301" (different characters that look alike)'),
-        ([1, 2], [2, 1], "f(x): same items in a different order: expected [1, 2], got [2, 1]"),
-        ([1, 2], [1], "f(x): expected 2 items, got 1: expected [1, 2], got [1]"),
-        ([1, {"k": [3]}], [1, {"k": [4]}], "f(x[1].k[0]): expected 3, got 4"),
-        ({"a b": {"c": 1}}, {"a b": {"c": 2}}, 'f(x."a b".c): expected 1, got 2'),
-        ({"k": None}, {}, "f(x.k): missing, expected null"),
-        ({}, {"k": None}, "f(x.k): not expected, got null"),
-    ],
+ARGUMENTS: tuple[tuple[Any, Any], ...] = (
+    (1, 2),
+    (1, "1"),
+    (True, "true"),
+    ("a", None),
+    ({}, []),
+    ("Lamp", "lamp"),
+    ("lamp", "lamp "),
+    ("\u00e9", "e\u0301"),
+    ([1, 2], [2, 1]),
+    ([1, 2], [1]),
+    ([1, {"k": [3]}], [1, {"k": [4]}]),
+    ({"a b": {"c": 1}}, {"a b": {"c": 2}}),
+    ({"k": None}, {}),
+    ({}, {"k": None}),
+    ("x" * 300 + "lamp" + "y" * 300, "x" * 300 + "fan"),
+    ({str(i): i for i in range(9)}, {str(i): -i - 1 for i in range(9)}),
+    (nested(1, 30), nested(2, 30)),
+    (nested(1, 100), nested(2, 100)),
 )
-def test_explain__argument(expected: Any, actual: Any, line: str) -> None:
-    assert argument(expected, actual) == [line]
 
 
-def test_explain__long_texts_show_the_first_difference() -> None:
-    (line,) = argument("x" * 300 + "lamp" + "y" * 300, "x" * 300 + "fan")
-
-    ours = "x" * 15 + "lamp" + "y" * 41
-    theirs = "x" * 15 + "fan"
-    assert line == f'f(x): expected …"{ours}"…, got …"{theirs}" (first difference at character 301)'
-
-
-def test_explain__many_arguments_and_a_difference_too_deep_to_show() -> None:
-    lines = argument({str(i): i for i in range(9)}, {str(i): -i - 1 for i in range(9)})
-    assert (len(lines), lines[-1]) == (7, "f: more arguments differ")
-
-    expected: Any = 1
-    actual: Any = 2
-    for depth in range(1, 101):
-        expected, actual = [expected], [actual]
-        if depth in {30, 100}:
-            assert [line for line in argument(expected, actual) if line.endswith("differ below the compared depth")]
-
-
-def test_explain__precision_and_recall() -> None:
-    expected, actual = [call("a", x=2), B, call("d")], [A, B, C]
-
-    assert lines(explain_share(expected, actual, matched=1, of_expected=False)) == (
-        "1 of 3 calls made was expected",
-        "a(x): expected 2, got 1 (call 1)",
-        "extra: c() (call 3)",
-    )
-    assert lines(explain_share(expected, actual, matched=1, of_expected=True)) == (
-        "1 of 3 expected calls made",
-        "a(x): expected 2, got 1 (call 1)",
-        "missing: d() (expected as call 3)",
-    )
-
-
-def test_explain__single_tool() -> None:
-    assert lines(explain_single_tool("zap", ["a", "b", "a"], 2)) == (
-        "zap was not called in any of 2 turns",
-        "called instead: a (2 times), b",
-    )
-    assert lines(explain_single_tool("zap", [], 1)) == ("zap was not called in the turn",)
-
-
-def response(expected: str, actual: str) -> list[str]:
-    return list(lines(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual)))))
-
-
-def test_response__without_words() -> None:
-    assert response("", "hello") == ["the reference has no text; any answer scores 0 (as in ADK)"]
-    assert response("😀", "hello") == [
-        "the reference has no words, only punctuation or symbols; any answer scores 0 (as in ADK)"
-    ]
-    assert response("hello", "") == ["the answer has no text"]
-    assert response("hello", "?!") == ["the answer has no words, only punctuation or symbols"]
-
-
-def test_response__many_words_are_not_listed() -> None:
-    """The report shows both texts, which are easier to compare than a list of twenty words."""
-    assert response(" ".join(f"w{i}" for i in range(8)), "other") == [
-        "0 of 8 expected words found (recall 0.00); 0 of 1 words given were expected (precision 0.00)",
-        "unexpected words: other",
-    ]
-
-
-def test_hostile_names_and_values__stay_on_one_line() -> None:
-    evil = FunctionCall(name="a\n::error::x", args={"k\r\ny": "\u202e\x1b[31m\x85\u2028##[error]\ud800"})
-    shown = '"a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")'
-    assert list_calls([evil]) == shown
-    assert why([], [evil]) == ["no calls expected, 1 call made", f"extra: {shown}"]
+def test_explain__arguments() -> None:
+    shown = [why([call("f", x=expected)], [call("f", x=actual)])[1:] for expected, actual in ARGUMENTS]
+    check("golden_explained_arguments.txt", "\n\n".join("\n".join(each) for each in shown) + "\n")
 
 
 def test_huge_calls__are_cheap_to_render() -> None:
@@ -363,7 +269,7 @@ def test_explain__always_has_reasons(expected: Calls, actual: Calls, match_type:
 
 @given(st.text(), st.text())
 def test_explain_response__always_has_reasons(expected: str, actual: str) -> None:
-    shown = response(expected, actual)
+    shown = lines(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
 
     assert all(line.isprintable() and len(line) <= 400 for line in shown)
     few = max(len(words(expected)), len(words(actual))) <= FEW_WORDS  # more are not listed
@@ -398,75 +304,67 @@ async def scored(
     return await built.score(Conversation(case=eval_case, actual=actual, expected=expected))
 
 
-async def score(expected: Calls, actual: Calls, **options: Any) -> float | None:
-    return (await run((expected, actual), **options)).score
+F, FIND, FAN = call("f", x=1), call("find", room="bedroom"), call("turn_on", device="fan", level=3, fast=True)
+ANY_F, ANY_G = FunctionCall(name="f"), FunctionCall(name="g")
+PAIRS: dict[str, tuple[Calls, Calls]] = {
+    "nothing": ([], []),
+    "one missing": ([A], []),
+    "one too many": ([], [A]),
+    "one between": ([A, B], [A, C, B]),
+    "one, another order, and others": ([A, B, C], [C, A, call("d", q=[1, 2])]),
+    "another order": ([A, B], [B, A]),
+    "too often": ([A], [A, A, A, A]),
+    "not often enough": ([A, A], [A]),
+    "other arguments and another call": ([A, B], [call("a", x=7), C]),
+    "other arguments, and one missing": ([call("a", x=2), B, call("d")], [A, B, C]),
+    "more arguments": ([F], [call("f", x=1, y=2)]),
+    "omitted arguments": ([ANY_F], [F]),
+    "omitted arguments, and none": ([ANY_F], [call("f")]),
+    "no arguments, and omitted ones": ([call("f")], [ANY_F]),
+    "a bit of everything": (
+        [FIND, call("turn_on", device="lamp", level=3), call("log")],
+        [FAN, call("find", room="bedroom", floor=1), call("beep")],
+    ),
+    "subsets": ([F, ANY_G], [call("f", x=1, note="n"), call("g", y=[1])]),
+    "subsets and one more": ([F, ANY_G], [call("f", x=1, note="n"), call("g", y=[1]), C]),
+    "subsets in another order": ([F, ANY_G], [call("g", y=[1]), call("f", x=1, note="n")]),
+    "no subsets": ([F, ANY_G], [call("f", note="n"), call("g")]),
+    "subsets that the first call must not take": ([call("f"), F], [F, call("f", x=2)]),
+    "hostile": ([], [FunctionCall(name="a\n::error::x", args={"k\r\ny": "\u202e\x1b[31m\x85\u2028##[error]\ud800"})]),
+}
+SUBSET, MATCH = {"args_match": "subset"}, "tool_trajectory_avg_score"
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{each.name: (MATCH, {"match_type": each}) for each in MatchType},
+    **{f"{each.name}, subset": (MATCH, {"match_type": each, **SUBSET}) for each in MatchType},
+    "EXACT, ignoring args": (MATCH, {"ignore_args": True}),
+    "partial": ("tool_trajectory_partial", {}),
+    "partial, any order": ("tool_trajectory_partial", {"strict_order": False}),
+    "partial, strict args": ("tool_trajectory_partial", {"strict_args": True}),
+    "precision": ("trajectory_precision", {}),
+    "precision, ignoring args": ("trajectory_precision", {"ignore_args": True}),
+    "recall": ("trajectory_recall", {}),
+}
 
 
-async def test_partial_trajectory__score() -> None:
-    assert await score([], []) == 1
-    assert await score([A], []) == 0
-    assert await score([], [A]) == 0
-    assert await score([A, B], [A, C, B]) == pytest.approx(2 / 3)
-    assert await score([A, B], [B, A]) == 0.5
-    assert await score([A, B], [B, A], strict_order=False) == 1
-    assert await score([A], [A, A, A, A]) == 0.25
-    extra = [call("f", x=1)], [call("f", x=1, y=2)]
-    assert await score(*extra) == 1
-    assert await score(*extra, strict_args=True) == 0
+async def test_scores__of_calls() -> None:
+    """Of each pair: the calls as they are shown, then each score and its reasons, with the metrics that have it."""
+    text = ""
+    for name, pair in PAIRS.items():
+        results: dict[str, list[str]] = {}
+        for way, (metric, options) in WAYS.items():
+            result = await run(pair, metric=metric, **options)
+            assert len(result.findings) == (result.score != 1), (name, way)
+            shown = [f"{result.score:.4g}", *(why for finding in result.findings for why in lines(finding.why))]
+            results.setdefault("\n    ".join(shown), []).append(way)
+        text += f"== {name}\n{list_calls(pair[0])}\n--\n{list_calls(pair[1])}\n"
+        text += "".join(f"  {'; '.join(ways)}: {shown}\n" for shown, ways in results.items()) + "\n"
+    check("golden_scored_calls.txt", text)
+
+
+async def test_partial_trajectory__several_turns() -> None:
     assert (await run(([A], [A]), ([A, B], [A]), threshold=0.5)).score == 0.75
-
-
-@pytest.mark.parametrize("strict_args", [False, True])
-async def test_partial_trajectory__omitted_args_allow_any(strict_args: bool) -> None:
-    assert await score([FunctionCall(name="f")], [call("f", x=1)], strict_args=strict_args) == 1
-    assert await score([call("f")], [FunctionCall(name="f")], strict_args=False) == 1
-
-
-async def test_partial_trajectory__findings() -> None:
-    expected = [call("find", room="bedroom"), call("turn_on", device="lamp", level=3), call("log")]
-    actual = [call("turn_on", device="fan", level=3, fast=True), call("find", room="bedroom", floor=1), call("beep")]
-
-    shown = (
-        "1 of 3 calls matched (3 expected, 3 made)",
-        "matched: find",
-        'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
-        "missing: log() (expected as call 3)",
-        "extra: beep() (call 3)",
-    )
-    variants: list[dict[str, Any]] = [{}, {"strict_order": False}]
-    for options in variants:
-        assert lines((await run((expected, actual), **options)).findings[0].why) == shown
-    assert lines((await run((expected, actual), strict_args=True)).findings[0].why) == (
-        "0 of 3 calls matched (3 expected, 3 made)",
-        "find(floor): not expected, got 1 (expected as call 1, was call 2)",
-        'turn_on(device): expected "lamp", got "fan" (expected as call 2, was call 1)',
-        "turn_on(fast): not expected, got true (expected as call 2, was call 1)",
-        *shown[-2:],
-    )
-    assert lines((await run(([], [C]), threshold=0.5)).findings[0].why) == (
-        "0 of 1 calls matched (0 expected, 1 made)",
-        "extra: c()",
-    )
     passing = await run(([A, B], [A]), threshold=0.5)
     assert (passing.score, passing.findings) == (0.5, ())
-
-
-@pytest.mark.parametrize("match_type", MatchType)
-async def test_args_match_subset__for_each_match_type(match_type: MatchType) -> None:
-    options: dict[str, Any] = {"metric": "tool_trajectory_avg_score", "match_type": match_type, "args_match": "subset"}
-    expected = [call("f", x=1), FunctionCall(name="g")]
-    actual = [call("f", x=1, note="n"), call("g", y=[1])]
-
-    assert await score(expected, actual, **options) == 1
-    assert await score(expected, actual, **{**options, "args_match": "exact"}) == 0
-    assert await score(expected, [*actual, C], **options) == (0 if match_type is MatchType.EXACT else 1)
-    assert await score(expected, actual[::-1], **options) == (1 if match_type is MatchType.ANY_ORDER else 0)
-    assert await score(expected, [call("f", note="n"), call("g")], **options) == 0
-    greedy_fails = [call("f"), call("f", x=1)], [call("f", x=1), call("f", x=2)]
-    assert await score(*greedy_fails, **options) == (1 if match_type is MatchType.ANY_ORDER else 0)
-
-    result = await run((expected, [call("f", x=2, note="n"), call("g", z=1)]), **options)
-    assert lines(result.findings[0].why) == ("1 of 2 expected calls matched", "f(x): expected 1, got 2 (call 1)")
 
 
 # `intermediate_response_similarity`, and intermediate responses in reports.
@@ -501,21 +399,37 @@ async def said_score(expected: Said, actual: Said, **options: Any) -> float | No
     return result.score
 
 
-async def test_score__same_agent_in_order() -> None:
-    assert await said_score([SUNNY, TRAIN], [SUNNY, TRAIN]) == 1
-    assert await said_score([SUNNY, TRAIN], [("travel", "Let me look."), SUNNY, ("weather", "Hm."), TRAIN]) == 1
-    assert await said_score([SUNNY, TRAIN], [TRAIN, SUNNY]) == 0.5
-    assert await said_score([SUNNY, TRAIN], [SUNNY]) == 0.5
-    assert await said_score([SUNNY], []) == 0
-    assert await said_score([SUNNY], [("travel", SUNNY[1])]) == 0
-    assert await said_score([SUNNY], [("weather", "IT IS SUNNY IN PARIS!")]) == 1
-    assert await said_score([SUNNY], [("weather", "It is sunny  in Paris.")], algorithm="exact", normalize=False) == 0
+GOOD, BETTER = ("a", "one two three"), ("a", "one two three four")
+EXACT: dict[str, Any] = {"metric": "response_similarity", "algorithm": "exact"}
+WITH_THEM = {**EXACT, "include_intermediate_responses_in_final": True}
+SAID: dict[str, tuple[Said, Said, dict[str, Any]]] = {
+    "the same": ([SUNNY, TRAIN], [SUNNY, TRAIN], {}),
+    "others between": ([SUNNY, TRAIN], [("travel", "Let me look."), SUNNY, ("weather", "Hm."), TRAIN], {}),
+    "another order": ([SUNNY, TRAIN], [TRAIN, SUNNY], {}),
+    "one missing": ([SUNNY, TRAIN], [SUNNY], {}),
+    "nothing said": ([SUNNY], [], {}),
+    "by another agent": ([SUNNY], [("travel", SUNNY[1])], {}),
+    "in capitals": ([SUNNY], [("weather", "IT IS SUNNY IN PARIS!")], {}),
+    "exact": ([SUNNY], [("weather", "It is sunny  in Paris.")], {"algorithm": "exact", "normalize": False}),
+    "the better one counts": ([BETTER], [GOOD, BETTER], {}),
+    "the best assignment": ([GOOD, BETTER], [BETTER, GOOD, BETTER], {}),
+    "one is similar": ([SUNNY, TRAIN], [("weather", "It is rainy in Paris."), ("hotel", "Full.")], {}),
+    "answers alone": ([SUNNY], [TRAIN], EXACT),
+    "other responses before the answers": ([SUNNY], [TRAIN], WITH_THEM),
+    "equal responses before the answers": ([SUNNY], [SUNNY], WITH_THEM),
+}
 
 
-async def test_score__the_best_assignment_counts() -> None:
-    good, better = ("a", "one two three"), ("a", "one two three four")
-    assert await said_score([better], [good, better]) == 1
-    assert await said_score([good, better], [better, good, better]) == 1
+async def test_scores__of_intermediate_responses() -> None:
+    text = ""
+    for name, (expected, actual, options) in SAID.items():
+        result = await said_run((expected, actual), **options)
+        assert isinstance(result, Scored), name
+        text += f"== {name}: {result.score:.4g}\n"
+        for finding in result.findings:
+            shown = "\n  ".join(lines(finding.why))
+            text += f"{finding.expected}\n--\n{finding.actual}\n  {shown}\n"
+    check("golden_scored_intermediate.txt", text)
 
 
 async def test_score__turns_without_expected_responses_are_left_out() -> None:
@@ -534,29 +448,6 @@ async def test_score__too_much_text() -> None:
         result = await said_run(([SUNNY], said))
         assert isinstance(result, NotEvaluated)
         assert result.code == "too-long"
-
-
-async def test_intermediate__findings() -> None:
-    result = await said_run(([SUNNY, TRAIN], [("weather", "It is rainy in Paris."), ("hotel", "Full.")]))
-
-    assert isinstance(result, Scored)
-    [finding] = result.findings
-    assert finding.expected == "weather: It is sunny in Paris.\ntravel: The train leaves at nine."
-    assert finding.actual == "weather: It is rainy in Paris.\nhotel: Full."
-    assert lines(finding.why) == (
-        "1 of 2 expected intermediate responses have a counterpart",
-        "weather: similarity 0.67: 4 of 6 distinct words are in both texts; missing words: sunny; "
-        "unexpected words: rainy",
-        'missing: travel: "The train leaves at nine."',
-    )
-
-
-async def test_response_similarity__with_intermediate_responses() -> None:
-    options: dict[str, Any] = {"metric": "response_similarity", "algorithm": "exact"}
-    assert await said_score([SUNNY], [TRAIN], **options) == 1
-    options["include_intermediate_responses_in_final"] = True
-    assert await said_score([SUNNY], [TRAIN], **options) == 0
-    assert await said_score([SUNNY], [SUNNY], **options) == 1
 
 
 WORDS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(" ".join)

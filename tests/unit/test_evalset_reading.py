@@ -13,85 +13,96 @@ from typing import Any
 
 import pytest
 from evalset_samples import LEGACY_EVALS, LEGACY_TURNS, TURN, case, codes, eval_set, json_values, load, places, write
+from golden_files import DATA, check
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent_eval.commands.start import render_json
-from agent_eval.core.content import text_of
-from agent_eval.core.invocation import IntermediateData, tool_calls
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.commands.start import render_json, render_text
+from agent_eval.core.problem import Severity, has_error
 from agent_eval.core.selectors import Selector, matches, nearby, parse_selector, select
 from agent_eval.evalset.json.patching import eval_set_text
 from agent_eval.evalset.json.positions import Positions, format_path
 from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models.schema import EvalSet, LoadedFile, Suite
+from agent_eval.evalset.models.schema import EvalSet
 from agent_eval_workbench.commands.migrate import migrate
 from agent_eval_workbench.recording.target import stem
 
 # Files that are no JSON: the cause, the place, and what to do.
 
 
-def finding(data: str | bytes) -> Problem:
-    document, problems = parse_document(data.encode() if isinstance(data, str) else data, "f.json")
-    assert document is None
-    (problem,) = problems
-    assert problem.severity is Severity.ERROR
-    assert problem.hint
-    return problem
+COMMENTED = """// an eval set
+{
+  "eval_set_id": "s", # its id
+  "name": "a // b # c /* d */ \\" ,]",
+  "eval_cases": [
+    {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"},]}} /* one
+       turn */ ,
+    ],},
+  ],
+} // end
+"""
+MISTAKES: dict[str, str | bytes] = {
+    "empty": b"",
+    "blank": b" \r\n\t",
+    "utf-8 mark": b"\xef\xbb\xbf{}",
+    "utf-16 with mark": "{}".encode("utf-16"),
+    "utf-16 without mark": "{}".encode("utf-16-be"),
+    "utf-32": "{}".encode("utf-32"),
+    "latin-1 byte": '{\n "ä": "é'.encode() + b"\xe9" + b'"}',
+    "line comment": '{\n  // note\n  "a": 1}',
+    "hash comment": '{"a": 1 # note\n}',
+    "block comment": "[1, /* two */ 2]",
+    "comment after the end": "[1] // end",
+    "comment before the start": "// start\n[1]",
+    "comma before a brace": '{"a": 1,\n}',
+    "comma before a bracket": "[1,\n 2 ,\n]",
+    "single-quoted key": "{'a': 1}",
+    "single-quoted value": "{\"a\": 'b'}",
+    "curly quotes": "{“a”: 1}",
+    "nan": '{"a": "NaN",\n "b": NaN}',
+    "infinity": "[-Infinity]",
+    "too big a float": "[1, 1e999]",
+    "too long an integer": '["5", ' + "9" * 5000 + "]",
+    "open list": '{"a": [1, 2',
+    "open string": '{"a": "b',
+    "second document": '{"a": 1}\n{"a": 2}',
+    "missing comma": '{"a": 1 "b": 2}',
+    "missing colon": '{"a" 1}',
+    "bare key": "{a: 1}",
+    "python's true": '{"a": True}',
+    "raw line break": '{"a": "x\ny"}',
+    "lone backslash": '{"a": "C:\\dir"}',
+    "anything else": "[1, ?]",
+    "comma too many in an object": '{"a": 1,,\n "b": 2}',
+    "comma too many in a list": '{"a": [1,\n, 2]}',
+    "comma first": "[, 2]",
+    "conflict": "[\n<<<<<<< HEAD\n1\n=======\n2\n>>>>>>> x\n]",
+    "lone surrogate": '["\\ud800"]',
+    "lone surrogate in a key": '[{"\\udc00": 1}]',
+    "only one of a key's values": '{"a": {"x": 1,\n"b": 0, "x": 2}, "c": 1, "c": 1, "c": 3}',
+    "comments and commas": COMMENTED,
+    "a comment, and a value that is missing": '{"a": 1, // note\n "b": }',
+    "open comment": "[1, /* never closed",
+    "open string with what looks like a comment": '{"a": "never closed // ,]',
+    **{f"{depth} lists": "[" * depth + "]" * depth for depth in (202, 800, 5_000, 200_000)},
+    **{f"{depth} objects": '{"a":' * depth + "1" + "}" * depth for depth in (202, 800, 5_000, 200_000)},
+}
 
 
-@pytest.mark.parametrize(
-    ("data", "code", "line", "column"),
-    [
-        pytest.param(b"", "empty-file", 1, 1, id="empty"),
-        pytest.param(b" \r\n\t", "empty-file", 1, 1, id="blank"),
-        pytest.param(b"\xef\xbb\xbf{}", "byte-order-mark", 1, 1, id="utf-8 mark"),
-        pytest.param("{}".encode("utf-16"), "not-utf8", 1, 1, id="utf-16 with mark"),
-        pytest.param("{}".encode("utf-16-be"), "not-utf8", 1, 1, id="utf-16 without mark"),
-        pytest.param("{}".encode("utf-32"), "not-utf8", 1, 1, id="utf-32"),
-        pytest.param('{\n "ä": "é'.encode() + b"\xe9" + b'"}', "not-utf8", 2, 9, id="latin-1 byte"),
-        pytest.param('{\n  // note\n  "a": 1}', "json-comment", 2, 3, id="line comment"),
-        pytest.param('{"a": 1 # note\n}', "json-comment", 1, 9, id="hash comment"),
-        pytest.param("[1, /* two */ 2]", "json-comment", 1, 5, id="block comment"),
-        pytest.param("[1] // end", "json-comment", 1, 5, id="comment after the end"),
-        pytest.param("// start\n[1]", "json-comment", 1, 1, id="comment before the start"),
-        pytest.param('{"a": 1,\n}', "json-trailing-comma", 1, 8, id="comma before a brace"),
-        pytest.param("[1,\n 2 ,\n]", "json-trailing-comma", 2, 4, id="comma before a bracket"),
-        pytest.param("{'a': 1}", "not-json", 1, 2, id="single-quoted key"),
-        pytest.param("{\"a\": 'b'}", "not-json", 1, 7, id="single-quoted value"),
-        pytest.param("{“a”: 1}", "not-json", 1, 2, id="curly quotes"),
-        pytest.param('{"a": "NaN",\n "b": NaN}', "json-constant", 2, 7, id="nan"),
-        pytest.param("[-Infinity]", "json-constant", 1, 2, id="infinity"),
-        pytest.param("[1, 1e999]", "number-too-big", 1, 5, id="too big a float"),
-        pytest.param('["5", ' + "9" * 5000 + "]", "number-too-big", 1, 7, id="too long an integer"),
-        pytest.param('{"a": [1, 2', "json-truncated", 1, 12, id="open list"),
-        pytest.param('{"a": "b', "json-truncated", 1, 7, id="open string"),
-        pytest.param('{"a": 1}\n{"a": 2}', "not-json", 2, 1, id="second document"),
-        pytest.param('{"a": 1 "b": 2}', "not-json", 1, 9, id="missing comma"),
-        pytest.param('{"a" 1}', "not-json", 1, 6, id="missing colon"),
-        pytest.param("{a: 1}", "not-json", 1, 2, id="bare key"),
-        pytest.param('{"a": True}', "not-json", 1, 7, id="python's true"),
-        pytest.param('{"a": "x\ny"}', "not-json", 1, 9, id="raw line break"),
-        pytest.param('{"a": "C:\\dir"}', "not-json", 1, 10, id="lone backslash"),
-        pytest.param("[1, ?]", "not-json", 1, 5, id="anything else"),
-        pytest.param('{"a": 1,,\n "b": 2}', "not-json", 1, 9, id="comma too many in an object"),
-        pytest.param('{"a": [1,\n, 2]}', "not-json", 2, 1, id="comma too many in a list"),
-        pytest.param("[, 2]", "not-json", 1, 2, id="comma first"),
-        pytest.param("[\n<<<<<<< HEAD\n1\n=======\n2\n>>>>>>> x\n]", "json-merge-conflict", 2, 1, id="conflict"),
-        pytest.param('["\\ud800"]', "lone-surrogate", 1, 2, id="lone surrogate"),
-        pytest.param('[{"\\udc00": 1}]', "lone-surrogate", 1, 2, id="lone surrogate in a key"),
-    ],
-)
-def test_parse_document__cause_and_position(data: str | bytes, code: str, line: int, column: int) -> None:
-    problem = finding(data)
-    assert (problem.code, problem.line, problem.column) == (code, line, column), problem
-
-
-@pytest.mark.parametrize("depth", [202, 800, 5_000, 200_000])
-def test_parse_document__deep_nesting_is_reported(depth: int) -> None:
-    assert finding("[" * depth + "]" * depth).code == "nested-too-deeply"
-    assert finding('{"a":' * depth + "1" + "}" * depth).code == "nested-too-deeply"
+def test_parse_document__mistakes() -> None:
+    """The cause, the place, and what to do; what a reader that drops comments says, if it is something else."""
+    blocks = []
+    for name, data in MISTAKES.items():
+        text = data.encode() if isinstance(data, str) else data
+        read, problems = parse_document(text, "f.json")
+        lenient, others = parse_document(text, "f.json", lenient=True)
+        assert (read is None) == has_error(problems), name
+        said = f"{read.value}\n" if read else ""
+        if others != problems:
+            said += f"{render_text(problems)}without comments: {lenient.value if lenient else None}\n"
+        blocks.append(f"== {name}\n{said}{render_text(others)}")
+    check("golden_json_mistakes.txt", "\n".join(blocks))
 
 
 def test_parse_document__allowed_depth_can_be_written() -> None:
@@ -107,15 +118,6 @@ def test_parse_document__surrogate_pairs_and_escaped_backslashes() -> None:
     document, problems = parse_document(rb'["\ud83d\ude00", "\\ud800"]', "f.json")
     assert document is not None and problems == []
     assert document.value == ["😀", "\\ud800"]
-
-
-def test_parse_document__duplicate_key_is_a_warning_at_the_ignored_one() -> None:
-    document, problems = parse_document(b'{"a": {"x": 1,\n"b": 0, "x": 2}, "c": 1, "c": 1, "c": 3}', "f.json")
-    assert document is not None
-    assert document.value == {"a": {"x": 2, "b": 0}, "c": 3}
-    result = sorted((problem.line, problem.column, problem.path, problem.severity) for problem in problems)
-    assert result == [(1, 8, "a.x", Severity.WARNING), (2, 18, "c", Severity.WARNING)]
-    assert "line 2" in problems[0].message
 
 
 JSON = json_values(most=20)
@@ -179,46 +181,6 @@ def test_format_path__notation() -> None:
     assert (format_path(()), format_path((0, "a"))) == ("", "[0].a")
 
 
-COMMENTED = """// an eval set
-{
-  "eval_set_id": "s", # its id
-  "name": "a // b # c /* d */ \\" ,]",
-  "eval_cases": [
-    {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"},]}} /* one
-       turn */ ,
-    ],},
-  ],
-} // end
-"""
-
-
-def test_parse_document__all_comments_and_trailing_commas_at_once() -> None:
-    document, problems = parse_document(COMMENTED.encode(), "a.json")
-    assert document is None
-    assert [(problem.line, problem.column, problem.code) for problem in problems] == [
-        (1, 1, "json-comment"),
-        (3, 23, "json-comment"),
-        (6, 81, "json-trailing-comma"),
-        (6, 86, "json-comment"),
-        (7, 16, "json-trailing-comma"),
-        (8, 6, "json-trailing-comma"),
-        (8, 8, "json-trailing-comma"),
-        (9, 4, "json-trailing-comma"),
-        (10, 3, "json-comment"),
-    ]
-    assert "agent-eval migrate a.json NEW" in (problems[0].hint or "")
-    document, [notice] = parse_document(COMMENTED.encode(), "a.json", lenient=True)
-    assert document is not None
-    assert document.value["name"] == 'a // b # c /* d */ " ,]'
-    assert document.error("x", "y", path=("eval_cases", 0, "eval_id")).location == "a.json:6:17"
-    assert (notice.severity, notice.code) == ("notice", "json-cleaned")
-    assert notice.message == "4 comments and 5 trailing commas dropped."
-    for text in ('{"a": 1, // note\n "b": }', "[1, /* never closed", '{"a": "never closed // ,]'):
-        for lenient in (False, True):
-            document, found = parse_document(text.encode(), "a.json", lenient=lenient)
-            assert (document, len(found)) == (None, 1), "what else is wrong comes alone"
-
-
 @pytest.mark.nightly
 def test_parse_document__many_of_them_in_linear_time() -> None:
     begun = time.process_time()
@@ -247,55 +209,12 @@ def test_lines_of_items__need_no_second_copy_of_the_document() -> None:
 # What a selection amounts to, from targets to cases.
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    for name in ("a", "b"):
-        cases = [case(eval_id=f"{name}_{number}") for number in range(3)]
-        write(tmp_path / "evals" / f"{name}.test.json", {"eval_set_id": name, "eval_cases": cases})
-    return tmp_path
-
-
-def chosen(suite: Suite) -> dict[str, list[str]]:
-    return {file.path: [case.eval_id for case in file.cases] for file in suite.files}
-
-
-@pytest.mark.parametrize(
-    ("targets", "expected"),
-    [
-        ([], {"evals/a.test.json": ["a_0", "a_1", "a_2"], "evals/b.test.json": ["b_0", "b_1", "b_2"]}),
-        (["evals/a.test.json:a_2, a_0"], {"evals/a.test.json": ["a_0", "a_2"]}),
-        (["evals/a.test.json", "evals/a.test.json:a_1"], {"evals/a.test.json": ["a_1"]}),
-        (["evals:a_1"], {"evals/a.test.json": ["a_1"]}),
-        (["evals/*.test.json:?_1"], {"evals/a.test.json": ["a_1"], "evals/b.test.json": ["b_1"]}),
-    ],
-)
-def test_load_suite__selectors(targets: list[str], expected: dict[str, list[str]], repository: Path) -> None:
-    suite = load_suite(repository, targets)
-    assert not suite.problems
-    assert chosen(suite) == expected
-
-
-def test_load_suite__unmatched_id_is_an_error(repository: Path) -> None:
-    for ids, hint in (("a_9", "Did you mean `a_0` or `a_1` or `a_2`?"), ("a_0,zz*", "Its cases: `a_0`, `a_1`, `a_2`.")):
-        (problem,) = load_suite(repository, [f"evals/a.test.json:{ids}"]).errors
-        assert (problem.code, problem.file, problem.hint) == ("unknown-eval-id", "evals/a.test.json", hint)
-    (problem,) = load_suite(repository, ["evals:c_*"]).errors
-    assert (problem.code, problem.file) == ("unknown-eval-id", None)
-    write(repository / "evals" / "a.test.json", "{")
-    assert codes(load_suite(repository, ["evals:zz"]).problems) == ["json-truncated"], "which ids it has nobody knows"
-
-
-def test_load_suite__unselected_cases_are_not_checked_against_criteria(tmp_path: Path) -> None:
-    bare = {"user_content": {"parts": [{"text": "x"}]}}
-    suite = load(tmp_path, a=eval_set(case(eval_id="ok"), case(eval_id="bare", conversation=[bare])))
-    assert codes(suite.problems) == ["needs-reference"]
-    assert not load_suite(tmp_path, ["a.test.json:ok"]).problems
-
-
-def test_load_suite__relative_root(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(repository / "evals")
-    assert chosen(load_suite(Path(".."), ["evals/b.test.json:b_0"])) == {"evals/b.test.json": ["b_0"]}
-    assert list(chosen(load_suite(repository / "evals" / "..", []))) == ["evals/a.test.json", "evals/b.test.json"]
+def test_load_suite__relative_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(tmp_path / "evals", a=eval_set(case()), b=eval_set(case()))
+    monkeypatch.chdir(tmp_path / "evals")
+    assert [file.path for file in load_suite(Path(".."), ["evals/b.test.json:c"]).files] == ["evals/b.test.json"]
+    paths = [file.path for file in load_suite(tmp_path / "evals" / "..").files]
+    assert paths == ["evals/a.test.json", "evals/b.test.json"]
 
 
 KEYS = ("eval_set_id", "eval_cases", "eval_id", "conversation", "query", "name", "data", "rubrics")
@@ -362,7 +281,6 @@ def test_load_suite__a_name_that_is_not_utf8_is_an_error(tmp_path: Path, name: b
 
 # `file.json:case1,case2`.
 
-DATA = Path(__file__).parents[1] / "data"
 VECTORS = json.loads((DATA / "evalset" / "adk_2_13_0_selectors.json").read_text(encoding="utf-8"))["selector"]
 WITH_COLONS = {
     "C:/x:c1,c2:zz": {"C:/x": ["c1", "c2:zz"]},
@@ -434,111 +352,40 @@ def test_selectors__nearby_names() -> None:
 # ADK's older forms, in memory and migrated.
 
 
-def only_file(suite: Suite) -> LoadedFile:
-    assert not suite.errors, suite.errors
-    (file,) = suite.files
-    return file
-
-
-def test_convert__list_of_turns(tmp_path: Path) -> None:
-    for folder in ("evals", "other"):
-        write(tmp_path / folder / "old.test.json", LEGACY_TURNS)
-    suite = load_suite(tmp_path, ["evals"])
-    file = only_file(suite)
+@pytest.mark.parametrize("form", ["turns", "evals"])
+def test_convert__as_migrate_writes_it(form: str, tmp_path: Path) -> None:
+    """In memory and as a file, of which the golden file is a copy."""
+    turns = form == "turns"
+    old = write(tmp_path / "evals" / f"{form}.test.json", LEGACY_TURNS if turns else LEGACY_EVALS)
+    session = write(tmp_path / "session.json", {"app_name": "home", "state": {"name": "Zoë"}}) if turns else None
+    write(tmp_path / "other" / f"{form}.test.json", LEGACY_TURNS)
+    suite = load_suite(tmp_path, ["evals"], initial_session=session and Path(session.name))
+    [file] = suite.files
     assert [(problem.code, problem.severity) for problem in suite.problems] == [("legacy-format", Severity.NOTICE)]
-    (selected,) = file.cases
-    assert (file.legacy, selected.eval_id, selected.session_input) == (True, "evals/old.test.json", None)
-    assert file.lines == {selected.eval_id: 1}
-    first, second = selected.conversation or []
-    assert (text_of(first.user_content), first.user_content.role) == ("Turn on the lamp", "user")
-    assert (text_of(first.final_response), text_of(second.final_response)) == ("Done.", "You are welcome.")
-    assert [(call.name, call.args) for call in tool_calls(first.intermediate_data)] == [("set", {"on": True})]
-    assert isinstance(first.intermediate_data, IntermediateData)
-    assert [(author, parts[0].text) for author, parts in first.intermediate_data.intermediate_responses] == [
-        ("helper", "one moment")
-    ]
-    assert tool_calls(second.intermediate_data) == []
-    other = only_file(load_suite(tmp_path, ["other"])).cases[0].conversation or []
-    assert [turn.invocation_id for turn in other] == [first.invocation_id, second.invocation_id], "of the content only"
-    assert first.invocation_id != second.invocation_id
-
-
-def test_convert__list_of_evals(tmp_path: Path) -> None:
-    write(tmp_path / "old.evalset.json", LEGACY_EVALS)
-    file = only_file(load_suite(tmp_path))
-    assert file.eval_set.eval_set_id == "old.evalset.json"
-    sessions = {
-        selected.eval_id: selected.session_input and selected.session_input.model_dump() for selected in file.cases
-    }
-    assert sessions == {
-        "lamp": {"app_name": "home", "user_id": "u", "session_id": None, "state": {"a": 1}},
-        "thanks": None,
-        "plain": None,
-        "half": {"app_name": "", "user_id": "", "session_id": None, "state": {"b": 2}},
-    }
-    text = (tmp_path / "old.evalset.json").read_text()
-    lines = [number for number, line in enumerate(text.splitlines(), start=1) if line == "  {"]
-    assert [file.lines[case.eval_id] for case in file.cases] == lines
+    assert (file.legacy, file.eval_set.eval_set_id) == (True, f"evals/{form}.test.json")
+    text = old.read_text().splitlines()
+    starts = [1] if turns else [number for number, line in enumerate(text, start=1) if line == "  {"]
+    assert [file.lines[case.eval_id] for case in file.cases] == starts
+    new = tmp_path / "new" / f"{form}.evalset.json"
+    assert migrate(old, new, initial_session=session) == []
+    check(f"golden_migrated_{form}.json", new.read_text(encoding="utf-8"))
+    [migrated] = load_suite(tmp_path, ["new"]).files
+    ids = [f"evals/{form}.test.json"] if turns else [case.eval_id for case in migrated.cases]
+    assert [case.model_copy(update={"eval_id": name}) for name, case in zip(ids, migrated.cases, strict=True)] == list(
+        file.cases
+    )
+    assert not migrated.legacy
+    [[other]] = [file.cases for file in load_suite(tmp_path, ["other"]).files]
+    assert other.conversation == file.cases[0].conversation, "ids are of the content only"
 
 
 def test_convert__initial_session(tmp_path: Path) -> None:
     session = write(tmp_path / "session.json", {"app_name": "home", "state": {"a": 1}})
-    load(tmp_path, old=LEGACY_TURNS)
-    (selected,) = only_file(load_suite(tmp_path, initial_session=Path("session.json"))).cases
-    assert selected.session_input is not None
-    assert selected.session_input.model_dump(exclude_none=True) == {
-        "app_name": "home",
-        "user_id": "",
-        "state": {"a": 1},
-    }
     load(tmp_path, old=LEGACY_EVALS)
     assert codes(load_suite(tmp_path, initial_session=session).problems) == ["legacy-format", "initial-session-unused"]
     write(session, {"state": []})
     suite = load_suite(tmp_path, initial_session=session)
     assert [(error.code, error.file) for error in suite.errors] == [("wrong-type", "session.json")]
-
-
-@pytest.mark.parametrize(
-    ("value", "code", "path", "says"),
-    [
-        ([{"query": 456}], "wrong-type", "[0].query", "the number 456"),
-        ([{"query": "a"}, {"reference": "b"}], "missing-field", "[1]", "`query` of a turn"),
-        ([{"query": "a", "reference": None}], "wrong-type", "[0].reference", "null"),
-        ([{"query": "a", "expected_tool_use": [{"tool_name": "x"}]}], "missing-field", "[0].expected_tool_use[0]",
-         "`tool_input`"),
-        ([{"data": []}], "missing-field", "[0]", "`name`"),
-        ([{"name": "n", "data": [{"query": []}]}], "wrong-type", "[0].data[0].query", "a list"),
-        ([{"name": "n", "data": []}], "empty-conversation", "[0].data", "no turns"),
-        ([LEGACY_EVALS[0], LEGACY_EVALS[0]], "duplicate-eval-id", "[1].name", "line 2"),
-        ([{"query": "a"}], "needs-reference", None, "ADK's default criteria"),
-        ([LEGACY_TURNS[0], {"query": "x"}], "turn-without-reference", "[1]", ""),
-        ({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [TURN | {"query": "a"}]}]}, "unknown-key",
-         "eval_cases[0].conversation[0].query", ""),  # the current format, and wrong
-    ],
-)  # fmt: skip
-def test_convert__problems_point_into_the_file(
-    value: Any, code: str, path: str | None, says: str, tmp_path: Path
-) -> None:
-    (problem,) = [found for found in load(tmp_path, old=value).problems if found.code != "legacy-format"]
-    assert (problem.code, problem.path) == (code, path)
-    assert says in f"{problem.message} {problem.hint}"
-    assert problem.line is not None
-
-
-def test_migrate__list_of_turns(tmp_path: Path) -> None:
-    old = write(tmp_path / "old.test.json", LEGACY_TURNS)
-    session = write(tmp_path / "session.json", {"app_name": "home", "user_id": "u", "state": {"name": "Zoë"}})
-    new = tmp_path / "new" / "lamp.evalset.json"
-    assert migrate(old, new, initial_session=session) == []
-    text = new.read_text(encoding="utf-8")
-    assert "Zoë" in text
-    migrated = EvalSet.model_validate(json.loads(text))
-    assert migrated.eval_set_id == "lamp"
-    assert [case.eval_id for case in migrated.eval_cases] == ["old"]
-    before = only_file(load_suite(tmp_path, ["old.test.json"], initial_session=session)).cases[0]
-    after = only_file(load_suite(tmp_path, ["new"])).cases[0]
-    assert after.conversation == before.conversation
-    assert after.session_input == before.session_input
 
 
 def test_migrate__set_id_that_another_file_has(tmp_path: Path) -> None:
@@ -557,14 +404,11 @@ def test_migrate__set_id_that_another_file_has(tmp_path: Path) -> None:
     assert json.loads(new.read_text(encoding="utf-8"))["eval_set_id"] == "new"
 
 
-def test_migrate__list_of_evals_in_place(tmp_path: Path) -> None:
+def test_migrate__in_place(tmp_path: Path) -> None:
     file = write(tmp_path / "old.evalset.json", LEGACY_EVALS)
-    before = only_file(load_suite(tmp_path)).cases
     file.chmod(0o640)
     assert migrate(file, file) == []
-    after = only_file(load_suite(tmp_path))
-    assert not after.legacy
-    assert after.cases == before
+    assert not load_suite(tmp_path).problems
     assert file.stat().st_mode & 0o777 == 0o640
     assert [path.name for path in tmp_path.iterdir()] == ["old.evalset.json"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ from evalset_samples import (
     GOOD_EVAL_SETS,
     GOOD_SCENARIOS,
     INSTRUCTIONS,
+    LEGACY_EVALS,
+    LEGACY_TURNS,
     PERSONA,
     TURN,
-    Sample,
     case,
     codes,
     eval_set,
@@ -29,96 +31,45 @@ from evalset_samples import (
     places,
     rubric,
     scenario,
-    schema_accepts,
     scored,
+    seen,
     turn,
     write,
 )
+from golden_files import DATA, check
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.commands.start import render_text
+from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, LlmBackedUserSimulatorConfig
-from agent_eval.evalset.models.criterion_options import JudgeModelOptions
-from agent_eval.evalset.models.schema import EvalConfig, EvalSet, MatchType
+from agent_eval.evalset.models.schema import EvalConfig, EvalSet
 from agent_eval.evalset.parse.config import parse_config, read_config
 
 # What is said about eval sets, alone and together with their configs.
 
 WITH_SCENARIOS = {"criteria": {"hallucinations_v1": 0.5}}
-
-
-def shown(problems: tuple[Problem, ...]) -> str:
-    return "\n".join(map(str, problems))
-
-
-@pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)
-def test_validation__good(sample: Sample, tmp_path: Path) -> None:
-    suite = load(tmp_path, WITH_SCENARIOS if sample in GOOD_SCENARIOS else None, a=sample.value)
-    assert not suite.problems, shown(suite.problems)
-    assert [file.path for file in suite.files] == ["a.test.json"]
-    assert schema_accepts("eval-set", sample.value)
-
-
-@pytest.mark.parametrize("sample", BAD_EVAL_SETS, ids=lambda sample: sample.name)
-def test_validation__bad(sample: Sample, tmp_path: Path) -> None:
-    suite = load(tmp_path, a=json.dumps(sample.value, indent=2))
-    first, *others = sorted(suite.problems, key=lambda problem: problem.file is None)
-    assert tuple(problem.code for problem in (first, *others)) == sample.codes, shown(suite.problems)
-    assert sample.path in {None, first.path}
-    assert sample.says in f"{first.message}\n{first.hint}"
-    assert first.line is not None and first.column is not None
-    assert all(problem.hint for problem in suite.problems)
-    assert bool(suite.errors) == (not any(file.cases for file in suite.files))
-    assert schema_accepts("eval-set", sample.value) == (not (suite.errors and sample.schema_agrees))
-
-
-def test_validation__position_of_a_wrong_value_and_of_a_wrong_key(tmp_path: Path) -> None:
-    text = """{
-  "eval_set_id": "s",
-  "eval_cases": [
-    {"evalId": "ok", "conversation": [{"userContent": {"parts": [{"text": "ü"}]}, "finalResponse": {"parts": [
-      {"thought": true}, {"role": "ü", "text": 5}]}, "x": 1}]}
-  ]
-}"""
-    value, key = load(tmp_path, a=text).problems
-    assert value.path == "eval_cases[0].conversation[0].finalResponse.parts[1].text"
-    assert (value.line, value.column) == (5, text.splitlines()[4].index("5") + 1)
-    assert value.message == "`text` must be a string, not the number 5."
-    assert (key.code, key.line, key.column) == ("unknown-key", 5, text.splitlines()[4].index('"x"') + 1)
-
-
-def test_validation__all_files_are_reported_in_one_pass_and_good_ones_load(tmp_path: Path) -> None:
-    """Two files may have one set id."""
-    good = '{"eval_cases": [\n' + json.dumps(case(eval_id="a")) + ",\n\n" + json.dumps(case(eval_id="b"))
-    bad = {"a": "{", "c": {"eval_set_id": "c", "eval_cases": [{}]}, "d": [1]}
-    suite = load(tmp_path, **bad, b=good + '\n], "eval_set_id": "s"}', e=eval_set(case()))
-    assert [(problem.file, problem.code) for problem in suite.problems] == [
-        ("a.test.json", "json-truncated"),
-        ("c.test.json", "missing-field"),
-        ("d.test.json", "not-an-eval-set"),
-    ]
-    assert [file.path for file in suite.files] == ["b.test.json", "e.test.json"]
-    assert suite.file_count == 5
-    assert suite.files[0].lines == {"a": 2, "b": 4}
-
-
+CALLS = {"tool_trajectory_avg_score": 1}
 TOOL_USE, TRAJECTORY = "rubric_based_tool_use_quality_v1", "rubric_based_multi_turn_trajectory_quality_v1"
 OWN, LAST = rubric("a", type="TOOL_USE_QUALITY"), rubric("a", type="TRAJECTORY_QUALITY")
-CALLS = {"tool_trajectory_avg_score": 1}
+OF_ANOTHER = rubric("a", type="FINAL_RESPONSE_QUALITY")
+LEVELS = [{"score": 0, "text": "rude"}, {"score": 1, "text": "kind"}]
+PLAIN = "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}"
 
 
-def found(root: Path, config: dict[str, Any], *cases: dict[str, Any]) -> list[str]:
-    """Severity, if it is no error, code and place of each finding in a file with these cases."""
-    numbered = [{**one, "eval_id": f"c{number}"} for number, one in enumerate(cases)]
-    problems = load(root, config, a=eval_set(*numbered)).problems
-    assert all(problem.hint and problem.line for problem in problems)
-    return [f"{problem.severity} {problem.code} {problem.path}".removeprefix("error ") for problem in problems]
+@functools.cache
+def _validator(name: str) -> Any:
+    return Draft202012Validator(SCHEMAS[f"{name}.schema.json"]())
+
+
+def schema_accepts(name: str, value: Any) -> bool:
+    """Of `eval-set` or `test-config`."""
+    return bool(_validator(name).is_valid(value))
 
 
 def judged(*ids: str, metric: str = TOOL_USE, others: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
@@ -131,127 +82,214 @@ def turns(*listed: dict[str, Any]) -> dict[str, Any]:
     return case(conversation=list(listed))
 
 
-def test_rubrics__as_adk_merges_them(tmp_path: Path) -> None:
-    other_type = case(rubrics=[rubric("a", type="OTHER")])
-    assert found(tmp_path, judged("a"), case(rubrics=[OWN]), turns(TURN, turn(rubrics=[OWN])), other_type) == [
-        "duplicate-rubric-id eval_cases[0].rubrics[0].rubric_id",
-        "duplicate-rubric-id eval_cases[1].conversation[1].rubrics[0].rubric_id",
-    ]
-    untyped, one_turn = case(rubrics=[rubric("a")]), turns(turn(rubrics=[OWN]), TURN)
-    assert found(tmp_path, judged(), case(), untyped, one_turn, case(rubrics=[OWN]), scenario()) == [
-        "no-rubrics eval_cases[0].conversation[0]",
-        "no-rubrics eval_cases[1].conversation[0]",
-        "no-rubrics eval_cases[2].conversation[1]",
-        "no-rubrics eval_cases[4]",
-    ]
-    only_last, not_last = turns(TURN, turn(rubrics=[LAST])), turns(TURN, turn(rubrics=[LAST]), TURN)
-    assert found(tmp_path, judged(metric=TRAJECTORY), only_last, not_last) == [
-        "no-rubrics eval_cases[1].conversation[2]"
-    ]
+def calling(*calls: dict[str, Any]) -> dict[str, Any]:
+    return turns(turn(intermediate_data={"tool_uses": list(calls)}))
 
 
-def test_rubrics__in_some_cases_only_leave_the_others_to_their_other_criteria(tmp_path: Path) -> None:
-    """It was exit 2 for the whole repository."""
-    both = judged(others=CALLS)
-    assert found(tmp_path, both, case(rubrics=[OWN]), case()) == ["warning case-without-rubrics eval_cases[1]"]
-    assert found(tmp_path, both, case()) == ["no-rubrics eval_cases[0].conversation[0]"], "a metric without any"
+def simulated(**simulator: Any) -> dict[str, Any]:
+    return {**WITH_SCENARIOS, "user_simulator_config": simulator}
 
 
-def test_rubrics__weights_and_levels_without_effect(tmp_path: Path) -> None:
-    place, levels = f"criteria.{TOOL_USE}", [{"score": 0, "text": "rude"}, {"score": 1, "text": "kind"}]
-    of_turn = rubric("b", type="TOOL_USE_QUALITY")
-    used = case(rubrics=[OWN], conversation=[turn(rubrics=[of_turn])])
-    assert found(tmp_path, judged(rubric_weights={"a": 1, "b": 2}), used) == []
-    others = case(rubrics=[rubric("a", type="FINAL_RESPONSE_QUALITY"), rubric("b")])
-    assert found(tmp_path, judged("polite", rubricWeights={"a": 1, "b": 1}), others) == [
-        f"warning idle-rubric-weight {place}.rubricWeights.a",
-        f"warning idle-rubric-weight {place}.rubricWeights.b",
-    ]
-    assert found(tmp_path, judged("polite", rubric_levels={"polit": levels}), case()) == [
-        f"warning idle-rubric-levels {place}.rubric_levels.polit"
-    ]
-    weights = {"polite": 0}
-    assert found(tmp_path, judged("polite", rubric_weights=weights), case(rubrics=[OWN]), case()) == [
-        "zero-rubric-weights eval_cases[1]"
-    ]
+def with_behavior(**fields: Any) -> dict[str, Any]:
+    return scenario(user_persona={**PERSONA, "behaviors": [{**PERSONA["behaviors"][0], **fields}]})
 
 
-def test_rubrics__weights_count_every_case_of_every_file(tmp_path: Path) -> None:
-    config = judged("polite", rubric_weights={"a": 1, "polit": 3})
-    cases = eval_set(case(rubrics=[OWN]), case(eval_id="d"))
-    [problem] = load(tmp_path, config, "a.test.json:d", a=cases).problems
-    assert (problem.file, problem.hint) == ("test_config.json", "Did you mean `polite`?")
-    assert problem.line is not None
-    assert '"polit": 3' in (tmp_path / "test_config.json").read_text().splitlines()[problem.line - 1]
-    assert codes(load(tmp_path, b="{").problems) == ["json-truncated"], "it may be in that file"
+def custom(name: str) -> dict[str, Any]:
+    return {"criteria": {name: 3}, "custom_metrics": {name: {"code_config": {"name": "a.b"}}}}
 
 
-def test_custom_metrics__need_nothing_and_take_no_name_of_another(tmp_path: Path) -> None:
-    def custom(name: str) -> dict[str, Any]:
-        return {"criteria": {name: 3}, "custom_metrics": {name: {"code_config": {"name": "a.b"}}}}
+PERSONAS = (scenario(), scenario(user_persona="EXPERT"), scenario(user_persona=PERSONA))
+OMITTED = (calling({"name": "look_up", "args": {}}), calling({"name": "f", "args": {}}, *[{"name": "look_up"}] * 2))
+BARE = turns({"user_content": TURN["user_content"]})
+CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
+    "a rubric of the criterion, of the case or of a turn once more, and one of another type": (
+        judged("a"),
+        case(rubrics=[OWN]),
+        turns(TURN, turn(rubrics=[OWN])),
+        case(rubrics=[rubric("a", type="OTHER")]),
+    ),
+    "no rubrics of this type: all cases but the fourth": (
+        judged(),
+        case(),
+        case(rubrics=[rubric("a")]),
+        turns(turn(rubrics=[OWN]), TURN),
+        case(rubrics=[OWN]),
+        scenario(),
+    ),
+    "rubrics of the last turn, and not of the last": (
+        judged(metric=TRAJECTORY),
+        turns(TURN, turn(rubrics=[LAST])),
+        turns(TURN, turn(rubrics=[LAST]), TURN),
+    ),
+    "rubrics in some cases leave the others to their other criteria": (
+        judged(others=CALLS),
+        case(rubrics=[OWN]),
+        case(),
+    ),
+    "a metric without any rubrics": (judged(others=CALLS), case()),
+    "weights of rubrics of a case and of a turn": (
+        judged(rubric_weights={"a": 1, "b": 2}),
+        case(rubrics=[OWN], conversation=[turn(rubrics=[rubric("b", type="TOOL_USE_QUALITY")])]),
+    ),
+    "weights of rubrics of other types": (
+        judged("polite", rubricWeights={"a": 1, "b": 1}),
+        case(rubrics=[OF_ANOTHER, rubric("b")]),
+    ),
+    "levels of no rubric": (judged("polite", rubric_levels={"polit": LEVELS}), case()),
+    "a weight of 0 for the only rubric of the second case": (
+        judged("polite", rubric_weights={"polite": 0}),
+        case(rubrics=[OWN]),
+        case(),
+    ),
+    "a metric of one's own needs nothing": (custom("mine"), scenario()),
+    "the name of a metric": (custom("response_match_score"), scenario()),
+    "the name of an informational metric": (custom("token_usage_v1"), scenario()),
+    "the name of a metric, with weights": (
+        {**custom(TOOL_USE), **judged("polite", rubric_weights={"polit": 3})},
+        case(),
+    ),
+    "no answer, and criteria of calls": ({"criteria": {**CALLS, "trajectory_recall": 1}}, BARE),
+    "one turn without an answer": (
+        {"criteria": {"response_similarity": 1}},
+        turns(TURN, turn(final_response=None)),
+    ),
+    "no scenario": ({"criteria": {"per_turn_user_simulator_quality_v1": 1}}, case()),
+    **{
+        f"calls without args: {metric} {options}": ({"criteria": {metric: {"threshold": 1, **options}}}, *OMITTED)
+        for metric, options in (
+            ("tool_trajectory_partial", {}),
+            ("tool_trajectory_partial", {"strict_args": True}),
+            ("tool_trajectory_avg_score", {"args_match": "subset"}),
+            ("tool_trajectory_avg_score", {}),
+            ("tool_trajectory_avg_score", {"ignore_args": True, "args_match": "subset"}),
+        )
+    },
+    "simulated users": (simulated(), *PERSONAS),
+    "simulated users with instructions": (simulated(custom_instructions=INSTRUCTIONS), *PERSONAS),
+    "simulated users with one turn": (simulated(maxAllowedInvocations=1), *PERSONAS),
+    "instructions without the persona": (simulated(custom_instructions=PLAIN), *PERSONAS),
+    "no turns allowed": (simulated(max_allowed_invocations=0), scenario()),
+    "templates of personas": (
+        simulated(),
+        with_behavior(name="{{ stop_signal"),
+        with_behavior(description="{{ stop_signal"),
+        with_behavior(behavior_instructions=["fine", "{{ stop_signal"]),
+        with_behavior(violation_rubrics=["fine", "{{ stop_signal"]),
+    ),
+    "an unknown persona": (WITH_SCENARIOS, scenario(user_persona="novice")),
+}
 
-    assert found(tmp_path, custom("mine"), scenario()) == []
-    for name in ("response_match_score", "token_usage_v1"):
-        assert found(tmp_path, custom(name), scenario()) == [f"custom-metric-name-taken criteria.{name}"]
-    weighed = {**custom(TOOL_USE), **judged("polite", rubric_weights={"polit": 3})}
-    assert found(tmp_path, weighed, case()) == [f"custom-metric-name-taken criteria.{TOOL_USE}"]
+
+def test_validation__findings(tmp_path: Path) -> None:
+    """Of each sample; places in the file are those of JSON with an indent of 2."""
+    blocks = []
+    for number, (name, value) in enumerate(BAD_EVAL_SETS.items()):
+        suite = load(tmp_path / f"bad-{number}", a=json.dumps(value, indent=2))
+        assert all(problem.line and problem.column and problem.hint for problem in suite.problems if problem.file)
+        assert bool(suite.errors) == (not any(file.cases for file in suite.files)), name
+        accepted = schema_accepts("eval-set", value)
+        assert accepted or suite.errors, name
+        blocks.append((name + ", for the models only" * (accepted and bool(suite.errors)), suite))
+    for number, (name, (config, *cases)) in enumerate(CONFIG_AND_CASES.items()):
+        numbered = [{**one, "eval_id": f"c{place}"} for place, one in enumerate(cases)]
+        suite = load(tmp_path / f"config-{number}", config, a=eval_set(*numbered))
+        assert all(problem.hint and problem.line for problem in suite.problems), name
+        blocks.append((name, suite))
+    texts = [f"== {name}\n{render_text(suite.problems)}" for name, suite in blocks]
+    check("golden_evalset_findings.txt", "\n".join(texts))
 
 
-def test_references__that_the_criteria_need(tmp_path: Path) -> None:
-    bare = turns({"user_content": TURN["user_content"]})
-    assert found(tmp_path, {"criteria": {**CALLS, "trajectory_recall": 1}}, bare) == []
-    similar = {"criteria": {"response_similarity": 1}}
-    [problem] = load(tmp_path, similar, a=eval_set(turns(TURN, turn(final_response=None)))).problems
-    assert problem.code == "turn-without-reference"
-    assert "without a score" in (problem.hint or "")
-    fixed = {"criteria": {"per_turn_user_simulator_quality_v1": 1}}
-    assert found(tmp_path, fixed, case()) == ["needs-scenario eval_cases[0]"]
+def test_validation__good(tmp_path: Path) -> None:
+    for number, (name, value) in enumerate({**GOOD_EVAL_SETS, **GOOD_SCENARIOS}.items()):
+        suite = load(tmp_path / str(number), WITH_SCENARIOS if name in GOOD_SCENARIOS else None, a=value)
+        assert not suite.problems, name
+        assert [file.path for file in suite.files] == ["a.test.json"]
+        assert schema_accepts("eval-set", value), name
 
 
-@pytest.mark.parametrize(
-    ("metric", "options", "are_mentioned"),
-    [
-        ("tool_trajectory_partial", {}, True),
-        ("tool_trajectory_partial", {"strict_args": True}, True),
-        ("tool_trajectory_avg_score", {"args_match": "subset"}, True),
-        ("tool_trajectory_avg_score", {}, False),
-        ("tool_trajectory_avg_score", {"ignore_args": True, "args_match": "subset"}, False),
-    ],
+def numbered(*ids: str) -> str:
+    """An eval set with a line for each case."""
+    return '{"eval_set_id": "s", "eval_cases": [\n' + ",\n".join(json.dumps(case(eval_id=one)) for one in ids) + "\n]}"
+
+
+ONE = eval_set(case())
+CAMEL_CASE = """{
+  "eval_set_id": "s",
+  "eval_cases": [
+    {"evalId": "ok", "conversation": [{"userContent": {"parts": [{"text": "ü"}]}, "finalResponse": {"parts": [
+      {"thought": true}, {"role": "ü", "text": 5}]}, "x": 1}]}
+  ]
+}"""
+WEIGHTS, AB = judged("polite", rubric_weights={"a": 1, "polit": 3}), {"a": numbered("a_0", "a_1"), "b": numbered("b_0")}
+OLDER_FORMS: tuple[Any, ...] = (
+    [{"query": 456}],
+    [{"query": "a"}, {"reference": "b"}],
+    [{"query": "a", "reference": None}],
+    [{"query": "a", "expected_tool_use": [{"tool_name": "x"}]}],
+    [{"data": []}],
+    [{"name": "n", "data": [{"query": []}]}],
+    [{"name": "n", "data": []}],
+    [LEGACY_EVALS[0], LEGACY_EVALS[0]],
+    [{"query": "a"}],
+    [LEGACY_TURNS[0], {"query": "x"}],
 )
-def test_omitted_args__are_mentioned_where_any_would_do(
-    metric: str, options: dict[str, Any], are_mentioned: bool, tmp_path: Path
-) -> None:
-    bare, empty = {"name": "look_up"}, {"name": "look_up", "args": {}}
-    config = {"criteria": {metric: {"threshold": 1, **options}}}
-    cases = [turns(turn(intermediate_data={"tool_uses": uses})) for uses in ([empty], [empty, bare, bare])]
-    mentioned = ["notice omitted-args eval_cases[1].conversation[0]"] if are_mentioned else []
-    assert found(tmp_path, config, *cases) == mentioned
+REPOSITORIES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "a wrong value and a wrong key, in camelCase": ({"a": CAMEL_CASE}, ()),
+    "every file is reported, and good ones are loaded": (
+        {"a": "{", "b": numbered("a", "b"), "c": eval_set({}), "d": [1], "e": eval_set(case())},
+        (),
+    ),
+    "cases of a file": ({"x/a": numbered("a_0", "a_1", "a_2"), "x/b": ONE}, ("x/a.test.json:a_2, a_0",)),
+    "a file and one case of it": ({"a": numbered("a_0", "a_1")}, ("a.test.json", "a.test.json:a_1")),
+    "a case of a directory": ({"x/a": numbered("a_0", "a_1"), "x/b": ONE}, ("x:a_1",)),
+    "a glob of ids in a glob of files": (AB, ("*.test.json:?_0",)),
+    "an unknown id": (AB, ("a.test.json:a_9",)),
+    "a glob of ids that matches nothing": (AB, ("a.test.json:a_0,zz*",)),
+    "an unknown id in a directory": (AB, (".:c_*",)),
+    "an unknown id, perhaps of a broken file": ({"a": "{", "b": ONE}, (".:zz",)),
+    "a case that is not selected is not checked": ({"a": eval_set(case(eval_id="ok"), BARE)}, ("a.test.json:ok",)),
+    "weights that only another case uses": (
+        {"test_config.json": WEIGHTS, "a": eval_set(case(rubrics=[OWN]), case(eval_id="d"))},
+        ("a.test.json:d",),
+    ),
+    "weights that a broken file may use": ({"test_config.json": WEIGHTS, "a": ONE, "b": "{"}, ()),
+    "the nearest config": (
+        {
+            **{"test_config.json": scored(0.1), "x": ONE, "a/x": ONE, "a/b/x": ONE, "a/b/c/x": ONE},
+            **{"a/b/test_config.json": scored(0.2), "a/b/c/eval_config.json": scored(0.4)},
+            "a/b/c/test_config.json": scored(0.3),
+        },
+        (),
+    ),
+    "names that are almost those of a config": (
+        {
+            **{"a/x": ONE, "a/test-config.json": scored(0.1), "a/b/x": ONE, "a/b/Config.json": scored(0.1)},
+            **{"c/x": ONE, "c/test_configs.json": scored(0.1), "c/eval_config.json": scored(0.1)},
+            **{"d/x": ONE, "d/agent.json": scored(0.1), "d/tsconfig.json": {"compilerOptions": {}}},
+        },
+        (),
+    ),
+    "names that are almost those of a config below one": (
+        {"a/x": ONE, "a/test-config.json": scored(0.1), "test_config.json": scored(0.1)},
+        (),
+    ),
+    "a broken config of two files": (
+        {"test_config.json": '{"criteria": {"response_match_score": 0.5,}}', "a": ONE, "b": eval_set(turns())},
+        (),
+    ),
+    **{f"an older form: {json.dumps(value)[:60]}": ({"old": value}, ()) for value in OLDER_FORMS},
+    "the current form with an older key": ({"a": eval_set(turns(TURN | {"query": "a"}))}, ()),
+}
 
 
-def test_scenarios__with_the_config_of_their_simulated_user(tmp_path: Path) -> None:
-    def simulated(*personas: Any, **simulator: Any) -> list[str]:
-        cases = [scenario(user_persona=persona) for persona in personas]
-        found_here = found(tmp_path, {**WITH_SCENARIOS, "user_simulator_config": simulator}, *cases)
-        return [line.replace(".conversation_scenario", "") for line in found_here]
-
-    personas = (None, "EXPERT", PERSONA)
-    for good in ({}, {"custom_instructions": INSTRUCTIONS}, {"maxAllowedInvocations": 1}):
-        assert simulated(*personas, **good) == []
-    plain = "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}"
-    assert simulated(*personas, custom_instructions=plain) == [
-        "custom-instructions-invalid eval_cases[1].user_persona",
-        "custom-instructions-invalid eval_cases[2].user_persona",
-    ]
-    assert simulated(None, max_allowed_invocations=0) == ["scenario-without-turns eval_cases[0]"]
-    wrong: dict[str, Any] = dict.fromkeys(("name", "description"), "{{ stop_signal")
-    wrong |= {key: ["fine", "{{ stop_signal"] for key in ("behavior_instructions", "violation_rubrics")}
-    broken = [{**PERSONA, "behaviors": [{**PERSONA["behaviors"][0], key: text}]} for key, text in wrong.items()]
-    assert simulated(*broken) == [
-        f"persona-template-invalid eval_cases[{number}].user_persona.behaviors[0].{place}"
-        for number, place in enumerate(("name", "description", "behavior_instructions[1]", "violation_rubrics[1]"))
-    ]
-    [problem] = load(tmp_path, WITH_SCENARIOS, a=eval_set(scenario(user_persona="novice"))).problems
-    assert (problem.code, problem.hint) == ("unknown-persona", "Did you mean `NOVICE`?")
+def test_load_suite__repositories(tmp_path: Path) -> None:
+    write(tmp_path / "test_config.json", scored(0.9))  # Above all of them: nobody's.
+    blocks = []
+    for number, (name, (files, targets)) in enumerate(REPOSITORIES.items()):
+        for path, value in files.items():
+            write(tmp_path / str(number) / (path if "." in path else f"{path}.test.json"), value)
+        blocks.append(f"== {name}\n{seen(load_suite(tmp_path / str(number), targets))}")
+    check("golden_evalset_repositories.txt", "\n".join(blocks))
 
 
 # Config files: where they are found, what they may hold, what becomes of it.
@@ -263,45 +301,21 @@ def parse(value: Any) -> tuple[EvalConfig | None, list[Problem]]:
     return parse_config(document, problems)
 
 
-def config_of(value: Any) -> EvalConfig:
-    config, problems = parse(value)
-    assert config is not None, problems
-    return config
-
-
-@pytest.mark.parametrize("sample", [*GOOD_CONFIGS, *BAD_CONFIGS], ids=lambda sample: sample.name)
-def test_config__samples(sample: Sample) -> None:
-    config, problems = parse(sample.value)
-    assert tuple(codes(problems)) == sample.codes, "\n".join(map(str, problems))
-    wrong = any(problem.severity is Severity.ERROR for problem in problems)
-    assert (config is None) == wrong
-    if config is not None:
-        assert [criterion.metric for criterion in config.criteria] == list(sample.value["criteria"])
-    for first in problems[:1]:
-        assert sample.path in {None, first.path}
-        assert sample.says in f"{first.message}\n{first.hint}"
-    assert all(problem.line and problem.column and problem.hint for problem in problems)
-    assert schema_accepts("test-config", sample.value) == (not (wrong and sample.schema_agrees))
-
-
-def test_read_criteria__options_are_typed_and_complete() -> None:
-    criteria = {
-        "tool_trajectory_avg_score": {"threshold": "1", "matchType": "any-order"},
-        "response_match_score": True,
-        "final_response_match_v2": {"threshold": 0.5, "judgeModelOptions": {"numSamples": "3"}},
-        "hallucinations_v1": "0.5",
-    }
-    config = config_of({"criteria": criteria})
-    base = {"include_intermediate_responses_in_final": False}
-    judge, any_order = JudgeModelOptions(), {"match_type": MatchType.ANY_ORDER}
-    assert {criterion.metric: dict(criterion.options) for criterion in config.criteria} == {
-        "tool_trajectory_avg_score": {**base, **any_order, "ignore_args": False, "args_match": "exact"},
-        "response_match_score": base,
-        "final_response_match_v2": {**base, "judge_model_options": JudgeModelOptions(num_samples=3)},
-        "hallucinations_v1": {**base, "judge_model_options": judge, "evaluate_intermediate_nl_responses": False},
-    }
-    assert [criterion.threshold for criterion in config.criteria] == [1.0, 1.0, 0.5, 0.5]
-    assert (judge.judge_model, judge.num_samples, judge.parallelism_limit) == ("gemini-2.5-flash", 5, 1)
+def test_config__samples() -> None:
+    """What is read of each, and what is said of it."""
+    blocks = []
+    for name, value in {**GOOD_CONFIGS, **BAD_CONFIGS}.items():
+        config, problems = parse(value)
+        wrong = any(problem.severity is Severity.ERROR for problem in problems)
+        assert (config is None) == wrong, name
+        assert not (problems and name in GOOD_CONFIGS), name
+        assert all(problem.line and problem.column and problem.hint for problem in problems), name
+        accepted = schema_accepts("test-config", value)
+        assert accepted or wrong, name
+        read = [f"{one.metric} {one.threshold} {dict(one.options)}\n" for one in config.criteria] if config else []
+        title = name + ", for the models only" * (accepted and wrong)
+        blocks.append(f"== {title}\n{''.join(read)}{render_text(problems)}")
+    check("golden_evalset_configs.txt", "\n".join(blocks).replace(docs_page("criteria"), "(the page of criteria)"))
 
 
 OTHER_THAN_DEFAULT: dict[str, Any] = {
@@ -376,63 +390,20 @@ def test_config__every_option_of_a_simulator_and_of_a_custom_metric_has_two_spel
     snake["live_model_config"] = {"timeout_seconds": 7}
     camels = camel(snake)
 
-    assert config_of(snake) == config_of(camels)
-    read = config_of(snake)
+    read, _ = parse(snake)
+    assert read is not None and parse(camels)[0] == read
     assert read.user_simulator_config == simulated and read.custom_metrics == {"mine": mine}
     assert set(simulated) == set(LlmBackedUserSimulatorConfig.model_fields)
 
 
-def test_config_finder__nearest_below_the_root(tmp_path: Path) -> None:
-    write(tmp_path / "test_config.json", scored(0.1))
-    root = tmp_path / "repo"
-    for place in ("a", "a/b", "a/b/c", "d"):
-        write(root / place / "x.test.json", eval_set(case()))
-    write(root / "a" / "test_config.json", scored(0.1))
-    write(root / "a/b/c" / "test_config.json", scored(0.2))
-    write(root / "a/b/c" / "eval_config.json", scored(0.3))
-    suite = load(root)
-    assert [(file.path, file.config.source) for file in suite.files] == [
-        ("a/b/c/x.test.json", "a/b/c/test_config.json"),
-        ("a/b/x.test.json", "a/test_config.json"),
-        ("a/x.test.json", "a/test_config.json"),
-        ("d/x.test.json", None),
-    ]
-    assert suite.files[1].config is suite.files[2].config
-    assert {criterion.metric: criterion.threshold for criterion in suite.files[3].config.criteria} == {
-        "tool_trajectory_avg_score": 1.0,
-        "response_match_score": 0.8,
-    }
-    assert [(problem.code, problem.severity, problem.file) for problem in suite.problems] == [
-        ("two-configs", Severity.WARNING, "a/b/c/eval_config.json")
-    ]
-
-
-def test_config_finder__name_is_almost_right(tmp_path: Path) -> None:
-    for place in ("a", "a/b", "c", "d"):
-        write(tmp_path / place / "x.test.json", eval_set(case()))
-    for name in ("a/test-config.json", "a/b/Config.json", "c/test_configs.json", "c/eval_config.json", "d/agent.json"):
-        write(tmp_path / name, scored(0.1))
-    write(tmp_path / "d" / "tsconfig.json", {"compilerOptions": {}})
-    (tmp_path / "d" / "test_config.jsonc").mkdir()
-    suite = load(tmp_path)
-    assert [(problem.code, problem.severity, problem.file) for problem in suite.problems] == [
-        ("config-misnamed", Severity.WARNING, "a/b/Config.json"),
-        ("config-misnamed", Severity.WARNING, "a/test-config.json"),
-    ]
+def test_config_finder__a_config_that_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "a/test-config.json", scored(0.1))
+    write(tmp_path / "a/x.test.json", eval_set(case()))
+    (tmp_path / "a/test_config.jsonc").mkdir()
     assert not load_suite(tmp_path, config=Path("a/test-config.json")).problems
-    assert len(load(tmp_path, scored(0.1)).problems) == 2, "a config further up applies instead"
-
-
-def test_config_finder__what_cannot_be_read_is_reported_once(tmp_path: Path) -> None:
-    assert codes(read_config(tmp_path / "none.json", "none.json")[1]) == ["unreadable-file"]
-    broken = '{"criteria": {"response_match_score": 0.5,}}'
-    suite = load(tmp_path, broken, a=eval_set(case()), b=eval_set(case(conversation=[])))
-    assert [(problem.file, problem.code) for problem in suite.problems] == [
-        ("b.test.json", "empty-conversation"),
-        ("test_config.json", "json-trailing-comma"),
-    ]
     suite = load_suite(tmp_path, config=tmp_path / "none.json")
     assert (codes(suite.problems).count("config-not-found"), suite.files) == (1, ())
+    assert codes(read_config(tmp_path / "none.json", "none.json")[1]) == ["unreadable-file"]
 
 
 # The published JSON Schemas are up to date, and agree with the models on mutated files, too.
@@ -459,8 +430,14 @@ def test_schemas__are_valid(name: str) -> None:
 
 
 def test_jsonschema__codes_that_only_the_models_find_are_listed() -> None:
-    """The tests of the models hold that these samples have these codes."""
-    result = {code for sample in BAD_EVAL_SETS + BAD_CONFIGS if not sample.schema_agrees for code in sample.codes}
+    found = [
+        line
+        for name in ("findings", "configs")
+        for block in (DATA / f"golden_evalset_{name}.txt").read_text(encoding="utf-8").split("== ")
+        if ", for the models only\n" in block
+        for line in block.splitlines()
+    ]
+    result = {code for line in found for code in re.findall(r"^ .* (?:error|warning) \[([a-z-]+)\]", line)}
     text = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
     section = text.split("## JSON Schemas for editors", 1)[1].split("\n## ", 1)[0]
     listed = set(re.findall(r"^\* `([a-z0-9-]+)`", section, re.MULTILINE))
@@ -476,8 +453,8 @@ SMALL: st.SearchStrategy[Any] = st.sampled_from(
 
 @given(data=st.data())
 def test_schemas__agree_on_mutated_files(data: st.DataObject) -> None:
-    sample = data.draw(st.sampled_from([*GOOD_EVAL_SETS, *GOOD_SCENARIOS]))
-    value = copy.deepcopy(sample.value)
+    sample = data.draw(st.sampled_from([*GOOD_EVAL_SETS.values(), *GOOD_SCENARIOS.values()]))
+    value = copy.deepcopy(sample)
     path = data.draw(st.sampled_from(places(value)[1:]))
     holder = value
     for step in path[:-1]:
