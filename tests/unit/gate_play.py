@@ -27,8 +27,18 @@ from agent_eval.results.report import CaseReport
 MOST_STEPS = 50
 
 
+TEN = "1" * 10
+STEADY = {f"ok{number}": TEN for number in range(9)}
+FINE = dict.fromkeys(STEADY, "1")
+X = f"{FILE}:x"
+
+
 def by_outcome(name: str, outcome: str, run: int) -> CaseReport:
     return case(name, outcome, first_run=run)
+
+
+def by_score(name: str, score: float, run: int) -> CaseReport:
+    return case(name, scores=[score], first_run=run)
 
 
 @dataclass(kw_only=True)
@@ -64,6 +74,12 @@ class Story:
         return history_of(*(report(*cases, day=day) for day, cases in enumerate(runs))) if runs else None
 
 
+def story(base: str, head: str, more: str = "1", **others: Any) -> Story:
+    """One case `x` among nine that always pass, with as many runs on the base."""
+    there = {name: "1" * len(base) for name in STEADY}
+    return Story(base={**there, "x": base}, head={**FINE, "x": head}, more={"x": more}, **others)
+
+
 @dataclass(kw_only=True)
 class Played:
     verdict: Verdict
@@ -75,10 +91,20 @@ class Played:
         assert self.compared is not None
         return self.compared.decision
 
-    @property
-    def notes(self) -> dict[str, str]:
-        """The notes by their code."""
-        return {note.code: note.message for note in self.verdict.notes}
+    def __str__(self) -> str:
+        """What the gate says; of the cases only what is not as ever."""
+        verdict = self.verdict
+        blocking = f", blocked by {', '.join(verdict.blocking)}" * bool(verdict.blocking)
+        lines = [f"{verdict.value} by {verdict.mode}, after {self.spent} extra runs{blocking}"]
+        lines += [f"  because: {reason.message} <{reason.code}>" for reason in verdict.reasons]
+        lines += [f"  besides: {note.message} <{note.code}>" for note in verdict.notes]
+        for decided in self.decision.cases if self.compared is not None else ():
+            if decided.word != "unchanged":
+                needs = f"; {decided.would_decide}" * bool(decided.would_decide)
+                numbers = f" [p {decided.p_value:.4f}]" if decided.p_value is not None else ""
+                name = f"{decided.case_id.removeprefix(FILE + ':')}, {decided.metric}"
+                lines.append(f"  {name}: {decided.word} ({decided.evidence}){needs}{numbers}")
+        return "\n".join(lines) + "\n"
 
 
 def play(story: Story) -> Played:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -30,3 +35,18 @@ def check_part(file: Path, current: str, expected: str) -> None:
 def check_names(folder: str, names: Iterable[str]) -> None:
     """No file of a folder is left over."""
     assert {file.name for file in (DATA / folder).iterdir()} == set(names)
+
+
+def as_lines(model: BaseModel) -> list[str]:
+    """What is not as by default: a line for each item of a list, and one for the rest."""
+    dumped = model.model_dump_json(exclude_defaults=True)
+    facts = json.loads(dumped, parse_float=lambda digits: round(float(digits), 6))
+    lists = {name: facts.pop(name) for name in list(facts) if isinstance(facts[name], list)}
+    items = [(name, item) for name, values in lists.items() for item in values]
+    return [f"{name}: {json.dumps(item, ensure_ascii=False)}" for name, item in [("in all", facts), *items]]
+
+
+def facts_of(item: Any) -> str:
+    """The fields of a dataclass that are not as by default."""
+    facts = [(field, getattr(item, field.name)) for field in fields(item)]
+    return ", ".join(f"{field.name} {value!r}" for field, value in facts if value != field.default) or "all by default"

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from gate_play import Played, Story, play
-from history_samples import FILE, SCORE, TOKENS, case, comparable, compare, history_of, report
+from gate_play import TEN, Played, Story, by_score, play, story
+from golden_files import check
+from history_samples import TOKENS, case, comparable, compare, history_of, report
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_texts import entry, valid_policy
@@ -42,7 +41,6 @@ from agent_eval.pipeline._regression import decision_report
 from agent_eval.report.phrases import suite_lines
 from agent_eval.report.views import view_of
 from agent_eval.results._merge import merge
-from agent_eval.results.decision import DecisionReport
 from agent_eval.results.report import CaseReport, RunScore
 
 # The tests and intervals beside brute force and beside scipy.
@@ -353,10 +351,6 @@ def five(name: str, score: float, run: int) -> CaseReport:
     return case(name, scores=[score], metric=FIVE, threshold=3.0, first_run=run)
 
 
-def scored(name: str, score: float, run: int) -> CaseReport:
-    return case(name, scores=[score], first_run=run)
-
-
 def tokens(name: str, count: float, run: int) -> CaseReport:
     return case(name, "1", tokens=[count], first_run=run)
 
@@ -373,76 +367,48 @@ def faults(name: str, count: float, run: int = 0) -> CaseReport:
     return merged
 
 
-def decided(make: Make, base: Sequence[float], head: float | dict[str, float], policy: str) -> DecisionReport:
-    """What the gate says of a head that always gives these values; the base's newest value for cases not named.
+def on_scale(make: Make, base: Sequence[float], head: float, policy: str, *only: str) -> Story:
+    """A head that always gives this value, in some cases or in all, and otherwise the base's newest.
 
     Each case gave the base's values in an order of its own.
     """
-    now = {name: head.get(name, base[-1]) if isinstance(head, dict) else head for name in NAMES}
+    now = {name: head if name in only or not only else base[-1] for name in NAMES}
     before = {name: [*base[at:], *base[:at]] for at, name in enumerate(NAMES)}
     more = {name: [value] for name, value in now.items()}
-    return play(Story(base=before, head=now, more=more, make=make, policy=policy, extra_runs=100)).decision
+    return Story(base=before, head=now, more=more, make=make, policy=policy, extra_runs=100)
 
 
 FIVES = [4.5, 4.0, 4.8, 4.3, 4.6, 4.4, 4.1, 4.7, 4.2, 4.4]
 ONES = [0.9, 0.88, 0.92, 0.9, 0.91, 0.89, 0.9, 0.9, 0.91, 0.9]
 COUNTS = [1000.0, 1100.0, 900.0, 1050.0, 950.0, 1020.0, 980.0, 1010.0, 990.0, 1000.0]
 FEW = [1.0, 1.2, 0.9, 1.1, 1.0, 0.8, 1.0, 1.2, 0.9, 1.0]
+SCALES = {
+    **{f"five, {to}": on_scale(five, FIVES, to, entry("max-drop = 0.5", FIVE)) for to in (3.2, 4.0)},
+    "five, 3.2, and no entry": on_scale(five, FIVES, 3.2, ""),
+    "five, 5.0": on_scale(five, FIVES, 5.0, entry("max-drop = 0", FIVE)),
+    "five, 3.2 of one case": on_scale(five, FIVES, 3.2, entry("max-drop = 0.5", FIVE), "c0"),
+    **{f"score, {to}": on_scale(by_score, ONES, to, entry("max-drop = 0.05")) for to in (0.7, 0.87)},
+    **{f"tokens, {to}": on_scale(tokens, COUNTS, to, entry("max-drop = 0.2", TOKENS)) for to in (1150.0, 1500.0)},
+    **{
+        f"tokens, {to}, with a limit": on_scale(tokens, COUNTS, to, entry("max-drop = 0.2\nthreshold = 2000", TOKENS))
+        for to in (1150.0, 1500.0)
+    },
+    "tokens, 500": on_scale(tokens, COUNTS, 500.0, entry("max-drop = 0", TOKENS)),
+    "tokens, 500, more is better": on_scale(tokens, COUNTS, 500.0, entry('direction = "higher"', TOKENS)),
+    "tokens, 2500 of one case": on_scale(tokens, COUNTS, 2500.0, entry("max-drop = 0.1", TOKENS), "c0"),
+    **{f"faults, {to}": on_scale(faults, FEW, to, entry("max-drop = 0.1", "faults")) for to in (1.9, 0.1)},
+    "faults, 1.1": on_scale(faults, FEW, 1.1, entry("max-drop = 0.2", "faults")),
+    "faults, 0.1, more is better": on_scale(faults, FEW, 0.1, entry('direction = "higher"', "faults")),
+}
 
 
-@pytest.mark.parametrize(
-    ("make", "base", "head", "policy", "outcome"),
-    [
-        (five, FIVES, 3.2, entry("max-drop = 0.5", FIVE), "failed"),
-        (five, FIVES, 3.2, "", "passed"),
-        (five, FIVES, 4.0, entry("max-drop = 0.5", FIVE), "passed"),
-        (five, FIVES, 5.0, entry("max-drop = 0", FIVE), "passed"),
-        (scored, ONES, 0.7, entry("max-drop = 0.05", SCORE), "failed"),
-        (scored, ONES, 0.87, entry("max-drop = 0.05", SCORE), "passed"),
-        (tokens, COUNTS, 1500.0, entry("max-drop = 0.2", TOKENS), "failed"),
-        (tokens, COUNTS, 1150.0, entry("max-drop = 0.2", TOKENS), "passed"),
-        (tokens, COUNTS, 1150.0, entry("max-drop = 0.2\nthreshold = 2000", TOKENS), "passed"),
-        (tokens, COUNTS, 1500.0, entry("max-drop = 0.2\nthreshold = 2000", TOKENS), "failed"),
-        (tokens, COUNTS, 500.0, entry("max-drop = 0", TOKENS), "passed"),
-        (tokens, COUNTS, 500.0, entry('direction = "higher"', TOKENS), "failed"),
-        (faults, FEW, 1.9, entry("max-drop = 0.1", "faults"), "failed"),
-        (faults, FEW, 1.1, entry("max-drop = 0.2", "faults"), "passed"),
-        (faults, FEW, 0.1, entry("max-drop = 0.1", "faults"), "passed"),
-        (faults, FEW, 0.1, entry('direction = "higher"', "faults"), "failed"),
-    ],
-)
-def test_scales__the_right_side_and_the_right_scale(
-    make: Make, base: Sequence[float], head: float, policy: str, outcome: str
-) -> None:
-    assert decided(make, base, head, policy).outcome == outcome
-
-
-@pytest.mark.parametrize(
-    ("make", "base", "value", "policy", "evidence"),
-    [
-        (tokens, COUNTS, 2500.0, entry("max-drop = 0.1", TOKENS), ("2,500", "1,000")),
-        (five, FIVES, 3.2, entry("max-drop = 0.5", FIVE), ("3.20", "4.40")),
-    ],
-)
-def test_scales__one_case_of_many_that_gets_worse(
-    make: Make, base: Sequence[float], value: float, policy: str, evidence: tuple[str, str]
-) -> None:
-    [worse] = [case for case in decided(make, base, {"c0": value}, policy).cases if case.blocking]
-    assert (worse.case_id, worse.word) == (f"{FILE}:c0", "worse")
-    assert worse.evidence == "{} now (6 runs), {} on the base branch (10 runs)".format(*evidence)
-    assert (worse.head_mean, worse.base_mean) == pytest.approx((value, sum(base) / len(base)))
-
-
-def test_scales__a_suite_is_reported_in_the_scores_own_unit() -> None:
-    for make, name, base, head, tolerance, moved, line in (
-        (five, FIVE, FIVES, 3.2, 0.5, "1.20 lower", "1.20 lower"),
-        (tokens, TOKENS, COUNTS, 1500.0, 0.2, "500 higher", "500.00 higher"),
-    ):
-        decision = decided(make, base, head, entry(f"max-drop = {tolerance}", name))
-        [reason] = decision.reasons
-        assert reason.message == f"The suite as a whole got worse in {name}: {moved} over 6 cases"
-        view = view_of(report().model_copy(update={"decision": decision}))
-        assert suite_lines(view)[1].partition(" than ")[0] == f"{name} over all 6 cases: {line}"
+def test_scales__the_right_side_and_the_right_scale_in_the_scores_own_unit() -> None:
+    page = []
+    for name, told in SCALES.items():
+        played = play(told)
+        view = view_of(report().model_copy(update={"decision": played.decision}))
+        page += [f"# {name}", str(played), *suite_lines(view), ""]
+    check("golden_scales.txt", "\n".join(page))
 
 
 def test_scales__a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
@@ -563,81 +529,16 @@ def test_columns__keep_the_level_whatever_the_cases_of_a_run_share(seed: int) ->
         assert sum(value <= level + 1e-9 for value in p_values) / 5 <= max(level, 0.2) + 1e-9
 
 
-# Words, evidence and verdict of thirteen histories. UPDATE_GOLDEN=1 regenerates the page; then read it.
-
-GOLDEN = Path(__file__).parents[1] / "data" / "golden_histories.txt"
-
-TEN = "1" * 10
-STEADY = {f"steady_{number}": TEN for number in range(9)}
-THIN = dict.fromkeys(STEADY, "1")
-
-
-def one(base: str, head: str, more: str, *, base_more: str | None = None, extra_runs: int = 40) -> Story:
-    """A case called `lamp` among nine steady ones whose base is as deep."""
-    return Story(
-        base={**{name: outcomes[-len(base) :] for name, outcomes in STEADY.items()}, "lamp": base},
-        head={**THIN, "lamp": head},
-        more={"lamp": more},
-        base_more=None if base_more is None else {"lamp": base_more},
-        extra_runs=extra_runs,
-    )
-
-
-def drop_of_all(more: str) -> Story:
-    """Thirty cases that fail now and then on the base, and half of the time now."""
-    names = [f"case_{number}" for number in range(30)]
-    failing_day = [-number % 10 for number, _ in enumerate(names)]
-    base = {name: f"{'1' * day}0{'1' * (9 - day)}" for name, day in zip(names, failing_day, strict=True)}
-    head = {name: "0" if number % 2 else "1" for number, name in enumerate(names)}
-    return Story(base=base, head=head, more=dict.fromkeys(names, more), extra_runs=240)
-
-
-LUCKLESS = one(TEN, "0", "1")
-FLAKY = one("1101011011", "0", "1101011011")
-HISTORIES = {
-    "Broken: passed ten times on the base branch, never passes now": one(TEN, "0", "0"),
-    "Worse: passed ten times on the base branch, passes three times of ten now": one(TEN, "0", "0100100100"),
-    "Bad luck: failed at first, passes whenever it runs again": LUCKLESS,
-    "Flaky as before: fails three times of ten on both sides": FLAKY,
-    "Red on the base branch, and still": one("0" * 10, "0", "0"),
-    "Fixed: never passed on the base branch, passes now": one("0" * 20, "1", "1"),
-    "Unchanged: passes as ever": one(TEN, "1", "1"),
-    "Broken, with one run of the base branch and no way to run it": one("1", "0", "0"),
-    "Broken, with one run of the base branch, which can be run again": one("1", "0", "0", base_more="1"),
-    "Broken or not, with a budget that allows to look": one(TEN, "0", "0", extra_runs=0),
-    "Half of the runs, with one run of the base branch and no way to run it": one("1", "0", "01"),
-    "A bad moment: half of thirty cases fail once, and pass when run again": drop_of_all("1"),
-    "All thirty cases a little worse": drop_of_all("0111011"),
-}
-
-
-def page_of(title: str, played: Played) -> str:
-    lines = [title, "-" * len(title)]
-    for decided in played.decision.cases:
-        if decided.case_id == f"{FILE}:lamp" or decided.word not in {"unchanged", "flaky as before"}:
-            needs = f"; {decided.would_decide}" if decided.would_decide else ""
-            numbers = f" [p {decided.p_value:.4f}]" if decided.p_value is not None else ""
-            lines.append(
-                f"{decided.case_id.removeprefix(FILE + ':')}: {decided.word} ({decided.evidence}){needs}{numbers}"
-            )
-    lines.append(f"Verdict: {played.verdict.value}, after {played.spent} extra runs")
-    lines += [f"  because: {reason.message} <{reason.code}>" for reason in played.verdict.reasons]
-    lines += [f"  besides: {note.message} <{note.code}>" for note in played.verdict.notes]
-    return "\n".join(lines) + "\n"
-
-
-def test_decide__the_words_of_thirteen_histories() -> None:
-    page = "\n".join(page_of(title, play(story)) for title, story in HISTORIES.items())
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(page, encoding="utf-8")
-    assert page == GOLDEN.read_text(encoding="utf-8"), "if it reads well: UPDATE_GOLDEN=1 pytest " + Path(__file__).name
+# What is reported of a decision.
 
 
 @pytest.mark.parametrize(
-    ("story", "flaky"), [(FLAKY, (3, 10, "00000002")), (LUCKLESS, None)], ids=["flaky", "luckless"]
+    ("base", "more", "flaky"), [("1101011011", "1101011011", (3, 10, "00000002")), (TEN, "1", None)]
 )
-def test_decision_report__how_flaky_a_case_is_and_since_when(story: Story, flaky: tuple[int, int, str] | None) -> None:
-    compared = play(story).compared
+def test_decision_report__how_flaky_a_case_is_and_since_when(
+    base: str, more: str, flaky: tuple[int, int, str] | None
+) -> None:
+    compared = play(story(base, "0", more)).compared
     assert compared is not None
     report = decision_report(compared.decision, compared.gathered, compared.base)
     [lamp] = report.cases
@@ -651,9 +552,7 @@ def test_decision_report__how_flaky_a_case_is_and_since_when(story: Story, flaky
 @pytest.mark.parametrize("more", ["001", "00001", "000001"])
 def test_decide__as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float, more: str, stored: int) -> None:
     def after(runs: str) -> Played:
-        story = one(runs, "0", more, extra_runs=100)
-        story.policy = f"[[policy]]\nalpha = {alpha}\n"
-        return play(story)
+        return play(story(runs, "0", more, extra_runs=100, policy=f"[[policy]]\nalpha = {alpha}\n"))
 
     thin = after("1" * stored)
     if thin.verdict.value == "failed":

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from gate_play import Played, Story, play
+from gate_play import FINE, STEADY, TEN, Story, X, by_score, play, story
+from golden_files import check, facts_of
 from history_samples import FILE, SCORE, TOKENS, case, replayed, report
 from hypothesis import given
 from hypothesis import strategies as st
 from policy_texts import entry, quarantine, valid_policy
 
 from agent_eval.api import EngineOutcome
-from agent_eval.core.problem import Severity
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.evaluation import evaluate, outage
-from agent_eval.gate.policy import Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
+from agent_eval.gate.policy import MOST_DAYS, Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
-from agent_eval.gate.regression._decide import CHECK_RUNS
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code, no_secrets
 from agent_eval.pytest_plugin._outcomes import outcome_in
@@ -32,16 +33,6 @@ from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, Reas
 # One verdict from thresholds, comparison, policy and quarantine: the whole pure road, with real statistics.
 
 INVALID = "custom-metric-invalid-result"
-TEN = "1" * 10
-STEADY = {f"ok{number}": TEN for number in range(9)}
-FINE = dict.fromkeys(STEADY, "1")
-X = f"{FILE}:x"
-
-
-def story(base: str, head: str, more: str = "1", **others: Any) -> Story:
-    """One case `x` among nine that always pass, with as many runs on the base."""
-    there = {name: outcomes[: len(base)] for name, outcomes in STEADY.items()}
-    return replace(Story(base={**there, "x": base}, head={**FINE, "x": head}, more={"x": more}), **others)
 
 
 def with_metric(outcome: str) -> Story:
@@ -77,304 +68,208 @@ def with_threshold(threshold: float, **others: Any) -> Story:
     return Story(**{"heads": [case("x", scores=[1.0], threshold=threshold)], "gate": "thresholds", **others})
 
 
+def fell(to: float, policy: str, *, threshold: float = 0.5, gate: Gate = "regressions", **measure: str) -> Story:
+    """A replayed case that scored 0.9 when it was recorded."""
+    fallen = replayed(case("x", scores=[to], threshold=threshold), response_match_score=0.9)
+    fallen.metrics = [metric.changed(**measure) for metric in fallen.metrics]
+    return Story(base={"x": TEN}, heads=[fallen], policy=policy, gate=gate)
+
+
+def of_tokens(count: float) -> Story:
+    """A replayed case that cost 100 tokens when it was recorded."""
+    costly = replayed(case("x", "1", tokens=[count]), token_usage_v1=100)
+    return Story(base={"x": TEN}, heads=[costly], policy=entry("max-drop = 0.2", TOKENS))
+
+
+def falling(more: float, policy: str) -> Story:
+    """The scores of all cases fall from 1 to 0.6, at least at first."""
+    return Story(
+        base={name: [1.0] * 10 for name in STEADY},
+        head=dict.fromkeys(STEADY, 0.6),
+        more={name: [more] for name in STEADY},
+        make=by_score,
+        policy=policy,
+    )
+
+
 def without_key() -> CaseReport:
     silent = case("y", "-")
     silent.reason = Reason(code=WITHOUT_KEY, message="no key")
     return silent
 
 
-def codes(played: Played) -> str:
-    """The verdict, the codes of its reasons, and those of its notes."""
-    reasons, notes = (" ".join(each.code for each in side) for side in (played.verdict.reasons, played.verdict.notes))
-    return f"{played.verdict.value}: {reasons}; {notes}"
+def drop_of_all(more: str) -> Story:
+    """Thirty cases that fail now and then on the base, and half of the time now."""
+    names = [f"case_{number}" for number in range(30)]
+    failing_day = [-number % 10 for number, _ in enumerate(names)]
+    base = {name: f"{'1' * day}0{'1' * (9 - day)}" for name, day in zip(names, failing_day, strict=True)}
+    head = {name: "0" if number % 2 else "1" for number, name in enumerate(names)}
+    return Story(base=base, head=head, more=dict.fromkeys(names, more), extra_runs=240)
 
 
 INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
 NOTHING_BLOCKS = "[[policy]]\nblocking = false\n"
 HELD = quarantine(X, "2999-01-01")
 DEAD = dict.fromkeys(STEADY, "0" * 10)
-FAILING = dict.fromkeys(STEADY, "0")
+FAILING, BREAKING, NO_START = (dict.fromkeys(STEADY, outcome) for outcome in "0xi")
+TENTH = entry("max-drop = 0.1")
+MOST_FAIL = {**dict.fromkeys(list(STEADY)[:7], "0"), "x": "x"}
+EVIL = "on the base branch, on base"
+NEWS = [case(f"n{number}", "0") for number in range(30)]
+NOT_COMPARABLE = {
+    "new": case("x", "0"),
+    "changed": case("x", "0", fingerprint="another question"),
+    "another metric": case("x", "0", metric="another_score", measures="m2"),
+}
 
 STORIES = {
-    "both report the reasons of both": (story(TEN, "0", "0", gate="both"), "failed: case-worse failed; "),
-    "auto on a push": (story("0" * 10, "0", "0", gate="auto", pull_request=False), "failed: failed; "),
-    "auto without a baseline": (Story(head={"x": "0"}, gate="auto"), "failed: failed; "),
-    "a new metric that fails": (with_metric("0"), "failed: metric-not-comparable case-worse; "),
-    "a new metric that the pull request's own code broke": (
-        with_metric("?"),
-        "failed: metric-not-comparable case-worse; ",
+    "passed ten times on the base, never passes now": story(TEN, "0", "0"),
+    "passed ten times on the base, passes three times of ten now": story(TEN, "0", "0100100100"),
+    "failed at first, passes whenever it runs again": story(TEN, "0"),
+    "fails three times of ten on both sides": story("1101011011", "0", "1101011011"),
+    "never passed on the base, passes now": story("0" * 20, "1"),
+    "passes as ever": story(TEN, "1"),
+    "broken, with one run of the base and no way to run it": story("1", "0", "0"),
+    "broken, with one run of the base, which can be run again": story("1", "0", "0", base_more={}),
+    "broken, with one run of the base and no extra runs": story("1", "0", "0", extra_runs=0),
+    "broken or not, with a budget that allows to look": story(TEN, "0", "0", extra_runs=0),
+    "half of the runs, with one run of the base and no way to run it": story("1", "0", "01"),
+    "half of thirty cases fail once, and pass when run again": drop_of_all("1"),
+    "all thirty cases a little worse": drop_of_all("0111011"),
+    **{f"red on the base, by {gate}": story("0" * 10, "0", "0", gate=gate) for gate in get_args(Gate)},
+    "both report the reasons of both": story(TEN, "0", "0", gate="both"),
+    "auto on a push": story("0" * 10, "0", "0", gate="auto", pull_request=False),
+    **{f"{gate} without a baseline": Story(head={"x": "0"}, gate=gate) for gate in ("auto", "regressions", "both")},
+    "nothing that can be compared": Story(base={"y": "1"}, head={"x": "0"}),
+    "another name of the base": Story(
+        base={**STEADY, EVIL: TEN}, head={**FINE, EVIL: "0"}, more={EVIL: "0"}, base_name="release-1"
     ),
-    "an error of the agent that shows again": (story(TEN, "x", "1x1111"), "failed: agent-error; "),
-    "an error of the agent that does not": (story(TEN, "x"), "passed: ; agent-error-once"),
-    "a crash that does not come again": (story(TEN, "c"), "passed: ; agent-error-once"),
-    "an error that can't be repeated": (story(TEN, "x", extra_runs=0), "inconclusive: budget budget; "),
-    "an agent that breaks on the base, too": (story("1111x11x11", "x", "11x1111"), "passed: ; flaky-as-before"),
-    "an agent that breaks on the base elsewhere": (
-        replace(story(TEN, "x", "11x1111"), base={**STEADY, "x": TEN, "ok1": "11111x1111"}),
-        "passed: ; suspicious",
+    "a new metric that fails": with_metric("0"),
+    "a new metric that the pull request's own code broke": with_metric("?"),
+    "an error of the agent that shows again": story(TEN, "x", "1x1111"),
+    "an error of the agent that does not": story(TEN, "x"),
+    "a crash that does not come again": story(TEN, "c"),
+    "an error that can't be repeated": story(TEN, "x", extra_runs=0),
+    "an error that always comes": story(TEN, "x", "x"),
+    "an error that always comes, but not on the base": story(TEN, "x", "x", base_more={}),
+    "an error that always comes, today on the base, too": story(TEN, "x", "x", base_more={"x": "x"}),
+    "an error that always comes, and what is not run because of it": Story(
+        base={**STEADY, "x": TEN}, head={**FINE, **MOST_FAIL}, more=MOST_FAIL
     ),
-    "it always breaks on the base": (story("x" * 10, "x", "x"), "passed: ; red-on-base"),
-    "it broke on the base": (story("x", "x", "x"), "passed: ; red-on-base"),
-    "it always broke and fails now": (story("x" * 10, "0", "0"), "passed: ; red-otherwise"),
-    "it broke and fails now": (story("x", "0", "0"), "passed: ; red-otherwise"),
-    "it always failed and is too slow now": (story("0" * 10, "d", "d"), "failed: agent-error; "),
-    "it broke and is too slow now": (story("x", "d", "d"), "failed: agent-error; "),
-    "it always broke, nobody knows how, and is too slow now": (story("x" * 10, "d", "d"), "passed: ; red-on-base"),
-    "it is too slow as ever": (story("d", "d", "d"), "passed: ; red-on-base"),
-    "an outage": (story(TEN, "p"), "inconclusive: provider-unavailable; "),
-    "a stop": (story(TEN, "-"), "inconclusive: stopped; "),
-    "an outage beside a regression": (
-        replace(story(TEN, "0", "0"), head={**FINE, "ok0": "p", "x": "0"}),
-        "failed: case-worse provider-unavailable; ",
+    **{
+        f"an error, and then {more} after {base}": story(base, "x", more, base_more={})
+        for base, more in ((TEN, "xc"), (TEN, "x0"), (TEN, "cx"), ("1111x11111", "x"))
+    },
+    "an agent that breaks on the base, too": story("1111x11x11", "x", "11x1111"),
+    "an agent that breaks on the base elsewhere": replace(
+        story(TEN, "x", "11x1111"), base={**STEADY, "x": TEN, "ok1": "11111x1111"}
     ),
-    "no cases": (Story(base=STEADY), "inconclusive: no-cases; no-baseline"),
-    "all failed as on the base": (
-        Story(base=DEAD, head=FAILING, more=FAILING),
-        "passed: no-case-passes; red-on-base",
-    ),
+    "an agent that broke on the base, and is fixed": story("x" * 20, "1"),
+    **{f"it {base * 10} on the base, {head} now": story(base * 10, head, head) for base, head in ("xx", "x0", "0d")},
+    **{f"it {base} on the base, {head} now": story(base, head, head) for base, head in ("xx", "x0", "xd", "dd")},
+    "it always broke, nobody knows how, and is too slow now": story("x" * 10, "d", "d"),
+    "it always failed on the base, and broke once": story("0" * 10, "x"),
+    "it always failed on the base, and breaks": story("0" * 10, "x", "x"),
+    "an outage": story(TEN, "p"),
+    "a stop": story(TEN, "-"),
+    "an outage beside a regression": replace(story(TEN, "0", "0"), head={**FINE, "ok0": "p", "x": "0"}),
+    "no cases": Story(base=STEADY),
+    "all failed as on the base": Story(base=DEAD, head=FAILING, more=FAILING),
     # An outage without an error, e.g. of a tool: a pull request that breaks everything looks the same.
-    "nothing passes today on either side": (
-        Story(base=STEADY, head=FAILING, more=FAILING, base_more=FAILING, extra_runs=100),
-        "inconclusive: no-case-passes; red-on-base base-differs-today",
+    "nothing passes today on either side": Story(
+        base=STEADY, head=FAILING, more=FAILING, base_more=FAILING, extra_runs=100
     ),
-    "advice of a gate that was broken off": (story(TEN, "-", gate="advisory"), "inconclusive: stopped; "),
-    "a metric that breaks on both sides alike": (broken_metrics(), "passed: ; red-on-base"),
-    "a metric that breaks otherwise": (broken_metrics("custom-metric-exception"), "failed: not-comparable; "),
-    "another metric that breaks": (broken_metrics(fingerprint="m2"), "failed: not-comparable; "),
-    "a metric that breaks on both sides and leaves nothing scored": (
-        broken_metrics(base={"y": "1"}, head={}, gate="auto"),
-        "inconclusive: nothing-scored; red-on-base",
+    **{f"advice about {head}": story(TEN, head, head, gate="advisory") for head in "0p-"},
+    "advice without a baseline": Story(head={"x": "0"}, gate="advisory"),
+    "an agent that can't start": Story(base=STEADY, head=NO_START, more=NO_START),
+    "an agent that breaks in every case": Story(base=STEADY, head=BREAKING, more=BREAKING),
+    "an agent that breaks in every case, as on the base": Story(base=BREAKING, head=BREAKING, more=BREAKING),
+    "a metric that breaks on both sides alike": broken_metrics(),
+    "a metric that breaks otherwise": broken_metrics("custom-metric-exception"),
+    "another metric that breaks": broken_metrics(fingerprint="m2"),
+    "a metric that breaks on both sides and leaves nothing scored": broken_metrics(
+        base={"y": "1"}, head={}, gate="auto"
     ),
-    "cases without a key beside quarantined ones": (
-        Story(head={"x": "1"}, heads=[without_key()], gate="thresholds", policy=HELD),
-        "inconclusive: nothing-scored; quarantined",
+    "cases without a key beside quarantined ones": Story(
+        head={"x": "1"}, heads=[without_key()], gate="thresholds", policy=HELD
     ),
-    "a replayed case that passed when it was recorded": (of_tape("0"), "failed: replayed-failed; "),
-    "a replayed case that a judge fails once": (of_tape("0", judge="j"), "passed: ; failed-at-first"),
-    "a replayed case that a judge fails again": (of_tape("0", judge="j", more={"x": "0"}), "failed: replayed-failed; "),
-    "a replayed case that a judge fails, without another run": (
-        of_tape("0", judge="j", extra_runs=0),
-        "inconclusive: budget; ",
+    **{
+        f"{what} by {gate}, {head}": story(TEN, head, "0", gate=gate, policy=policy)
+        for what, policy in (("only informs", INFORMS), ("quarantined", HELD))
+        for gate in ("regressions", "thresholds", "both")
+        for head in "0xp"
+    },
+    **{
+        f"every case is {what}, {head}": Story(head={"x": head}, gate="thresholds", policy=policy)
+        for what, policy in (("quarantined", HELD), ("set to inform", NOTHING_BLOCKS))
+        for head in "0ixp"
+    },
+    **{
+        f"quarantined, fails {more} on a base that failed now and then": story(
+            "1101" * 5, "0", more, policy=f"max-quarantined = 0.2\n{quarantine(':x')}"
+        )
+        for more in ("0", "01")
+    },
+    # What can't be compared with the base runs again before it blocks.
+    **{
+        f"{what}, fails {more}": Story(
+            base=STEADY if what == "new" else {**STEADY, "x": TEN}, head=FINE, heads=[failing], more={"x": more}
+        )
+        for what, failing in NOT_COMPARABLE.items()
+        for more in ("0", "1", "01")
+    },
+    "a new case that fails, without extra runs": Story(
+        base=STEADY, head=FINE, heads=[NOT_COMPARABLE["new"]], extra_runs=0
     ),
-    "a replayed case that failed when it was recorded": (of_tape("0", "failed"), "passed: ; failed-as-recorded"),
-    "a replayed case of a tape without a status": (of_tape("0", ""), "failed: replayed-failed; "),
-    "a replayed case that failed when it was recorded, and breaks now": (
-        of_tape("x", "failed"),
-        "failed: agent-error; ",
+    "thirty broken new cases": Story(
+        base=STEADY, head=FINE, heads=NEWS, more={new.eval_id: "0" for new in NEWS}, extra_runs=400
     ),
-    "nothing but a replayed case that failed when it was recorded": (
-        of_tape("0", "failed", base={"x": TEN, "y": TEN}, head={"y": "1"}, gate="auto"),
-        "passed: ; failed-as-recorded",
+    "a replayed case that passed when it was recorded": of_tape("0"),
+    "a replayed case that a judge fails once": of_tape("0", judge="j"),
+    "a replayed case that a judge fails again": of_tape("0", judge="j", more={"x": "0"}),
+    "a replayed case that a judge fails, without another run": of_tape("0", judge="j", extra_runs=0),
+    "a replayed case that failed when it was recorded": of_tape("0", "failed"),
+    "a replayed case of a tape without a status": of_tape("0", ""),
+    "a replayed case that failed when it was recorded, and breaks now": of_tape("x", "failed"),
+    "nothing but a replayed case that failed when it was recorded": of_tape(
+        "0", "failed", base={"x": TEN, "y": TEN}, head={"y": "1"}, gate="auto"
     ),
-    "a threshold that every score reaches": (with_threshold(0.0), "passed: nothing-gated; "),
-    "a threshold that not every score reaches": (with_threshold(0.1), "passed: ; "),
-    "a score that is compared where every threshold is zero": (
-        with_threshold(0.0, base={"x": TEN}, policy=entry("max-drop = 0.05"), gate="regressions"),
-        "passed: ; ",
+    "a replayed score that falls below the tolerance": fell(0.7, TENTH),
+    "a replayed score that falls within it": fell(0.8, TENTH),
+    "a replayed score that falls, and nothing was said of falls": fell(0.7, ""),
+    "a replayed score that falls, by thresholds": fell(0.7, TENTH, gate="thresholds"),
+    "a replayed score that only informs": fell(0.7, f"{TENTH}blocking = false\n"),
+    "a replayed score that a judge gave": fell(0.7, TENTH, judge="j"),
+    "a replayed score of another measure": fell(0.7, TENTH, fingerprint="m2"),
+    "a replayed score that falls below its threshold": fell(0.7, TENTH, threshold=0.8),
+    "a replayed score without a threshold": fell(0.8, TENTH, threshold=0.0),
+    "a replayed score without a threshold, of a judge": fell(0.8, TENTH, threshold=0.0, judge="j"),
+    "a replayed score without a threshold, which informs": fell(0.8, f"{TENTH}blocking = false\n", threshold=0.0),
+    **{f"replayed, and {count} tokens instead of 100": of_tokens(count) for count in (119, 121)},
+    "a threshold that every score reaches": with_threshold(0.0),
+    "a threshold that not every score reaches": with_threshold(0.1),
+    "a score that is compared where every threshold is zero": with_threshold(
+        0.0, base={"x": TEN}, policy=entry("max-drop = 0.05"), gate="regressions"
     ),
+    "scores that fall once": falling(1.0, entry("max-drop = 0.05")),
+    "scores that fall": falling(0.6, entry("max-drop = 0.05")),
+    "scores that fall and inform": falling(0.6, entry("max-drop = 0.05\nblocking = false")),
+    "scores that fall, and nothing was said of falls": falling(0.6, ""),
 }
 
 
-TENTH, FIFTH = entry("max-drop = 0.1"), entry("max-drop = 0.2", TOKENS)
+def test_evaluation__what_the_gate_says_of_each_story() -> None:
+    check("golden_verdicts.txt", "\n".join(f"# {name}\n{play(told)}" for name, told in STORIES.items()))
 
 
-def fell(to: float, threshold: float = 0.5, **measure: str) -> CaseReport:
-    """A replayed case that scored 0.9 when it was recorded."""
-    fallen = replayed(case("x", scores=[to], threshold=threshold), response_match_score=0.9)
-    fallen.metrics = [metric.changed(**measure) for metric in fallen.metrics]
-    return fallen
-
-
-@pytest.mark.parametrize(
-    ("now", "policy", "expected"),
-    [
-        (fell(0.7), TENTH, "failed: case-worse; "),
-        (fell(0.8), TENTH, "passed: ; "),
-        (fell(0.8, threshold=0.0), TENTH, "passed: ; "),
-        (fell(0.8, threshold=0.0, judge="j"), TENTH, "passed: nothing-gated; "),
-        (fell(0.8, threshold=0.0), f"{TENTH}blocking = false\n", "passed: nothing-gated; "),
-        (fell(0.7), "", "passed: ; "),
-        (fell(0.7), f"{TENTH}blocking = false\n", "passed: nothing-gated; case-worse"),
-        (fell(0.7, judge="j"), TENTH, "passed: ; "),
-        (fell(0.7, fingerprint="m2"), TENTH, "passed: ; "),
-        (fell(0.7, threshold=0.8), TENTH, "failed: replayed-failed case-worse; "),
-        (replayed(case("x", "1", tokens=[119]), token_usage_v1=100), FIFTH, "passed: ; "),
-        (replayed(case("x", "1", tokens=[121]), token_usage_v1=100), FIFTH, "failed: case-worse; "),
-    ],
-)
-def test_evaluation__a_replayed_score_is_compared_with_the_recorded_one(
-    now: CaseReport, policy: str, expected: str
-) -> None:
-    assert codes(play(Story(base={"x": TEN}, heads=[now], policy=policy))) == expected
-    by_thresholds = play(Story(base={"x": TEN}, heads=[now], policy=policy, gate="thresholds")).verdict
-    assert by_thresholds.value == now.status
-
-
-@pytest.mark.parametrize("name", STORIES)
-def test_evaluation__verdict_reasons_and_notes(name: str) -> None:
-    story, expected = STORIES[name]
-    assert codes(play(story)) == expected
-
-
-@pytest.mark.parametrize("gate", get_args(Gate))
-def test_evaluation__each_gate_on_a_case_that_is_red_on_the_base(gate: Gate) -> None:
-    played = play(story("0" * 10, "0", "0", gate=gate))
-    assert played.verdict.value == ("failed" if gate in {"thresholds", "both"} else "passed")
-    assert played.verdict.mode == ("regressions" if gate == "auto" else gate)
-
-
-@pytest.mark.parametrize("gate", ["regressions", "both"])
-def test_evaluation__without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> None:
-    played = play(Story(head={"x": "0"}, gate=gate))
-    assert (codes(played), played.verdict.mode) == ("failed: failed; no-baseline", "thresholds")
-    assert played.notes["no-baseline"] == "The thresholds decide, since there is no baseline"
-    assert play(Story(base={"y": "1"}, head={"x": "0"}, gate=gate)).notes["no-baseline"] == (
-        "The thresholds decide, since nothing can be compared with the base branch"
-    )
-
-
-def test_constant_error__is_not_run_more_often_than_needed() -> None:
-    stored_only = play(story(TEN, "x", "x"))
-    assert codes(stored_only) == "failed: agent-error; "
-    assert (stored_only.verdict.blocking, stored_only.spent) == ((X,), 3)
-    # No test decided: a p-value would be of another statement.
-    assert [(case.word, case.p_value) for case in stored_only.decision.cases if case.case_id == X] == [("broken", None)]
-
-    base_answers = play(story(TEN, "x", "x", base_more={}))
-    assert codes(base_answers) == "failed: agent-error; "
-    assert base_answers.spent == 3 + CHECK_RUNS
-
-    # An outage of today does not block: the base branch, which passed ten days, has the error, too.
-    outage = play(story(TEN, "x", "x", base_more={"x": "x"}))
-    assert outage.verdict.value == "passed"
-    assert "base-differs-today" in [reason.code for reason in outage.decision.reasons]
-
-
-def test_constant_error__what_is_not_run_because_of_it_says_so() -> None:
-    broken = {**dict.fromkeys(list(STEADY)[:7], "0"), "x": "x"}
-    played = play(Story(base={**STEADY, "x": TEN}, head={**FINE, **broken}, more=broken))
-    assert played.verdict.blocking == (X,)
-    [_, suite] = played.verdict.reasons
-    assert suite.data.get("remedy") == "decided"
-    assert "likely-regression" in played.notes
-
-
-@pytest.mark.parametrize(("base", "more"), [(TEN, "xc"), (TEN, "x0"), (TEN, "cx"), ("1111x11111", "x")])
-def test_constant_error__other_errors_and_failures_are_tested_as_before(base: str, more: str) -> None:
-    played = play(story(base, "x", more, base_more={}))
-    assert played.verdict.value == "failed"
-    assert played.spent > 3 + CHECK_RUNS
-
-
-def test_evaluation__a_case_in_which_the_agent_broke_on_the_base_may_be_fixed() -> None:
-    played = play(replace(story("x" * 20, "1"), base={**STEADY, "x": "x" * 20}))
-    assert codes(played) == "passed: ; "
-    assert {case.word for case in played.decision.cases if case.case_id == X} == {"fixed"}
-
-
-def test_evaluation__a_broken_case_never_passes_for_want_of_history() -> None:
-    broken = story("1", "0", "0")
-    assert play(broken).verdict.value == play(replace(broken, base_more={})).verdict.value == "failed"
-    assert play(replace(broken, extra_runs=0)).verdict.value != "passed"
-
-
-@pytest.mark.parametrize("gate", ["regressions", "thresholds", "both"])
-def test_evaluation__a_case_that_only_informs(gate: Gate) -> None:
-    played = play(story(TEN, "0", "0", gate=gate, policy=INFORMS))
-    assert (played.verdict.value, played.verdict.reasons) == ("passed", ())
-    assert played.notes["informing"] == f"1 case that only informs failed: {X}"
-    assert play(story(TEN, "p", gate=gate, policy=INFORMS)).verdict.value == "passed"
-
-
-@pytest.mark.parametrize("gate", ["regressions", "thresholds", "both"])
-@pytest.mark.parametrize("head", ["0", "x", "p"])
-def test_evaluation__a_quarantined_case_does_not_block(gate: Gate, head: str) -> None:
-    played = play(story(TEN, head, "0", gate=gate, policy=HELD))
-    assert (played.verdict.value, played.verdict.reasons) == ("passed", ())
-    assert "quarantined" in played.notes
-    assert played.spent == (0 if head == "p" else 6), "to say whether it is broken now"
-
-
-def test_evaluation__advice_says_what_would_have_been() -> None:
-    played = play(story(TEN, "0", "0", gate="advisory"))
-    assert codes(played) == "passed: advisory; case-worse"
-    assert played.verdict.reasons[0].message.endswith("; exit 0 because `gate` is `advisory`")
-    assert played.notes["case-worse"].startswith("Would fail: 1 case is worse than on the base branch")
-    assert played.verdict.blocking == (X,), "reports name the same regressions as for a gate that blocks"
-    assert play(story(TEN, "p", gate="advisory")).notes["provider-unavailable"].startswith("Would be inconclusive: ")
-    assert play(Story(head={"x": "0"}, gate="advisory")).notes["failed"] == "Would fail: 1 of 1 case"
-
-
-def test_a_score_that_falls_blocks_where_an_entry_names_it__and_informs_where_it_says_so() -> None:
-    falls = Story(
-        base={name: [1.0] * 10 for name in STEADY},
-        head=dict.fromkeys(STEADY, 0.6),
-        more={name: [0.6] for name in STEADY},
-        make=lambda name, score, run: case(name, scores=[score], first_run=run),
-        policy=entry("max-drop = 0.05"),
-    )
-    assert play(replace(falls, more={name: [1.0] for name in STEADY})).verdict.value == "passed", "as good as before"
-    assert play(falls).verdict.value == "failed"
-    informed = play(replace(falls, policy=entry("max-drop = 0.05\nblocking = false")))
-    assert informed.verdict.value == "passed"
-    assert any("response_match_score" in note.message for note in informed.verdict.notes)
-    assert play(replace(falls, policy="")).verdict.value == "passed", "every case still passes"
-
-
-@pytest.mark.parametrize("gate", ["auto", "regressions", "thresholds", "both"])
 @pytest.mark.parametrize(("head", "kind"), [("i", "agent-import"), ("c", "agent-crash")])
-@pytest.mark.parametrize("base", ["1", "0", "x", "i", "c"])
-def test_evaluation__a_case_that_was_not_evaluated_never_passes_by_comparison(
-    gate: Gate, head: str, kind: str, base: str
-) -> None:
-    played = play(story(base * 10, head, head, gate=gate))
-    assert played.verdict.value == "failed"
-    assert played.verdict.blocking == (X,)
-    if gate in {"auto", "regressions"}:
-        assert f"1 case not evaluated ({kind}): {X}" in [reason.message for reason in played.verdict.reasons]
-
-
-def test_evaluation__an_agent_that_can_not_start_is_not_started_again() -> None:
-    dead = dict.fromkeys(STEADY, "i")
-    played = play(Story(base=STEADY, head=dead, more=dead))
-    assert played.spent == 0
-    assert codes(played) == "failed: failed nothing-scored; no-baseline"
-    assert played.verdict.reasons[1].message == "Nothing was evaluated: none of 9 cases was scored (9 agent-import)"
-
-
-@pytest.mark.parametrize("base", [STEADY, dict.fromkeys(STEADY, "x")])
-def test_an_agent_that_breaks_in_every_case_was_not_evaluated__whatever_the_base_did(base: dict[str, str]) -> None:
-    broken = dict.fromkeys(STEADY, "x")
-    played = play(Story(base=base, head=broken, more=broken))
-    assert played.verdict.value == "failed"
-    assert len(played.verdict.blocking) == len(STEADY)
-
-
-@pytest.mark.parametrize(
-    ("policy", "notes", "why"),
-    [(HELD, "quarantined", "1 quarantined"), (NOTHING_BLOCKS, "informing", "1 not blocking")],
-)
-def test_quarantine_and_policy_that_set_every_case_aside_are_green__and_say_so(
-    policy: str, notes: str, why: str
-) -> None:
-    played = play(Story(head={"x": "0"}, gate="thresholds", policy=policy))
-    assert codes(played) == f"passed: nothing-gated; {notes}"
-    assert played.verdict.reasons[0].message == f"Nothing was gated: no case may fail the gate ({why})"
-
-
-@pytest.mark.parametrize("policy", [HELD, NOTHING_BLOCKS])
-@pytest.mark.parametrize("head", ["i", "x", "p"])
-def test_evaluation__setting_every_case_aside_does_not_make_a_dead_agent_green(policy: str, head: str) -> None:
-    played = play(Story(head={"x": head}, gate="thresholds", policy=policy))
-    assert codes(played).startswith("inconclusive: nothing-scored;")
-
-
-def test_base_name__sentences_use_it_and_leave_ids_alone() -> None:
-    evil = "on the base branch, on base"
-    played = play(Story(base={**STEADY, evil: TEN}, head={**FINE, evil: "0"}, more={evil: "0"}, base_name="release-1"))
-    assert played.verdict.reasons[0].message == (
-        f"1 case is worse than on release-1: {FILE}:{evil} (0 of 3 now, 10 of 10 on release-1)"
-    )
+def test_evaluation__a_case_that_was_not_evaluated_never_passes_by_comparison(head: str, kind: str) -> None:
+    gates: list[Gate] = ["auto", "regressions", "thresholds", "both"]
+    for gate, base in product(gates, "10xic"):
+        played = play(story(base * 10, head, head, gate=gate))
+        assert (played.verdict.value, played.verdict.blocking) == ("failed", (X,))
+        if gate in {"auto", "regressions"}:
+            assert f"1 case not evaluated ({kind}): {X}" in [reason.message for reason in played.verdict.reasons]
 
 
 @pytest.mark.parametrize(
@@ -468,118 +363,71 @@ def test_what_has_no_key_is_done_without__unless_there_is_nothing_else() -> None
 # The policy's thresholds and quarantines, applied to cases that are scored already.
 
 
-def applied(text: str, *cases: CaseReport, min_pass_rate: float = 1.0) -> list[CaseReport]:
-    return apply_policy(cases, valid_policy(text), min_pass_rate=min_pass_rate)
+def as_lines(judged: CaseReport) -> list[str]:
+    """A case with its metrics."""
+    reason = f" ({text(judged.reason)})" if judged.reason is not None else ""
+    lines = [f"{judged.eval_id} {judged.status}{reason}: {' '.join(run.status for run in judged.runs)}"]
+    for metric in judged.metrics:
+        informs = "" if metric.blocking else ", informs"
+        facts = f"{metric.name}, {metric.direction} than {metric.threshold}{informs}, {metric.status}"
+        scores = (f"{run.score} {run.turn_scores} {run.status}" for run in metric.runs)
+        lines.append(f"  {facts}: {', '.join(scores)}")
+    return lines
 
 
-def metric(judged: CaseReport, name: str = SCORE) -> MetricReport:
-    return next(candidate for candidate in judged.metrics if candidate.name == name)
+def with_turns() -> CaseReport:
+    made = case("turns", scores=[0.6, 0.8], threshold=0.7)
+    made.metrics[0].runs[0].turn_scores = [0.2, 1.0]
+    return made
 
 
-@pytest.mark.parametrize("policy", ["", entry("max-drop = 0.1"), entry("threshold = 0.5")])
-def test_apply_policy__without_other_rules_the_cases_are_the_same(policy: str) -> None:
-    unchanged = case("a", "10")
-    assert applied(policy, unchanged)[0] is unchanged
+def without_tokens() -> CaseReport:
+    made = case("b", "1", tokens=[900.0])
+    made.metrics[1].runs[0].score = None
+    return made
 
 
-@pytest.mark.parametrize(
-    ("threshold", "status", "runs"),
-    [
-        (0.5, "passed", ["passed", "passed"]),
-        (0.65, "failed", ["failed", "passed"]),
-        (0.9, "failed", ["failed", "failed"]),
-    ],
-)
-def test_apply_policy__another_threshold_judges_runs_metric_and_case(
-    threshold: float, status: str, runs: list[str]
-) -> None:
-    before = case("a", scores=[0.6, 0.8], threshold=0.7)
-    metric(before).runs[0].turn_scores = [0.2, 1.0]
-
-    [after] = applied(entry(f"threshold = {threshold}"), before)
-
-    assert (after.status, [run.status for run in after.runs]) == (status, runs)
-    assert [run.status for run in metric(after).runs] == runs
-    assert (metric(after).threshold, metric(after).runs[0].turn_scores) == (threshold, [0.2, 1.0])
-    assert (before.status, metric(before).threshold) == ("failed", 0.7), "the cases are not changed"
+def by_its_own_word() -> CaseReport:
+    """A custom metric may decide against its score."""
+    made = case("own", scores=[0.9])
+    made.metrics[0].runs[0].status = "failed"
+    return made
 
 
-def test_apply_policy__a_metric_that_does_not_block_is_shown_and_fails_nothing() -> None:
-    after, unmeasured, broke = applied(entry("blocking = false"), case("a", "0"), case("b", "?"), case("c", "x"))
+COSTLY = case("a", "11", tokens=[800.0, 1000.0], min_pass_rate=0)
+OFTEN = case("a", "110", scores=[0.9, 0.9, 0.4], min_pass_rate=0.6)
+HELD_CASES = quarantine(":a*")
+APPLIED: Sequence[tuple[str, Sequence[CaseReport]]] = [
+    *((policy, [case("a", "10")]) for policy in ("", entry("max-drop = 0.1"), entry("threshold = 0.5"))),
+    *((entry(f"threshold = {threshold}"), [with_turns()]) for threshold in (0.5, 0.65, 0.9)),
+    (entry("blocking = false"), [*(case(name, name) for name in "0?x"), by_its_own_word()]),
+    *((entry(f"threshold = {limit}", TOKENS), [COSTLY, without_tokens()]) for limit in (1000, 900, 899)),
+    (entry('threshold = 901\ndirection = "higher"', TOKENS), [COSTLY]),
+    (HELD_CASES, [case(f"a {runs}", runs) for runs in "10xp-"] + [case("b", "0")]),
+    (HELD_CASES, [OFTEN]),
+    (entry("threshold = 0.9") + HELD_CASES, [case("a", scores=[0.8])]),
+]
 
-    assert (after.status, after.reason) == ("passed", None)
-    assert (metric(after).status, metric(after).blocking) == ("failed", False)
-    assert [run.status for run in after.runs] == ["passed"]
-    assert (case("b", "?").status, unmeasured.status) == ("errored", "passed")
-    assert broke.status == "failed", "an error of the agent still fails"
-    own = case("d", scores=[0.9])
-    metric(own).runs[0].status = "failed"  # A custom metric may decide against its score.
-    assert metric(applied(entry("blocking = false"), own)[0]).runs[0].status == "failed"
 
-
-@pytest.mark.parametrize(
-    ("says", "status", "direction"),
-    [
-        ("threshold = 1000", "passed", "lower"),
-        ("threshold = 900", "passed", "lower"),
-        ("threshold = 899", "failed", "lower"),
-        ('threshold = 901\ndirection = "higher"', "failed", "higher"),
-    ],
-)
-def test_apply_policy__what_costs_may_have_a_limit(says: str, status: str, direction: str) -> None:
-    [after] = applied(entry(says, TOKENS), case("a", "11", tokens=[800.0, 1000.0]), min_pass_rate=0)
-    assert after.status == status
-    assert (metric(after, TOKENS).status, metric(after, TOKENS).direction) == (status, direction)
-    side = "above" if direction == "lower" else "below"
-    assert (text(after.reason) if after.reason else "") == f"{side} the threshold: {TOKENS}" * (status == "failed")
-    unknown = case("b", "1", tokens=[900.0])
-    metric(unknown, TOKENS).runs[0].score = None
-    [after] = applied(entry(says, TOKENS), unknown)
-    assert after.status == "errored" and after.reason is not None
-    assert text(after.reason).startswith(f"{TOKENS} could not be evaluated: the agent reports no value of it")
+def test_apply_policy__what_becomes_of_cases_and_what_is_said_of_quarantines() -> None:
+    page = []
+    for policy, cases in APPLIED:
+        before = [as_lines(each) for each in cases]
+        after = apply_policy(cases, valid_policy(policy), min_pass_rate=0.0 if cases[0] in (COSTLY, OFTEN) else 1.0)
+        page += [policy or "no policy", *(f"before: {line}" for lines in before for line in lines)]
+        page += [f"after: {line}" for each in after for line in as_lines(each)]
+        page += [*(str(note.data) for note in quarantine_notes(after)), ""]
+        assert [as_lines(each) for each in cases] == before, "the cases are not changed"
+    check("golden_rescored.txt", "\n".join(page))
+    [often] = apply_policy([OFTEN], valid_policy(HELD_CASES), min_pass_rate=0.6)
+    engine = EngineOutcome(exit_code=0, report=report(often), console="", log="", output=Path())
+    assert outcome_in(engine, often.case_id).kind == "pass"
 
 
 def test_apply_policy__a_renamed_case_keeps_the_configured_threshold_if_that_is_stricter() -> None:
     policy = replace(valid_policy(entry('cases = ":new"\nthreshold = 0.1')), renamed={f"{FILE}:new": (FILE, "old")})
     [after] = apply_policy([case("new", scores=[0.3], threshold=0.5)], policy, min_pass_rate=1.0)
-    assert (metric(after).threshold, after.status) == (0.5, "failed")
-
-
-HELD_CASES = quarantine(":a*")
-
-
-@pytest.mark.parametrize(
-    ("runs", "did"),
-    [
-        ("1", "it passed"),
-        ("0", f"it failed (below the threshold: {SCORE})"),
-        ("x", "it failed (KeyError: 'garage')"),
-        ("p", "it was not evaluated (503)"),
-    ],
-)
-def test_apply_policy__a_quarantined_case_is_reported_with_what_it_did(runs: str, did: str) -> None:
-    [after] = applied(HELD_CASES, case("a", runs))
-    assert after.status == "quarantined"
-    assert after.reason is not None and after.reason.code == "quarantined"
-    assert text(after.reason) == f"{did}; quarantined until 2027-01-31 by @alice: slow clock"
-    assert (after.metrics, after.runs) == (case("a", runs).metrics, case("a", runs).runs)
-
-
-def test_apply_policy__notices_about_quarantines() -> None:
-    after = applied(HELD_CASES, case("a1", "0"), case("a2", "1"), case("a3", "-"), case("b", "0"))
-    assert [rescored.status for rescored in after] == ["quarantined", "quarantined", "not_run", "failed"]
-    assert [note.data for note in quarantine_notes(after)] == [{"phrase": "quarantined-cases", "count": 1, "total": 2}]
-    assert [note.data["count"] for note in quarantine_notes(after[1:])] == [0]
-    assert quarantine_notes([case("b", "0")]) == []
-    often = applied(HELD_CASES, case("a", "110", scores=[0.9, 0.9, 0.4], min_pass_rate=0.6), min_pass_rate=0.6)
-    assert [note.data["count"] for note in quarantine_notes(often)] == [0], "it passed"
-    engine = EngineOutcome(exit_code=0, report=report(*often), console="", log="", output=Path())
-    assert outcome_in(engine, f"{FILE}:a").kind == "pass"
-
-
-def test_apply_policy__thresholds_and_quarantine_together() -> None:
-    [after] = applied(entry("threshold = 0.9") + HELD_CASES, case("a", scores=[0.8]))
-    assert after.reason is not None and after.reason.data["because"].code == "below-threshold"
+    assert (after.metrics[0].threshold, after.status) == (0.5, "failed")
 
 
 # Which entry of a policy holds for which metric of which case, and what doesn't fit the cases.
@@ -630,51 +478,35 @@ blocking = false
 """
 
 
-EVERYTHING = '[[policy]]\nmetric = "*"\nmax-drop = 0.3\nblocking = false'
 OF_SAFETY = f'[[policy]]\nmetric = "{SAFETY}"\n'
 OF_CASES = '[[policy]]\ncases = "evals/"\n'
+POLICIES = [
+    # The last entry that says something counts, key by key.
+    ORDER,
+    ORDER.replace("evals", "other"),
+    # A glob of metrics does not match `pass`.
+    '[[policy]]\nmetric = "*"\nmax-drop = 0.3\nblocking = false\n',
+    '[[policy]]\nmetric = "pass"\nblocking = false\n',
+    # A case that does not block still fails by its metrics.
+    f"{OF_CASES}blocking = false\n",
+    # A rate for everything belongs to no metric.
+    "[[policy]]\nalpha = 0.2\n",
+    *(f"{of}alpha = 0.2\n" for of in (OF_SAFETY, OF_CASES)),
+    # A metric is tested when an entry asks for it.
+    *(f"{OF_SAFETY}{says}\n" for says in ("threshold = 0.2", "blocking = true", "blocking = false")),
+    "[[policy]]\nblocking = true\n",
+    f"[[policy]]\nblocking = false\n{OF_CASES}blocking = true\n",
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "metric", "expected"),
-    [
-        # The last entry that says something counts, key by key.
-        (ORDER, MATCH, MetricPolicy(threshold=0.7, max_drop=0.05, named=True)),
-        (ORDER.replace("evals", "other"), MATCH, MetricPolicy(threshold=0.5, max_drop=0.05, named=True)),
-        (ORDER, SAFETY, MetricPolicy(max_drop=0.01)),
-        # A glob of metrics does not match `pass`.
-        (EVERYTHING, "pass", MetricPolicy()),
-        (EVERYTHING, SAFETY, MetricPolicy(max_drop=0.3, blocking=False, named=True)),
-        # A case that does not block still fails by its metrics.
-        (f"{OF_CASES}blocking = false", SAFETY, MetricPolicy()),
-        # A rate for everything belongs to no metric.
-        ("[[policy]]\nalpha = 0.2", SAFETY, MetricPolicy()),
-        (f"{OF_SAFETY}alpha = 0.2", SAFETY, MetricPolicy(alpha=0.2, named=True)),
-        (f"{OF_CASES}alpha = 0.2", "pass", MetricPolicy(alpha=0.2)),
-        # A metric is tested when an entry asks for it.
-        (f"{OF_SAFETY}threshold = 0.2", SAFETY, MetricPolicy(threshold=0.2)),
-        (f"{OF_SAFETY}blocking = true", SAFETY, MetricPolicy(named=True)),
-        ("[[policy]]\nblocking = true", SAFETY, MetricPolicy()),
-    ],
-)
-def test_policy__what_holds_for_a_metric_of_a_case(text: str, metric: str, expected: MetricPolicy) -> None:
-    reader = PolicyReader(valid_policy(text))
-    assert reader.metric(metric, reader.of_case("evals/a.test.json", "lamp_on")) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "blocks"),
-    [
-        ("", True),
-        ('[[policy]]\ncases = "evals/"\nblocking = false', False),
-        ('[[policy]]\nmetric = "pass"\nblocking = false', False),
-        (f'[[policy]]\nmetric = "{SAFETY}"\nblocking = false', True),
-        ('[[policy]]\nblocking = false\n[[policy]]\ncases = "evals/"\nblocking = true', True),
-    ],
-)
-def test_policy__whether_a_case_may_block(text: str, blocks: bool) -> None:
-    reader = PolicyReader(valid_policy(text))
-    assert reader.blocks(reader.of_case("evals/a.test.json", "x")) is blocks
+def test_policy__what_holds_for_a_case_and_its_metrics() -> None:
+    page = []
+    for policy in POLICIES:
+        reader = PolicyReader(valid_policy(policy))
+        entries = reader.of_case("evals/a.test.json", "lamp_on")
+        page += [policy, f"-> the case: {'blocks' if reader.blocks(entries) else 'informs'}"]
+        page += [f"-> {metric}: {facts_of(reader.metric(metric, entries))}" for metric in (MATCH, SAFETY, "pass")]
+    check("golden_policies.txt", "\n".join(page) + "\n")
 
 
 def test_policy__which_entries_quarantine_a_case() -> None:
@@ -692,74 +524,51 @@ CASES = [
 ]
 
 
-def wrong(
-    text: str, *, cases: Sequence[KnownCase] = CASES, everything: Sequence[KnownCase] | None = None
-) -> list[tuple[int | None, str, str]]:
+def found(
+    policy: str, cases: Sequence[KnownCase] = CASES, everything: Sequence[KnownCase] | None = None
+) -> list[Problem]:
     more = None if everything is None else lambda: everything
-    findings = check_policy(valid_policy(text), cases, today=TODAY, everything=more)
-    assert all(finding.file == "agent-eval.toml" for finding in findings)
-    return [
-        (finding.line, finding.code, f"{finding.severity}: {finding.message} {finding.hint}") for finding in findings
-    ]
+    return check_policy(valid_policy(policy), cases, today=TODAY, everything=more)
 
 
 TWO_HELD = quarantine(":home_1") + quarantine(":home_2")
+CHECKED = [
+    f"{ORDER.replace('drafts', 'evals').replace('never', 'evals')}{quarantine(':home_1')}",
+    f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = 2000\ndirection = "lower"\n',
+    '[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n',
+    *(entry(f"threshold = {threshold}") for threshold in (0, 1, 80)),
+    # Two of twenty are ten percent. An entry that means a case that another means too takes no more of the share.
+    TWO_HELD,
+    TWO_HELD + quarantine("evals/home.test.json:home_2"),
+    quarantine(":home_[1-3]"),
+    f"max-quarantined = 0\n{quarantine(':home_1')}",
+    *(quarantine(":home_1", day) for day in ("2026-11-20", "2026-11-21", "2026-12-05", "2026-12-06")),
+    *(quarantine(":home_1", (TODAY + timedelta(days=days)).isoformat()) for days in (MOST_DAYS, MOST_DAYS + 1)),
+    '[[policy]]\ncases = "evals/hom.test.json"\nalpha = 0.1\n',
+    '\n[[policy]]\ncases = ["evals/**", "x/**"]\nalpha = 0.1\n',
+    quarantine("evals/home.test.json:home_11"),
+    quarantine("home_1"),
+    *(entry("alpha = 0.1", metric) for metric in ("saftey_v1", "hallu*")),
+    entry("threshold = -1", TOKENS),
+    entry('direction = "lower"'),
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"{ORDER.replace('drafts', 'evals').replace('never', 'evals')}{quarantine(':home_1')}",
-        f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = 2000\ndirection = "lower"\n',
-        '[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n',
-        *(f'[[policy]]\nmetric = "{MATCH}"\nthreshold = {threshold}' for threshold in (0, 1)),
-        # Two of twenty are ten percent. An entry that means a case that another means too takes no more of the share.
-        TWO_HELD,
-        TWO_HELD + quarantine("evals/home.test.json:home_2"),
-        quarantine(":home_1", "2026-12-06"),
-    ],
-)
-def test_policy__what_fits(text: str) -> None:
-    assert wrong(text) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "code", "expected_text"),
-    [
-        ('[[policy]]\ncases = "evals/hom.test.json"\nalpha = 0.1', 1, NOTHING, "`evals/home.test.json`"),
-        ('\n[[policy]]\ncases = ["evals/**", "x/**"]\nalpha = 0.1', 2, NOTHING, "`x/**` means no case"),
-        (quarantine("evals/home.test.json:home_11"), 1, NOTHING, "`evals/home.test.json:home_1`"),
-        (quarantine("home_1"), 1, NOTHING, "Did you mean `:home_1`?"),
-        ('[[policy]]\nmetric = "saftey_v1"\nalpha = 0.1', 1, NOTHING, "Did you mean `safety_v1`?"),
-        ('[[policy]]\nmetric = "hallu*"\nalpha = 0.1', 1, NOTHING, "They have: response_match_score"),
-        (f'[[policy]]\nmetric = "{MATCH}"\nthreshold = 80', 1, "policy-invalid", "from 0 to 1, not 80"),
-        (f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = -1', 1, "policy-invalid", "at least 0, not -1"),
-        (f'[[policy]]\nmetric = "{MATCH}"\ndirection = "lower"', 1, "policy-invalid", "better when they are higher"),
-        (quarantine(":home_[1-3]"), 1, "quarantine-too-many", "3 of 20 cases are quarantined; max-"),
-        (f"max-quarantined = 0\n{quarantine(':home_1')}", 2, "quarantine-too-many", "which is 0"),
-        (quarantine(":home_1", "2026-11-20"), 1, "quarantine-expired", "(@alice: slow clock) ended on 2026-11-20."),
-    ],
-)  # fmt: skip
-def test_policy__what_does_not_fit_is_an_error(text: str, line: int, code: str, expected_text: str) -> None:
-    [(found_line, found_code, message)] = wrong(text)
-    assert (found_line, found_code) == (line, code)
-    assert message.startswith(Severity.ERROR)
-    assert expected_text in message
-
-
-def test_policy__the_end_of_a_quarantine_is_announced() -> None:
-    [(line, code, message)] = wrong(quarantine(":home_1", "2026-12-05"))
-    assert (line, code) == (1, "quarantine-ends-soon")
-    assert message.startswith("warning: The quarantine of `:home_1` (@alice: slow clock) ends in 14 days")
-    assert "ends today" in wrong(quarantine(":home_1", "2026-11-21"))[0][2]
+def test_policy__what_does_not_fit_the_cases() -> None:
+    page = []
+    for policy in CHECKED:
+        page += [policy, *(f"-> {each.file}, line {each.line}, {each.code}" for each in found(policy))]
+        page += [f"-> {each.severity}: {each.message} {each.hint}" for each in found(policy)]
+        page += ["-> fits", ""] if not found(policy) else [""]
+    check("golden_policy_problems.txt", "\n".join(page))
 
 
 def test_policy__a_run_of_some_cases_is_held_against_all_of_the_repository() -> None:
-    text = quarantine(":home_1") + '[[policy]]\ncases = "evals/shop.test.json"\nalpha = 0.1'
+    policy = quarantine(":home_1") + '[[policy]]\ncases = "evals/shop.test.json"\nalpha = 0.1'
     some = CASES[:2]
-    assert {code for _, code, _ in wrong(text, cases=some)} == {NOTHING, "quarantine-too-many"}
-    assert wrong(text, cases=some, everything=CASES) == []
-    assert {code for _, code, _ in wrong(quarantine("x"), cases=some, everything=CASES)} == {"policy-matches-nothing"}
+    assert {each.code for each in found(policy, some)} == {NOTHING, "quarantine-too-many"}
+    assert found(policy, some, CASES) == []
+    assert {each.code for each in found(quarantine("x"), some, CASES)} == {NOTHING}
 
 
 def test_policy__what_a_pull_request_fixes_in_the_bases_policy_does_not_stop_it() -> None:
