@@ -98,7 +98,8 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
         os.close(channel)
         code = int(connection.recv(64) or b"70")
         if code < 0:
-            signal.signal(-code, signal.SIG_DFL)
+            with contextlib.suppress(OSError):  # of SIGKILL, which has no other
+                signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
         os._exit(code)
 
