@@ -14,28 +14,31 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import golden_files
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, PrivateAttr
 
 from agent_eval.agents.adk._slots import CpuShare, cpu_seconds
-from agent_eval.agents.host import PROGRAM, _program
+from agent_eval.agents.host import PROGRAM, _program, blame
 from agent_eval.agents.host._facts import how_it_ended
 from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host.blame import KEY_HINT, failed_load, failed_turn, too_late
+from agent_eval.agents.host.blame import failed_load, failed_turn, too_late
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.host.outage import ModelOutages, outage_seconds, silence_seconds
 from agent_eval.agents.messages import ModelNews, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
+from agent_eval.core.problem import docs_page
 from agent_eval_host import frames, values
 from agent_eval_host.model_answers import ModelAnswers
 from agent_eval_host.tool_objects import ToolObjects
@@ -280,144 +283,88 @@ def test_archive__its_frames_are_ours(program: Path, monkeypatch: pytest.MonkeyP
 # Whose failure an error is.
 
 
-def raised(message: str, *classes: str, status: int | None = None, origin: str = "model", **more: Any) -> RemoteError:
+def raised(message: str, *classes: str, status: int | None = None, origin: str = "model", **more: Any) -> AgentFailure:
+    """The failure of a turn in which an exception of these classes was raised; `withheld` are names of variables."""
     names = [*classes, "builtins.Exception"]
+    withheld = more.pop("withheld", ())
     data = {"type": names[0].rsplit(".", 1)[-1], "classes": names, "origin": origin, "status": status, **more}
-    return RemoteError("agent-exception", message, data)
+    return failed_turn(RemoteError("agent-exception", message, data), "the log", withheld)
 
 
-@pytest.mark.parametrize(
-    ("error", "owner"),
-    [
-        (raised("quota", "google.genai.errors.ClientError", status=429), Owner.PROVIDER),
-        (raised("down", "google.genai.errors.ServerError", status=503), Owner.PROVIDER),
-        (raised("odd", "google.genai.errors.ServerError", status=599), Owner.PROVIDER),
-        (raised("who are you", "openai.AuthenticationError", status=401), Owner.PROVIDER),
-        (raised("API key not valid. Please pass a valid API key.", "x.ClientError", status=400), Owner.PROVIDER),
-        (raised("bad request", "google.genai.errors.ClientError", status=400), Owner.AGENT),
-        (raised("no such model", "google.genai.errors.ClientError", status=404), Owner.AGENT),
-        (raised("", "httpx.ConnectError", "httpx.TransportError"), Owner.PROVIDER),
-        (raised("", "builtins.ConnectionResetError", "builtins.ConnectionError", "builtins.OSError"), Owner.PROVIDER),
-        (raised("", "litellm.exceptions.APIConnectionError"), Owner.PROVIDER),
-        (raised("Could not find credentials", "google.auth.exceptions.DefaultCredentialsError"), Owner.PROVIDER),
-        (raised("No API key was provided.", "builtins.ValueError"), Owner.PROVIDER),
-        (raised("bad schema", "builtins.ValueError"), Owner.AGENT),
-        *((raised("", "x.E", status=status), Owner.PROVIDER) for status in (408, 500, 529)),
-        (raised("", "builtins.ConnectionError", origin="agent"), Owner.AGENT),
-        (raised("quota of the shop", "shop.Error", status=429, origin="agent"), Owner.AGENT),
-    ],
-)
-def test_blame__owner(error: RemoteError, owner: Owner) -> None:
-    failure = failed_turn(error, None)
-    assert failure.owner is owner
-    assert failure.kind is (FailureKind.PROVIDER if owner is Owner.PROVIDER else FailureKind.EXCEPTION)
-    if owner is Owner.PROVIDER:
-        assert failure.hint
+def loaded(message: str, kind: str, agent: Path = Path(), **more: Any) -> AgentFailure:
+    return failed_load(RemoteError("agent-import", message, {"type": kind, **more}), "the log", (), agent)
 
 
-@pytest.mark.parametrize(
-    ("message", "more", "shown"),
-    [
-        ("quota", {"status": 429}, "The agent's model provider failed: B: quota (HTTP 429)"),
-        ("429 quota", {"status": 429}, "The agent's model provider failed: B: 429 quota"),  # named once
-        (
-            "\nOn how to mitigate this issue, please refer to:\n\nhttps://example.com/#429\n\n\n429 quota",
-            {"status": 429},
-            "The agent's model provider failed: B: 429 quota",
-        ),
-        ("one\ntwo", {"origin": "agent"}, "The agent raised B: one"),
-    ],
-)
-def test_blame__message(message: str, more: dict[str, Any], shown: str) -> None:
-    failure = failed_turn(raised(message, "a.B", traceback="the traceback", **more), None)
-    assert (failure.message, failure.traceback) == (shown, "the traceback")
+def waited(
+    kind: str = "model", *, timeout: float = 180, turn_limit: float | None = None, stopped: bool = True, **facts: Any
+) -> AgentFailure:
+    fields = {"turn": 1, "for": kind, "model": "m", "name": "m", "address": "http://h", "seconds": 170.0, **facts}
+    return too_late(timeout, Waiting.model_validate(fields), stopped=stopped, turn_limit=turn_limit)
 
 
-@pytest.mark.parametrize(
-    ("kind", "message", "hint"),
-    [
-        ("ModuleNotFoundError", "No module named 'yfinance.data'", "`yfinance`"),
-        ("ModuleNotFoundError", "No module named 'tools'", "write `from .tools import ...`"),
-        ("ImportError", "attempted relative import beyond top-level package", "Write the import without `..`"),
-        ("TypeError", "int", "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."),
-        ("TypeError", "coroutine", "`async def get_agent_async"),
-        ("TypeError", "function", "Call the function"),
-    ],
-)
-def test_blame__import_hints(tmp_path: Path, kind: str, message: str, hint: str) -> None:
-    (tmp_path / "tools.py").touch()
-    if kind == "TypeError":
-        message = f"`root_agent` of bot.agent is of type {message}, not an ADK agent"
-    failure = failed_load(RemoteError("agent-import", message, {"type": kind}), "the log", (), tmp_path)
-    assert (failure.kind, failure.log_tail) == (FailureKind.IMPORT, "the log")
-    assert hint in (failure.hint or "")
-    ended = failed_load(RemoteError("agent-import", "2", {"type": "SystemExit", "exit": 2}), None)
-    assert "sys.exit(2)" in ended.message
+def ended(returncode: int | None, error: Exception | None = None, by_gate: str | None = None) -> AgentFailure:
+    found = how_it_ended(returncode, error, ended_by_gate=by_gate, log_tail="the log")
+    return AgentFailure(found.message, kind=found.kind, hint=found.hint, log_tail=found.log_tail)
 
 
-def test_blame__a_refused_key_needs_no_traceback() -> None:
-    refused = raised("API key not valid.", "x.ClientError", status=400, traceback="frames of an SDK")
-    failure = failed_turn(refused, None, {"GOOGLE_API_KEY"})
-    assert failure.hint == "The provider refuses the model's key: check it, or replace it."
-    assert failure.traceback is None and failure.no_key
-    missing = failed_turn(raised("No API key was provided.", "builtins.ValueError", traceback="frames"), None)
-    assert (missing.hint, missing.traceback, missing.no_key) == (KEY_HINT, None, True)
-    withheld = failed_turn(raised("No API key was provided.", "builtins.ValueError"), None, {"GOOGLE_API_KEY"})
-    assert not withheld.no_key
-    down = failed_turn(raised("down", "x.ServerError", status=503, traceback="frames"), None)
-    assert down.traceback == "frames" and not down.no_key
+PREFACE = "\nOn how to mitigate this issue, please refer to:\n\nhttps://example.com/#429\n\n\n"
+KEY, NO_KEY = {"GOOGLE_API_KEY"}, "No API key was provided."
+CLIENT, SERVER = "google.genai.errors.ClientError", "google.genai.errors.ServerError"
+AT, ATTEMPTS = "agent.py:3: x()", [{"cause": "connection refused"}, {"status": 503}, {"status": 503}]
+FAILURES: dict[str, AgentFailure] = {
+    "quota": raised("quota", CLIENT, status=429),
+    "quota, named once": raised("429 quota", CLIENT, status=429),
+    "quota, with ADK's preface": raised(f"{PREFACE}429 quota", CLIENT, status=429),
+    "quota of the shop": raised("quota of the shop", "shop.Error", status=429, origin="agent"),
+    **{f"HTTP {status}": raised("down", SERVER, status=status, traceback="frames") for status in (408, 500, 529, 599)},
+    "access": raised("who are you", "openai.AuthenticationError", status=401),
+    "a refused key": raised("API key not valid.", CLIENT, status=400, traceback="frames", withheld=KEY),
+    "bad request": raised("bad request", CLIENT, status=400),
+    "no such model": raised("no such model", CLIENT, status=404),
+    "no connection": raised("", "httpx.ConnectError", "httpx.TransportError"),
+    "reset": raised("", "builtins.ConnectionResetError", "builtins.ConnectionError", "builtins.OSError"),
+    "reset, of the agent": raised("", "builtins.ConnectionError", origin="agent"),
+    "LiteLLM": raised("", "litellm.exceptions.APIConnectionError"),
+    "credentials": raised("Could not find credentials", "google.auth.exceptions.DefaultCredentialsError"),
+    "no key": raised(NO_KEY, "builtins.ValueError", traceback="frames"),
+    "a key that is withheld": raised(NO_KEY, "builtins.ValueError", withheld=KEY),
+    "another ValueError": raised("bad schema", "builtins.ValueError"),
+    "lines": raised("one\ntwo", "a.B", origin="agent", traceback="frames"),
+    "a module": loaded("No module named 'yfinance.data'", "ModuleNotFoundError"),
+    "a module beside it": loaded("No module named 'blame'", "ModuleNotFoundError", Path(blame.__file__).parent),
+    "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),
+    **{
+        f"root_agent: {kind}": loaded(f"`root_agent` of bot.agent is of type {kind}, not an ADK agent", "TypeError")
+        for kind in ("int", "coroutine", "function")
+    },
+    "an exit": loaded("2", "SystemExit", exit=2),
+    "what was read": ended(0, ValueError("what was read")),
+    "nothing was read": ended(None),
+    "killed": ended(-9),
+    "killed by a number": ended(-250),
+    "exited": ended(3),
+    "closed by the gate": ended(-9, by_gate="was closed"),
+    "silence": waited(remote=True, silent=100.0),
+    "a short silence": waited(remote=True, silent=20.0),
+    "while it stalled": waited(remote=True, silent=70.0, stalled=50.0),
+    "of its own code": waited(remote=False, silent=170.0),
+    "of a tool": waited("tool", name="look_up", remote=True, silent=170.0),
+    "of a question": waited(attempts=[{"status": 400}]),
+    "failed attempts": waited(attempts=ATTEMPTS),
+    "many calls": waited("tool", calls=25, name="again", at=AT),
+    "one call": waited("tool", calls=1, name="again", at=AT, stopped=False),
+    "cut short by its case": waited(remote=True, silent=0.2, timeout=0.26, turn_limit=20.0),
+}
 
 
-@pytest.mark.parametrize(
-    ("returncode", "garbage", "kind", "words"),
-    [
-        (0, ValueError("what was read"), FailureKind.PROTOCOL, "is not our protocol: what was read"),
-        (None, None, FailureKind.PROTOCOL, "closed its connection"),
-        (-9, None, FailureKind.CRASH, "was killed by SIGKILL (signal 9)"),
-        (-250, None, FailureKind.CRASH, "was killed by signal 250"),
-        (3, None, FailureKind.CRASH, "exited with code 3"),
-    ],
-)
-def test_blame__how_a_host_ended(
-    returncode: int | None, garbage: Exception | None, kind: FailureKind, words: str
-) -> None:
-    ended = how_it_ended(returncode, garbage, ended_by_gate=None, log_tail="")
-    assert ended.kind is kind
-    assert words in ended.message
-    assert ended.hint
-    ours = how_it_ended(returncode, garbage, ended_by_gate="was closed", log_tail="the log")
-    assert (ours.message, ours.kind, ours.hint, ours.log_tail) == ("was closed", FailureKind.CRASH, None, "the log")
-
-
-@pytest.mark.parametrize(
-    ("facts", "owner", "words"),
-    [
-        ({"for": "model", "remote": True, "silent": 100.0}, Owner.PROVIDER, "(m at http://h) sent nothing for 100 s"),
-        ({"for": "model", "remote": True, "silent": 20.0}, Owner.AGENT, "waiting for the model m for 170.0 s"),
-        ({"for": "model", "remote": True, "silent": 70.0, "stalled": 50.0}, Owner.PROVIDER, "sent nothing for 70 s"),
-        ({"for": "model", "remote": False, "silent": 170.0}, Owner.AGENT, "waiting for the model m"),
-        ({"for": "tool", "name": "look_up", "remote": True, "silent": 170.0}, Owner.AGENT, "for the tool look_up"),
-        ({"for": "model", "attempts": [{"status": 400}]}, Owner.AGENT, "waiting for the model m"),
-        (
-            {"for": "model", "attempts": [{"cause": "connection refused"}, {"status": 503}, {"status": 503}]},
-            Owner.PROVIDER,
-            "failed 3 times in 170 s (HTTP 503 (2 times), connection refused), until",
-        ),
-        ({"calls": 25, "for": "tool", "name": "again", "at": "agent.py:3: x()"}, Owner.AGENT, "after 25 model calls"),
-        ({"calls": 1, "for": "tool", "name": "again", "at": "agent.py:3: x()"}, Owner.AGENT, "at agent.py:3: x()"),
-    ],
-)
-def test_too_late__whose_it_is(facts: dict[str, Any], owner: Owner, words: str) -> None:
-    fields = {"turn": 1, "model": "m", "name": "m", "address": "http://h", "seconds": 170.0, **facts}
-    failure = too_late(180, Waiting.model_validate(fields), stopped=True)
-    assert failure.owner is owner
-    assert failure.kind is (FailureKind.PROVIDER if owner is Owner.PROVIDER else FailureKind.DEADLINE)
-    assert words in failure.message
-
-
-def test_too_late__a_turn_cut_short_by_its_case_is_not_the_providers() -> None:
-    waiting = Waiting.model_validate({"turn": 1, "for": "model", "model": "m", "remote": True, "silent": 0.2})
-    assert too_late(0.26, waiting, stopped=True, turn_limit=20.0).owner is Owner.AGENT
+def test_blame__what_is_said_of_a_failure_and_whose_it_is() -> None:
+    lines = []
+    for name, failure in FAILURES.items():
+        lines.append(f"{name}: {failure.kind} ({failure.owner}) {failure.message}")
+        facts = {"hint": failure.hint, "traceback": failure.traceback, "log": failure.log_tail}
+        lines += [f"  {field}: {value}" for field, value in facts.items() if value]
+        lines += ["  no key"] * failure.no_key
+    golden_files.check("golden_blame.txt", "\n".join(lines).replace(docs_page("agents"), "DOCS") + "\n")
 
 
 # What is kept of a host's output.
@@ -538,139 +485,98 @@ class CountingLimiter(Limiter):
         super().answered()
 
 
-class Watched:
-    """Outages at a clock of its own, and the turns that ask."""
-
-    def __init__(self, *, turn_timeout: float = 180.0) -> None:
-        self.now = 0.0
-        self.limiter = CountingLimiter(64, clock=lambda: self.now)
-        self.logged: list[str] = []
-        self.outages = ModelOutages(
-            turn_timeout=turn_timeout, limiter=self.limiter, log=self.logged.append, clock=lambda: self.now
-        )
-
-    @staticmethod
-    def turn() -> asyncio.Future[AgentFailure]:
-        return asyncio.get_running_loop().create_future()
-
-    def note(self, turn: asyncio.Future[AgentFailure], what: str, *, at: float, **facts: Any) -> None:
-        self.now = at
-        params = {"turn": 1, "call": 1, "model": "m", "address": "http://h:1", "what": what, **facts}
-        self.outages.note(turn, ModelNews.model_validate(params))
-
-    def refuse(self, turn: asyncio.Future[AgentFailure], *, until: float, **facts: Any) -> None:
-        """Ten failed attempts, spread over the time until then."""
-        begun = self.now
-        for number in range(1, 11):
-            at = begun + (until - begun) * number / 10
-            self.note(turn, "asked", at=at, **facts)
-            self.note(turn, "failed", at=at, cause="HTTP 503", status=503, **facts)
+Note = tuple[float, str, str, dict[str, Any]]
+"""Seconds, a turn, and what is heard of a call in it."""
 
 
-async def test_outages__failures_for_a_minute_end_the_turns_that_ask_and_the_agent() -> None:
-    watched = Watched()
-    turn, idle = watched.turn(), watched.turn()
-    watched.refuse(turn, until=59)
-    watched.outages.check()
-    assert not turn.done()
-    watched.note(turn, "failed", at=66, status=503, cause="HTTP 503")
-    failure = turn.result()
-    assert (failure.kind, failure.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert "`m` at http://h:1 is down" in failure.message and "HTTP 503 (11 times)" in failure.message
-    assert not idle.done()
-    with pytest.raises(AgentFailure) as caught:
-        watched.outages.check()
-    assert caught.value.message == failure.message
-    assert watched.limiter.refusals == 11
+def note(at: float, turn: str, what: str, cause: str = "", **facts: Any) -> Note:
+    if cause.startswith("HTTP"):
+        facts["status"] = int(cause[5:])
+    return at, turn, what, {"cause": cause, **facts}
 
 
-async def test_outages__no_answer_is_in_the_log_once_and_soon() -> None:
-    watched = Watched()
-    turn = watched.turn()
-    watched.refuse(turn, until=50)
-    assert watched.logged == [], "a model that refuses for a while is there"
-    for model in ("new", "new\x1b"):
-        for at in (51, 52, 53):
-            watched.note(turn, "failed", at=at, model=model, cause="connection refused")
-            assert not turn.done()
-        watched.note(turn, "failed", at=54, model=model, cause="connection refused")
-    line = "`new{}` at http://h:1 does not answer: connection refused. Trying for 60 s."
-    assert watched.logged == [line.format(""), line.format("\N{REPLACEMENT CHARACTER}")]
+def refused(turn: str, begun: float, until: float) -> Iterator[Note]:
+    """Ten failed attempts, spread over this time."""
+    for number in range(1, 11):
+        at = begun + (until - begun) * number / 10
+        yield from (note(at, turn, "asked"), note(at, turn, "failed", "HTTP 503"))
 
 
-async def test_outages__few_failures_an_answer_between_or_a_refused_question_are_none() -> None:
-    few, answered, asked = Watched(), Watched(), Watched()
-    for at in (0, 100, 200, 300, 400):
-        few.note(few.turn(), "failed", at=at, cause="connection refused")
-    turn = answered.turn()
-    answered.refuse(turn, until=50)
-    answered.note(turn, "answered", at=51)
-    answered.refuse(turn, until=105)
-    for at in range(0, 200, 10):  # The provider is up.
-        asked.note(asked.turn(), "failed", at=at, status=400, cause="HTTP 400")
-    for watched in (few, answered, asked):
-        watched.outages.check()
-    assert not turn.done()
-    assert [watched.limiter.answers for watched in (few, answered, asked)] == [0, 1, 20]
+REFUSED, DOWN = "connection refused", {"model": "new\x1b"}
+SILENT = [note(at, turn, what, seconds=at) for turn in "abc" for at, what in ((0, "asked"), (59, "silent"))]
+HANDS = [
+    *(note(0, "a", "asked", call=call) for call in (1, 2, 3, 4)),
+    note(0, "b", "asked"),
+    note(60, "a", "silent", call=1, seconds=60.0),
+    note(61, "a", "answered", call=1),
+    note(61, "a", "failed", "HTTP 429", call=2),
+    note(61, "a", "failed", "connection reset", call=3),
+    note(62, "a", "asked", call=2),
+    note(63, "a", "ended"),
+    note(63, "b", "ended"),
+]
+OUTAGES: dict[str, list[Note]] = {
+    "failures for a minute": [*refused("a", 0, 59), note(66, "a", "failed", "HTTP 503")],
+    "no answer, soon in the log": [
+        *refused("a", 0, 50),
+        *(note(at, "a", "failed", REFUSED, **model) for model in ({"model": "new"}, DOWN) for at in (51, 52, 53, 54)),
+    ],
+    "few failures": [note(at, str(at), "failed", REFUSED) for at in (0, 100, 200, 300, 400)],
+    "an answer between": [*refused("a", 0, 50), note(51, "a", "answered"), *refused("a", 51, 105)],
+    "refused questions": [note(at, str(at), "failed", "HTTP 400") for at in range(0, 200, 10)],
+    "another model that answers": [
+        note(0, "b", "asked", model="other"),
+        *refused("a", 0, 70),
+        note(71, "b", "answered", model="other"),
+        note(72, "c", "asked"),
+        note(200, "d", "asked", model="third"),
+    ],
+    "attempts in the provider's hands": HANDS[:-3],
+    "until their turns end": HANDS,
+    "three silent turns": [
+        *SILENT,
+        *(note(61, turn, "silent", seconds=61.0) for turn in "abab"),
+        note(62, "c", "silent", seconds=62.0),
+    ],
+    "five refused keys": [note(at, str(at), "failed", "HTTP 401") for at in range(1, 6)],
+    "five, and an answer before": [
+        note(0, "0", "answered"),
+        *(note(at, str(at), "failed", "HTTP 401") for at in range(1, 6)),
+    ],
+}
 
 
-async def test_outages__another_model_that_answers_keeps_the_agent_going() -> None:
-    watched = Watched()
-    down, well, later = watched.turn(), watched.turn(), watched.turn()
-    watched.note(well, "asked", at=0, model="other")
-    watched.refuse(down, until=70)
-    watched.note(well, "answered", at=71, model="other")
-    assert down.done()
-    watched.outages.check()
-    watched.note(later, "asked", at=72)
-    assert later.done(), "it asks the model that is down"
-    watched.now = 200
-    with pytest.raises(AgentFailure):
-        watched.outages.check()
+def watched(notes: list[Note]) -> Iterator[str]:
+    """What follows from what is heard: when a turn ends, when the agent does, and what is counted."""
+    now = 0.0
+    limiter = CountingLimiter(64, clock=lambda: now)
+    logged: list[str] = []
+    outages = ModelOutages(turn_timeout=180.0, limiter=limiter, log=logged.append, clock=lambda: now)
+    turns: dict[str, asyncio.Future[AgentFailure]] = {}
+    told: list[str] = []
+    for now, name, what, facts in notes:
+        turn = turns.setdefault(name, asyncio.get_running_loop().create_future())
+        if what == "ended":
+            outages.ended(turn)
+        else:
+            news = {"turn": 1, "call": 1, "model": "m", "address": "http://h:1", "what": what, **facts}
+            outages.note(turn, ModelNews.model_validate(news))
+        lines = [f"turn {each} ends: {turn.result()}" for each, turn in turns.items() if turn.done()]
+        try:
+            outages.check()
+        except AgentFailure as failure:
+            assert (failure.kind, failure.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
+            lines.append(f"the agent ends: {failure}")
+        lines += [f"log: {line}" for line in logged]
+        counted = f"{limiter.answers} answers, {limiter.refusals} refusals, {limiter.unanswered} unanswered"
+        yield from (f"  {now:g} s: {line}" for line in lines if line not in told)
+        told += lines
+    yield f"  {counted}"
 
 
-async def test_outages__an_attempt_is_in_the_providers_hands_until_it_or_its_turn_ends() -> None:
-    watched = Watched()
-    turn, other = watched.turn(), watched.turn()
-    for call in (1, 2, 3, 4):
-        watched.note(turn, "asked", at=0, call=call)
-    watched.note(other, "asked", at=0)
-    assert watched.limiter.unanswered == 5
-    watched.note(turn, "silent", at=60, call=1, seconds=60.0)
-    watched.note(turn, "answered", at=61, call=1)
-    watched.note(turn, "failed", at=61, call=2, cause="HTTP 429", status=429)
-    watched.note(turn, "failed", at=61, call=3, cause="connection reset")
-    assert watched.limiter.unanswered == 2
-    watched.note(turn, "asked", at=62, call=2)
-    watched.outages.ended(turn)
-    assert watched.limiter.unanswered == 1
-    watched.outages.ended(other)
-    assert (watched.limiter.unanswered, watched.limiter.refusals) == (0, 1)
-
-
-async def test_outages__three_silent_turns_are_one_and_two_are_not() -> None:
-    watched = Watched()
-    turns = [watched.turn() for _ in range(3)]
-    for turn in turns:
-        watched.note(turn, "asked", at=0)
-        watched.note(turn, "silent", at=59, seconds=59.0)
-    for turn in (*turns[:2], *turns[:2]):
-        watched.note(turn, "silent", at=61, seconds=61.0)
-    watched.outages.check()
-    watched.note(turns[2], "silent", at=62, seconds=62.0)
-    assert all(turn.done() for turn in turns)
-    assert "it sent no data to 3 calls in 62 seconds" in turns[0].result().message
-
-
-async def test_outages__five_refused_keys_are_one_unless_the_model_ever_answered() -> None:
-    fresh, used = Watched(), Watched()
-    used.note(used.turn(), "answered", at=0)
-    for watched in (fresh, used):
-        for at in range(1, 6):
-            watched.note(watched.turn(), "failed", at=at, status=401, cause="HTTP 401")
-    used.outages.check()
-    with pytest.raises(AgentFailure, match=r"can't be used: HTTP 401 \(5 times\)"):
-        fresh.outages.check()
+async def test_outages__what_follows_from_what_is_heard_of_models() -> None:
+    lines = [line for name, notes in OUTAGES.items() for line in (f"{name}:", *watched(notes))]
+    golden_files.check("golden_outages.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import time
 import tomllib
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import golden_files
 import pytest
 from evalset_samples import loaded
 
@@ -48,119 +47,100 @@ def of_apps(path: str, *app_names: str) -> LoadedFile:
     return loaded(path, *made)
 
 
-def chosen(root: Path, files: Sequence[LoadedFile], **options: object) -> dict[str, str]:
-    choices = choose_agents(root, files, **options)  # type: ignore[arg-type]
-    assert choices.problems == ()
-    return {path: choice.path for path, choice in choices.by_file.items()}
+Situation = tuple[str | dict[str, str], str, dict[str, Any]]
+"""Agents, or files with their texts; eval files, with the names of apps after a colon; options, and `root`."""
+APPS = "agents/weather/agent.py agents/home/agent.py evals/unrelated/agent.py"
+TWO = "one/agent.py two/agent.py group/three/agent.py"
+WEATHER = {"bot/agent.py": "weather: Agent = agents.LlmAgent(name='weather')\n"}
+NONE = ".venv/lib/agent.py node_modules/x/agent.py env2/pyvenv.cfg env2/lib/python/site-packages/bot/agent.py"
+BOT, EVALS, SUB = "bot/x.test.json", "evals/a.test.json", "home/agent.py a#b/agent.py"
+LAYOUTS = [
+    ("bot/agent.py", AGENT),
+    ("bot/__init__.py", AGENT),
+    ("bot/agent.py", "async def get_agent_async(): ...\n"),
+    ("bot/agent.py", "from google.adk.apps import App\napp = App(name='x', root_agent=a)\n"),
+    ("bot/__init__.py", "from .agent import root_agent\n"),
+    ("bot/agent.py", "from veadk import Agent\nroot_agent: Agent = Agent()\n"),
+    ("bot/root_agent.yaml", "name: bot\n"),
+    ("bot/agent.py", AGENT.replace("root_agent", "weather")),
+    ("bot/agent.py", "from flask import Flask\napp = Flask(__name__)\n"),
+    ("bot/agent.py", ""),
+    ("bot/agent.py", "a" * 900_000),
+    ("bot/other.py", AGENT),
+]
+MAPPING = {"evals/**": "one", "evals/deep/": "two", "*.md": "one", "other/**": "none"}
+OLD = {"one/agent.py": AGENT, "old/recordings.jsonl.gz": "", "empty/README.md": ""}
+NAMES = ("one", "one/", "./one/agent.py", "ROOT/one", "package.agents.weather", "onee", "onee#cook", "empty", "group")
+SITUATIONS: dict[str, Situation] = {
+    **{f"layout {number}": ({path: text}, BOT, {}) for number, (path, text) in enumerate(LAYOUTS, 1)},
+    "the root": ("agent.py", "evals/x.test.json", {}),
+    "sub-agents": ("bot/agent.py bot/helper/agent.py bot/other/agent.py", "bot/evals/x.test.json", {}),
+    "a package in a project": ("my-agent/my_agent/agent.py", "my-agent/eval/data/x.test.json", {}),
+    "a package in the root": ("my_agent/agent.py", "tests/evals/x.evalset.json my_agent/evals/deep/x.test.json", {}),
+    "below src": ("src/my_agent/agent.py", "evals/x.test.json", {}),
+    "below agents": ("agents/my_agent/agent.py", "evals/x.test.json", {}),
+    "deep": ("services/chat/backend/bot/agent.py", "evals/x.test.json", {}),
+    "names of apps": (APPS, "evals/a.test.json:home evals/b.test.json:weather,weather", {}),
+    "unknown names": (APPS, "agents/home/1.test.json:app agents/home/2.test.json:../weather,..", {}),
+    "two names": (APPS, "evals/x.test.json:weather,home", {}),
+    "two agents": (TWO, "evals/a.test.json evals/b.test.json one/c.test.json", {}),
+    "the last pattern": (
+        TWO,
+        "evals/a.test.json evals/deep/b.test.json",
+        {"mapping": MAPPING, "everything": lambda: ["other/c.test.json"]},
+    ),
+    "a mapping to none": ("weather/agent.py", "weather/a.test.json", {"mapping": {"**": "wether"}}),
+    **{f"--agent {name}": (SUB, BOT, {"explicit": name}) for name in ("home#cook", "my.module#cook", "a#b", "a#b#c")},
+    **{f"--agent {name}": (TWO, "two/a.test.json", {"explicit": name}) for name in (*NAMES, "recorded:missing")},
+    **{
+        f"--agent {name}": (OLD, "one/a.test.json", {"explicit": name})
+        for name in ("recorded:old", "recorded:empty", "recorded:", "empty")
+    },
+    "an agent elsewhere": (TWO, "two/a.test.json", {"explicit": "ROOT/one", "root": "two"}),
+    "none": (NONE, EVALS, {}),
+    "another name": (WEATHER, EVALS, {}),
+    "another name, by --agent": (WEATHER, EVALS, {"explicit": "bot"}),
+    "a part of a repository": (".git/HEAD bot/agent.py", "a.test.json", {"root": "evals"}),
+}
 
 
-def only_problem(choices: AgentChoices) -> str:
+def test_choose_agents__what_is_chosen_and_why(tmp_path: Path) -> None:
+    lines = []
+    for number, (name, (tree, files, options)) in enumerate(SITUATIONS.items()):
+        repository = tmp_path / str(number)
+        for path, text in (tree if isinstance(tree, dict) else dict.fromkeys(tree.split(), AGENT)).items():
+            make(repository, path, text=text)
+        root = repository / options.get("root", ".")
+        root.mkdir(parents=True, exist_ok=True)
+        named = {key: value for key, value in options.items() if key != "root"}
+        if "explicit" in named:
+            named["explicit"] = named["explicit"].replace("ROOT", str(repository))
+        made = [
+            of_apps(path, *filter(None, apps.split(",")))
+            for path, _, apps in (each.partition(":") for each in files.split())
+        ]
+        choices = choose_agents(root, made, **named)
+        lines.append(f"{name}:")
+        for path, choice in choices.by_file.items():
+            sub_agent = f", its sub-agent {choice.sub_agent} of {choice.source}" if choice.sub_agent else ""
+            lines.append(f"  {path} -> {choice.path}{sub_agent} in {choice.directory(root)} ({choice.reason})")
+        lines += [f"  {line}" for problem in choices.problems for line in str(problem).splitlines()]
+        lines = [line.replace(str(repository), "ROOT") for line in lines]
+    golden_files.check("golden_agents.txt", "\n".join(lines) + "\n")
+
+
+def suggested(choices: AgentChoices) -> dict[str, str]:
     [problem] = choices.problems
-    assert problem.severity is Severity.ERROR
-    return f"{problem.code}: {problem.message}\n{problem.hint}"
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        ("bot/agent.py", AGENT),
-        ("bot/__init__.py", AGENT),
-        ("bot/agent.py", "async def get_agent_async(): ...\n"),
-        ("bot/agent.py", "from google.adk.apps import App\napp = App(name='x', root_agent=a)\n"),
-        ("bot/__init__.py", "from .agent import root_agent\n"),
-        ("bot/agent.py", "from veadk import Agent\nroot_agent: Agent = Agent()\n"),
-        ("bot/root_agent.yaml", "name: bot\n"),
-    ],
-)
-def test_is_agent__layouts_of_adk(tmp_path: Path, source: str, text: str) -> None:
-    make(tmp_path, source, text=text)
-    assert chosen(tmp_path, [of_apps("bot/x.test.json")]) == {"bot/x.test.json": "bot"}
-
-
-def test_is_agent__without_root_agent(tmp_path: Path) -> None:
-    for text in (AGENT.replace("root_agent", "weather"), "from flask import Flask\napp = Flask(__name__)\n", ""):
-        make(tmp_path, "bot/agent.py", text=text)
-        assert "agent-not-found" in only_problem(choose_agents(tmp_path, [of_apps("bot/x.test.json")]))
-
-
-@pytest.mark.parametrize(
-    ("agent", "file"),
-    [
-        (".", "evals/x.test.json"),
-        ("bot bot/helper bot/other", "bot/evals/x.test.json"),
-        ("my-agent/my_agent", "my-agent/eval/data/x.test.json"),
-        ("my_agent", "tests/evals/x.evalset.json"),
-        ("src/my_agent", "evals/x.test.json"),
-        ("agents/my_agent", "evals/x.test.json"),
-        ("my_agent", "my_agent/evals/deep/x.test.json"),
-        ("services/chat/backend/bot", "evals/x.test.json"),
-    ],
-)
-def test_choose_agents__nearest(tmp_path: Path, agent: str, file: str) -> None:
-    make(tmp_path, *(f"{name}/agent.py" for name in agent.split()))
-    assert chosen(tmp_path, [of_apps(file)]) == {file: agent.split()[0]}
-
-
-def test_choose_agents__app_name_before_nearest(tmp_path: Path) -> None:
-    make(tmp_path, "agents/weather/agent.py", "agents/home/agent.py", "evals/unrelated/agent.py")
-    files = [of_apps("evals/a.test.json", "home"), of_apps("evals/b.test.json", "weather", "weather")]
-    assert chosen(tmp_path, files) == {"evals/a.test.json": "agents/home", "evals/b.test.json": "agents/weather"}
-    unknown = [of_apps(f"agents/home/{n}.test.json", name) for n, name in enumerate(("app", "../weather", ".."))]
-    assert set(chosen(tmp_path, unknown).values()) == {"agents/home"}
-    text = only_problem(choose_agents(tmp_path, [of_apps("evals/x.test.json", "weather", "home")]))
-    assert "session_input.app_name names agents/home, agents/weather" in text
-
-
-def test_choose_agents__two_candidates_are_an_error_with_a_mapping(tmp_path: Path) -> None:
-    make(tmp_path, "one/agent.py", "two/agent.py")
-    files = [of_apps("evals/a.test.json"), of_apps("evals/b.test.json"), of_apps("one/c.test.json")]
-    choices = choose_agents(tmp_path, files)
-    text = only_problem(choices)
-    assert text.startswith(
-        "agent-ambiguous: evals/a.test.json and 1 other file next to it could belong to more than one agent: "
-        "in the root there are one, two"
-    )
-    assert list(choices.by_file) == ["one/c.test.json"]
-    assert suggested(text) == {"evals/**": "one"}
-    assert chosen(tmp_path, files, mapping=suggested(text))["evals/b.test.json"] == "one"
-
-
-def suggested(text: str) -> dict[str, str]:
-    return dict(tomllib.loads(text[text.index("[agents]") :])["agents"])
+    assert problem.hint is not None
+    return dict(tomllib.loads(problem.hint[problem.hint.index("[agents]") :])["agents"])
 
 
 @pytest.mark.parametrize("name", ["x.test.json", "evals/[odd] name!.test.json", 'evals/"quoted" back\\slash.test.json'])
 def test_choose_agents__suggested_mapping_works_for_any_name(tmp_path: Path, name: str) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
-    text = only_problem(choose_agents(tmp_path, [of_apps(name)]))
-    assert chosen(tmp_path, [of_apps(name)], mapping=suggested(text)) == {name: "one"}
-
-
-def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
-    make(tmp_path, "one/agent.py", "two/agent.py")
-    files = [of_apps("evals/a.test.json"), of_apps("evals/deep/b.test.json")]
-    mapping = {"evals/**": "one", "evals/deep/": "two", "*.md": "one", "other/**": "none"}
-    choices = choose_agents(tmp_path, files, mapping=mapping, everything=lambda: ["other/c.test.json"])
-    by_file = {path: choice.path for path, choice in choices.by_file.items()}
-    assert by_file == {"evals/a.test.json": "one", "evals/deep/b.test.json": "two"}
-    [unused] = choices.problems  # What is for a file that was not selected is in use.
-    assert (unused.severity, unused.code, "*.md" in unused.message) == (Severity.WARNING, "agent-mapping-unused", True)
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "sub_agent"),
-    [
-        ("home#cook", "home", "cook"),
-        ("my.module#cook", "my.module", "cook"),
-        ("a#b", "a#b", ""),
-        ("a#b#c", "a#b", "c"),
-    ],
-)
-def test_choose_agents__a_sub_agent(tmp_path: Path, name: str, source: str, sub_agent: str) -> None:
-    make(tmp_path, "home/agent.py", "a#b/agent.py")
-    choice = choose_agents(tmp_path, [of_apps("x.test.json")], explicit=name).by_file["x.test.json"]
-    assert (choice.path, choice.source, choice.sub_agent) == (name, source, sub_agent)
-    assert choice.directory(tmp_path) == (None if "." in name else tmp_path / source)
+    mapping = suggested(choose_agents(tmp_path, [of_apps(name)]))
+    choices = choose_agents(tmp_path, [of_apps(name)], mapping=mapping)
+    assert ({path: choice.path for path, choice in choices.by_file.items()}, choices.problems) == ({name: "one"}, ())
 
 
 def test_choose_agents__set_id_that_two_files_of_one_agent_share(tmp_path: Path) -> None:
@@ -187,81 +167,6 @@ def test_choose_agents__takes_linear_time(tmp_path: Path) -> None:
         assert len(choose_agents(root, files).by_file) == count
         seconds[count] = time.process_time() - begun
     assert seconds[4000] < 3 * 8 * seconds[500]
-
-
-def test_choose_agents__mapping_to_a_missing_agent_is_an_error(tmp_path: Path) -> None:
-    make(tmp_path, "weather/agent.py")
-    choices = choose_agents(tmp_path, [of_apps("weather/a.test.json")], mapping={"**": "wether"})
-    assert choices.by_file == {}
-    assert "Did you mean weather?" in only_problem(choices)
-    assert choices.problems[0].file == "agent-eval.toml"
-
-
-def test_choose_agents__explicit(tmp_path: Path) -> None:
-    make(tmp_path, "one/agent.py", "two/agent.py")
-    make(tmp_path, "old/recordings.jsonl.gz")
-    run = {"eval_set_id": "s", "eval_id": "x", "run": 0}
-    (tmp_path / "old" / "recordings.jsonl.gz").write_bytes(gzip.compress(json.dumps(run).encode()))
-    files = [of_apps("two/a.test.json")]
-    for explicit in ("one", "one/", "./one/agent.py", str(tmp_path / "one")):
-        assert chosen(tmp_path, files, explicit=explicit) == {"two/a.test.json": "one"}
-    for explicit in ("package.agents.weather", "recorded:old"):
-        assert chosen(tmp_path, files, explicit=explicit) == {"two/a.test.json": explicit}
-    outside = tmp_path / "one"
-    assert chosen(tmp_path / "two", files, explicit=str(outside)) == {"two/a.test.json": str(outside)}
-
-
-@pytest.mark.parametrize(
-    ("explicit", "code", "words"),
-    [
-        ("onee", "agent-not-found", "Did you mean one?"),
-        ("onee#cook", "agent-not-found", "one"),
-        ("old", "agent-not-found", "contains no agent"),
-        ("group", "agent-not-found", "Did you mean group/three?"),
-        ("recorded:missing", "recording-not-found", "missing, which does not exist"),
-        ("recorded:old", "recording-not-found", "old, which holds no recordings.jsonl.gz"),
-        ("recorded:", "recording-not-found", "(nothing)"),
-    ],
-)
-def test_choose_agents__invalid_explicit_agent(tmp_path: Path, explicit: str, code: str, words: str) -> None:
-    make(tmp_path, "one/agent.py", "group/three/agent.py")
-    (tmp_path / "old").mkdir()
-    text = only_problem(choose_agents(tmp_path, [of_apps("one/a.test.json")], explicit=explicit))
-    assert text.startswith(code)
-    assert words in text
-
-
-def test_choose_agents__no_agent_in_the_repository(tmp_path: Path) -> None:
-    make(tmp_path, ".venv/lib/agent.py", "node_modules/x/agent.py")
-    make(tmp_path, "env2/pyvenv.cfg", text="")
-    make(tmp_path, "env2/lib/python/site-packages/bot/agent.py")
-    text = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")]))
-    assert "nor anywhere in the repository" in text
-    assert "root_agent.yaml" in text
-
-
-def test_choose_agents__names_an_agent_that_is_not_root_agent(tmp_path: Path) -> None:
-    make(tmp_path, "bot/agent.py", text="weather: Agent = agents.LlmAgent(name='weather')\n")
-    why = "bot/agent.py defines no `root_agent` (its agent is named `weather`)"
-    text = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")]))
-    assert f"nor anywhere in the repository; {why}" in text
-    named = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")], explicit="bot"))
-    assert f"--agent names bot, which contains no agent: {why}" in named
-    for layout in ("my_agent/agent.py (or __init__.py)", "my_agent/root_agent.yaml"):
-        assert layout in text and layout in named
-    make(tmp_path, "bot/agent.py", text="a" * 900_000)
-    assert "bot/agent.py defines no `root_agent`" in only_problem(choose_agents(tmp_path, [of_apps("a.test.json")]))
-    (tmp_path / "empty").mkdir()
-    empty = only_problem(choose_agents(tmp_path, [of_apps("evals/a.test.json")], explicit="empty"))
-    assert "it has neither agent.py nor __init__.py, and no root_agent.yaml" in empty
-
-
-def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
-    make(tmp_path, ".git/HEAD", "bot/agent.py")
-    (tmp_path / "evals").mkdir()
-    text = only_problem(choose_agents(tmp_path / "evals", [of_apps("a.test.json")]))
-    assert f"nor anywhere in `evals/` of the repository {tmp_path}, where agent-eval was started" in text
-    assert f"Start agent-eval in {tmp_path}, which has bot." in text
 
 
 def test_render_choices__output(tmp_path: Path) -> None:

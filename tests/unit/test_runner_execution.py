@@ -8,10 +8,13 @@ import gzip
 import json
 import re
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import golden_files
 import pytest
 import recording_samples
 from recording_samples import recording
@@ -42,31 +45,87 @@ def error_of(report: CaseReport, run: int = 0) -> RunError:
     return error
 
 
-async def test_execution__every_case_runs_as_often_as_asked_and_reports_in_order(tmp_path: Path) -> None:
-    agent = EchoAgent()
-    cases = [planned("slow", "sleep:0.1"), planned("quick"), planned("two turns", "one", "two")]
-    reports = await run(tmp_path, cases, num_runs=3, agents={"agent": agent})
-    assert list(statuses(reports).items()) == [("slow", "passed"), ("quick", "passed"), ("two turns", "passed")]
-    assert [[run.run for run in report.runs] for report in reports] == [[0, 1, 2]] * 3
-    assert sorted((request.eval_id, request.run) for request in agent.opened) == sorted(
-        (name, number) for name in ("slow", "quick", "two turns") for number in range(3)
+def shown(reports: list[CaseReport]) -> Iterator[str]:
+    for report in reports:
+        yield f"  {report.eval_id}: {report.status}, {report.reason and report.reason.model_dump_json()}"
+        for each in report.runs:
+            error = each.error and each.error.model_dump(exclude_defaults=True)
+            if error and len(error.get("traceback", "")) > 99:
+                error["traceback"] = len(error["traceback"])
+            yield f"    {each.run_id}: {each.status}, {each.turns} turns, {each.attempts} attempts, {error}"
+
+
+async def outcome(folder: Path, cases: list[PlannedCase], agents: dict[str, EchoAgent], **options: Any) -> list[str]:
+    """What is reported of a run, the sessions that it opened, and its bill; in order, if one is run at a time."""
+    bill: list[str] = []
+    progress: list[Progress] = []
+    ready = execution(folder, cases, agents=agents, **options)
+    ready.bill = lambda recording: bill.append(f"{recording.eval_id} {len(recording.invocations)}")
+    ready.on_progress = progress.append
+    async with asyncio.timeout(20):
+        lines = [*shown(await ready.run())]
+    ready.journal.close()
+    opened = []
+    for agent in agents.values():
+        assert (agent.in_flight, agent.closed) == (0, sum(each.eval_id != "closed-door" for each in agent.opened))
+        for request in agent.opened:
+            facts = (request.app_name, request.user_id, request.session_id, request.state, request.isolated)
+            opened.append(f"{request.eval_id}#{request.run} {facts}")
+        agent.opened.clear()
+        agent.closed = 0
+    order = list if options.get("concurrency") == 1 else sorted
+    lines += [f"  opened: {line}" for line in order(opened)]
+    assert [state.done for state in progress] == list(range(1, len(progress) + 1))
+    last = (
+        f"{progress[-1].done} of {progress[-1].total}, {dict(sorted(progress[-1].counts.items()))}" if progress else ""
     )
-    assert agent.closed == 9
-    assert reports[2].runs[0].turns == 2
-    assert reports[2].runs[0].run_id == "a.test.json:two turns#1"
+    return [*lines, f"  reused {ready.reused}, bill: {', '.join(sorted(bill))}; {last}"]
 
 
-@pytest.mark.parametrize(("fail_fast", "first"), [(False, ["three", "two", "one"]), (True, ["one", "three", "two"])])
-async def test_execution__begins_with_the_heaviest_case_except_with_fail_fast(
-    tmp_path: Path, fail_fast: bool, first: list[str]
-) -> None:
-    agent = EchoAgent()
-    cases = [planned("one"), planned("three", "a", "b", "c"), planned("two", "a", "b")]
+THREE = [planned("one"), planned("three", "a", "b", "c"), planned("two", "a", "b")]
+ONE_BY_ONE: dict[str, Any] = {"concurrency": 1, "fail_fast": True}
+MINE = session_input(state={"room": "kitchen"}, session_id="mine")
+DYING = [planned("innocent", "bystander"), planned("guilty", "crash"), planned("bystander", "first", "bystander")]
+RUNS: dict[str, tuple[list[PlannedCase], dict[str, Any]]] = {
+    "each as often as asked": ([planned("slow", "sleep:0.1"), planned("two turns", "one", "two")], {"num_runs": 3}),
+    "the heaviest first": (THREE, {"concurrency": 1}),
+    "except with fail-fast": (THREE, ONE_BY_ONE),
+    "a session of its own": ([planned("given", session_input=MINE), planned("plain")], {}),
+    "errors": ([planned("agent", "raise"), planned("world", "outage"), planned("closed-door"), planned("good")], {}),
+    "a process that dies with others": (DYING, {}),
+    "too long": (
+        [planned("quick"), planned("hangs", "hang"), planned("never")],
+        {"run_timeout": 0.6, "concurrency": 1},
+    ),
+    # A case has not failed for sure until its last run.
+    "all runs count": (
+        [planned("first", "flaky"), planned("later")],
+        {**ONE_BY_ONE, "min_pass_rate": 0.6, "num_runs": 3},
+    ),
+    # Half of the runs would be enough, but the mean is 0.5 of 0.9.
+    "and their mean": (
+        [planned("first", "learning"), planned("later")],
+        {**ONE_BY_ONE, "min_pass_rate": 0.5, "num_runs": 2},
+    ),
+}
 
-    reports = await run(tmp_path, cases, agents={"agent": agent}, concurrency=1, fail_fast=fail_fast)
 
-    assert [request.eval_id for request in agent.opened] == first
-    assert list(statuses(reports)) == ["one", "three", "two"]
+async def test_execution__what_becomes_of_a_run(tmp_path: Path) -> None:
+    lines = []
+    for number, (name, (cases, options)) in enumerate(RUNS.items()):
+        agents = {"agent": EchoAgent(first_runs_fail=1)}
+        lines += [name, *await outcome(tmp_path / str(number), cases, agents, **options)]
+    for owner in (Owner.AGENT, Owner.PROVIDER):
+        refuses = AgentFailure("ImportError: no", kind=FailureKind.IMPORT, owner=owner, log_tail="the log")
+        agents = {"broken": EchoAgent(refuses=refuses), "agent": EchoAgent(start_seconds=0.05)}
+        cases = [planned("one", agent="broken"), planned("good")]
+        lines += ["an agent that can't start", *await outcome(tmp_path / owner, cases, agents, num_runs=2)]
+        agents["broken"].refuses = None
+        lines += ["by now it can", *await outcome(tmp_path / owner, cases, agents, num_runs=2, resume=True)]
+    cases = [planned("bad", "raise"), planned("rest")]
+    for options in (ONE_BY_ONE, {**ONE_BY_ONE, "resume": True}):
+        lines += ["fail-fast again", *await outcome(tmp_path / "fast", cases, {"agent": EchoAgent()}, **options)]
+    golden_files.check("golden_runs.txt", "\n".join(lines) + "\n")
 
 
 async def test_execution__nothing_is_left_over_of_a_run(tmp_path: Path) -> None:
@@ -88,19 +147,12 @@ async def test_execution__never_more_at_once_than_allowed(tmp_path: Path, concur
     assert agent.in_flight == 0
 
 
-async def test_execution__a_case_finds_the_session_it_asks_for(tmp_path: Path) -> None:
-    agent = EchoAgent(shows_tool_calls=False)
-    session = session_input(state={"room": "kitchen"}, session_id="mine")
-    cases = [planned("given", session_input=session), planned("plain")]
-    ready = execution(tmp_path, cases, agents={"agent": agent})
+async def test_execution__keeps_whether_tool_calls_are_visible(tmp_path: Path) -> None:
+    ready = execution(tmp_path, [planned("plain")], agents={"agent": EchoAgent(shows_tool_calls=False)})
     await ready.run()
     recording = ready.journal.recording("a.test.json:plain#1")
     ready.journal.close()
     assert recording is not None and not recording.calls_visible
-    asked = {request.eval_id: request for request in agent.opened}
-    assert (asked["given"].app_name, asked["given"].user_id, asked["given"].session_id) == ("app", "somebody", "mine")
-    assert asked["given"].state == {"room": "kitchen"}
-    assert (asked["plain"].app_name, asked["plain"].user_id) == ("EvaluationGenerator", "test_user_id")
 
 
 async def test_case_timeout__names_its_limit_the_turns_and_the_user_who_did_not_stop(tmp_path: Path) -> None:
@@ -146,63 +198,6 @@ async def test_case_timeout__in_the_middle_of_a_turn_says_what_that_turn_waited_
     )
 
 
-async def test_execution__the_run_takes_too_long(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
-    reports = await run(tmp_path, cases, run_timeout=0.6, concurrency=1)
-    assert time.monotonic() - begun < 10
-    assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
-    assert reports[2].reason == Reason(code="run-timeout", message="The run took longer than run-timeout (0.6 s)")
-
-
-async def test_execution__errors_of_the_agent_fail_and_those_of_the_world_do_not(tmp_path: Path) -> None:
-    cases = [planned("agent", "raise"), planned("world", "outage"), planned("closed-door"), planned("good")]
-    reports = await run(tmp_path, cases)
-    assert statuses(reports) == {"agent": "failed", "world": "errored", "closed-door": "failed", "good": "passed"}
-    error = error_of(reports[0])
-    assert (error.message, error.hint) == ("The tool broke", "Mend")
-    assert len(error.traceback or "") == 4_000
-
-
-@pytest.mark.parametrize(("owner", "status"), [(Owner.AGENT, "failed"), (Owner.PROVIDER, "errored")])
-async def test_execution__an_agent_that_cannot_start_fails_all_its_cases_and_no_others(
-    tmp_path: Path, owner: Owner, status: str
-) -> None:
-    refuses = AgentFailure("ImportError: no", kind=FailureKind.IMPORT, owner=owner, log_tail="the log")
-    agents = {"broken": EchoAgent(refuses=refuses), "agent": EchoAgent(start_seconds=0.05)}
-    cases = [planned("one", agent="broken"), planned("two", agent="broken"), planned("good")]
-    reports = await run(tmp_path, cases, num_runs=2, agents=agents)
-    assert statuses(reports) == {"one": status, "two": status, "good": "passed"}
-    error = error_of(reports[1], run=1)
-    assert (error.kind, error.log_tail, error.turn) == ("agent-import", "the log", None)
-    assert agents["broken"].opened == []
-
-    agents["broken"].refuses = None  # Now its package is installed.
-    again = await run(tmp_path, cases, num_runs=2, agents=agents, resume=True)
-    assert set(statuses(again).values()) == {"passed"}
-    assert len(agents["agent"].opened) == 2, "it has run before"
-
-
-async def test_execution__only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> None:
-    agent = EchoAgent()
-    cases = [planned("innocent", "bystander"), planned("guilty", "crash"), planned("bystander", "first", "bystander")]
-    ready = execution(tmp_path, cases, agents={"agent": agent})
-    paid: list[tuple[str, int]] = []
-    ready.bill = lambda recording: paid.append((recording.eval_id, len(recording.invocations)))
-    async with asyncio.timeout(20):
-        reports = await ready.run()
-    ready.journal.close()
-    assert statuses(reports) == {"innocent": "passed", "guilty": "failed", "bystander": "passed"}
-    tries = [(request.eval_id, request.isolated) for request in agent.opened]
-    for name in ("innocent", "guilty", "bystander"):
-        assert sorted(attempt for attempt in tries if attempt[0] == name) == [(name, False), (name, True)]
-    assert [report.runs[0].attempts for report in reports] == [2, 2, 2]
-    assert reports[2].runs[0].turns == 2, "the second attempt begins from the start"
-    turns = [("bystander", 1), ("bystander", 2), ("guilty", 0), ("guilty", 0), ("innocent", 0), ("innocent", 1)]
-    assert sorted(paid) == turns, "both attempts are on the bill"
-    assert agent.closed == 6
-
-
 @pytest.mark.parametrize("limiter", [Limiter(2), Limiter(64, start=2)], ids=["fixed", "growing"])
 async def test_execution__fail_fast_stops_at_the_first_failure(tmp_path: Path, limiter: Limiter) -> None:
     agent = EchoAgent()
@@ -217,23 +212,6 @@ async def test_execution__fail_fast_stops_at_the_first_failure(tmp_path: Path, l
     assert set(by_case.values()) == {"not_run"}
     assert len(agent.opened) == 2, "not one more is begun, also while a run is scored"
     assert reports[5].reason == Reason(code="fail-fast", message="a.test.json:bad failed, and fail-fast is on")
-
-
-@pytest.mark.parametrize(
-    ("message", "runs", "rate", "expected"),
-    [
-        ("flaky", 3, 0.6, ("passed", "passed")),  # a case has not failed for sure until its last run
-        ("learning", 2, 0.5, ("failed", "not_run")),  # half of the runs would be enough, but the mean is 0.5 of 0.9
-    ],
-)
-async def test_execution__fail_fast_looks_at_all_runs_of_a_case(
-    tmp_path: Path, message: str, runs: int, rate: float, expected: tuple[str, str]
-) -> None:
-    agents = {"agent": EchoAgent(first_runs_fail=1)}
-    cases = [planned("first", message), planned("later")]
-    limits = {"fail_fast": True, "min_pass_rate": rate, "concurrency": 1}
-    reports = await run(tmp_path, cases, agents=agents, num_runs=runs, **limits)
-    assert tuple(statuses(reports).values()) == expected
 
 
 async def test_execution__progress_counts_every_run_and_many_runs_need_few_tasks(tmp_path: Path) -> None:
@@ -309,15 +287,6 @@ async def test_execution__resuming_asks_judges_about_several_runs_at_once(tmp_pa
     reports = await run(tmp_path, judged, resume=True)
     assert statuses(reports) == {case.case.eval_id: "passed" for case in cases}
     assert time.monotonic() - begun < 3, "one after the other takes 6 seconds"
-
-
-async def test_execution__resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Path) -> None:
-    cases = [planned("bad", "raise"), planned("rest")]
-    await run(tmp_path, cases, fail_fast=True, concurrency=1)
-    agent = EchoAgent()
-    reports = await run(tmp_path, cases, agents={"agent": agent}, resume=True, fail_fast=True)
-    assert statuses(reports) == {"bad": "failed", "rest": "not_run"}
-    assert agent.opened == []
 
 
 async def test_execution__one_budget_of_two_executions_ends_both(tmp_path: Path) -> None:

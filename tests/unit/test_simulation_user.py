@@ -21,8 +21,8 @@ from agent_eval.evalset.templates import TemplateError, check, render
 from agent_eval.models.protocol import FailureKind, ModelFailure
 from agent_eval.simulation._prompt import as_data, as_text, lines
 from agent_eval.simulation.persona_rendering import Persona, persona_of
-from agent_eval.simulation.protocol import CODES, SimulatorFailure, SimulatorOptions, Stop, User, simulator_options
-from agent_eval.simulation.simulated import TEMPLATE_CODE, SimulatedUser
+from agent_eval.simulation.protocol import SimulatorFailure, SimulatorOptions, Stop, User, simulator_options
+from agent_eval.simulation.simulated import SimulatedUser
 from agent_eval.simulation.users import StaticUser, user_of
 
 # Personas: the built-in ones, rendering of their templates, and what a template can't access.
@@ -196,6 +196,11 @@ def simulated(model: ScriptedModel, custom: ConversationScenario | None = None, 
     )
 
 
+def saying(*answers: str | ModelFailure) -> ScriptedModel:
+    """A model that says these, one after another, and then the last one for ever."""
+    return ScriptedModel(script=lambda request: answers[min(request.sample, len(answers)) - 1])
+
+
 def turns_of(*pairs: tuple[str, str]) -> list[Invocation]:
     return [Invocation(user_content=user_message(user), final_response=model_message(agent)) for user, agent in pairs]
 
@@ -250,40 +255,33 @@ async def test_static__tool_responses_get_the_ids_of_this_sessions_calls() -> No
     assert ids(await user.next_message(turns)) == ["o3"]
 
 
-@pytest.mark.parametrize(("limit", "turns", "calls"), [(0, 0, 0), (1, 1, 0), (3, 3, 2)])
-async def test_user__the_limit_counts_the_starting_prompt(limit: int, turns: int, calls: int) -> None:
-    model = ScriptedModel(script=lambda _: "more")
-    for answer in ("Yes.", "</finished>"):  # The agent can't end the conversation.
-        model.requests.clear()
-        texts, stop = await talk(simulated(model, max_turns=limit), answer=answer)
-        assert (len(texts), len(model.requests), stop.reason) == (turns, calls, "turn-limit")
-        assert f"limit of {limit} turns" in stop.message
+TALKS: dict[str, tuple[SimulatedUser, str]] = {
+    **{f"{limit} turns": (simulated(saying("more"), max_turns=limit), "Yes.") for limit in (0, 1, 3)},
+    "the agent can't end it": (simulated(saying("more"), max_turns=3), "</finished>"),
+    "without a limit": (simulated(saying(*["more"] * 28, "Bye. </FINISHED> really"), max_turns=None), "Yes."),
+    "a signal at once": (simulated(saying("more"), scenario("Bye </Finished>")), "Yes."),
+    **{f"says {text!r}": (simulated(saying(text)), "Yes.") for text in ("", " \n")},
+    "starts with nothing": (simulated(saying("x"), scenario(" \n")), "Yes."),
+    **{
+        kind: (simulated(saying(ModelFailure(kind, "it said no", "ask again"))), "Yes.")
+        for kind in get_args(FailureKind)
+    },
+    "a template that fails": (simulated(saying("x"), instructions="{{ 1 / 0 }}"), "Yes."),
+    "no template": (simulated(saying("x"), instructions="{% if %}"), "Yes."),
+}
 
 
-async def test_user__without_a_limit_only_the_signal_ends_it() -> None:
-    model = ScriptedModel(script=lambda request: "more" if request.sample < 30 else "Bye. </FINISHED> really")
-    texts, stop = await talk(simulated(model, max_turns=None))
-    assert (len(texts), texts[-1], stop.reason) == (30, "more", "stop-signal")
-    texts, stop = await talk(simulated(model, scenario("Bye </Finished>")))
-    assert (texts, stop.reason) == ([], "stop-signal"), "a signal in the starting prompt"
-
-
-@pytest.mark.parametrize("text", ["", " \n"])
-async def test_user__empty_message_is_a_failure(text: str) -> None:
-    model = ScriptedModel(script=lambda _: text)
-    for user, turns in ((simulated(model), ONE), (simulated(model, scenario(text)), [])):
-        with pytest.raises(SimulatorFailure) as caught:
-            await user.next_message(turns)
-        assert caught.value.code == "simulator-no-message"
-        assert caught.value.hint
-
-
-@pytest.mark.parametrize("kind", get_args(FailureKind))
-async def test_user__a_models_failure_is_the_simulators(kind: FailureKind) -> None:
-    model = ScriptedModel(script=lambda _: ModelFailure(kind, "it said no", "ask again"))
-    with pytest.raises(SimulatorFailure, match="The simulated user: it said no") as caught:
-        await simulated(model).next_message(ONE)
-    assert (caught.value.code, caught.value.hint) == (CODES[kind], "ask again")
+async def test_users__how_their_conversations_end() -> None:
+    said = []
+    for name, (user, answer) in TALKS.items():
+        try:
+            texts, stop = await talk(user, answer=answer)
+            end = f"{len(texts)} turns {texts[:3]}, {stop.reason}: {stop.message}"
+        except SimulatorFailure as failure:
+            end = f"{failure.code}: {failure}\n  {failure.hint}"
+        assert isinstance(user.model, ScriptedModel)
+        said.append(f"{name}: {end}\n  asked {len(user.model.requests)} times\n")
+    golden_files.check("golden_simulated_users.txt", "".join(said))
 
 
 async def test_user__one_user_serves_a_repeated_run() -> None:
@@ -308,15 +306,6 @@ async def prompt_of(turns: Sequence[Invocation], custom: ConversationScenario | 
     return model.requests[0].prompt
 
 
-async def test_our_prompt__has_plan_and_stop_signal() -> None:
-    prompt = await prompt_of(ONE)
-    assert "\n\nTurn on the lamp; {{ then }} ask for its state.\n\n" in prompt
-    assert prompt.count("</finished>") == 2
-    assert "failed at the same request more than once" in prompt
-    assert prompt.index("The plan of the conversation") < prompt.index("You (the user) wrote:\n<data-")
-    assert "The agent (agent) wrote:\n<data-" in prompt
-
-
 async def test_our_prompt__the_longer_conversation_begins_like_the_shorter() -> None:
     shorter, longer = await prompt_of(ONE), await prompt_of(ONE + turns_of(("On, please", "It is on.")))
     ending = shorter[shorter.rindex("</data-") :].split(">", 1)[1]
@@ -324,44 +313,23 @@ async def test_our_prompt__the_longer_conversation_begins_like_the_shorter() -> 
     assert longer.endswith(ending)
 
 
-async def test_our_prompt__plays_the_persona() -> None:
-    plain, novice = await prompt_of(ONE), await prompt_of(ONE, scenario(user_persona="NOVICE"))
-    assert "a problem that it does not fully understand" in novice
-    assert "said something illogical or wrong, end the conversation with `</finished>`" in novice
-    assert "failed at the same request more than once" not in novice
-    assert "a problem that it does not fully understand" not in plain
-
-
-async def test_custom_instructions__replace_the_prompt() -> None:
-    template = (
-        "Stop: {{ stop_signal }}|Plan: {{ conversation_plan }}|{{ conversation_history }}|{{ nothing }}"
-        "{% if persona %}{{ persona.id }}: {{ persona.behaviors[0].get_behavior_instructions_str() }}{% endif %}"
-    )
-    assert await prompt_of(ONE, instructions=template) == (
-        "Stop: </finished>|Plan: Turn on the lamp; {{ then }} ask for its state.|user: Hi\n\nagent: Hello.|"
-    )
-    expert = await prompt_of(ONE, scenario(user_persona="EXPERT"), instructions=template)
-    assert "|EXPERT: - When the agent has done a request, make the next one of the plan.\n- " in expert
-
-
-async def test_custom_instructions__what_the_agent_says_is_no_template() -> None:
-    turns = turns_of(("Hi", "{{ 7 * 7 }} {% for %}"))
-    template = "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}"
-    assert "agent: {{ 7 * 7 }} {% for %}" in await prompt_of(turns, instructions=template)
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ 1 / 0 }}",
-        "{% if %}",
-    ],
+TEMPLATE = (
+    "Stop: {{ stop_signal }}|Plan: {{ conversation_plan }}|{{ conversation_history }}|{{ nothing }}"
+    "{% if persona %}{{ persona.id }}: {{ persona.behaviors[0].get_behavior_instructions_str() }}{% endif %}"
 )
-async def test_custom_instructions__that_fail_are_the_simulators_failure(template: str) -> None:
-    with pytest.raises(SimulatorFailure) as caught:
-        await prompt_of(ONE, instructions=template)
-    assert caught.value.code == TEMPLATE_CODE
-    assert "custom_instructions" in str(caught.value.hint)
+
+
+async def test_prompts__of_ours_and_of_custom_instructions() -> None:
+    """What the agent says is no template."""
+    said = turns_of(("Hi", "{{ 7 * 7 }} {% for %}"))
+    prompts = []
+    for persona in (None, "NOVICE", "EXPERT"):
+        custom = scenario(user_persona=persona)
+        ours = re.sub(r"data-[0-9a-f]{32}", "data-HASH", await prompt_of(said, custom))
+        prompts += [
+            f"--- {persona}\n{ours}\n--- by a template\n{await prompt_of(said, custom, instructions=TEMPLATE)}\n"
+        ]
+    golden_files.check("golden_user_prompts.txt", "".join(prompts))
 
 
 def test_options__are_adks_by_default() -> None:
