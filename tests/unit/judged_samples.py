@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import itertools
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from remark_samples import lines
 
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
@@ -115,3 +121,32 @@ def refused(criterion_: Criterion, conversation_: Conversation) -> NotEvaluated:
     result = score(criterion_, conversation_)
     assert isinstance(result, NotEvaluated), result
     return result
+
+
+def asked(model: ScriptedModel) -> str:
+    """The first prompt, without the codes of its fences, and what differs in each of the others."""
+    prompts = [re.sub("data-[0-9a-f]{32}", "data", request.prompt).splitlines() for request in model.requests]
+    shown = [*prompts[:1]]
+    for before, after in itertools.pairwise(prompts):
+        shown.append([line for line in difflib.unified_diff(before, after, n=0, lineterm="") if line[:3] != "---"][1:])
+    return "\n".join(line for text in shown for line in (*text, "--")) + "\n"
+
+
+def told(result: Result) -> str:
+    """What a criterion made of the answers: scores, findings, judgements with their votes, and costs."""
+    if isinstance(result, NotEvaluated):
+        shown = [f"{result.code} {json.dumps(result.facts, default=str)}"]
+    else:
+        shown = [f"score {result.score}, of turns {result.turn_scores}"]
+        for finding in result.findings:
+            pair = f"expected {finding.expected!r}, got {finding.actual!r}"
+            shown.append(f"  turn {finding.turn}, {finding.score}: {pair}")
+            shown += [f"    {line}" for line in lines(finding.why)]
+        failures = [vote.failure for one in result.judgements for vote in one.votes if vote.failure]
+        shown += [f"  failed: {', '.join(failures)}"] if failures else []
+    judge = {key: result.details[key] for key in ("backend", "judge") if key in result.details}
+    shown += [f"  {json.dumps(judge)}"] if judge else []
+    for one in result.details.get("judgements", ()):
+        votes = "; ".join(" ".join(str(item) for item in vote.values()) for vote in one["votes"])
+        shown.append(f"  {json.dumps({key: item for key, item in one.items() if key != 'votes'})}: {votes}")
+    return "\n".join(shown) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-import pytest
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 from judged_samples import (
@@ -12,16 +12,16 @@ from judged_samples import (
     conversation,
     failure,
     judged,
-    refused,
     rubric,
     score,
     scored,
+    told,
     turn,
     verdict,
     verdicts,
 )
 
-from agent_eval.criteria.base import NotEvaluated, Scored
+from agent_eval.criteria.base import Conversation, NotEvaluated, Scored
 from agent_eval.criteria.judged.judge import CODES, Judge, judge_options, lower_median
 from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE
 from agent_eval.criteria.registry import judge_of
@@ -43,34 +43,79 @@ def words(*verdicts_of_samples: str) -> ScriptedModel:
     return by_sample(*(verdict(word, f"vote {number}") for number, word in enumerate(verdicts_of_samples)))
 
 
-@pytest.mark.parametrize(
-    ("votes", "outcome", "calls", "tally", "close"),
-    [
-        ("vvvvv", 1.0, 3, (3, 0), False),
-        ("iiivv", 0.0, 3, (3, 0), False),
-        ("vviiv", 1.0, 5, (3, 2), True),
-        ("vviii", 0.0, 5, (3, 2), True),
-        ("vvivv", 1.0, 4, (3, 1), False),
-        ("vvii", 0.0, 4, (2, 2), True),
-        ("v", 1.0, 1, (1, 0), False),
-    ],
-)
-def test_votes__stop_when_they_are_decided(
-    votes: str, outcome: float, calls: int, tally: tuple[int, int], close: bool
-) -> None:
-    model = words(*({"v": "valid", "i": "invalid"}[letter] for letter in votes))
+def where(text: str, failing: FailureKind, word: str) -> ScriptedModel:
+    """Fails for prompts with a text, and else gives a verdict."""
+    return ScriptedModel(script=lambda request: failure(failing) if text in request.prompt else verdict(word))
 
-    result = scored(judged(MATCH, model, samples=len(votes)), conversation([turn()]))
 
-    assert result.score == outcome
-    assert len(model.requests) == calls
-    [judgement] = result.judgements
-    assert (judgement.tally, judgement.close, judgement.planned) == (tally, close, len(votes))
-    assert judgement.agreement == tally[0] / sum(tally)
-    winner = next(vote for vote in judgement.votes if vote.score == outcome)
-    assert judgement.rationale == winner.rationale
-    assert result.details["judge"]["saved"] == len(votes) - calls
-    assert result.details["judge"]["calls"] == calls
+def follow_up(reply: Any, *first: str | None) -> ScriptedModel:
+    """Verdicts, and the reply to the question that asks for what is missing."""
+
+    def script(request: ModelRequest) -> Any:
+        if "Leave none out" not in request.prompt:
+            return verdicts(*first)
+        assert '"it is a"' not in request.prompt
+        return reply
+
+    return ScriptedModel(script=script)
+
+
+VALID, INVALID = verdict("valid"), verdict("invalid")
+NOW = {"verdicts": [{"number": 2, "evidence": "", "rationale": "now", "verdict": "no"}]}
+TWICE = {"verdicts": [*verdicts("yes")["verdicts"], *verdicts("no")["verdicts"]]}
+NO_VOTES: tuple[Any, ...] = (None, [], {}, {"verdict": 1}, *map(verdict, ("Valid", "valid and good", "")))
+PASSING: tuple[FailureKind, ...] = ("unavailable", "deadline", "malformed", "refused")
+FINAL: tuple[FailureKind, ...] = ("budget", "invalid-request", "no-credentials", "replay-miss")
+GAP = conversation([turn(), turn("gap")])
+PANELS: dict[str, tuple[ScriptedModel, int, Conversation, dict[str, Any]]] = {
+    **{
+        f"votes {votes}": (
+            words(*({"v": "valid", "i": "invalid"}[letter] for letter in votes)), len(votes), conversation([turn()]), {}
+        )
+        for votes in ("vvvvv", "iiivv", "vviiv", "vviii", "vvivv", "vvii", "v")
+    },
+    **{
+        f"one sample {kind}": (by_sample(failure(kind), VALID, VALID, INVALID, VALID), 5, conversation([turn()]), {})
+        for kind in PASSING
+    },
+    **{f"all {kind}": (by_sample(*[failure(kind)] * 5), 5, conversation([turn()]), {}) for kind in PASSING},
+    "two fail, and one is odd": (
+        by_sample(failure("refused"), failure("deadline"), verdict("odd")), 3, conversation([turn()]), {}
+    ),
+    **{
+        f"{kind} ends the criterion": (
+            by_sample(VALID, failure(kind), *[VALID] * 7), 9, conversation([turn(), turn()]), {}
+        )
+        for kind in FINAL
+    },
+    "a missing verdict neither passes nor vanishes": (where("gap", "malformed", "valid"), 5, GAP, {"threshold": 0.8}),
+    "a missing verdict where half is enough": (where("gap", "refused", "valid"), 5, GAP, {"threshold": 0.5}),
+    "a missing verdict where nothing helps": (where("gap", "refused", "invalid"), 5, GAP, {"threshold": 0.8}),
+    **{f"no vote: {reply}": (by_sample(reply), 1, conversation([turn()]), {}) for reply in NO_VOTES},
+    "no verdict of a rubric": (by_sample(verdicts(None)), 1, conversation([turn()]), {"rubrics": [rubric("a")]}),
+    "two verdicts of a rubric": (by_sample(TWICE), 1, conversation([turn()]), {"rubrics": [rubric("a")]}),
+    "a skipped rubric is asked about again, alone": (
+        follow_up(NOW, "yes", None), 1, conversation([turn()]), {"rubrics": [rubric("a"), rubric("b")]}
+    ),
+    "a follow-up that fails": (
+        follow_up(failure("unavailable"), "yes", None, "yes"),
+        1,
+        conversation([turn()]),
+        {"rubrics": [rubric("a"), rubric("b"), rubric("c")], "threshold": 0.6},
+    ),
+}  # fmt: skip
+
+
+def test_panels__of_samples() -> None:
+    """What votes, failures and gaps amount to, and after how many requests."""
+    text = ""
+    for name, (model, samples, shown, options) in PANELS.items():
+        metric = RUBRICS if "rubrics" in options else MATCH
+        result = score(judged(metric, model, samples=samples, **options), shown)
+        for one in result.judgements if isinstance(result, Scored) else ():
+            assert one.rationale in {vote.rationale for vote in one.votes if vote.score == one.score} or not one.verdict
+        text += f"== {name}, {len(model.requests)} requests\n{told(result)}\n"
+    check("golden_judge_panels.txt", text)
 
 
 WORDS = st.sampled_from(["yes", "no", "yes", "no", None])
@@ -150,118 +195,8 @@ def test_judge_options__precedence_of_models() -> None:
     assert judge_of(CriterionConfig(metric="response_match_score", threshold=1)) is None
 
 
-@pytest.mark.parametrize("kind", ["unavailable", "deadline", "malformed", "refused"])
-def test_a_sample_that_fails__drops_out_and_is_the_cause_if_all_fail(kind: FailureKind) -> None:
-    model = by_sample(failure(kind), verdict("valid"), verdict("valid"), verdict("invalid"), verdict("valid"))
-
-    result = scored(judged(MATCH, model), conversation([turn()]))
-
-    assert result.score == 1.0
-    [judgement] = result.judgements
-    assert (judgement.votes[0].failure, judgement.votes[0].verdict) == (CODES[kind], None)
-    assert f"scripted {kind}" in judgement.votes[0].rationale
-    assert result.details["judge"]["calls"] == 2 + 4, "what failed was paid for too"
-
-    nothing = refused(judged(MATCH, ScriptedModel(script=lambda _: failure(kind))), conversation([turn()]))
-    assert nothing.code == CODES[kind]
-    assert f"scripted {kind}" in nothing.facts["message"]
-    silent = by_sample(failure(kind), failure(kind), verdict("odd"))
-    assert refused(judged(MATCH, silent, samples=3), conversation([turn()])).code == "no-verdict"
-
-
-@pytest.mark.parametrize("kind", ["budget", "invalid-request", "no-credentials", "replay-miss"])
-def test_failure_of_every_sample__ends_the_criterion(kind: FailureKind) -> None:
-    def script(request: ModelRequest) -> Any:
-        return failure(kind) if request.sample == 1 else verdict("valid")
-
-    model = ScriptedModel(script=script)
-
-    result = refused(judged(MATCH, model, samples=9), conversation([turn(), turn()]))
-
-    assert result.code == CODES[kind]
-    assert result.facts["message"] == f"scripted {kind}. wait a bit"
-    assert len(model.requests) <= 10, "no second wave"
-
-
 def test_judged_panel__every_failure_has_a_code() -> None:
     assert set(CODES) == set(get_args(FailureKind))
-
-
-def test_missing_verdict__neither_passes_nor_vanishes() -> None:
-    def script(request: ModelRequest) -> Any:
-        return failure("malformed") if "confuse" in request.prompt else verdict("valid")
-
-    criterion_ = judged(MATCH, ScriptedModel(script=script), threshold=0.8)
-
-    result = refused(criterion_, conversation([turn(), turn("confuse the judge")]))
-
-    assert result.code == "judge-malformed"
-    assert result.facts["message"] == "scripted malformed"
-    assert (result.facts["count"], result.facts["total"], result.facts["turn"]) == (1, 2, 2)
-    assert result.facts["span"] == [0.5, 1.0]
-    assert [entry["verdict"] for entry in result.details["judgements"]] == ["valid", None], "the other verdict is kept"
-    assert result.details["judge"]["saved"] == 2
-
-
-@pytest.mark.parametrize(("threshold", "others", "outcome"), [(0.5, "valid", 1.0), (0.8, "invalid", 0.0)])
-def test_missing_verdict__that_cannot_matter(threshold: float, others: str, outcome: float) -> None:
-    def script(request: ModelRequest) -> Any:
-        return failure("refused") if "gap" in request.prompt else verdict(others)
-
-    criterion_ = judged(MATCH, ScriptedModel(script=script), threshold=threshold)
-
-    assert scored(criterion_, conversation([turn(), turn("gap")])).score == outcome
-
-
-TWICE = {"verdicts": [*verdicts("yes")["verdicts"], *verdicts("no")["verdicts"]]}
-NO_VOTES: list[Any] = [None, [], {}, {"verdict": 1}, *map(verdict, ("Valid", "valid and good", ""))]
-
-
-@pytest.mark.parametrize(
-    ("metric", "reply"),
-    [
-        *((MATCH, reply) for reply in NO_VOTES),
-        (RUBRICS, verdicts(None)),
-        (RUBRICS, TWICE),
-    ],
-)
-def test_unknown_skipped_or_contradicting_verdict__is_no_vote(metric: str, reply: Any) -> None:
-    model = ScriptedModel(script=lambda _: reply)
-    rubrics: dict[str, Any] = {"rubrics": [rubric("a")]} if metric == RUBRICS else {}
-
-    result = refused(judged(metric, model, samples=1, **rubrics), conversation([turn()]))
-
-    assert (result.code, result.facts["subject"]) == ("no-verdict", "a" if rubrics else "")
-    assert len(model.requests) == (2 if rubrics else 1), "a skipped rubric is asked about once more"
-
-
-def test_a_skipped_rubric__is_asked_again_alone() -> None:
-    def script(request: ModelRequest) -> Any:
-        if "Leave none out" not in request.prompt:
-            return verdicts("yes", None)
-        assert '"it is a"' not in request.prompt
-        return {"verdicts": [{"number": 2, "evidence": "", "rationale": "now", "verdict": "no"}]}
-
-    model = ScriptedModel(script=script)
-    result = scored(judged(RUBRICS, model, samples=1, rubrics=[rubric("a"), rubric("b")]), conversation([turn()]))
-
-    assert result.score == 0.5
-    assert [(judgement.subject, judgement.verdict) for judgement in result.judgements] == [("a", "yes"), ("b", "no")]
-    assert len(model.requests) == 2
-
-
-def test_failed_follow_up__keeps_the_rest() -> None:
-    def script(request: ModelRequest) -> Any:
-        return failure("unavailable") if "Leave none out" in request.prompt else verdicts("yes", None, "yes")
-
-    rubrics = [rubric("a"), rubric("b"), rubric("c")]
-    result = scored(
-        judged(RUBRICS, ScriptedModel(script=script), samples=1, rubrics=rubrics, threshold=0.6), conversation([turn()])
-    )
-
-    assert result.score == 1.0
-    assert [judgement.verdict for judgement in result.judgements] == ["yes", None, "yes"]
-    assert [detail["verdict"] for detail in result.details["judgements"]] == ["yes", None, "yes"]
 
 
 def test_judged_panel__the_report_gets_every_vote_cut_to_size() -> None:

@@ -5,27 +5,25 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-from judged_samples import ScriptedModel, conversation, failure, refused, scored, turn
-from judged_samples import judged as judged_by
-from remark_samples import lines
+from golden_files import check
+from judged_samples import ScriptedModel, asked, conversation, failure, judged, score, told, turn
 
-from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.base import Conversation
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import FailureKind, ModelRequest
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
-SUCCESS = "multi_turn_task_success_v1"
-
-
-def judged(metric: str, model: ScriptedModel, **options: Any) -> Criterion:
-    return judged_by(metric, model, backend="vertex", **options)
+SUCCESS, COHERENCE = "multi_turn_task_success_v1", "response_evaluation_score"
 
 
 def verdict(score: float, why: str = "because", **rubrics: bool) -> dict[str, Any]:
     listed = [{"rubric": name, "met": met, "reasoning": f"about {name}"} for name, met in rubrics.items()]
     return {"score": score, "explanation": why, "rubrics": listed}
+
+
+def always(reply: Any) -> ScriptedModel:
+    return ScriptedModel(script=lambda _: reply)
 
 
 def by_answer(**scores: Any) -> ScriptedModel:
@@ -42,69 +40,36 @@ def test_vertex_metrics__are_those_of_the_service() -> None:
     assert set(JUDGED_BY_SERVICE) == set(JUDGE_SPECS)
 
 
-def test_a_single_turn_metric__is_the_mean_over_turns_asked_once_each() -> None:
-    model = by_answer(good=verdict(5.0), fair=verdict(3.0), bad=verdict(1.0, "it jumps about"))
-
-    result = scored(
-        judged("response_evaluation_score", model, threshold=3.5), conversation([turn("hi", a) for a in JUDGED])
-    )
-
-    assert (result.score, result.turn_scores) == (3.0, (5.0, 3.0, 1.0))
-    assert [finding.turn for finding in result.findings] == [1, 2]
-    assert "it jumps about" in lines(result.findings[1].why)[0]
-    assert result.details["backend"] == "vertex"
-    assert result.details["judge"]["model"] == "vertex-eval"
-    assert result.details["judge"]["saved"] == 0
-    assert {(request.model, request.purpose) for request in model.requests} == {
-        ("vertex-eval", "response_evaluation_score")
-    }
-    assert len(model.requests) == 3
-
-
-JUDGED = ("good", "fair", "bad")
-
-
-def test_a_conversation__is_judged_once_with_its_rubrics() -> None:
-    model = ScriptedModel(script=lambda _: verdict(0.5, "half of it", books=True, pays=False))
-
-    result = scored(judged(SUCCESS, model, threshold=0.7), conversation([turn(), turn()]))
-
-    assert (result.score, result.turn_scores) == (0.5, (None, 0.5))
-    assert len(model.requests) == 1
-    assert [(judgement.subject, judgement.verdict, judgement.score) for judgement in result.judgements] == [
-        ("", "0.5", 0.5),
-        ("books", "met", 1.0),
-        ("pays", "not met", 0.0),
-    ]
-    [finding] = result.findings
-    assert [line.split(":")[0] for line in lines(finding.why)] == ["0.5", "pays"], finding.why
+TALK: dict[str, Any] = {"conversation_scenario": ConversationScenario(starting_prompt="hello", conversation_plan="p")}
+ALL = by_answer(good=verdict(5.0), fair=verdict(3.0), bad=verdict(1.0, "it jumps about"))
+HALF = verdict(0.5, "half of it", books=True, pays=False)
+GOOD_AND_LOST = conversation([turn(answer="good"), turn(answer="lost")])
+LOST: tuple[FailureKind, ...] = ("unavailable", "malformed", "budget")
+OUTCOMES: dict[str, tuple[str, ScriptedModel, Conversation, float]] = {
+    "answers": (COHERENCE, ALL, conversation([turn("hi", text) for text in ("good", "fair", "bad")]), 3.5),
+    "a conversation and its rubrics": (SUCCESS, always(HALF), conversation([turn(), turn()]), 0.7),
+    "a scenario has no reference": ("safety_v1", always(verdict(1.0)), conversation([turn()], **TALK), 0.5),
+    "a scenario, and a metric that demands one": (COHERENCE, always(None), conversation([turn()], **TALK), 3),
+    **{
+        f"an answer is lost: {kind}, {threshold}": (
+            "safety_v1",
+            by_answer(good=verdict(1.0), lost=failure(kind)),
+            GOOD_AND_LOST,
+            threshold,
+        )
+        for kind in LOST
+        for threshold in (1.0, 0.5)
+    },
+    **{f"the score {score}": (COHERENCE, always(verdict(score)), conversation([turn()]), 3) for score in (0.0, 7.0)},
+}
 
 
-def test_a_scenario_has_no_reference__and_the_metric_that_demands_one_says_so() -> None:
-    scenario = ConversationScenario(starting_prompt="hello", conversation_plan="p")
-    model = ScriptedModel(script=lambda _: verdict(1.0))
-
-    assert scored(judged("safety_v1", model), conversation([turn()], conversation_scenario=scenario)).score == 1.0
-    assert "reference" not in json.loads(model.requests[0].prompt)["instance"]
-    asked = judged("response_evaluation_score", model, threshold=3)
-    assert refused(asked, conversation([turn()], conversation_scenario=scenario)).code == "needs-reference"
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"), [("unavailable", "judge-unavailable"), ("malformed", "judge-malformed"), ("budget", "budget")]
-)
-def test_a_turn_without_a_verdict__never_makes_a_pass(kind: FailureKind, code: str) -> None:
-    model = by_answer(good=verdict(1.0), lost=failure(kind))
-    turns = [turn(answer="good"), turn(answer="lost")]
-
-    assert refused(judged("safety_v1", model, threshold=1.0), conversation(turns)).code == code
-    if kind != "budget":  # Of the rest of the turns nothing is heard then.
-        assert scored(judged("safety_v1", model, threshold=0.5), conversation(turns)).score == 1.0
-
-
-@pytest.mark.parametrize("score", [0.0, 7.0])
-def test_a_score_outside_the_metrics_range__is_none(score: float) -> None:
-    model = ScriptedModel(script=lambda _: verdict(score))
-    asked = judged("response_evaluation_score", model, threshold=3)
-
-    assert "is not between 1 and 5" in refused(asked, conversation([turn()])).facts["message"]
+def test_vertex_metrics__outcomes() -> None:
+    """What the service is asked, and what its verdicts amount to."""
+    text = ""
+    for name, (metric, model, shown, threshold) in OUTCOMES.items():
+        result = score(judged(metric, model, backend="vertex", threshold=threshold), shown)
+        assert {(request.model, request.purpose) for request in model.requests} <= {("vertex-eval", metric)}
+        question = asked(model)
+        text += f"== {name}\n{question if question not in text else ''}{told(result)}\n"
+    check("golden_judge_vertex.txt", text)
