@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any, get_args
@@ -24,13 +25,12 @@ import site_of_docs
 from docs_pages import ROOT, blocks, codes, page, rows, section
 from golden_files import check_part
 from markdown_pages import rendered
-from policy_texts import valid_policy
 
 from agent_eval.agents.discovery import AgentChoice
 from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.driver import ServerSpec
 from agent_eval.agents.protocol import FailureKind, MetricFailureKind
-from agent_eval.cli import _parser, main
+from agent_eval.cli import _parser
 from agent_eval.core.problem import docs_page
 from agent_eval.evalset.models import METRICS
 from agent_eval.forge import Event, RunStamp
@@ -40,7 +40,7 @@ from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTIC
 from agent_eval.gate.regression import _decide, sequential
 from agent_eval.gate.stats import bets, families
 from agent_eval.gate.stats.exact_tests import wilson
-from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
+from agent_eval.gate.verdict import EXIT_CODES, decide
 from agent_eval.github import _activity as activities
 from agent_eval.github._activity import activity
 from agent_eval.github.comments import marked
@@ -51,9 +51,9 @@ from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.results._merge import WITHOUT_KEY, merge
 from agent_eval.results.folder import FILES, JOURNAL
 from agent_eval.results.origin import CaseWord
-from agent_eval.results.report import SHARD_MISSING, CaseReport, CaseStatus, MetricStatus, RunReport
+from agent_eval.results.report import SHARD_MISSING, CaseReport, CaseStatus, MetricStatus
 from agent_eval.runner import execution
-from agent_eval.settings import CONFIG_FILE, SETTINGS, Setting, Settings, read_settings
+from agent_eval.settings import SETTINGS, Setting, Settings, read_settings
 from agent_eval.settings import _policy_file as policy_file
 from agent_eval.simulation.protocol import CODES
 from agent_eval.simulation.simulated import TEMPLATE_CODE
@@ -76,23 +76,16 @@ def table(house: str) -> str:
 
 
 @pytest.mark.parametrize("house", HOUSES)
-def test_package_table__has_a_row_for_every_package(house: str) -> None:
+def test_package_table__has_every_package_and_starts_reading_at_files_that_exist(house: str) -> None:
     source = ROOT / "src" / house
     packages = {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}
     modules = {path.name for path in source.glob("*.py") if not path.name.startswith("__")}
+    listed = re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|.*\|(.*)\|$", table(house), re.MULTILINE)
+    named = [package + name for package, names in listed for name in re.findall(r"`([a-z_/]+\.py)`", names)]
 
-    rows = set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", table(house), re.MULTILINE))
-    assert rows == packages | modules, f"the table of packages in docs/architecture.md differs from src/{house}"
-
-
-@pytest.mark.parametrize("house", HOUSES)
-def test_package_table__starts_reading_at_files_that_exist(house: str) -> None:
-    rows = re.findall(r"^\| `([a-z_]+/)` \|.*\|(.+)\|$", table(house), re.MULTILINE)
-
-    named = [package + name for package, names in rows for name in re.findall(r"`([a-z_/]+\.py)`", names)]
-
+    assert {name for name, _ in listed} == packages | modules, f"docs/architecture.md differs from src/{house}"
     assert len(named) > 6
-    assert [path for path in named if not (ROOT / "src" / house / path).is_file()] == []
+    assert [path for path in named if not (source / path).is_file()] == []
 
 
 @pytest.mark.parametrize("contract", ["Imports go downwards", "Imports of the workbench go downwards"])
@@ -131,27 +124,19 @@ def test_links__lead_to_files_and_headings(page: Path) -> None:
 # The site has every page of docs/, and its links lead somewhere.
 
 
-def test_navigation__has_every_page() -> None:
+def test_site__has_every_page_and_asks_no_other_host() -> None:
     text = (ROOT / "zensical.toml").read_text("utf-8")
-    tomllib.loads(text)
+    project = tomllib.loads(text)["project"]
+    pages = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")}
+    outside = {name: site_of_docs.outside(text) for name, text in pages.items()}
 
-    assert sorted(re.findall(r'"([\w-]+\.md)"', text)) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
-
-
-def test_site__asks_no_other_host() -> None:
-    project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
-
+    assert sorted(re.findall(r'"([\w-]+\.md)"', text)) == sorted(pages)
     assert project["theme"]["font"] is False
     assert "repo_url" not in project, "each page would ask api.github.com for stars and the latest release"
-    drawn = [page.name for page in (ROOT / "docs").glob("*.md") if "```mermaid" in page.read_text("utf-8")]
+    drawn = [name for name, text in pages.items() if "```mermaid" in text]
     assert drawn == [], "the page would load the renderer from unpkg.com"
-
-
-def test_outside__leads_to_github() -> None:
-    pages = {page.name: site_of_docs.outside(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md")}
-
-    assert f"]({site_of_docs.BLOB}README.md)" in pages["README.md"]
-    assert [name for name, text in pages.items() if "](../" in text] == []
+    assert f"]({site_of_docs.BLOB}README.md)" in outside["README.md"]
+    assert [name for name, text in outside.items() if "](../" in text] == []
 
 
 def test_docs_page__names_pages_that_exist() -> None:
@@ -263,33 +248,47 @@ def test_recording__runs_for_events_that_may_record_without_a_question(event: st
     assert recording_refused(settings, ci, in_ci=True) == []
 
 
-# docs/authoring.md: every command is accepted by the parser, and the tables agree with the source.
+# The parser accepts the commands of the pages, and their TOML is valid.
 
-AUTHORING = page("authoring.md")
-COMMANDS = [
-    line.partition("#")[0].strip()
-    for block in blocks(AUTHORING, "(?:console|sh)")
-    for line in block.splitlines()
-    if line.startswith("agent-eval ")
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands__are_understood(command: str) -> None:
-    parser, _ = _parser()
-    _, rest = parser.parse_known_args(shlex.split(command)[1:])
-    assert not [word for word in rest if word.startswith("-")]
+AUTHORING, CONFIGURATION, POLICY = map(page, ("authoring.md", "configuration.md", "policy.md"))
+COMPARISON, REMOTE_AGENTS, RESULTS_PAGE = map(page, ("comparison.md", "remote-agents.md", "results.md"))
+VERDICT, PROBLEMS, TEXT = map(page, ("verdict.md", "problems.md", "statistics.md"))
+DONE = section(COMPARISON, "## What is done on which event")
+EVENTS = dict(re.findall(r"^\| (`?[a-z_ ]+?`?(?: elsewhere)?) \| (\w+) \|", DONE, re.MULTILINE))
+"""The page's activity of each event."""
 
 
-def test_metrics__each_that_needs_a_reference_is_offered() -> None:
-    assert set(FIELD_OF) == {name for name, spec in METRICS.items() if spec.needs_reference}
-    table = AUTHORING[AUTHORING.index("| failed metric |") : AUTHORING.index("Only turns whose")]
-    assert set(re.findall(r"`([a-z_0-9]+_[a-z_0-9]+)`", table)) >= set(FIELD_OF)
+@pytest.mark.parametrize("text", [AUTHORING, CONFIGURATION], ids=["authoring", "configuration"])
+def test_commands__are_understood(text: str) -> None:
+    commands = re.findall(r"^agent-eval (.+)$", "".join(blocks(text, "(?:console|sh)")), re.MULTILINE)
+    parser, names = _parser()
+    for command in commands:
+        _, rest = parser.parse_known_args(shlex.split(command, comments=True))
+        assert not [word for word in rest if word.startswith("-")], command
+    assert text is AUTHORING or {command.split()[0] for command in commands} == set(names)
 
 
-def test_keys__of_the_review_are_those_of_the_help() -> None:
-    table = AUTHORING[AUTHORING.index("| key |") : AUTHORING.index("The files are written")]
-    assert set(re.findall(r"`([a-zA-Z])`", table)) == set(re.findall(r"(?:^|\s{2,})([a-zA-Z])(?=,|\s{2,})", _HELP))
+def test_toml__is_valid(tmp_path: Path) -> None:
+    """The first example of the settings means what the page says."""
+    read = {
+        text: read_settings(tmp_path, text=text)
+        for each in (CONFIGURATION, POLICY, REMOTE_AGENTS)
+        for text in blocks(each, "toml")
+    }
+    assert [problems for _, problems in read.values() if problems] == []
+    found = [settings for settings, _ in read.values()]
+    assert Settings(root=tmp_path) not in found
+    first = found[0]
+    assert (first.paths, first.exclude) == (("evals",), ("evals/drafts/",))
+    assert (first.num_runs, first.min_pass_rate) == (3, 0.66)
+    assert dict(first.agents) == {"evals/**": "agents/weather", "evals/home/**": "agents/home"}
+    names = [name for text in blocks(REMOTE_AGENTS, "toml") for name in read[text][0].agents.values()]
+    assert len(names) >= 2
+    names += re.findall(r"^agent-eval run.* --agent (\S+)$", REMOTE_AGENTS, re.MULTILINE)
+    names += re.findall(r"^      agent: (adk:\S+)$", REMOTE_AGENTS, re.MULTILINE)
+    for name in names:
+        assert Finder(root=tmp_path).named(name, "--agent", None) == (name, None)
+    assert [AgentChoice(path=name, reason="").driver.remote for name in names[-4:]] == [True] * 4
 
 
 # docs/configuration.md describes every setting as the code does, and its examples are valid.
@@ -297,7 +296,6 @@ def test_keys__of_the_review_are_those_of_the_help() -> None:
 # UPDATE_GOLDEN=1 writes names, help and defaults into the page; other text about a setting stays.
 
 PATH = ROOT / "docs" / "configuration.md"
-CONFIGURATION = page(PATH.name)
 
 
 def section_head(setting: Setting) -> str:
@@ -315,10 +313,6 @@ def section_head(setting: Setting) -> str:
     return f"### {setting.input}\n\n{setting.help}\n\n*{'; '.join(facts)}*\n"
 
 
-def test_page__has_every_setting_in_order() -> None:
-    assert re.findall(r"^### ([a-z0-9-]+)$", CONFIGURATION, re.MULTILINE) == [setting.input for setting in SETTINGS]
-
-
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.input)
 def test_setting__is_described_as_in_the_code(setting: Setting) -> None:
     pattern = rf"^### {setting.input}\n\n.*?\n\n\*(?:`|variable ).*?\*\n"
@@ -326,60 +320,88 @@ def test_setting__is_described_as_in_the_code(setting: Setting) -> None:
     check_part(PATH, current, section_head(setting))
 
 
-def _read(tmp_path: Path, text: str) -> Settings:
-    (tmp_path / CONFIG_FILE).write_text(text, encoding="utf-8")
-    settings, problems = read_settings(tmp_path)
-    assert problems == []
-    assert settings is not None
-    return settings
+# Tables and lists have what the code has.
 
 
-def test_examples__are_valid(tmp_path: Path) -> None:
-    """And the first one means what the page says."""
-    examples = [_read(tmp_path, example) for example in blocks(CONFIGURATION, "toml")]
-    assert Settings(root=tmp_path) not in examples
-
-    settings = examples[0]
-    assert (settings.paths, settings.exclude) == (("evals",), ("evals/drafts/",))
-    assert (settings.num_runs, settings.min_pass_rate) == (3, 0.66)
-    assert dict(settings.agents) == {"evals/**": "agents/weather", "evals/home/**": "agents/home"}
+def first_column(text: str, heading: str) -> list[str]:
+    return [code for row in rows(section(text, heading)) for code in codes(row[0])]
 
 
-def test_page__has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """The flags of each example exist."""
-    other_flags = {"--format", "--version", "--help", "--criterion", "--run", "--output", "--plan", "--threshold"}
-    flags = {f"--{setting.input}" for setting in SETTINGS} | other_flags
-    commands = re.findall(r"^agent-eval (.+)$", CONFIGURATION, re.MULTILINE)
-
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    listed = set(re.findall(r"^  ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)) | {"action"}
-    assert {command.split()[0] for command in commands} == listed
-    for command in commands:
-        words = shlex.split(command, comments=True)
-        assert {word for word in words if word.startswith("--")} <= flags
+def words_of(text: str, begin: str, end: str, pattern: str) -> set[str]:
+    """What a pattern finds in a part of a page."""
+    return set(re.findall(pattern, text[text.index(begin) : text.index(end)], re.MULTILINE))
 
 
-# docs/policy.md has valid examples and every key.
-
-POLICY = page("policy.md")
-POLICIES = blocks(POLICY, "toml")
-
-
-@pytest.mark.parametrize("example", POLICIES)
-def test_policies__are_valid(example: str) -> None:
-    policy = valid_policy(example)
-    assert policy.entries or policy.quarantine
+def runner_error_kinds() -> set[str]:
+    """The first arguments of `_halt_runs` and the constants that stand for them."""
+    tree = ast.parse(Path(execution.__file__).read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    kinds = [node.args[0] for node in calls if getattr(node.func, "attr", "") == "_halt_runs"]
+    return {
+        str(kind.value) if isinstance(kind, ast.Constant) else str(vars(execution)[ast.unparse(kind)]) for kind in kinds
+    }
 
 
-def first_column(heading: str) -> list[str]:
-    return [codes(row[0])[0] for row in rows(section(POLICY, heading))]
+def listed() -> Iterator[tuple[str, object, object]]:
+    """What pages list, and what the code has."""
+    yield "settings", re.findall(r"^### ([a-z0-9-]+)$", CONFIGURATION, re.M), [setting.input for setting in SETTINGS]
+    referring = {name for name, spec in METRICS.items() if spec.needs_reference}
+    yield "metrics with a reference", referring, set(FIELD_OF)
+    offered = words_of(AUTHORING, "| failed metric |", "Only turns whose", r"`([a-z_0-9]+_[a-z_0-9]+)`")
+    yield "fields to accept", offered & referring, referring
+    keys = set(re.findall(r"(?:^|\s{2,})([a-zA-Z])(?=,|\s{2,})", _HELP))
+    yield "keys of the review", words_of(AUTHORING, "| key |", "The files are written", r"`([a-zA-Z])`"), keys
+    yield "[[policy]]", first_column(POLICY, "## Exceptions: `[[policy]]`"), list(policy_file._POLICY_FIELDS)
+    quarantine = blocks(POLICY, "toml")[1].split("[[quarantine]]")[1]
+    yield "[[quarantine]]", re.findall(r"^(\w+) =", quarantine, re.M), list(policy_file._QUARANTINE_FIELDS)
+    deciding = section(COMPARISON, "## What decides")
+    gates = re.findall(r"^\| `([a-z]+)` \|", deciding.partition("\nWithout a usable")[0], re.M)
+    yield "gates", gates, ["gate", *get_args(Gate)]
+    source = Path(evaluation.__file__).read_text(encoding="utf-8")
+    reasons = {*re.findall(r'(?:\b_reason\(\s*|\bcode=)"([a-z-]+)"', source), *_decide._WEIGHT, "agent-error"}
+    reasons |= {*evaluation._HELD_AGAINST, "case-worse"}
+    reasons -= {"no-baseline", "informing", "quarantined", "advisory"}
+    yield "reasons", reasons & {*codes("".join(re.findall(r"^\|.*\|(.*)\|$", deciding, re.M)))}, reasons
+    source = Path(activities.__file__).read_text(encoding="utf-8")
+    lines = [line.partition(" if ")[0] for line in re.findall(r"^        case (.+):$", source, re.M)]
+    events = {f"`{name}`" for line in lines for name in re.findall(r'"(\w+)"', line)}
+    yield "events", {*EVENTS}, events | {"event", "all others", "`push` elsewhere"}
+    marker = marked("k", RunStamp(run_id=1, attempt=2, sha="a" * 40), "").strip()
+    yield "marker", re.findall(r"`(<!-- .+? -->)`", COMPARISON), [re.sub(r"=\S+", "=…", marker)]
+    servers = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+) \|$", REMOTE_AGENTS, re.M))
+    fields = {field.name: field.default for field in dataclasses.fields(ServerSpec) if field.name != "name"}
+    yield "[servers]", fields.keys() & servers.keys(), fields.keys()
+    defaults = (f"{fields['ready_timeout']:g}", f"`{fields['url']}`")
+    yield "defaults of [servers]", (servers["ready_timeout"], servers["url"]), defaults
+    kinds = {*map(str, FailureKind), "remote-agent-refused"}
+    blamed = re.findall(r"\| (?:exit 2, )?`([a-z-]+)`", section(REMOTE_AGENTS, "## Who is to blame"))
+    yield "blamed", ({*blamed} - kinds, len({*blamed}) > 6), (set(), True)
+    [example] = blocks(RESULTS_PAGE, "json")
+    written = CaseReport.model_validate_json(example).model_dump_json()
+    yield "a case as written", json.loads(example), json.loads(written)
+    head, _, report = RESULTS_PAGE.partition("## results.json")
+    files = {*re.findall(r"^\| `([a-z./]+)` \|", head, re.M)}
+    yield "files", files, {*FILES.values(), JOURNAL, "logs/", "base/"}
+    outputs = first_column(RESULTS_PAGE, "## Outputs of the action")
+    yield "outputs", {*outputs}, {*OUTPUTS}
+    parts = {"verdict", "reasons", "totals", "cases", "files", "problems", "notices", "provenance", "schema_version"}
+    yield "parts", parts & set(re.findall(r"`(\w+)(?:\[\])?`", report.split("```json")[0])), parts
+    yield "words", [row[0] for row in rows(TEXT[TEXT.index("| word |") :])], [*get_args(CaseWord)]
+    failures = section(PROBLEMS, "## Failures of a run")
+    ours = {*FailureKind, *MetricFailureKind, *runner_error_kinds(), WITHOUT_KEY, SHARD_MISSING, "run-timeout"}
+    described = re.findall(r"^### `([a-z-]+)`\n(?:Agent|Provider|Gate)[.;]", failures, re.M)
+    yield "failures", sorted(described), sorted({*map(str, ours), *CODES.values(), TEMPLATE_CODE})
+    yield "statuses of a metric", {*first_column(VERDICT, "## A metric")}, {*get_args(MetricStatus)}
+    yield "statuses of a case", {*first_column(VERDICT, "## A case and its runs")}, {*get_args(CaseStatus)}
+    nothing = {verdict.NOTHING_SCORED, verdict.NOTHING_GATED, verdict.NO_CASE_PASSES, "advisory"}
+    caveats = {code for row in rows(section(VERDICT, "## When nothing was evaluated")) for code in codes(row[2])}
+    yield "caveats", caveats & nothing, nothing
+    exits = {row[1].strip("`"): int(row[0].strip("`")) for row in rows(section(VERDICT, "## Exit codes"))}
+    yield "exit codes", {name: exits[name] for name in EXIT_CODES}, EXIT_CODES
 
 
-def test_tables__have_every_key() -> None:
-    assert first_column("## Exceptions: `[[policy]]`") == list(policy_file._POLICY_FIELDS)
-    quarantine = POLICIES[1].split("[[quarantine]]")[1]
-    assert re.findall(r"^(\w+) =", quarantine, re.MULTILINE) == list(policy_file._QUARANTINE_FIELDS)
+def test_docs__list_what_the_code_has() -> None:
+    assert [what for what in listed() if what[1] != what[2]] == []
 
 
 def test_patterns__match_the_documented_cases() -> None:
@@ -391,17 +413,10 @@ def test_patterns__match_the_documented_cases() -> None:
         "evals/**:smoke_*": ("evals/a/b.test.json", "smoke_1"),
         ":smoke_*": ("anywhere.test.json", "smoke_1"),
     }
-    assert {*cases} <= {*first_column("### Patterns of cases")}
+    assert {*cases} <= {*first_column(POLICY, "### Patterns of cases")}
     for pattern, (file, eval_id) in cases.items():
         assert case_matcher(pattern)(file, eval_id), pattern
         assert not case_matcher(pattern)("other.test.json", "other"), pattern
-
-
-def test_numbers__are_those_of_the_code() -> None:
-    assert f"{DEFAULT_ALPHA} for everything together" in POLICY
-    assert f"max-quarantined = {DEFAULT_MAX_QUARANTINED}" in POLICY
-    assert f"{NOTICE_DAYS} days before a quarantine ends" in POLICY
-    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 12 repositories in 20 merges; one case in a hundred"
 
 
 def test_flaky__example_is_its_output() -> None:
@@ -412,10 +427,8 @@ def test_flaky__example_is_its_output() -> None:
     assert render_toml(report, today=date(2026, 11, 21), owner="@alice") in POLICY
 
 
-# docs/comparison.md has every gate, every code of a reason and every event, and says of them what the code does.
+# docs/comparison.md says of every event what the code does.
 
-COMPARISON = page("comparison.md")
-DONE = "## What is done on which event"
 GATE_NAMES = "pull_request pull_request_target merge_group schedule workflow_dispatch workflow_run"
 PULL = {
     "number": 7,
@@ -432,122 +445,18 @@ PAYLOAD: dict[str, Any] = {
 }
 
 
-EVENTS = dict(re.findall(r"^\| (`?[a-z_ ]+?`?(?: elsewhere)?) \| (\w+) \|", section(COMPARISON, DONE), re.MULTILINE))
-"""The page's activity of each event."""
-
-
-@pytest.mark.parametrize(
-    ("name", "ref", "row"),
-    [
-        *((name, "refs/heads/main", f"`{name}`") for name in GATE_NAMES.split()),
-        ("release", "refs/heads/main", "all others"),
-        ("push", "refs/heads/main", "`push`"),
-        ("push", "refs/heads/x", "`push` elsewhere"),
-        ("push", "refs/tags/v1", "`push` elsewhere"),
-    ],
-)
-def test_events__activity_is_the_documented_one(name: str, ref: str, row: str) -> None:
-    assert activity(GitHubEvent(name=name, payload=PAYLOAD, ref=ref), mode="auto").kind == EVENTS[row]
-
-
-def test_events__every_rule_has_a_row() -> None:
-    source = Path(activities.__file__).read_text(encoding="utf-8")
-    cases = re.findall(r"^        case (.+):$", source, re.MULTILINE)
-    ruled = {name for line in cases for name in re.findall(r'"(\w+)"', line.partition(" if ")[0])}
-
-    assert {f"`{name}`" for name in ruled} == set(EVENTS) - {"event", "all others", "`push` elsewhere"}
-
-
-def test_marker__is_the_documented_one() -> None:
-    written = marked("k", RunStamp(run_id=1, attempt=2, sha="a" * 40), "").strip()
-    [shown] = re.findall(r"`(<!-- .+? -->)`", COMPARISON)
-
-    assert re.sub(r"=\S+", "=…", written) == shown
-
-
-def test_gates__every_one_has_a_row() -> None:
-    table = section(COMPARISON, "## What decides").partition("\nWithout a usable")[0]
-    assert set(re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE)) == {"gate", *get_args(Gate)}
-
-
-def test_reasons__every_code_has_a_row() -> None:
-    source = Path(evaluation.__file__).read_text(encoding="utf-8")
-    emitted = set(re.findall(r'(?:\b_reason\(\s*|\bcode=)"([a-z-]+)"', source))
-    emitted |= {*_decide._WEIGHT, *evaluation._HELD_AGAINST}
-    last_cells = re.findall(r"^\|.*\|(.*)\|$", section(COMPARISON, "## What decides"), re.MULTILINE)
-
-    assert {"agent-error", "case-worse"} <= emitted
-    assert set(codes("".join(last_cells))) >= emitted - {"no-baseline", "informing", "quarantined", "advisory"}
-
-
-# docs/remote-agents.md: its settings are valid, its names of agents are accepted, its table has the code's kinds.
-
-REMOTE_AGENTS = page("remote-agents.md")
-
-
-def test_page__toml_is_valid(tmp_path: Path) -> None:
-    examples = blocks(REMOTE_AGENTS, "toml")
-    assert len(examples) >= 2
-    for text in examples:
-        settings, problems = read_settings(tmp_path, text=text)
-        assert problems == [] and settings.agents
-        for name in settings.agents.values():
-            assert Finder(root=tmp_path).named(name, "[agents]", None) == (name, None)
-
-
-def test_page__commands_name_agents_that_are_accepted(tmp_path: Path) -> None:
-    names = re.findall(r"^agent-eval run.* --agent (\S+)$", REMOTE_AGENTS, re.MULTILINE)
-    names += re.findall(r"^      agent: (adk:\S+)$", REMOTE_AGENTS, re.MULTILINE)
-    assert len(names) == 4
-    for name in names:
-        assert Finder(root=tmp_path).named(name, "--agent", None) == (name, None)
-        assert AgentChoice(path=name, reason="").driver.remote
-
-
-def test_page__server_table_has_every_key_and_its_default() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+) \|$", REMOTE_AGENTS, re.MULTILINE))
-    fields = {field.name: field for field in dataclasses.fields(ServerSpec) if field.name != "name"}
-    assert rows.keys() >= fields.keys()
-    assert rows["ready_timeout"] == f"{fields['ready_timeout'].default:g}"
-    assert rows["url"] == f"`{fields['url'].default}`"
-
-
-def test_page__kinds_of_failures_exist() -> None:
-    table = section(REMOTE_AGENTS, "## Who is to blame")
-    kinds = set(re.findall(r"\| (?:exit 2, )?`([a-z-]+)`", table)) - {"remote-agent-refused"}
-    assert kinds <= set(map(str, FailureKind)) and len(kinds) >= 6
-
-
-# docs/results.md shows results as they are written, and lists every file and output.
-
-RESULTS_PAGE = page("results.md")
-
-
-def test_example__is_a_case_as_written() -> None:
-    [example] = blocks(RESULTS_PAGE, "json")
-    assert json.loads(CaseReport.model_validate_json(example).model_dump_json()) == json.loads(example)
-
-
-def test_tables__have_every_file_and_output() -> None:
-    head = RESULTS_PAGE.split("## results.json")[0]
-    assert set(re.findall(r"^\| `([a-z.]+)` \|", head, re.MULTILINE)) == {*FILES.values(), JOURNAL}
-    assert re.search(r"^\| `logs/` \|", head, re.MULTILINE)
-
-    cells = re.findall(r"^\|([^|]+)\|", section(RESULTS_PAGE, "## Outputs of the action"), re.MULTILINE)
-    assert set(codes("".join(cells))) == set(OUTPUTS)
-
-
-def test_results_json__has_the_parts_of_a_report() -> None:
-    section = RESULTS_PAGE.split("## results.json")[1].split("```json")[0]
-    documented = set(re.findall(r"`(\w+)(?:\[\])?`", section))
-
-    assert {"verdict", "reasons", "totals", "cases", "files", "problems", "notices", "provenance"} <= documented
-    assert {name for name in documented if name in RunReport.model_fields} >= {"schema_version"}
+def test_events__activity_is_the_documented_one() -> None:
+    main = "refs/heads/main"
+    for name, ref, row in (
+        *((name, main, f"`{name}`") for name in (*GATE_NAMES.split(), "push")),
+        ("release", main, "all others"),
+        *(("push", ref, "`push` elsewhere") for ref in ("refs/heads/x", "refs/tags/v1")),
+    ):
+        assert activity(GitHubEvent(name=name, payload=PAYLOAD, ref=ref), mode="auto").kind == EVENTS[row], name
 
 
 # docs/statistics.md and benchmarks/RESULTS.md: tables, pictures and numbers are what was measured and promised.
 
-TEXT = page("statistics.md")
 RESULTS = bench.DOCS.read_text(encoding="utf-8")
 MEASURED = bench.measured()
 CELLS = {bench.key_of(cell): cell for cell in bench.cells()}
@@ -655,72 +564,33 @@ def test_statistics_docs__the_pictures_are_drawn_from_the_tables() -> None:
         assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == picture, "make bench-errors draws them"
 
 
-def test_statistics_docs__all_words_are_defined() -> None:
-    words = rows(TEXT[TEXT.index("| word |") :])
-    assert [row[0] for row in words] == list(get_args(CaseWord))
-
-
-def test_statistics_docs__the_numbers_in_the_text_are_the_codes() -> None:
-    assert f" | {families.BOTH_LEVEL * 0.05:.2f} | " in TEXT
-    assert f"p of at most {sequential._SUITE_TRIGGER * 0.05:g})" in WORDS
-    assert f"p of at most {sequential._ANOTHER_COLUMN:g})" in WORDS
-    assert f"after {', '.join(map(str, sequential._BATCHES[1:]))} and at most 15 fresh runs" in WORDS
-    assert f"at least {families.SEEN_AGAIN:g} without the runs" in WORDS
-    assert f"it would fail for {_decide.CHECK_RUNS} times, or up to {_decide.CHECKED_CASES}" in WORDS
+def test_docs__the_numbers_in_the_text_are_the_codes() -> None:
+    for said in (
+        f"p of at most {sequential._SUITE_TRIGGER * 0.05:g})",
+        f"p of at most {sequential._ANOTHER_COLUMN:g})",
+        f"after {', '.join(map(str, sequential._BATCHES[1:]))} and at most 15 fresh runs",
+        f"at least {families.SEEN_AGAIN:g} without the runs",
+        f"it would fail for {_decide.CHECK_RUNS} times, or up to {_decide.CHECKED_CASES}",
+        f"fewer than {families.THIN_BASE} stored runs",
+        f"fewer than {families.FULL_BASE} stored runs gets fresh runs",
+        f"p of at most {_decide.DIFFERS:g}",
+        f"and {families.THRESHOLD_RUNS} more runs in a row",
+        f" | {families.BOTH_LEVEL * 0.05:.2f} | ",
+    ):
+        assert said in WORDS, said
     for failures, pays in ((2, "about 280"), (1, "7.5"), (0, "0.2")):
         assert float(pays.split()[-1]) == pytest.approx(bets.case_e(failures, 2, 0, 20), rel=0.1)
         assert pays in WORDS
-    assert f"fewer than {families.THIN_BASE} stored runs" in WORDS
-    assert f"fewer than {families.FULL_BASE} stored runs gets fresh runs" in WORDS
-    assert f"p of at most {_decide.DIFFERS:g}" in WORDS
-    assert f"and {families.THRESHOLD_RUNS} more runs in a row" in TEXT
+    for said in (
+        f"{DEFAULT_ALPHA} for everything together",
+        f"max-quarantined = {DEFAULT_MAX_QUARANTINED}",
+        f"{NOTICE_DAYS} days before a quarantine ends",
+    ):
+        assert said in POLICY
+    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 12 repositories in 20 merges; one case in a hundred"
 
 
-# docs/verdict.md lists every status, docs/problems.md every kind of error, and the examples are correct.
-
-VERDICT = page("verdict.md")
-
-
-def first_codes(heading: str) -> set[str]:
-    return {code for row in rows(section(VERDICT, heading)) for code in codes(row[0])}
-
-
-def runner_error_kinds() -> set[str]:
-    """The first arguments of `_halt_runs` and the constants that stand for them."""
-    tree = ast.parse(Path(execution.__file__).read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    kinds = [node.args[0] for node in calls if getattr(node.func, "attr", "") == "_halt_runs"]
-    return {
-        str(kind.value) if isinstance(kind, ast.Constant) else str(vars(execution)[ast.unparse(kind)]) for kind in kinds
-    }
-
-
-def test_errors__every_kind_is_described() -> None:
-    ours = runner_error_kinds() | {WITHOUT_KEY, SHARD_MISSING}
-    kinds = {str(kind) for kind in [*FailureKind, *MetricFailureKind]}
-
-    assert "run-timeout" in ours
-    failures = section(page("problems.md"), "## Failures of a run")
-    listed = re.findall(r"^### `([a-z-]+)`\n(?:Agent|Provider|Gate)[.;]", failures, re.MULTILINE)
-    assert len(listed) == len(set(listed))
-    assert set(listed) == kinds | ours | {*CODES.values(), TEMPLATE_CODE}
-
-
-def test_statuses__every_status_has_a_row() -> None:
-    assert first_codes("## A metric") == set(get_args(MetricStatus))
-    assert first_codes("## A case and its runs") == set(get_args(CaseStatus))
-
-
-def test_caveats__every_code_has_a_row() -> None:
-    documented = {code for row in rows(section(VERDICT, "## When nothing was evaluated")) for code in codes(row[2])}
-    assert documented >= {verdict.NOTHING_SCORED, verdict.NOTHING_GATED, verdict.NO_CASE_PASSES, "advisory"}
-
-
-def test_exit_codes__are_those_of_the_code() -> None:
-    table = {row[1].strip("`"): int(row[0].strip("`")) for row in rows(section(VERDICT, "## Exit codes"))}
-    assert {verdict: table[verdict] for verdict in EXIT_CODES} == EXIT_CODES
-    assert exit_code("inconclusive", "pass", not_run=0) == 0
-
+# The examples of docs/verdict.md are correct.
 
 OUTCOMES = {"no score": "?", "agent error": "x", "provider error": "p", "not run": "-"}
 EXAMPLES = rows(section(VERDICT, "### Examples"))
