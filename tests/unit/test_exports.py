@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from export_samples import CRASH, LIGHTS, STARTED, stored
+from export_samples import LIGHTS, STARTED, stored
+from golden_files import check
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -22,102 +22,16 @@ from agent_eval.cli import main
 from agent_eval.core.invocation import Span
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results import ToolUse, Usage
-from agent_eval_workbench.exports.otlp import ScoreSignal, otlp_batches, otlp_lines
+from agent_eval_workbench.exports.otlp import Batch, ScoreSignal, otlp_batches, otlp_lines
 from agent_eval_workbench.exports.runs import COLUMNS, StoredRun, _cell, csv_lines, json_lines, rows
 
 # Exports as rows: what is in which cell, and what a spreadsheet must not execute.
 
 
-def test_rows__a_row_per_run_turn_and_metric() -> None:
-    listed = [
-        (row["case_id"], row["side"], row["run"], row.get("metric_name"), row.get("turn"), row.get("score"))
-        for row in rows(stored())
-    ]
-
-    assert listed == [
-        (LIGHTS, "head", 1, "response_match_score", 1, 0.0),
-        (LIGHTS, "head", 1, "response_match_score", 2, 1.0),
-        (LIGHTS, "head", 1, "per_turn_user_simulator_quality_v1", None, 1.0),
-        (LIGHTS, "head", 1, "final_response_match_v2", None, None),
-        (LIGHTS, "head", 1, "token_usage_v1", 1, 42.0),
-        (LIGHTS, "head", 1, "token_usage_v1", 2, None),
-        (CRASH, "head", 1, None, None, None),
-        (LIGHTS, "base", 1, "response_match_score", 1, 1.0),
-    ]
-
-
-def test_rows__a_turn_has_messages_and_calls() -> None:
-    first, second, whole, missing, *_, crash, base = rows(stored())
-
-    assert {name: first[name] for name in COLUMNS} == {
-        "eval_set_id": "home",
-        "eval_id": "lights",
-        "metric_name": "response_match_score",
-        "threshold": 0.8,
-        "score": 0.0,
-        "eval_status": "FAILED",
-        "prompt": "Lamp on",
-        "expected_response": "The lamp is on.",
-        "actual_response": "=cmd|'/C calc'!A0",
-        "expected_tool_calls": '{"name": "set", "args": {"device": "lamp", "on": false}}',
-        "actual_tool_calls": '{"name": "set", "args": {"device": "lamp", "on": true}}',
-        "case_id": LIGHTS,
-        "side": "head",
-        "run": 1,
-        "turn": 1,
-        "run_score": 0.5,
-        "run_status": "failed",
-        "reason": "missing: lamp",
-        "seconds": 1.5,
-        "tokens": 42,
-    }
-    assert (second["eval_status"], second["run_status"], second["tokens"]) == ("PASSED", "failed", None)
-    assert (whole["seconds"], whole["tokens"], whole.get("prompt")) == (2.5, 42, None)
-    assert (missing["eval_status"], missing["reason"]) == ("NOT_EVALUATED", "The judge did not answer")
-    assert (crash["eval_status"], crash["run_status"]) == ("NOT_EVALUATED", "errored")
-    assert crash["reason"] == "agent-crash: The process ended with SIGKILL"
-    # The head's recording has the same run id. It is not what the base branch's agent answered.
-    assert (base["side"], base.get("actual_response"), base["seconds"]) == ("base", None, None)
-
-
-def test_csv_lines__is_read_back_and_has_no_formulas() -> None:
-    text = "".join(csv_lines(stored()))
-    table = list(csv.DictReader(io.StringIO(text)))
-
-    assert tuple(table[0]) == COLUMNS
-    assert [row["score"] for row in table] == ["0.0", "1.0", "1.0", "", "42.0", "", "", "1.0"]
-    assert table[0]["actual_response"] == "'=cmd|'/C calc'!A0"
-    assert table[1]["expected_response"] == "'-"
-    assert not [cell for row in table for cell in row.values() if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
-
-
-@pytest.mark.parametrize("first", ["\n=1+1", "＝1+1", "＋1", "－1", "＠SUM(A1)"])
-def test_csv_lines__other_ways_to_begin_a_formula(first: str) -> None:
-    """Spreadsheets skip a line feed, and some convert full-width characters."""
-    assert _cell(first) == f"'{first}"
-
-
-def test_json_lines__every_line_has_every_column() -> None:
-    lines = [json.loads(line) for line in json_lines(stored())]
-
-    assert [tuple(line) for line in lines] == [COLUMNS] * 8
-    assert lines[0]["actual_response"] == "=cmd|'/C calc'!A0"  # Only spreadsheets have formulas.
-
-
-# Exports to OpenTelemetry, read by OpenTelemetry's own parser.
-
-SECONDS = 1_000_000_000
-
-
-def exported(
-    run: StoredRun, *, content: bool = True, scores: ScoreSignal = "logs"
-) -> tuple[ExportTraceServiceRequest, ExportLogsServiceRequest]:
-    """The only batch as messages of opentelemetry-proto, which refuses unknown fields."""
-    [batch] = otlp_batches(run, content=content, scores=scores)
-    logs = ExportLogsServiceRequest()
-    if batch.logs is not None:
-        ParseDict(_bytes_as_base64(batch.logs), logs)
-    return ParseDict(_bytes_as_base64(batch.traces), ExportTraceServiceRequest()), logs
+def accepted(batch: Batch) -> None:
+    """OpenTelemetry's own parser takes the messages; it refuses unknown fields."""
+    ParseDict(_bytes_as_base64(batch.traces), ExportTraceServiceRequest())
+    ParseDict(_bytes_as_base64(batch.logs or {}), ExportLogsServiceRequest())
 
 
 def _bytes_as_base64(value: Any) -> Any:
@@ -132,127 +46,68 @@ def _bytes_as_base64(value: Any) -> Any:
     return [_bytes_as_base64(item) for item in value] if isinstance(value, list) else value
 
 
-def spans_of(traces: ExportTraceServiceRequest) -> Sequence[Any]:
-    [resource] = traces.resource_spans
-    return list(resource.scope_spans[0].spans)
+def spans_of(run: StoredRun, **options: Any) -> list[Any]:
+    [batch] = otlp_batches(run, **options)
+    spans: list[Any] = batch.traces["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    return spans
 
 
-def plain(attributes: Any) -> dict[str, object]:
-    return {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in attributes}
-
-
-def test_otlp_batches__a_trace_per_run_with_turns_and_tools() -> None:
-    traces, _ = exported(stored())
-    spans = spans_of(traces)
-
-    assert [(span.name, span.parent_span_id != b"") for span in spans] == [
-        (f"invoke_workflow {LIGHTS}", False),
-        ("invoke_agent", True),
-        ("execute_tool set", True),
-        ("invoke_agent", True),
-        (f"invoke_workflow {CRASH}", False),
-        (f"invoke_workflow {LIGHTS}", False),
-        ("invoke_agent", True),
-    ]
-    root, first, tool, second, crash, base, _ = spans
-    assert len({span.trace_id for span in spans}) == 3
-    assert len({span.span_id for span in spans}) == 7
-    assert {len(root.trace_id), len(root.span_id)} == {16, 8}
-    assert (first.parent_span_id, tool.parent_span_id) == (root.span_id, first.span_id)
-    assert root.start_time_unix_nano == 1_790_000_000_250_000_000
-    assert root.end_time_unix_nano - root.start_time_unix_nano == 2.5 * SECONDS
-    assert second.end_time_unix_nano - second.start_time_unix_nano == 0.5 * SECONDS
-    assert plain(root.attributes)["agent_eval.run.status"] == "failed"
-    assert plain(base.attributes)["agent_eval.side"] == "base"
-    assert (crash.status.code, crash.status.message) == (2, "The process ended with SIGKILL")
-    assert plain(crash.attributes)["error.type"] == "agent-crash"
-    assert plain(traces.resource_spans[0].resource.attributes) == {
-        "service.name": "agent-eval",
-        "vcs.owner.name": "acme",
-        "vcs.repository.name": "home",
-        "vcs.ref.head.revision": "c" * 40,
-        "vcs.ref.head.name": "refs/heads/dim",
-        "vcs.change.id": "5",
-        "cicd.pipeline.run.id": "77",
-    }
-
-
-def test_otlp_batches__a_turn_and_a_tool_have_their_content() -> None:
-    traces, _ = exported(stored())
-    _, first, tool, *_ = (plain(span.attributes) for span in spans_of(traces))
-
-    assert json.loads(str(first["gen_ai.input.messages"])) == [
-        {"role": "user", "parts": [{"type": "text", "content": "Lamp on"}]}
-    ]
-    assert json.loads(str(first["gen_ai.output.messages"]))[0]["role"] == "assistant"
-    assert (first["gen_ai.usage.input_tokens"], first["gen_ai.usage.output_tokens"]) == (30, 12)
-    assert tool == {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": "set",
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": "c-1",
-        "gen_ai.tool.call.arguments": '{"device": "lamp", "on": true}',
-        "gen_ai.tool.call.result": '{"status": "ok"}',
-    }
-
-
-def test_otlp_batches__a_tool_call_has_its_own_times() -> None:
+def own_times() -> StoredRun:
+    """A run whose tool call has its own times."""
     run = stored()
     recording = run.recording_of(f"{LIGHTS}#1")
     assert recording is not None
     recording.invocations[0].spans = [Span(kind="tool", call_id="c-1", start=0.25, end=0.75)]
-    _, first, tool, *_ = spans_of(exported(run)[0])
-    assert tool.start_time_unix_nano - first.start_time_unix_nano == 0.25 * SECONDS
-    assert tool.end_time_unix_nano - tool.start_time_unix_nano == 0.5 * SECONDS
+    return run
 
 
-def test_exports__a_replayed_run_used_no_tokens() -> None:
+def replayed() -> StoredRun:
+    """A run that used no tokens."""
     run = stored()
     run.report.cases[0].runs[0].tools = ToolUse(mode="all", model_calls=2)
-    root, first, *_ = (plain(span.attributes) for span in spans_of(exported(run)[0]))
-    assert root["agent_eval.run.replayed"] is True
-    assert not [name for name in first if name.startswith("gen_ai.usage.")]
     run.report.cases[0].runs[0].usage = Usage()
-    assert [row["tokens"] for row in rows(run) if row["side"] == "head"] == [None] * 7
+    return run
 
 
-def test_otlp_batches__scores_are_log_records_of_the_evaluated_span() -> None:
-    traces, logs = exported(stored())
-    spans = {span.span_id: span.name for span in spans_of(traces)}
-    records = logs.resource_logs[0].scope_logs[0].log_records
-    assert {record.event_name for record in records} == {"gen_ai.evaluation.result"}
-    names = [*(f"gen_ai.evaluation.{name}" for name in ("name", "score.value", "score.label")), "error.type"]
-    shown = [(spans[record.span_id], *map(plain(record.attributes).get, names)) for record in records]
+def test_exports__in_every_format() -> None:
+    """UPDATE_GOLDEN=1 writes them: a row per run, turn and metric, and a trace per run with turns, tools and scores.
 
-    workflow = f"invoke_workflow {LIGHTS}"
-    assert shown == [
-        ("invoke_agent", "response_match_score", 0.0, "fail", None),
-        ("invoke_agent", "response_match_score", 1.0, "pass", None),
-        (workflow, "per_turn_user_simulator_quality_v1", 1.0, "pass", None),
-        (workflow, "final_response_match_v2", None, None, "judge-unavailable"),
-        ("invoke_agent", "token_usage_v1", 42.0, None, None),
-        ("invoke_agent", "token_usage_v1", None, None, "no-score"),
-        ("invoke_agent", "response_match_score", 1.0, "pass", None),
-    ]
-    assert plain(records[0].attributes)["gen_ai.evaluation.explanation"] == "missing: lamp"
+    The recording of the head has the same run id as the base's run: it is not what the base branch's agent answered.
+    """
+    [batch] = otlp_batches(stored())
+    accepted(batch)
+    assert batch.logs is not None
+    [traces], [logs] = batch.traces["resourceSpans"], batch.logs["resourceLogs"]
+    parts: Mapping[str, list[Any]] = {
+        "resource": [traces["resource"], traces["scopeSpans"][0]["scope"], logs["resource"]],
+        "spans": spans_of(stored()),
+        "scores": logs["scopeLogs"][0]["logRecords"],
+        "a tool call with its own times": spans_of(own_times())[:3],
+        "replayed": spans_of(replayed())[:2],
+        "without content, scores as events": spans_of(stored(), content=False, scores="events"),
+        "no scores": spans_of(stored(), scores="none")[:1],
+        "rows": list(map(json.loads, json_lines(stored()))),
+        "tokens of a replayed run": [row["tokens"] for row in rows(replayed())],
+    }
+    lines = [f"{name}:\n" + "".join(f"  {json.dumps(part)}\n" for part in each) for name, each in parts.items()]
+    check("golden_exports.txt", "".join(lines) + "csv:\n" + "".join(csv_lines(stored())).replace("\r\n", "\n"))
 
 
-def test_otlp_batches__as_span_events_or_not_at_all() -> None:
-    traces, logs = exported(stored(), scores="events")
-    assert [event.name for span in spans_of(traces) for event in span.events] == ["gen_ai.evaluation.result"] * 7
-    assert not logs.resource_logs
-
-    traces, logs = exported(stored(), scores="none")
-    assert not any(span.events for span in spans_of(traces))
-    assert not logs.resource_logs
+def test_csv_lines__have_no_formulas() -> None:
+    """Spreadsheets skip a line feed, and some convert full-width characters."""
+    assert tuple(next(csv.reader(csv_lines(stored())))) == COLUMNS
+    for first in ("=1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1+1", "＝1+1", "＋1", "－1", "＠SUM(A1)"):
+        assert _cell(first) == f"'{first}"
 
 
 def test_otlp_batches__no_content_leaves_out_every_text() -> None:
-    text = "".join(otlp_lines(otlp_batches(stored(), content=False)))
-
-    for written in ("Lamp on", "cmd|", "lamp", "missing", "did not answer", "SIGKILL", '"ok'):
-        assert written not in text
-    assert "agent-crash" in text
+    for scores in get_args(ScoreSignal):
+        batches = list(otlp_batches(stored(), content=False, scores=scores))
+        assert [batch.logs is None for batch in batches] == [scores != "logs"]
+        text = "".join(otlp_lines(batches))
+        for written in ("Lamp on", "cmd|", "lamp", "missing", "did not answer", "SIGKILL", '"ok'):
+            assert written not in text
+        assert "agent-crash" in text
 
 
 def test_otlp_batches__ids_are_the_same_again_and_differ_for_another_run_of_the_job() -> None:
@@ -260,9 +115,11 @@ def test_otlp_batches__ids_are_the_same_again_and_differ_for_another_run_of_the_
     assert [*otlp_lines(otlp_batches(stored()))] == [*otlp_lines(otlp_batches(again))]
 
     again.report.cases[0].runs[0].started_at = STARTED + 60
-    first, second = (spans_of(exported(run)[0]) for run in (stored(), again))
-    assert first[0].trace_id != second[0].trace_id
-    assert first[4].trace_id == second[4].trace_id
+    first, second = (spans_of(run) for run in (stored(), again))
+    assert [one["traceId"] == other["traceId"] for one, other in zip(first, second, strict=True)] == [
+        *[False] * 4,
+        *[True] * 3,
+    ]
 
 
 def test_otlp_batches__are_bounded_and_keep_a_run_together() -> None:
@@ -284,8 +141,7 @@ def test_exports__any_report_is_exported() -> None:
         runs = [run for case in [*report.cases, *report.confirmations, *report.base_runs] for run in case.runs]
         assert bool(batches) is bool(runs), name
         for batch in batches:
-            ParseDict(_bytes_as_base64(batch.traces), ExportTraceServiceRequest())
-            ParseDict(_bytes_as_base64(batch.logs or {}), ExportLogsServiceRequest())
+            accepted(batch)
             json.dumps(batch.traces, allow_nan=False, ensure_ascii=False).encode()
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from export_samples import LIGHTS, stored
+from export_samples import stored
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import SAMPLES
@@ -161,50 +164,48 @@ def test_merge__nothing_passes_without_a_passing_score_of_every_metric(
         assert text(case.reason) != case.reason.code
 
 
-@pytest.mark.parametrize(
-    ("runs", "rate", "status", "code"),
-    [
-        ([GOOD], 1.0, "passed", None),
-        ([BAD], 1.0, "failed", "below-threshold"),
-        ([CRASH], 1.0, "failed", "agent-crash"),
-        ([CRASH], 0.0, "failed", "agent-crash"),
-        ([OUTAGE], 1.0, "errored", "provider-unavailable"),
-        ([STOPPED], 1.0, "not_run", "stopped"),
-        ([both(1.0, None)], 1.0, "errored", "not-evaluated"),
-        ([both(0.0, None)], 1.0, "failed", "below-threshold"),
-        # Every run has to pass unless the user wants less.
-        ([GOOD, GOOD, both(1.0, 0.49)], 1.0, "failed", "min-pass-rate"),
-        ([GOOD, GOOD, both(1.0, 0.49)], 0.6, "passed", None),
-        ([GOOD, GOOD, both(1.0, 0.49)], 0.6666666667, "passed", None),
-        ([GOOD, GOOD, both(1.0, 0.49)], 0.67, "failed", "min-pass-rate"),
-        # Enough runs passed, but the mean did not.
-        ([both(1.0, 0.5), both(1.0, 0.5), both(1.0, 0.0)], 0.6, "failed", "below-threshold"),
-        # Neither an outage nor a stop can save or sink what is decided already.
-        ([BAD, OUTAGE], 1.0, "failed", "min-pass-rate"),
-        ([BAD, STOPPED, STOPPED], 1.0, "failed", "min-pass-rate"),
-        ([GOOD, OUTAGE], 1.0, "errored", "provider-unavailable"),
-        ([GOOD, OUTAGE], 0.5, "errored", "provider-unavailable"),
-        ([GOOD, STOPPED], 0.5, "not_run", "stopped"),
-        ([OUTAGE, STOPPED], 1.0, "errored", "provider-unavailable"),
-        ([BAD, GOOD, OUTAGE], 0.6, "errored", "provider-unavailable"),
-        # A crash has no score; a tolerated one does not spoil the mean.
-        ([CRASH, GOOD], 0.5, "passed", None),
-        ([CRASH, CRASH], 0.0, "failed", "agent-crash"),
-        # A metric that could not be evaluated in a run that failed is not hidden by the pass rate.
-        ([both(0.0, None), both(1.0, 1.0), both(1.0, 1.0)], 0.5, "failed", "below-threshold"),
-        ([both(1.0, None), GOOD], 0.5, "errored", "not-evaluated"),
-    ],
-)
-def test_merge__statuses(runs: list[Scores | RunError], rate: float, status: str, code: str | None) -> None:
-    case = judged(*runs, rate=rate)
-    assert (case.status, case.reason.code if case.reason else None) == (status, code)
+OUTCOMES: Mapping[str, Scores | RunError] = {
+    "good": GOOD,
+    "bad": BAD,
+    "low": both(1.0, 0.49),
+    "crash": CRASH,
+    "outage": OUTAGE,
+    "stopped": STOPPED,
+    "unscored": both(1.0, None),
+    "unscored bad": both(0.0, None),
+    "without a key": {"trajectory": 1.0, "response": Reason(code=WITHOUT_KEY, message="There is no key")},
+}
+OWN: Mapping[str, Scores | RunError] = {
+    "5 does not pass": {"mine": (5.0, "failed")},
+    "invalid": {"mine": INVALID},
+    **{f"{value:g} {status}": {"mine": (value, status)} for value in (3.0, 7.0) for status in ("passed", "failed")},
+}
+"""Of a metric with the threshold 5 that says itself whether it passed: fewer may be better."""
 
 
-def test_merge__a_metric_missing_in_a_failed_run_is_never_masked_by_the_pass_rate() -> None:
-    case = judged({"lenient": 0.5, "response": None}, {"lenient": 1.0, "response": 1.0}, rate=0.5)
-    assert [metric.status for metric in case.metrics] == ["passed", "not_evaluated"]
-    assert case.status == "errored"
-    assert case.reason == Reason.of("not-evaluated", metric="response", because=MISSING)
+LENIENT: Mapping[str, Scores] = {
+    "unscored, and failed": {"lenient": 0.5, "response": None},
+    "scored": {"lenient": 1.0, "response": 1.0},
+}
+"""Of a mean that passes although one run does not."""
+THREE = ("good", "low", "bad", "outage", "unscored bad")
+
+
+def test_merge__of_each_combination_of_runs() -> None:
+    """UPDATE_GOLDEN=1 writes what becomes of their metrics, and of the case by the rate of runs that has to pass."""
+    tables = [*itertools.product((OUTCOMES, OWN, LENIENT), (1, 2)), (THREE, 3)]
+    lines = []
+    for names in itertools.chain.from_iterable(itertools.combinations_with_replacement(*each) for each in tables):
+        runs = [(OUTCOMES | OWN | LENIENT)[name] for name in names]
+        rates: dict[str, list[str]] = {}
+        for rate in (1.0, 0.6666666667, 0.5, 0.0):
+            case = judged(*runs, rate=rate)
+            why = f": {text(case.reason)} ({case.reason.code})" if case.reason else ""
+            rates.setdefault(f"{case.status}{why}", []).append(f"{rate:.2f}")
+        metrics = [f"{one.name} {one.status} {one.score} {one.direction}" for one in case.metrics]
+        lines.append(f"{' + '.join(names)}: {', '.join(metrics) or 'no metric'}")
+        lines += [f"    {', '.join(each)}: {outcome}" for outcome, each in rates.items()]
+    check("golden_merged.txt", "\n".join(lines) + "\n")
 
 
 def test_merge__the_mean_is_a_running_sum_and_an_informational_one_gates_nothing() -> None:
@@ -226,54 +227,6 @@ def test_merge__runs_and_cases_keep_their_order_and_a_later_run_replaces_its_nam
     assert [run.run for run in case.runs] == [0, 1, 2]
     assert [(score.run, score.score) for score in case.metrics[0].runs] == [(0, 1.0), (2, 0.0)]
     assert case.reason == Reason.of("min-pass-rate", passed=1, runs=3, rate=1.0)
-
-
-@pytest.mark.parametrize(("trajectory", "status"), [(1.0, "passed"), (0.0, "failed")])
-def test_what_was_left_out_for_want_of_a_key__decides_nothing(trajectory: float, status: str) -> None:
-    left_out = Reason(code=WITHOUT_KEY, message="There is no key")
-    report = part(0, {"trajectory": trajectory, "response": left_out})
-    [merged] = merge([report], min_pass_rate=1.0)
-    assert report.runs[0].status == merged.status == status
-    assert merged.metrics[1].status == "not_evaluated"
-
-
-# -- metrics that say themselves whether they passed
-
-
-@pytest.mark.parametrize(
-    ("runs", "rate", "metric", "direction", "outcome"),
-    [
-        ([(3.0, "passed")], 1.0, "passed", "lower", "passed"),
-        ([(7.0, "failed")], 1.0, "failed", "lower", "failed"),
-        ([(3.0, "passed"), (5.0, "passed")], 1.0, "passed", "lower", "passed"),
-        ([(5.0, "passed"), (3.0, "passed")], 1.0, "passed", "lower", "passed"),
-        ([(3.0, "passed"), (6.0, "failed")], 0.5, "passed", "lower", "passed"),
-        ([(3.0, "passed"), (9.0, "failed")], 0.5, "failed", "lower", "failed"),
-        ([(7.0, "passed"), (3.0, "failed")], 0.5, "passed", "higher", "passed"),
-        ([(5.0, "failed")], 1.0, "failed", "higher", "failed"),
-        ([(5.0, "failed"), (5.0, "failed")], 0.0, "failed", "higher", "failed"),
-        ([INVALID], 1.0, "not_evaluated", "higher", "failed"),
-        # However few runs have to pass.
-        ([INVALID, (7.0, "passed")], 0.0, "not_evaluated", "higher", "errored"),
-    ],
-)
-def test_merge_custom__fewer_may_be_better(
-    runs: list[Score], rate: float, metric: str, direction: str, outcome: str
-) -> None:
-    merged = judged(*({"mine": run} for run in runs), rate=rate)
-    assert (merged.metrics[0].status, merged.metrics[0].direction, merged.status) == (metric, direction, outcome)
-
-
-@pytest.mark.parametrize(
-    ("score", "reason"),
-    [
-        (INVALID, Reason(code="custom-metric-exception", message="it raised")),
-        ((6.0, "failed"), Reason.of("below-threshold", decided={"mine": [6.0, 5.0]})),  # Above it, in fact.
-    ],
-)
-def test_merge_custom__a_metric_that_fails_by_its_own_rule_says_so(score: Score, reason: Reason) -> None:
-    merged = judged({"mine": score})
-    assert (merged.status, merged.reason) == ("failed", reason)
 
 
 # ADK's results of an eval set: as a recording, and written for `adk web`.
@@ -318,12 +271,11 @@ async def test_recorded__answers_from_a_result(form: str, tmp_path: Path) -> Non
 def test_models__keys_of_another_version_are_ignored_and_mistakes_are_not() -> None:
     value = adk_result()
     turn = value["eval_case_results"][0]["eval_metric_result_per_invocation"][0]
-    turn["actual_invocation"]["new_field"] = {"a": 1}
-    turn["actual_invocation"]["intermediate_data"]["tool_uses"][0] |= {"another": 1}
-    turn["new_too"] = 1
+    for part in (turn, actual := turn["actual_invocation"], actual["intermediate_data"]["tool_uses"][0]):
+        part["new_field"] = {"a": 1}
     result = adk_set_result(value)
     assert result.eval_case_results[0].eval_metric_result_per_invocation[0].actual_invocation.invocation_id == "e-1"
-    turn["actual_invocation"]["user_content"] = 3
+    actual["user_content"] = 3
     with pytest.raises(ValueError, match=r"eval_case_results\.0\.eval_metric_result_per_invocation\.0"):
         adk_set_result(value)
 
@@ -339,23 +291,13 @@ def test_models__deprecated_fields_only() -> None:
 
 
 def test_export__a_result_per_eval_file_and_run() -> None:
-    run = stored()
-    exports = list(adk_exports(run, {"evals/home.test.json": "home app"}))
-    assert len({export.name for export in exports}) == len(exports) >= 1
-    first = exports[0]
-    assert first.name.startswith("home_app_home_1790000000.")
-    value = adk_json(first.result)
-    assert value["eval_set_result_name"] + ".evalset_result.json" == first.name
-    lights, crash = value["eval_case_results"][:2]
-    assert (lights["eval_id"], lights["final_eval_status"], crash["final_eval_status"]) == ("lights", 2, 3)
-    [turn, _] = lights["eval_metric_result_per_invocation"]
-    assert turn["actual_invocation"]["intermediate_data"]["tool_uses"][0]["name"] == "set"
-    authors = [event["author"] for event in lights["session_details"]["events"]]
-    assert authors == ["user", "home", "home", "home app", "user", "home app"]
-    assert all(metric["eval_status"] in (1, 2, 3) for metric in lights["overall_eval_metric_results"])
-    assert adk_set_result(value) == adk_set_result(adk_json(adk_set_result(value)))
-    assert list(adk_exports(run, {})) == []
-    assert LIGHTS.startswith(first.file)
+    """UPDATE_GOLDEN=1 writes them."""
+    exports = list(adk_exports(stored(), {"evals/home.test.json": "home app"}))
+    values = [adk_json(each.result) for each in exports]
+    shown = [{"name": each.name, "file": each.file, **value} for each, value in zip(exports, values, strict=True)]
+    check("golden_adk_results.json", json.dumps(shown, indent=1) + "\n")
+    assert [adk_json(adk_set_result(value)) for value in values] == values
+    assert list(adk_exports(stored(), {})) == []
 
 
 @pytest.fixture
@@ -433,13 +375,15 @@ def reply_in(folder: Path) -> Path:
 
 @AS_ROOT
 def test_a_folder_in_the_checkout_or_outside__is_the_owners(root: Path) -> None:
-    inside, outside = root / "deep" / "cache", root.parent / "temp" / "cache"
+    inside, outside, missing = root / "deep" / "cache", root.parent / "temp" / "cache", root / "cache"
     for folder in (inside, outside):
         reply_in(folder)
         give_to_owner(folder, root)
         assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {OWNER}
     assert (root / "deep").stat().st_uid == OWNER
     assert outside.parent.stat().st_uid == 0, "it was there"
+    give_to_owner(missing, root)
+    assert not missing.exists()
 
 
 @AS_ROOT
@@ -452,9 +396,3 @@ def test_a_link_of_the_checkout__gives_nothing_away(root: Path) -> None:
     give_to_owner(root / "deep" / "elsewhere", root)
 
     assert reply.stat().st_uid == 0
-
-
-@AS_ROOT
-def test_a_folder_that_was_never_made__is_nothing_to_give(root: Path) -> None:
-    give_to_owner(root / "cache", root)
-    assert not (root / "cache").exists()

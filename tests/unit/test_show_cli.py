@@ -161,20 +161,21 @@ def test_show__what_is_printed(show: Show, tmp_path: Path) -> None:
         "lamp --run 4",
     ):
         note(*words.split())
+    nested, cut_off = gzip.compress(b"[" * 9_999), gzip.compress(b"[[[" * 9)[:-4]
+    for content in (b"no gzip", gzip.compress(b"{}\n"), gzip.compress(b'{"run_id": []}\n'), cut_off, nested):
+        (folder / "recordings.jsonl.gz").write_bytes(content)
+        note(where=" # damaged recordings")
     (folder / "recordings.jsonl.gz").unlink()
     note(where=" # without recordings")
     write(folder, run.model_copy(update={"cases": run.cases[1:], "causes": []}))
     note(where=" # where nothing failed")
+    ended = case("lamp", "errored", metric(RESPONSE, 1.0, threshold=0.8), file=FILE, runs=2, errors={1: BOOM})
+    ended.runs[0].status = "passed"
+    write(folder, run.model_copy(update={"cases": [ended], "causes": []}))
+    note(where=" # the run with an error rather than one that passed")
     folder.rename(tmp_path / "moved")
     note(where=" # without results")
     check("golden_show.txt", "".join(printed))
-
-
-def test_show__the_run_with_an_error_rather_than_one_that_passed(show: Show, tmp_path: Path) -> None:
-    run = case("lamp", "errored", metric(RESPONSE, 1.0, threshold=0.8), file=FILE, runs=2, errors={1: BOOM})
-    run.runs[0].status = "passed"
-    write(tmp_path / "agent-eval-results", results().model_copy(update={"cases": [run]}))
-    assert "boom" in show()[1]
 
 
 def test_show__the_cases_of_a_cause_as_json(show: Show, tmp_path: Path) -> None:
@@ -189,41 +190,15 @@ def test_show__the_cases_of_a_cause_as_json(show: Show, tmp_path: Path) -> None:
 MANY = ",".join(f"another_{number}" for number in range(40))
 
 
-@pytest.mark.parametrize("word", ["fan", f"{FILE}:fan", "f*", f"./{FILE}:f?n", f"{FILE}:fan,{MANY}"])
-def test_show__selectors_of_cases(show: Show, word: str) -> None:
-    code, out, _ = show(word)
-    assert code == 0
-    assert "passed fan" in out
-    assert "lamp" not in out
-
-
-@pytest.mark.parametrize(
-    "words", [[FILE], ["tests"], ["tests/"], ["*"], ["elsewhere", "*"], ["elsewhere/results.json", "*"]]
-)
-def test_show__selectors_of_files_and_directories(show: Show, tmp_path: Path, words: list[str]) -> None:
+def test_show__selectors(show: Show, tmp_path: Path) -> None:
+    """Of cases, and of files and directories."""
     write(tmp_path / "elsewhere", results())
-    out = show(*words)[1]
-    assert "passed fan" in out
-    assert "failed lamp" in out
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"no gzip",
-        gzip.compress(b"{}\n"),
-        gzip.compress(b'{"run_id": []}\n'),
-        gzip.compress(b"[[[" * 9)[:-4],
-        gzip.compress(b"[" * 9_999),
-    ],
-    ids=["no gzip", "no recording", "a list", "cut off", "nested deeply"],  # gzip writes the time into its bytes
-)
-def test_show__damaged_recordings_are_an_error(show: Show, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "agent-eval-results" / "recordings.jsonl.gz").write_bytes(content)
-    code, _, err = show()
-    assert code == 2
-    assert "recordings.jsonl.gz can't be read (line 1)" in err
-    assert "Traceback" not in err
+    for word in ("fan", f"{FILE}:fan", "f*", f"./{FILE}:f?n", f"{FILE}:fan,{MANY}"):
+        code, out, _ = show(word)
+        assert (code, "passed fan" in out, "lamp" in out) == (0, True, False), word
+    for words in (FILE, "tests", "tests/", "*", "elsewhere *", "elsewhere/results.json *"):
+        out = show(*words.split())[1]
+        assert "passed fan" in out and "failed lamp" in out, words
 
 
 def test_show__complete_expectations_from_the_cases_of_the_run_or_the_eval_file(show: Show, tmp_path: Path) -> None:
@@ -278,11 +253,9 @@ def test_case_text__is_safe_and_keeps_its_width(width: int) -> None:
     assert max(map(cell_len, shown.splitlines())) <= width
 
 
-@pytest.mark.parametrize(
-    "details", [{"judgements": 7}, {"judgements": [{"votes": 1, "turn": True}]}, {"judgements_left_out": []}]
-)
-def test_case_text__odd_details_break_nothing(details: dict[str, Any]) -> None:
-    assert RESPONSE in text(case("lamp", "failed", metric(RESPONSE, 0.0, threshold=1.0, details=details)))
+def test_case_text__odd_details_break_nothing() -> None:
+    for details in ({"judgements": 7}, {"judgements": [{"votes": 1, "turn": True}]}, {"judgements_left_out": []}):
+        assert RESPONSE in text(case("lamp", "failed", metric(RESPONSE, 0.0, threshold=1.0, details=details)))
 
 
 def test_results_of_an_invalid_run__are_refused(
@@ -330,8 +303,7 @@ def write_results(folder: Path, run: RunReport, *answers: str, name: str = "reco
     """Results, with a recording of each answer."""
     write_text(folder / "results.json", results_pieces(run))
     (folder / name).parent.mkdir(exist_ok=True)
-    recordings = [recording(actual("Lamp off.", answer)) for answer in answers]
-    write_lines(folder / name, [line.model_dump_json(exclude_none=True).encode() + b"\n" for line in recordings])
+    write_models(folder / name, *(recording(actual("Lamp off.", answer)) for answer in answers))
     return folder
 
 
@@ -420,24 +392,7 @@ def test_view__of_several_the_newest_is_shown_and_the_others_give_the_trend(tmp_
     assert shown["history"]["outcomes"] == "10"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing", "can't be read: No such file or directory"),
-        (
-            "agent-eval-results",
-            "Run `agent-eval run` first, or name the output directory of a run.",
-        ),
-        ("newer", "schema"),
-        ("text.zip", "is not used: it is damaged or not a zip archive"),
-        ("nothing.zip", "is not used: it has no results.json"),
-        ("bomb.zip", "is not used: its recordings.jsonl.gz is too large"),
-        ("folder.zip", "can't be read: "),
-    ],
-)
-def test_view__what_can_not_be_read_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
-) -> None:
+def test_view__what_can_not_be_read_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_results(tmp_path / "newer", lamp_report())
     newer = json.loads((folder / "results.json").read_text("utf-8")) | {"schema_version": "2"}
     (folder / "results.json").write_text(json.dumps(newer), "utf-8")
@@ -448,10 +403,19 @@ def test_view__what_can_not_be_read_is_one_sentence(
     zipped(tmp_path / "bomb.zip", folder, "results.json", "recordings.jsonl.gz")
     good = write_results(tmp_path / "good", lamp_report())
 
-    for arguments in ([tmp_path / name], [good, "--base", tmp_path / name]):
-        assert view(*arguments, "--output", tmp_path / "page.html") == 2
-        printed = capsys.readouterr()
-        assert message in printed.err and printed.err.count("\n") == 1 and not printed.out
+    for name, message in {
+        "missing": "can't be read: No such file or directory",
+        "agent-eval-results": "Run `agent-eval run` first, or name the output directory of a run.",
+        "newer": "schema",
+        "text.zip": "is not used: it is damaged or not a zip archive",
+        "nothing.zip": "is not used: it has no results.json",
+        "bomb.zip": "is not used: its recordings.jsonl.gz is too large",
+        "folder.zip": "can't be read: ",
+    }.items():
+        for arguments in ([tmp_path / name], [good, "--base", tmp_path / name]):
+            assert view(*arguments, "--output", tmp_path / "page.html") == 2
+            printed = capsys.readouterr()
+            assert message in printed.err and printed.err.count("\n") == 1 and not printed.out
     assert not (tmp_path / "page.html").exists()
 
 
@@ -476,14 +440,9 @@ def test_view__what_is_there_is_kept_if_the_page_can_not_be_written(
         (folder, pipe, "pipe can't be written: It is a named pipe, not a regular file."),
         (folder, tmp_path / "taken", "taken can't be written: It is a directory, not a regular file."),
         (folder, folder / "results.json" / "page.html", "results.json can't be written: "),
-        *(
-            (results, output, f"{output.name} belongs to the results, which stay as they are.")
-            for results, output in (
-                (folder, folder / "results.json"),
-                (folder / "results.json", folder / "recordings.jsonl.gz"),
-                (archive, archive),
-            )
-        ),
+        (folder, folder / "results.json", "results.json belongs to the results, which stay as they are."),
+        (folder / "results.json", folder / "recordings.jsonl.gz", "recordings.jsonl.gz belongs to the results, which"),
+        (archive, archive, "results.zip belongs to the results, which stay as they are."),
     ):
         assert view(results, "--output", output) == 2
         assert message in capsys.readouterr().err
