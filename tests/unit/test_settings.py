@@ -4,215 +4,45 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from golden_files import check
-from policy_texts import policy_of
 
-from agent_eval.agents.driver import ServerSpec
 from agent_eval.cli import main
 from agent_eval.core.problem import Problem, Severity, docs_page
-from agent_eval.gate.policy import Policy, PolicyEntry, PolicyReader
-from agent_eval.settings import BY_INPUT, FORMER, SETTINGS, Settings, read_settings
-from agent_eval.settings.toml_file import CONFIG_FILE
+from agent_eval.gate.policy import PolicyReader
+from agent_eval.settings import FORMER, SETTINGS, Settings, read_settings
 
 # Reading Settings from flags, inputs and agent-eval.toml, with its `[servers.NAME]`.
 
 
-def read(
-    root: Path,
-    *,
-    toml: str | None = None,
-    flags: Mapping[str, str | Sequence[str]] | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> tuple[Settings, list[Problem]]:
-    if toml is not None:
-        (root / "agent-eval.toml").write_text(toml, encoding="utf-8")
-    return read_settings(root, flags=flags, environ=environ)
-
-
-def good(root: Path, **sources: object) -> Settings:
-    settings, problems = read(root, **sources)  # type: ignore[arg-type]
-    assert problems == []
-    return settings
-
-
-def test_read_settings__values(tmp_path: Path) -> None:
-    """Of their types; what is a list can be a text in a file and in an input, but no flag is split."""
-    ignored = {"INPUT_TOKEN": "x", "PATH": "/bin", "NUM-RUNS": "9", "INPUT_": ""}
-    assert good(tmp_path, environ=None) == good(tmp_path, environ=ignored) == Settings(root=tmp_path)
-    toml = '\ufeffnum-runs = 1_0\nmin-pass-rate = 0.5\nresume = true\nturn-timeout = "1.5"\n'
-    settings = good(tmp_path, toml=toml + '[agents]\n"evals/**" = "my_agent"\nlast = "other"')
-    assert (settings.num_runs, settings.min_pass_rate, settings.resume, settings.turn_timeout) == (10, 0.5, True, 1.5)
-    assert list(settings.agents.items()) == [("evals/**", "my_agent"), ("last", "other")]
-    for text, paths in (
-        ('"a b/*.test.json"', ("a", "b/*.test.json")),
-        ('["a", "with blank"]', ("a", "with blank")),
-        ("\"'with blank' b\\nc\"", ("with blank", "b", "c")),
-        ("[]", ()),
-    ):
-        assert good(tmp_path, toml=f"paths = {text}").paths == paths
-    assert good(tmp_path, toml="", flags={"paths": ["a b", "c"]}).paths == ("a b", "c")
-    assert good(tmp_path, environ={"INPUT_PATHS": "evals\nmore/*.test.json\n"}).paths == ("evals", "more/*.test.json")
-    assert good(tmp_path, flags={"output-dir": "out"}).output == tmp_path / "out"
-    assert good(tmp_path, flags={"output-dir": "/elsewhere"}).output == Path("/elsewhere")
-
-
-def test_settings__every_row_has_a_field() -> None:
-    assert {setting.field for setting in SETTINGS} <= {field.name for field in dataclasses.fields(Settings)}
-
-
-def test_read_settings__precedence_of_sources(tmp_path: Path) -> None:
-    toml = 'num-runs = 2\nconcurrency = 2\nworkers = 2\nagent = "from_toml"'
-    environ = {"INPUT_NUM-RUNS": "3", "INPUT_CONCURRENCY": "3", "INPUT_AGENT": "", "INPUT_FAIL-FAST": " TRUE "}
-    settings = good(tmp_path, toml=toml, environ=environ, flags={"num-runs": "4"})
-    assert (settings.num_runs, settings.concurrency, settings.workers) == (4, 3, 2)
-    assert settings.agent == "from_toml", "the runner passes an omitted input as an empty text"
-    assert settings.fail_fast is True
-
-
-def test_read_settings__all_mistakes_at_once(tmp_path: Path) -> None:
-    toml = '# ours\nworkers = 2\nnum-runs = 0\nconcurency = 4\nconfig = ["a"]\n\n[agents]\n"a/**" = 1\n[unheard_of]\n'
-    settings, problems = read(
-        tmp_path,
-        toml=toml,
-        flags={"turn-timeout": "soon", "output-dir": "out"},
-        environ={"INPUT_FAIL-FAST": "maybe", "INPUT_NUMRUNS": "2"},
-    )
-    found = {(problem.code, problem.file, problem.line, problem.message.split(":")[0]) for problem in problems}
-    assert {(code.removeprefix("setting-"), line, says.split(" for ")[-1]) for code, _, line, says in found} == {
-        ("invalid", 3, "num-runs in agent-eval.toml"),
-        ("unknown", 4, "`concurency`."),
-        ("unknown", 9, "`unheard_of`."),
-        ("invalid", 5, "`config` has a value of the wrong type."),
-        ("invalid", 7, '[agents] must map patterns to agents, e.g. "evals/**" = "my_agent".'),
-        ("invalid", None, "--turn-timeout"),
-        ("invalid", None, "input fail-fast"),
-        ("unknown", None, "the input `numruns`."),
-    }
-    assert {file for _, file, line, _ in found if line} == {"agent-eval.toml"}
-    hints = "".join(problem.hint or "" for problem in problems if problem.code == "setting-unknown")
-    for hint in ("Did you mean `concurrency`?", "Did you mean `num-runs`?", "min-pass-rate"):
-        assert hint in hints
-    assert settings.output_dir == Path("out"), "later steps look for the files there"
-
-
-def test_read_settings__setting_below_the_agents_table(tmp_path: Path) -> None:
-    settings, (problem,) = read(tmp_path, toml='[agents]\n"evals/**" = "a"\nagent-python = "python3"\n')
-    assert (problem.code, problem.line) == ("setting-invalid", 3)
-    assert "`agent-python` is below [agents]" in problem.message
-    assert settings.agents == {"evals/**": "a"}
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [(b"num-runs = \n", 1), (b'a = 1\nb = "open\n', 2), (b"\xff\xfe", None), (b"a = 1\na = 2\n", 2)],
+KEY, HEADERS = "AGENT_EVAL_JUDGE_API_KEY", "AGENT_EVAL_AGENT_HEADERS"
+MODES: Sequence[tuple[str, dict[str, str], dict[str, str]]] = (
+    ("", {}, {}),
+    ("", {"replay": "tools"}, {}),
+    ("", {"record": "missing"}, {}),
+    ("", {"record": "all"}, {"INPUT_REPLAY": "tools"}),
+    ('record = "all"\n', {"replay": "tools"}, {}),
+    ('replay = "tools"\n', {}, {"INPUT_RECORD": "missing"}),
+    ('replay = "tools"\n', {"record": "all", "replay": "off"}, {}),
 )
-def test_read_settings__invalid_toml(tmp_path: Path, content: bytes, line: int | None) -> None:
-    (tmp_path / "agent-eval.toml").write_bytes(content)
-    _, (problem,) = read(tmp_path)
-    assert (problem.code, problem.file, problem.line) == ("settings-file-unreadable", "agent-eval.toml", line)
+"""Of which one counts: what the nearest source says."""
+SEVERAL_KINDS = """\
+# ours
+workers = 2
+num-runs = 0
+concurency = 4
+config = ["a"]
 
-
-def test_read_settings__what_is_no_file(tmp_path: Path) -> None:
-    (tmp_path / "agent-eval.toml").symlink_to("missing.toml")
-    _, (problem,) = read(tmp_path)
-    assert problem.message == "agent-eval.toml can't be read: it is a broken symbolic link"
-    (tmp_path / "missing.toml").mkdir()
-    _, (problem,) = read(tmp_path)
-    assert problem.code == "settings-file-unreadable"
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_read_settings__former_name_says_the_new_one(tmp_path: Path, name: str) -> None:
-    assert name not in BY_INPUT
-    given, written = read(tmp_path, environ={f"INPUT_{name.upper()}": "x"}), read(tmp_path, toml=f'{name} = "x"\n')
-    for problem in (*given[1], *written[1]):
-        assert (problem.code, problem.hint) == ("setting-unknown", f"Use {FORMER[name]}.")
-    assert (len(given[1]), len(written[1])) == (1, 1)
-
-
-@pytest.mark.parametrize("name", [setting.input for setting in SETTINGS if not setting.in_file])
-def test_read_settings__refuses_workflow_settings_in_toml(tmp_path: Path, name: str) -> None:
-    settings, (problem,) = read(tmp_path, toml=f'num-runs = 2\n{name} = "x"\n')
-    assert (problem.code, problem.file, problem.line) == ("setting-not-in-file", "agent-eval.toml", 2)
-    assert problem.severity is Severity.ERROR
-    assert getattr(settings, name.replace("-", "_")) == getattr(Settings(root=tmp_path), name.replace("-", "_"))
-
-
-def test_settings_table__commands_variables_directories_and_addresses_are_workflow_settings() -> None:
-    assert {setting.input for setting in SETTINGS if not setting.in_file} == {
-        "agent-setup", "agent-env", "agent-headers", "output-dir", "cache-dir", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
-        "mode", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
-        "comment-author", "name", "shard", "shard-plan",
-    }  # fmt: skip
-
-
-def test_read_settings__secret_from_input_or_variable_is_not_in_repr(tmp_path: Path) -> None:
-    variables = {"AGENT_EVAL_JUDGE_API_KEY": "of-the-shell"}
-    settings, problems = read_settings(tmp_path, secrets=variables)
-    assert (settings.judge_api_key, problems) == ("of-the-shell", [])
-    settings, _ = read_settings(tmp_path, environ={"INPUT_JUDGE-API-KEY": "of-the-workflow"}, secrets=variables)
-    assert settings.judge_api_key == "of-the-workflow"
-    assert "of-the-workflow" not in repr(settings)
-
-
-def test_read_settings__prices(tmp_path: Path) -> None:
-    prices = '[prices]\n"my-model" = { input = 1, output = 2.5 }\n'
-    assert good(tmp_path, toml=prices).prices == {"my-model": {"input": 1, "output": 2.5}}
-
-
-@pytest.mark.parametrize("text", ['agent = "adk:http://h"', '[agents]\n"**" = "adk:http://h"'])
-def test_read_settings__headers_and_a_remote_agent_in_the_file_are_an_error(tmp_path: Path, text: str) -> None:
-    secrets = {"AGENT_EVAL_AGENT_HEADERS": "X-Token: hunter2"}
-    (tmp_path / CONFIG_FILE).write_text(text, encoding="utf-8")
-    settings, problems = read_settings(tmp_path, secrets=secrets)
-    assert [(problem.code, problem.line) for problem in problems] == [("remote-agent-headers", text.count("\n") + 1)]
-    assert settings.agent_headers == {"X-Token": "hunter2"} and "hunter2" not in repr(settings)
-    (tmp_path / CONFIG_FILE).write_text('[agents]\n"**" = "agents/x"', encoding="utf-8")
-    assert read_settings(tmp_path, secrets=secrets, flags={"agent": "adk:http://h"})[1] == []
-    assert read_settings(tmp_path, secrets={"AGENT_EVAL_AGENT_HEADERS": "X: Bearer "})[0].agent_headers == {}
-
-
-def test_read_settings__gate_jobs_divides_every_alpha(tmp_path: Path) -> None:
-    entries = '[[policy]]\nalpha = 0.2\n[[policy]]\nmetric = "safety_v1"\nalpha = 0.1\n'
-    settings, problems = read(tmp_path, toml=f"gate-jobs = 4\n{entries}")
-    reader = PolicyReader(settings.policy)
-
-    assert problems == []
-    assert settings.policy.alpha == pytest.approx(0.05)
-    assert reader.metric("safety_v1", reader.of_case("a.test.json", "a")).alpha == pytest.approx(0.025)
-    assert read(tmp_path, toml="")[0].policy.alpha == 0.05
-
-
-@pytest.mark.parametrize(
-    ("flags", "inputs", "toml", "mode"),
-    [
-        ({}, {}, "", "live"),
-        ({"replay": "tools"}, {}, "", "replay"),
-        ({"record": "missing"}, {}, "", "record-missing"),
-        ({"record": "all"}, {"INPUT_REPLAY": "tools"}, "", "record"),
-        ({"replay": "tools"}, {}, 'record = "all"\n', "replay"),
-        ({}, {"INPUT_RECORD": "missing"}, 'replay = "tools"\n', "record-missing"),
-        ({"record": "all", "replay": "off"}, {}, 'replay = "tools"\n', "record"),
-    ],
-)
-def test_read_settings__one_of_replay_and_record_counts(
-    tmp_path: Path, flags: dict[str, str], inputs: dict[str, str], toml: str, mode: str
-) -> None:
-    assert good(tmp_path, flags=flags, environ=inputs, toml=toml).tape_mode == mode
-
-
-def servers_of(tmp_path: Path, text: str, **flags: str) -> tuple[dict[str, ServerSpec], list[str]]:
-    settings, problems = read_settings(tmp_path, text=text, flags=flags)
-    return dict(settings.servers), [f"{problem.code}:{problem.line}: {problem.message}" for problem in problems]
-
-
-def test_servers__every_key(tmp_path: Path) -> None:
-    text = """
+[agents]
+"a/**" = 1
+[unheard_of]
+"""
+SERVER = """\
+agent = "server:small"
 [servers.weather-1]
 command = ["go", "run", ".", "{port}"]
 directory = "agents/weather"
@@ -225,39 +55,6 @@ version = "v1"
 [servers.small]
 command = ["./serve"]
 """
-    servers, problems = servers_of(tmp_path, text, agent="server:small")
-    assert problems == []
-    weather = servers["weather-1"]
-    assert (weather.command, weather.url, weather.app) == (
-        ("go", "run", ".", "{port}"),
-        "http://localhost:{port}/api",
-        "weather",
-    )
-    assert (weather.ready_paths, weather.ready_timeout, weather.version) == (("/ok",), 300, "v1")
-    small = servers["small"]
-    assert (small.ready_paths, small.url) == (("/health", "/list-apps"), "http://127.0.0.1:{port}")
-
-
-def test_servers__headers_never_go_to_a_server_of_the_pull_request(tmp_path: Path) -> None:
-    text = 'agent = "server:x"\n[servers.x]\ncommand = ["x"]\n'
-    secrets = {"AGENT_EVAL_AGENT_HEADERS": "X-Token: hunter2"}
-    _, problems = read_settings(tmp_path, text=text, secrets=secrets)
-    assert [problem.code for problem in problems] == ["remote-agent-headers"]
-
-
-def test_volatile__valid(tmp_path: Path) -> None:
-    rules = ("pattern = 'Today is \\w{1,9}'", "agent = 'a*'\npattern = 'T-\\d{4}'\nin = 'contents'")
-    settings, problems = read_settings(tmp_path, text="".join(f"[[volatile]]\n{rule}\n" for rule in rules))
-    assert problems == []
-    assert [(rule.agent, rule.pattern.pattern, rule.place) for rule in settings.volatile_rules] == [
-        ("*", r"Today is \w{1,9}", "instruction"),
-        ("a*", r"T-\d{4}", "contents"),
-    ]
-
-
-# The tables [[policy]] and [[quarantine]] of agent-eval.toml: what they say, and that no mistake in them passes.
-
-
 FULL = """\
 gate = "both"
 max-quarantined = 0.2
@@ -288,35 +85,97 @@ expires = 2027-01-31
 """
 
 
-def test_read_settings__policy_next_to_settings(tmp_path: Path) -> None:
-    settings, problems = read_settings(tmp_path, text=FULL)
-    policy = settings.policy
+def sources() -> Iterator[tuple[str | None, Mapping[str, str | Sequence[str]], dict[str, str], dict[str, str]]]:
+    """What is in the file, flags, the environment of the action, and that of secrets."""
+    yield None, {}, {"INPUT_TOKEN": "x", "PATH": "/bin", "NUM-RUNS": "9", "INPUT_": ""}, {}
+    yield '\ufeffnum-runs = 1_0\nmin-pass-rate = 0.5\nresume = true\nturn-timeout = "1.5"\n', {}, {}, {}
+    yield '[agents]\n"evals/**" = "my_agent"\nlast = "other"', {}, {}, {}
+    # What is a list can be a text in a file and in an input, but no flag is split.
+    for paths in ('"a b/*.test.json"', '["a", "with blank"]', "\"'with blank' b\\nc\"", "[]"):
+        yield f"paths = {paths}", {}, {}, {}
+    yield None, {"paths": ["a b", "c"]}, {}, {}
+    yield None, {}, {"INPUT_PATHS": "evals\nmore/*.test.json\n"}, {}
+    for folder in ("out", "/elsewhere"):
+        yield None, {"output-dir": folder}, {}, {}
+    # The runner passes an omitted input as an empty text.
+    inputs = {"INPUT_NUM-RUNS": "3", "INPUT_CONCURRENCY": "3", "INPUT_AGENT": "", "INPUT_FAIL-FAST": " TRUE "}
+    yield 'num-runs = 2\nconcurrency = 2\nworkers = 2\nagent = "from_toml"', {"num-runs": "4"}, inputs, {}
+    flags = {"turn-timeout": "soon", "output-dir": "out"}
+    yield SEVERAL_KINDS, flags, {"INPUT_FAIL-FAST": "maybe", "INPUT_NUMRUNS": "2"}, {}
+    yield '[agents]\n"evals/**" = "a"\nagent-python = "python3"\n', {}, {}, {}
+    for text in ("num-runs = \n", 'a = 1\nb = "open\n', "a = 1\na = 2\n"):
+        yield text, {}, {}, {}
+    for name in FORMER:
+        yield f'{name} = "x"\n', {}, {f"INPUT_{name.upper()}": "x"}, {}
+    # Commands, variables, directories and addresses are settings of the workflow only.
+    for name in (setting.input for setting in SETTINGS if not setting.in_file):
+        yield f'num-runs = 2\n{name} = "x"\n', {}, {}, {}
+    yield None, {}, {}, {KEY: "of-the-shell"}
+    yield None, {}, {"INPUT_JUDGE-API-KEY": "of-the-workflow"}, {KEY: "of-the-shell"}
+    yield '[prices]\n"my-model" = { input = 1, output = 2.5 }\n', {}, {}, {}
+    # Headers never go to an agent or a server that the file names, which a pull request can change.
+    for text in ('agent = "adk:http://h"', '[agents]\n"**" = "adk:http://h"', SERVER):
+        yield text, {}, {}, {HEADERS: "X-Token: hunter2"}
+    yield '[agents]\n"**" = "agents/x"', {"agent": "adk:http://h"}, {}, {HEADERS: "X-Token: hunter2"}
+    yield None, {}, {}, {HEADERS: "X: Bearer "}
+    yield from ((text, flags, inputs, {}) for text, flags, inputs in MODES)
+    yield SERVER, {}, {}, {}
+    rules = ("pattern = 'Today is \\w{1,9}'", "agent = 'a*'\npattern = 'T-\\d{4}'\nin = 'contents'")
+    yield "".join(f"[[volatile]]\n{rule}\n" for rule in rules), {}, {}, {}
+    # The tables [[policy]] and [[quarantine]]: what they say.
+    yield FULL, {}, {}, {}
+    yield f'{ENTRY}alpha = 0.1{ENTRY}max-drop = 0.1{ENTRY}cases = "x"\nalpha = 0.2', {}, {}, {}
+    yield f"gate-jobs = 4\n[[policy]]\nalpha = 0.2\n{ENTRY}alpha = 0.1", {}, {}, {}
 
-    assert problems == []
-    assert (settings.gate, settings.agents) == ("both", {"evals/**": "agents/home"})
-    assert policy.entries == (
-        PolicyEntry(alpha=0.01, line=4),
-        PolicyEntry(
-            metric="response_match_*",
-            cases=("evals/home/**", "evals/a.test.json:lamp_*"),
-            threshold=1.0,
-            max_drop=0.05,
-            blocking=False,
-            line=7,
-        ),
-        PolicyEntry(metric="token_usage_v1", direction="lower", max_drop=0.2, line=14),
-    )
-    [held] = policy.quarantine
-    assert (held.case, held.reason) == ("evals/home.test.json:garage", "the clock of the fixture drifts")
-    assert (held.owner, held.expires, held.line) == ("@alice", date(2027, 1, 31), 19)
-    assert (policy.max_quarantined, policy.alpha) == (0.2, 0.01)
+
+def said_of(problems: Sequence[Problem]) -> list[str]:
+    return [f"    {one.code}:{one.file}:{one.line}: {one.message} {one.hint}" for one in problems]
 
 
-def test_read_policy__defaults() -> None:
-    assert policy_of("num-runs = 2") == (Policy(), [])
-    complementing = f'{ENTRY}alpha = 0.1{ENTRY}max-drop = 0.1{ENTRY}cases = "x"\nalpha = 0.2'
-    assert policy_of(complementing)[1] == []
-    assert Policy().alpha == 0.05
+def test_read_settings__of_every_source(tmp_path: Path) -> None:
+    """UPDATE_GOLDEN=1 writes what differs from the defaults, and the problems."""
+    lines = []
+    for text, flags, environ, secrets in sources():
+        settings, problems = read_settings(tmp_path, text=text, flags=flags, environ=environ, secrets=secrets)
+        lines.append(" ".join([repr(text), *(f"{each}" for each in (flags, environ, secrets) if each)]))
+        changed = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+        default = Settings(root=tmp_path)
+        lines += [f"    {name}: {value}" for name, value in changed.items() if getattr(default, name) != value]
+        lines += [f"    {settings.tape_mode}"] * (settings.tape_mode != "live") + said_of(problems)
+        assert settings.output == tmp_path / settings.output_dir
+        for secret in ("of-the", "hunter2"):
+            assert secret not in f"{settings!r} {problems}"
+    check("golden_settings.txt", without_site("\n".join(lines) + "\n").replace(f"{tmp_path}", "ROOT"))
+
+
+def without_site(text: str) -> str:
+    """The address is another one in a released tree."""
+    return text.replace(docs_page("").removesuffix("/"), "DOCS/")
+
+
+def test_settings__of_policies_and_servers() -> None:
+    """Every alpha is divided by the number of jobs; a server is asked where it says that it is ready."""
+    settings, _ = read_settings(Path(), text=f"gate-jobs = 4\n{SERVER}[[policy]]\nalpha = 0.2\n{ENTRY}alpha = 0.1")
+    reader = PolicyReader(settings.policy)
+    assert reader.metric("safety_v1", reader.of_case("a.test.json", "a")).alpha == pytest.approx(0.025)
+    ready = {name: server.ready_paths for name, server in settings.servers.items()}
+    assert ready == {"weather-1": ("/ok",), "small": ("/health", "/list-apps")}
+
+
+def test_read_settings__what_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "agent-eval.toml").write_bytes(b"\xff\xfe")
+    _, (problem,) = read_settings(tmp_path)
+    assert (problem.code, problem.file, problem.line) == ("settings-file-unreadable", "agent-eval.toml", None)
+    (tmp_path / "agent-eval.toml").unlink()
+    (tmp_path / "agent-eval.toml").symlink_to("missing.toml")
+    _, (problem,) = read_settings(tmp_path)
+    assert problem.message == "agent-eval.toml can't be read: it is a broken symbolic link"
+    (tmp_path / "missing.toml").mkdir()
+    _, (problem,) = read_settings(tmp_path)
+    assert problem.code == "settings-file-unreadable"
+    (tmp_path / "missing.toml").rmdir()
+    (tmp_path / "missing.toml").write_text("num-runs = 7", "utf-8")
+    assert read_settings(tmp_path)[0].num_runs == 7
 
 
 ENTRY = '\n[[policy]]\nmetric = "safety_v1"\n'
@@ -420,12 +279,11 @@ def test_read_settings__each_mistake_has_its_line_and_leaves_the_default(tmp_pat
     for text, flags in (*((text, {}) for text in texts), *(("", flags) for flags in values), *SEVERAL):
         settings, problems = read_settings(tmp_path, text=text, flags=flags)
         said.append(f"{text!r} {flags or ''}".strip() + "\n")
-        said += [f"    {one.code}:{one.file}:{one.line}: {one.message} {one.hint}\n" for one in problems]
+        said += [f"{line}\n" for line in said_of(problems)]
         assert {problem.severity for problem in problems} == {Severity.ERROR}
         assert settings.servers.keys() <= {"other"} and settings.volatile_rules == ()
         assert flags not in values or settings == Settings(root=tmp_path)
-    site = docs_page("").removesuffix("/")  # It is another one in a released tree.
-    check("golden_settings_problems.txt", "".join(said).replace(site, "DOCS/"))
+    check("golden_settings_problems.txt", without_site("".join(said)))
 
 
 # Every mistake in a policy ends `agent-eval run` with exit code 2, at its line, before an agent is started.
