@@ -12,9 +12,11 @@ import sys
 import time
 import tomllib
 import urllib.parse
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from golden_files import check
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -24,26 +26,9 @@ from agent_eval.core.process import Begun, collector_paused
 from agent_eval.core.text import every, harmless, listed, short_name
 from agent_eval.core.text import shorten as shortened
 from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
-from agent_eval.core.tracebacks import Frame, exception_of, frames_of
+from agent_eval.core.tracebacks import exception_of, frames_of
 
 # Text in a log that acts on neither terminals nor runners; names and counts in sentences.
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("::error::no", ":\u200b:error:\u200b:no"),
-        ("fine\n  ::add-mask::x", "fine\n  :\u200b:add-mask:\u200b:x"),
-        ("a ##[error] b", "a #\u200b#[error] b"),
-        ("a::b", "a:\u200b:b"),
-        ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
-        ("one\r\ntwo\tthree", "one\ntwo\tthree"),
-        ("100%\r::error::", "100%\ufffd:\u200b:error::"),
-        ("\ud83d", "\ufffd"),
-    ],
-)
-def test_text_harmless__what_becomes_of_it(value: str, shown: str) -> None:
-    assert harmless(value) == shown
 
 
 @given(st.text(alphabet=":#[ \n\r\ta\u2028\x85\x0b"))
@@ -59,35 +44,22 @@ def test_text_harmless__ordinary_text_stays(value: str) -> None:
         assert harmless(value) == value
 
 
-@pytest.mark.parametrize("length", [61, 100, 999, 1_035, 1_060, 1_099, 10_040, 123_456])
-@pytest.mark.parametrize("limit", [40, 60, 61, 300])
+@given(st.integers(0, 200_000), st.sampled_from([40, 60, 61, 300]))
+@example(61, 60)
+@example(1_099, 60)
 def test_shorten__counts_what_it_leaves_out(length: int, limit: int) -> None:
-    value = "x" * length
-    shown = shortened(value, limit)
-    if length <= limit:
-        assert shown == value
-        return
-    assert len(shown) == limit
+    shown = shortened("x" * length, limit)
     said = re.search(r"…([0-9,]+) more", shown)
-    assert said is not None
-    assert int(said.group(1).replace(",", "")) == length - shown.count("x")
+    left_out = int(said.group(1).replace(",", "")) if said else 0
+    assert len(shown) == min(length, limit)
+    assert left_out == length - shown.count("x")
 
 
-def test_listed__shows_the_first_names_and_counts_the_rest() -> None:
-    three = ["a", "b", "c"]
-    assert [listed([], 3), listed(["a"], 3), listed(three, 3)] == ["", "a", "a, b, c"]
-    assert listed(three, 2) == "a, b and 1 more"
-    assert listed(three, 2, "file") == "a, b and 1 more file"
-    assert listed(["a"] * 1_502, 2, "file") == "a, a and 1,500 more files"
+def test_listed__of_long_names_is_short() -> None:
     long = [f"evals/{'x' * 5_000}.json:{number}" for number in range(5)]
     assert len(listed(long, 3)) < 1_600
     assert len(short_name(long[0])) == 400
     assert short_name(long[0]).startswith("evals/") and short_name(long[0]).endswith(":0")
-
-
-def test_every__is_grammatical_for_one_and_two() -> None:
-    assert [every(count, "case") for count in (1, 2)] == ["the only case", "both cases"]
-    assert [every(count, "case") for count in (3, 1_000)] == ["all 3 cases", "all 1,000 cases"]
 
 
 # Every spelling of a secret goes, as a whole.
@@ -187,33 +159,6 @@ def test_match__agrees_with_git(seed: int, repository: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "matching", "others"),
-    [
-        ("evals/", ["evals/a", "x/evals/a/b"], ["evals", "evals2/a"]),
-        ("/a/**", ["a/b", "a/b/c"], ["a", "x/a/b"]),
-        ("**", ["a", "a/b"], []),
-        ("[z-a]", [], ["a", "z", "-"]),
-        ("[a", ["[a", "x/[a"], ["a"]),
-        ("[]a]", ["]", "a"], ["b"]),
-        ("[\\]-a]", ["]", "`", "a"], ["b", "\\"]),
-        ("# comment", [], ["# comment"]),
-        ("\\#a \\ ", ["#a  "], ["#a"]),
-        ("a  ", ["a"], ["a  "]),
-        ("!a", [], ["a"]),
-    ],
-)
-def test_match__cases(pattern: str, matching: list[str], others: list[str]) -> None:
-    patterns = PathPatterns([pattern])
-    assert [path for path in [*matching, *others] if patterns.match(path)] == matching
-
-
-def test_path_patterns__not_a_pattern() -> None:
-    for pattern in ("!", "/", "//", "a\\", "!a\\"):
-        with pytest.raises(ValueError, match=r"names nothing|ends in a backslash"):
-            PathPatterns(["fine", pattern])
-
-
-@pytest.mark.parametrize(
     "pattern", ["*a" * 60 + "b", "**/a*" * 60 + "/b", "a*" * 2000 + "b", "**/*a" * 60 + "/**/b", "[ab]*?" * 80 + "b"]
 )
 def test_match__takes_no_exponential_time(pattern: str) -> None:
@@ -242,27 +187,6 @@ def test_bounded__no_text_takes_long(pattern: str) -> None:
     for text in ("a" * 20_000, "2026-01-01T00:00:00." * 1_000, "Today is " * 2_200, "0123abcd-" * 2_200):
         expression.sub("", text)
     assert time.process_time() - began < 10
-
-
-@pytest.mark.parametrize(
-    ("pattern", "why"),
-    [
-        ("[", "is no regular expression: unterminated"),
-        ("a{99999999999}", "is no regular expression: "),
-        (".*", "would match the empty text"),
-        ("(?=a)", "would match the empty text"),
-        (".+", "could take too long"),
-        ("(a{1,9}){1,9}", "could take too long"),
-        ("(?:a?){10}x", "could take too long"),
-        ("(?:a|a){10}x", "could take too long"),
-        ("(?=(?:x?){9}y)a{1,9}", "could take too long"),
-        ("(a)?(?(1)b{1,30}|c{1,900})x", "could take too long"),
-        ("a{1001}", "could take too long"),
-    ],
-)
-def test_bounded__refused(pattern: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        bounded(pattern)
 
 
 # Where the tables and keys of a TOML file stand, however it is written.
@@ -297,34 +221,6 @@ deep = 1
 case = "x"'''
 
 
-def test_toml_lines__every_way_of_writing() -> None:
-    result = lines_of(TEXT)
-
-    assert {path: line for path, line in result.items() if path[0] != "agents"} == {
-        ("gate",): 2,
-        ("quoted key",): 3,
-        ("paths",): 4,
-        ("text",): 8,
-        ("last",): 11,
-        ("policy",): 14,
-        ("policy", 0): 14,
-        ("policy", 0, "metric"): 15,
-        ("policy", 0, "threshold"): 16,
-        ("policy", 0, "inline"): 17,
-        ("policy", 1): 22,
-        ("policy", 2): 23,
-        ("policy", 2, "metric"): 24,
-        ("policy", 2, "more"): 25,
-        ("policy", 2, "more", "deep"): 26,
-        ("quarantine",): 27,
-        ("quarantine", 0): 27,
-        ("quarantine", 0, "case"): 28,
-    }
-    assert {path[1:]: line for path, line in result.items() if path[0] == "agents"} == {
-        (): 19, ("evals/**",): 20, ("a",): 21, ("a", "b"): 21, ("a", "b", "c"): 21,
-    }  # fmt: skip
-
-
 VALUES = st.sampled_from(
     ["1", '"# [x]"', "'\\'", "[1, 2]", "[\n # ]\n 1,\n]", '"""\n[[t]]\n"""', '""""a"""""', "{ a = [1], b = '}' }"]
 )
@@ -353,28 +249,6 @@ def test_toml_lines__each_key_is_at_the_line_where_it_was_written(parts: list[st
     assert lines_of(text) == expected
 
 
-def test_toml_lines__what_is_no_toml_ends_it() -> None:
-    assert lines_of("a = 1\n= 2\nb = 3") == {("a",): 1}
-
-
-@pytest.mark.parametrize(
-    ("text", "says", "line"),
-    [
-        ("a = 1\nb = \n", "Invalid value", 2),
-        ("a = 1\nhistory = " + "9" * 4_400, "more than 4,300 digits", 2),
-        ("history = 0x" + "f" * 4_200, "more than 64 bits", None),
-        ("a = [[{b = 18446744073709551616}]]", "more than 64 bits", None),
-        ("a = " + "[" * 100_000, "too deeply", None),
-        ("a = 2025-02-30", "nvalid date", None),
-    ],
-    ids=["no value", "digits", "hexadecimal", "inside", "deep", "no date"],
-)
-def test_read_toml__what_cannot_be_read_is_one_kind_of_error(text: str, says: str, line: int | None) -> None:
-    with pytest.raises(TomlError, match=says) as caught:
-        read_toml(text)
-    assert caught.value.line == line or line is None
-
-
 @pytest.mark.nightly
 def test_lines_of__many_lines_in_linear_time() -> None:
     text = "".join(f"key{number} = 1\n" for number in range(60_000))
@@ -399,20 +273,63 @@ ValueError: only a line of the message
 """
 
 
-def test_frames_of__the_repository_is_above_the_agent() -> None:
-    assert frames_of(TRACEBACK, "agents/shop") == [
-        Frame(file="agents/shop/tools.py", line=33, function="find"),
-        Frame(file="shared/rooms.py", line=7, function="lookup"),
-    ]
-    for text, folder in ((TRACEBACK, "agents/other"), (TRACEBACK, ""), ("no traceback", "agents/shop")):
-        assert frames_of(text, folder) == []
+# What becomes of odd texts.
+
+PATHS = (
+    *("a", "b", "]", "-", "z", "[a", "`", "\\", "a  ", "#a", "#a  ", "# comment", "evals", "evals/a", "evals2/a"),
+    *("a/b", "a/b/c", "x/a/b", "x/[a", "x/evals/a/b"),
+)
 
 
-def test_exception_of__the_first_line_after_the_last_frame() -> None:
-    assert exception_of(TRACEBACK) == "NoSuchRoom"
+def reading(read: Callable[[str], object], value: str) -> object:
+    """What a function returns, or why it refuses."""
+    try:
+        return read(value)
+    except (ValueError, TomlError) as error:
+        return f"{type(error).__name__}: {error}, {vars(error)}"
+
+
+def matching(pattern: str) -> list[str]:
+    patterns = PathPatterns([pattern])
+    return [path for path in PATHS if patterns.match(path)]
+
+
+def of_odd_texts() -> Iterator[tuple[str, object]]:
+    """What becomes of texts, by function and text."""
+    for value in (
+        *("::error::no", "fine\n  ::add-mask::x", "a ##[error] b", "a::b", "\x1b[31mred\x1b[0m"),
+        *("one\r\ntwo\tthree", "100%\r::error::", "\ud83d"),
+    ):
+        yield f"harmless {value!r}", harmless(value)
+    for names, most in ([], 3), (["a"], 3), (["a", "b", "c"], 3), (["a", "b", "c"], 2), (["a"] * 1_502, 2):
+        yield f"{len(names)} names, {most} listed", (listed(names, most), listed(names, most, "file"))
+    yield "every", [every(count, "case") for count in (1, 2, 3, 1_000)]
+    patterns = ["evals/", "/a/**", "**", "[z-a]", "[a", "[]a]", "[\\]-a]", "# comment", "\\#a \\ ", "a  ", "!a"]
+    for pattern in (*patterns, "!", "/", "//", "a\\", "!a\\"):
+        yield f"pattern {pattern!r}", reading(matching, pattern)
+    for pattern in (
+        *("[", "a{99999999999}", ".*", "(?=a)", ".+", "(a{1,9}){1,9}", "(?:a?){10}x", "(?:a|a){10}x"),
+        *("(?=(?:x?){9}y)a{1,9}", "(a)?(?(1)b{1,30}|c{1,900})x", "a{1001}", "a{1,9}x"),
+    ):
+        yield f"expression {pattern!r}", reading(bounded, pattern)
+    yield from ((f"line of {path}", line) for path, line in lines_of(TEXT).items())
+    yield "lines of what is no TOML", lines_of("a = 1\n= 2\nb = 3")
+    hexadecimal = "history = 0x" + "f" * 4_200
+    digits, deep = "a = 1\nhistory = " + "9" * 4_400, "a = " + "[" * 100_000
+    for text in ("a = 1\nb = \n", digits, hexadecimal, "a = [[{b = 18446744073709551616}]]", deep, "a = 2025-02-30"):
+        yield f"TOML {text[:50]!r}", reading(read_toml, text)
+    for folder in ("agents/shop", "agents/other", ""):
+        yield f"frames of {folder!r}", frames_of(TRACEBACK, folder)
+    yield "frames of no traceback", frames_of("no traceback", "agents/shop")
     second = TRACEBACK.replace("shared.rooms.NoSuchRoom", "KeyError")
-    assert exception_of(f"{TRACEBACK}\nDuring handling of that:\n{second}") == "KeyError"
-    assert exception_of("KeyError: without a traceback") == exception_of('  File "a.py", line 1, in f\n') == ""
+    during = f"{TRACEBACK}\nDuring handling of that:\n{second}"
+    for text in (TRACEBACK, during, "KeyError: without a traceback", '  File "a.py", line 1, in f\n'):
+        yield f"exception of {text[-40:]!r}", exception_of(text)
+
+
+def test_core_text__of_odd_texts() -> None:
+    """UPDATE_GOLDEN=1 writes it."""
+    check("golden_odd_texts.txt", "".join(f"{name}: {shown!r}\n" for name, shown in of_odd_texts()))
 
 
 # The garbage collector while many objects are made, and how long something took.

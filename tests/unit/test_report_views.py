@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ from agent_eval.report.views.numbers import (
 )
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
-from agent_eval.results.origin import CaseWord
+from agent_eval.results.origin import CaseStatus, CaseWord
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport, Reason, RunReport, TurnEvidence
 
@@ -215,79 +216,40 @@ def with_words(head: list[CaseReport], base: list[CaseReport], **words: CaseWord
     return pull_request("failed", head, base, decision=DecisionReport(outcome="failed", alpha=0.05, cases=cases))
 
 
-def groups_of(report: RunReport) -> dict[str, list[str]]:
-    """The names in each group that has any."""
-    actual = view_of(report).groups
-    return {name: [item.eval_id for item in group] for name, group in vars(actual).items() if group}
-
-
-def test_grouping__by_the_comparison_alone() -> None:
+def grouped() -> Iterator[tuple[str, RunReport]]:
+    """Reports whose groups depend on the comparison, the gate's words, what blocks, and what was not judged."""
     head = [failing("broke"), failing("still"), passing("repaired"), passing("fine"), failing("new")]
-    report = pull_request("failed", head, [passing("broke"), failing("still"), failing("repaired"), passing("fine")])
-
-    assert groups_of(report) == {"worse": ["broke"], "failed": ["new"], "still": ["still"], "better": ["repaired"]}
-
-
-def test_the_gates_word_counts_more__the_worst_first() -> None:
+    base = [passing("broke"), failing("still"), failing("repaired"), passing("fine")]
+    yield "by the comparison alone", pull_request("failed", head, base)
     names = ("lower", "gone", "noise", "dropped")
     head = [failing("lower"), failing("gone"), failing("noise"), passing("dropped")]
-    report = with_words(
-        head, [passing(name) for name in names], lower="worse", gone="broken", noise="flaky as before", dropped="worse"
-    )
-
-    assert groups_of(report) == {"worse": ["gone", "lower", "dropped"], "flaky": ["noise"]}
-
-
-@pytest.mark.parametrize("word", [None, "flaky as before"])
-def test_what_blocks_is_reported_as_worse__whatever_its_runs_look_like(word: CaseWord | None) -> None:
-    words: dict[str, CaseWord] = {} if word is None else {"a": word}
-    report = with_words([failing("a")], [failing("a")], **words)
-    assert "worse" not in groups_of(report)
-
-    report.gate, report.blocking = "regressions", [report.cases[0].case_id]
-
-    assert groups_of(report) == {"worse": ["a"]}
-
-
-@pytest.mark.parametrize("gate", ["thresholds", "both"])
-@pytest.mark.parametrize(
-    ("word", "sentence"),
-    [
-        (None, "Blocks the merge: 1 of 2 cases fails as on main"),
-        ("flaky as before", "Blocks the merge: 1 of 2 cases fails no more often than on main"),
-    ],
-)
-def test_grouping__a_case_that_blocks_by_its_threshold_alone_is_no_regression(
-    gate: Literal["thresholds", "both"], word: CaseWord | None, sentence: str
-) -> None:
-    words: dict[str, CaseWord] = {} if word is None else {"a": word}
-    report = with_words([failing("a"), passing("b")], [failing("a"), passing("b")], **words)
-    report.gate, report.blocking = gate, [report.cases[0].case_id]
-
-    assert groups_of(report) == {"failed": ["a"]}
-    assert headline(view_of(report)) == sentence
+    told: dict[str, CaseWord] = {"lower": "worse", "gone": "broken", "noise": "flaky as before", "dropped": "worse"}
+    yield "the gate's word counts more, the worst first", with_words(head, [passing(name) for name in names], **told)
+    words: Sequence[dict[str, CaseWord]] = ({}, {"a": "flaky as before"})
+    for word, gate in itertools.product(words, ("regressions", "thresholds", "both", None)):
+        made = with_words([failing("a"), passing("b")], [failing("a"), passing("b")], **word)
+        if gate is not None:  # By its threshold alone it is no regression.
+            made.gate, made.blocking = gate, [made.cases[0].case_id]
+        yield f"{word.get('a', 'no word')}, {gate and f'blocks with gate {gate}'}", made
+    statuses: Sequence[CaseStatus] = ("errored", "quarantined", "not_run")
+    for status in statuses:
+        made = with_words([failing("a").changed(status=status)], [passing("a")], a="worse")
+        made.blocking = [made.cases[0].case_id]
+        yield f"what was not judged is in no group of what was: {status}", made
+    made = with_words([failing("a"), failing("b")], [passing("a"), passing("b")], a="worse", b="worse")
+    assert made.decision is not None
+    made.decision.cases[0].p_value, made.decision.cases[1].p_value = 0.0001, 0.00009
+    yield "of 9,999 deals the smallest p is 1 in 10,000", made
 
 
-@pytest.mark.parametrize("status", ["errored", "quarantined", "not_run"])
-def test_grouping__what_was_not_judged_is_in_no_group_of_what_was(status: str) -> None:
-    sample_case = failing("a").model_copy(update={"status": status})
-    report = with_words([sample_case], [passing("a")], a="worse")
-    report.blocking = [sample_case.case_id]
-
-    assert groups_of(report) == ({} if status == "not_run" else {status: ["a"]})
-
-
-def test_grouping__the_smallest_p_value_of_the_screening_is_reported_as_it_is() -> None:
-    """Of 9,999 deals it is 1 in 10,000."""
-    report = with_words([failing("a"), failing("b")], [passing("a"), passing("b")], a="worse", b="worse")
-    assert report.decision is not None
-    report.decision.cases[0].p_value, report.decision.cases[1].p_value = 0.0001, 0.00009
-    view = view_of(report)
-
-    assert [lines for _, lines in case_details(view)] == [
-        ["chance alone does this to at most 0.01% of unchanged cases"],
-        ["chance alone does this to at most 0.01% of unchanged cases"],
-    ]
+def test_grouping__of_the_cases() -> None:
+    """UPDATE_GOLDEN=1 writes it."""
+    lines = []
+    for name, made in grouped():
+        view = view_of(made)
+        groups = {group: [item.eval_id for item in of_it] for group, of_it in vars(view.groups).items() if of_it}
+        lines += [f"{name}: {groups}", f"    {headline(view)}", *(f"    {shown}" for _, shown in case_details(view))]
+    check("golden_groups.txt", "\n".join(lines) + "\n")
 
 
 # The words of the statistics, as people read them: they follow the plain numbers.
@@ -312,46 +274,28 @@ def kind_of(
     return view.kind("a"), change_label(view.report.cases[0], view)[0]
 
 
-@pytest.mark.parametrize(
-    ("head", "p_value", "outcome", "kind", "label"),
-    [
-        ((0, 6), 0.001, "failed", "regression", "always fails"),
-        ((0, 6), 0.001, "inconclusive", "suspected regression", "always fails, suspected regression"),
-        ((1, 9), 0.04, "failed", "regression", "sometimes fails"),
-        ((1, 9), 0.04, "inconclusive", "suspected regression", "sometimes fails, suspected regression"),
-        ((4, 6), 0.2, "failed", "suspected regression", "sometimes fails, suspected regression"),
-    ],
-)
-def test_case_words__what_fresh_runs_show_of_one_case_is_no_suspicion(
-    head: tuple[int, int], p_value: float, outcome: Literal["failed", "inconclusive"], kind: ChangeKind, label: str
-) -> None:
-    assert kind_of("suspicious", head, (10, 10), outcome, p_value) == (kind, label)
-
-
-@pytest.mark.parametrize("head", [(0, 1), (0, 3)])
-def test_case_words__what_the_screening_alone_shows_is_a_suspicion(head: tuple[int, int]) -> None:
-    """A case that failed at a bad moment and was not run again has no p-value, whatever the verdict."""
-    assert kind_of("suspicious", head, (10, 10)) == ("suspected regression", "always fails, suspected regression")
-
-
-def test_case_words__a_case_that_passes_whenever_it_runs_again_is_not_named() -> None:
-    """The verdict rests on what fresh runs show: it can't be about a case that none of them shows."""
+def fresh(**more: Any) -> str:
+    """What is said of a case that passed whenever it ran again: the verdict rests on what fresh runs show."""
     means = {"head_mean": 1.0, "head_runs": 3, "base_mean": 1.0, "base_runs": 22}
     item = CaseDecisionReport(case_id="a", metric="pass", word="suspicious", again=True, **means)
     runs = CaseRunsReport(case_id="a", head_passed=3, head_runs=4, base_passed=22, base_runs=22)
-
-    def kind(**more: Any) -> str:
-        cases = [item.model_copy(update=more)]
-        decision = DecisionReport(outcome="failed", alpha=0.05, cases=cases, runs=[runs])
-        return seen(decision).kind("a")
-
-    assert kind() == "passed again"
-    assert kind(head_mean=2 / 3) == kind(lacks="budget") == kind(again=False) == "suspected regression"
+    cases = [item.model_copy(update=more)]
+    return seen(DecisionReport(outcome="failed", alpha=0.05, cases=cases, runs=[runs])).kind("a")
 
 
-def test_case_words__a_case_that_never_failed_on_main_is_not_flaky_there() -> None:
-    assert kind_of("flaky as before", (6, 7), (10, 10))[0] == "passed again"
-    assert kind_of("flaky as before", (6, 7), (8, 10))[0] == "flaky"
+def test_case_words__by_what_fresh_runs_show() -> None:
+    """UPDATE_GOLDEN=1 writes them. A case that was not run again has no p-value, whatever the verdict."""
+    words: Sequence[CaseWord] = ("suspicious", "flaky as before")
+    heads, bases = ((0, 1), (0, 3), (0, 6), (1, 9), (4, 6), (6, 7)), ((10, 10), (8, 10))
+    outcomes: Sequence[Literal["failed", "inconclusive"]] = ("failed", "inconclusive")
+    lines = []
+    for word, head, base in itertools.product(words, heads, bases):
+        lines.append(f"{word}, {head[0]} of {head[1]} runs passed, {base[0]} of {base[1]} on main")
+        for outcome, p_value in itertools.product(outcomes, (None, 0.001, 0.04, 0.2)):
+            lines.append(f"    {outcome}, p {p_value}: {': '.join(kind_of(word, head, base, outcome, p_value))}")
+    facts: Sequence[dict[str, Any]] = ({}, {"head_mean": 2 / 3}, {"lacks": "budget"}, {"again": False})
+    lines += [f"passed whenever it ran again {each}: {fresh(**each)}" for each in facts]
+    check("golden_case_words.txt", "\n".join(lines) + "\n")
 
 
 def test_case_words__numbers_from_a_strangers_file_cost_nothing() -> None:
