@@ -104,7 +104,7 @@ def test_otlp_batches__no_content_leaves_out_every_text() -> None:
     for scores in get_args(ScoreSignal):
         batches = list(otlp_batches(stored(), content=False, scores=scores))
         assert [batch.logs is None for batch in batches] == [scores != "logs"]
-        text = "".join(otlp_lines(batches))
+        text = "".join(otlp_lines(iter(batches)))
         for written in ("Lamp on", "cmd|", "lamp", "missing", "did not answer", "SIGKILL", '"ok'):
             assert written not in text
         assert "agent-crash" in text

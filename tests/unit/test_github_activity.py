@@ -244,10 +244,13 @@ def error(status: int, message: object = "No", **more: object) -> GitHubError:
 
 def test_errors__how_long_to_wait_and_what_is_said() -> None:
     """UPDATE_GOLDEN=1 writes them."""
-    lines = [f"{status} {headers} {message}: {rate_limit_wait(status, headers, message, now=NOW)}"
-             for status, headers, message in WAITS]  # fmt: skip
+    lines = [
+        f"{status} {headers} {message}: {rate_limit_wait(status, headers, message, now=NOW)}"
+        for status, headers, message in WAITS
+    ]
     failed = [error(status) for status in (400, 409, 418, 422, 451, 401, 403, 404, 410, 408, 500, 504, 429)]
-    failed += [error(409, message) for message in (None, 7, [], {})]
+    nothing: Sequence[object] = (None, 7, [], {})
+    failed += [error(409, message) for message in nothing]
     missing = {"resource": "IssueComment", "field": "body", "code": "missing_field"}
     refusals: Sequence[object] = (["Pull request review is locked"], [missing], [7, None, {"x": 1}], "?")
     failed += [error(422, errors=errors) for errors in refusals]

@@ -171,8 +171,7 @@ def annotated() -> Iterator[tuple[str, RunReport]]:
     cases = {case.status: case for case in failed().cases}
     for what, blocking in (("blocks", []), ("does not block", ["evals/home.test.json:other"])):
         yield f"a failed case {what}", report("failed", [cases["failed"]]).changed(blocking=blocking)
-    for status, name in (("passed", RESPONSE), ("failed", "pass")):
-        one = cases[status]
+    for one, name in ((cases["passed"], RESPONSE), (cases["failed"], "pass")):
         drop = CaseDecisionReport(case_id=one.case_id, metric=name, word="suspicious")
         decision = DecisionReport(outcome="passed", cases=[drop], alpha=0.05)
         yield f"a suspected regression of {name}", report("passed", [one]).changed(decision=decision)

@@ -36,7 +36,7 @@ from agent_eval.report.views.numbers import (
 )
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
-from agent_eval.results.origin import CaseStatus, CaseWord
+from agent_eval.results.origin import CaseStatus, CaseWord, GateMode
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport, Reason, RunReport, TurnEvidence
 
@@ -226,7 +226,8 @@ def grouped() -> Iterator[tuple[str, RunReport]]:
     told: dict[str, CaseWord] = {"lower": "worse", "gone": "broken", "noise": "flaky as before", "dropped": "worse"}
     yield "the gate's word counts more, the worst first", with_words(head, [passing(name) for name in names], **told)
     words: Sequence[dict[str, CaseWord]] = ({}, {"a": "flaky as before"})
-    for word, gate in itertools.product(words, ("regressions", "thresholds", "both", None)):
+    gates: Sequence[GateMode | None] = ("regressions", "thresholds", "both", None)
+    for word, gate in itertools.product(words, gates):
         made = with_words([failing("a"), passing("b")], [failing("a"), passing("b")], **word)
         if gate is not None:  # By its threshold alone it is no regression.
             made.gate, made.blocking = gate, [made.cases[0].case_id]

@@ -196,7 +196,7 @@ def test_merge__of_each_combination_of_runs() -> None:
     tables = [*itertools.product((OUTCOMES, OWN, LENIENT), (1, 2)), (THREE, 3)]
     lines = []
     for names in itertools.chain.from_iterable(itertools.combinations_with_replacement(*each) for each in tables):
-        runs = [(OUTCOMES | OWN | LENIENT)[name] for name in names]
+        runs = [{**OUTCOMES, **OWN, **LENIENT}[name] for name in names]
         rates: dict[str, list[str]] = {}
         for rate in (1.0, 0.6666666667, 0.5, 0.0):
             case = judged(*runs, rate=rate)

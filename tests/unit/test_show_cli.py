@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +254,12 @@ def test_case_text__is_safe_and_keeps_its_width(width: int) -> None:
 
 
 def test_case_text__odd_details_break_nothing() -> None:
-    for details in ({"judgements": 7}, {"judgements": [{"votes": 1, "turn": True}]}, {"judgements_left_out": []}):
+    odd: Sequence[dict[str, Any]] = (
+        {"judgements": 7},
+        {"judgements": [{"votes": 1, "turn": True}]},
+        {"judgements_left_out": []},
+    )
+    for details in odd:
         assert RESPONSE in text(case("lamp", "failed", metric(RESPONSE, 0.0, threshold=1.0, details=details)))
 
 
