@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import difflib
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recording_samples
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,109 +143,69 @@ EVENTS = """{"eval_set_id": "home", "eval_cases": [{"evalId": "lamp", "conversat
     {"author": "helper", "content": {"parts": [{"functionResponse": {"id": "2", "name": "b", "response": {}}}]}}
   ]}}]}]}
 """
-NEW_ANSWER = '"On"}]}, "final_response": {"role": "model", "parts": [{"text": "It is on"}]}}'
-LAMP = FLAT[FLAT.index('  {"eval_id": "lamp"') : FLAT.index('  {"eval_id": "door"')]
-
-
-@pytest.fixture
-def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs the command on a file, and returns its exit code and the text of the file."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(text: str, *arguments: str, case: str = "lamp") -> tuple[int, str]:
-        (tmp_path / "home.test.json").write_text(text, "utf-8")
-        code = main(["edit", f"home.test.json:{case}", *arguments])
-        return code, (tmp_path / "home.test.json").read_text("utf-8")
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments", "old", "new"),
-    [
-        pytest.param(FLAT, ["--message", "1", "Off, please: ü"], '"Off"', '"Off, please: ü"', id="message"),
-        pytest.param(FLAT, ["--answer", "1", "It is off"], '"Done"', '"It is off"', id="answer"),
-        pytest.param(FLAT, ["--answer", "2", "It is on"], '"On"}]}}', NEW_ANSWER, id="new answer"),
-        pytest.param(FLAT, ["--args", "1.3", '{"x": 3}'], '{"x": 2}', '{"x": 3}', id="args"),
-        pytest.param(FLAT, ["--drop-turn", "2"], ',\n    {"user_content": {"parts": [{"text": "On"}]}}', "", id="turn"),
-        pytest.param(FLAT, ["--rename", "light"], '"lamp"', '"light"', id="rename"),
-        pytest.param(FLAT, ["--delete"], LAMP, "", id="delete"),
-        pytest.param(EVENTS, ["--message", "1", "On"], '"Off"', '"On"', id="camelCase"),
-        pytest.param(
-            EVENTS, ["--args", "1.1", '{"y": 1}'], '"a", "args": {}', '"a", "args": {"y": 1}', id="args of an event"
-        ),
-    ],
+EVENTS_WITHOUT_IDS = (
+    re.sub('"id": "[12]", ', "", EVENTS).replace('"b"', '"a"').replace('e": {}}}]', 'e": {"n": 1}}}]', 1)
 )
-def test_edit__changes_only_what_is_named(edit: Any, text: str, arguments: list[str], old: str, new: str) -> None:
-    assert edit(text, *arguments, "--dry-run") == (0, text)
-    assert text.count(old) == 1
-    assert edit(text, *arguments) == (0, text.replace(old, new))
+LEGACY = json.dumps([{"query": "Hi", "expected_tool_use": [], "reference": "x"}])
+TWICE = FLAT.replace('"text": "Done"', '"text": "Done", "text": "Done"')
+ANSWER = ("--answer", "1", "Off")
+LAMP = "home.test.json:lamp"
+EDITS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "message": (FLAT, LAMP, ("--message", "1", "Off, please: ü")),
+    "answer": (FLAT, LAMP, ("--answer", "1", "It is off")),
+    "new answer": (FLAT, LAMP, ("--answer", "2", "It is on")),
+    "args": (FLAT, LAMP, ("--args", "1.3", '{"x": 3}')),
+    "turn": (FLAT, LAMP, ("--drop-turn", "2")),
+    "rename": (FLAT, LAMP, ("--rename", "light")),
+    "delete": (FLAT, LAMP, ("--delete",)),
+    "camelCase": (EVENTS, LAMP, ("--message", "1", "On")),
+    "args of an event": (EVENTS, LAMP, ("--args", "1.1", '{"y": 1}')),
+    "several mean the case as it was": (
+        FLAT,
+        LAMP,
+        ("--drop-turn", "1", "--message", "2", "Lights on", "--answer", "2", "Yes"),
+    ),
+    "calls and their responses": (FLAT, LAMP, ("--drop-call", "1.3", "--drop-call", "1.2")),
+    "call of an event and its response": (EVENTS, LAMP, ("--drop-call", "1.1")),
+    "call without an id and the second response": (EVENTS_WITHOUT_IDS, LAMP, ("--drop-call", "1.2")),
+    "no such turn": (FLAT, LAMP, ("--drop-turn", "3")),
+    "no such call": (FLAT, LAMP, ("--drop-call", "2.1")),
+    "no turn": (FLAT, LAMP, ("--drop-call", "1")),
+    "zero": (FLAT, LAMP, ("--message", "0", "x")),
+    "args that are no object": (FLAT, LAMP, ("--args", "1.1", "[1]")),
+    "taken id": (FLAT, LAMP, ("--rename", "door")),
+    "no turn left": (FLAT, LAMP, ("--drop-turn", "1", "--drop-turn", "2")),
+    "delete and more": (FLAT, LAMP, ("--delete", "--drop-turn", "1")),
+    "no terminal": (FLAT, LAMP, ()),
+    "empty id": (FLAT, LAMP, ("--rename", "")),
+    "no JSON": (FLAT, LAMP, ("--args", "1.1", '{"x": NaN}')),
+    "deep": (FLAT, LAMP, ("--args", "1.1", '{"x": ' * 100_000)),
+    "unknown case": (FLAT, "home.test.json:lmp", ANSWER),
+    "broken file": (FLAT[:-4], LAMP, ANSWER),
+    "an older form": (LEGACY, "home.test.json:home.test.json", ANSWER),
+    "a key twice": (TWICE, LAMP, ANSWER),
+    "no case": (FLAT, "home.test.json", ("--delete",)),
+    "no file": (FLAT, "gone.test.json:lamp", ("--delete",)),
+}
 
 
-def kinds(text: str) -> list[str]:
-    """Of the events, which have one part each."""
-    events = json.loads(text)["eval_cases"][0]["conversation"][0]["intermediateData"]["invocationEvents"]
-    parts = [event["content"]["parts"] for event in events]
-    return [next(iter(part)) for [part] in parts]
-
-
-def test_edit__a_dropped_call_takes_its_response_with_it(edit: Any) -> None:
-    code, text = edit(FLAT, "--drop-turn", "1", "--message", "2", "Lights on", "--answer", "2", "Yes")
-    (turn,) = json.loads(text)["eval_cases"][0]["conversation"]
-    assert (code, turn["user_content"]["parts"][0]["text"]) == (0, "Lights on"), "several mean the case as it was"
-    code, text = edit(FLAT, "--drop-call", "1.3", "--drop-call", "1.2")
-    data = json.loads(text)["eval_cases"][0]["conversation"][0]["intermediate_data"]
-    assert code == 0
-    assert data["tool_uses"] == [{"name": "a", "args": {"x": 1}}]
-    assert data["tool_responses"] == [{"name": "a", "response": {"n": 1}}]
-    code, text = edit(EVENTS, "--drop-call", "1.1")
-    assert (code, kinds(text)) == (0, ["text", "functionCall", "functionResponse"])
-    assert '"id": "1"' not in text
-    without_ids = EVENTS.replace('"id": "1", ', "").replace('"id": "2", ', "").replace('"b"', '"a"')
-    numbered = without_ids.replace('"response": {}', '"response": {"n": 1}', 1).replace('": {}}}]', '": {"n": 2}}}]')
-    code, text = edit(numbered, "--drop-call", "1.2")
-    assert (code, kinds(text)) == (0, ["text", "functionCall", "functionResponse"])
-    assert ('{"n": 1}' in text, '{"n": 2}' in numbered, '{"n": 2}' in text) == (True, True, False)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        pytest.param(["--drop-turn", "3"], "[edit-number] The case has no turn 3.", id="no such turn"),
-        pytest.param(["--drop-call", "2.1"], "Turn 2 has no call 1.", id="no such call"),
-        pytest.param(["--drop-call", "1"], "is not TURN.NUMBER", id="no turn"),
-        pytest.param(["--message", "0", "x"], "the first turn is 1", id="zero"),
-        pytest.param(["--args", "1.1", "[1]"], "a JSON object", id="args"),
-        pytest.param(["--rename", "door"], "[duplicate-eval-id]", id="taken id"),
-        pytest.param(["--drop-turn", "1", "--drop-turn", "2"], "[empty-conversation]", id="no turn left"),
-        pytest.param(["--delete", "--drop-turn", "1"], "leave out the other flags", id="delete and more"),
-        pytest.param([], "there is no terminal", id="no terminal"),
-        pytest.param(["--rename", ""], "--rename takes an id that is not empty", id="empty id"),
-        pytest.param(["--args", "1.1", '{"x": NaN}'], "--args takes a JSON object", id="no JSON"),
-        pytest.param(["--args", "1.1", '{"x": ' * 100_000], "--args takes a JSON object", id="deep"),
-    ],
-)
-def test_edit__mistakes_change_nothing(
-    edit: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+def test_edit__each_change_and_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert edit(FLAT, *arguments) == (2, FLAT)
-    assert message in capsys.readouterr().err
-
-
-def test_edit__files_and_cases_that_can_not_be_edited(edit: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    legacy = json.dumps([{"query": "Hi", "expected_tool_use": [], "reference": "x"}])
-    twice = FLAT.replace('"text": "Done"', '"text": "Done", "text": "Done"')
-    for text, case, code in (
-        (FLAT, "lmp", "edit-unknown"),
-        (FLAT[:-4], "lamp", "json-truncated"),
-        (legacy, "home.test.json", "edit-legacy"),
-        (twice, "lamp", "edit-patch"),
-    ):
-        assert edit(text, "--answer", "1", "Off", case=case) == (2, text)
-        assert f"[{code}]" in capsys.readouterr().err
-    for name, said in (("home.test.json", "FILE:EVAL_ID"), ("gone.test.json:lamp", "[unreadable-file]")):
-        assert main(["edit", name, "--delete"]) == 2
-        assert said in capsys.readouterr().err
+    """What it says, and the lines of the file that it changes: none with a mistake, and none in a dry run."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "home.test.json"
+    blocks = []
+    for name, (text, case, arguments) in EDITS.items():
+        file.write_text(text, "utf-8")
+        main(["edit", case, *arguments, "--dry-run"])
+        assert file.read_text("utf-8") == text, name
+        capsys.readouterr()
+        code = main(["edit", case, *arguments])
+        said = re.sub("(?<=takes a JSON object): .*", "", capsys.readouterr().err)
+        changed = difflib.unified_diff(text.splitlines(), file.read_text("utf-8").splitlines(), n=0, lineterm="")
+        blocks.append("\n".join((f"== {name}: {code}", *list(changed)[2:], said)))
+    check("golden_edits.txt", "\n".join(blocks))
 
 
 # What is accepted of a turn, in each form and spelling of a case.
@@ -281,63 +244,42 @@ ACTUAL = Invocation(
 USER = {"parts": [{"text": "Off."}]}
 
 
-def test_accept_turn__flat_without_ids_and_thoughts() -> None:
-    turn = {"user_content": USER, "rubrics": []}
-    assert accept_turn(turn, NewTurn(actual=ACTUAL, fields=frozenset({"calls", "final"}))) == {
-        "user_content": USER,
-        "final_response": {"role": "model", "parts": [{"text": "It is off."}]},
-        "intermediate_data": {
-            "tool_uses": [{"name": "find", "args": {"room": "bedroom"}}, {"name": "switch", "args": {"on": False}}]
-        },
-        "rubrics": [],
-    }
+PRESENT = {"id": "kept", "name": "switch", "args": {"on": False}}
+FLAT_TURN = {
+    "userContent": USER,
+    "finalResponse": {"role": "model", "parts": [{"text": "Off", "thought": False}]},
+    "intermediateData": {"toolUses": [PRESENT], "toolResponses": [{"name": "switch", "response": {}}]},
+}
+SWITCHED = (
+    {"author": "home", "content": {"parts": [{"functionCall": {"id": "7", "name": "switch", "args": {"on": False}}}]}},
+    {"author": "home", "content": {"parts": [{"functionResponse": {"name": "switch", "response": {}}}]}},
+)
+SILENT = ACTUAL.model_copy(update={"final_response": None})
+ACCEPTED: dict[str, tuple[dict[str, Any], NewTurn]] = {
+    "a flat turn, without ids and thoughts": (
+        {"user_content": USER, "rubrics": []},
+        NewTurn(actual=ACTUAL, fields=frozenset({"calls", "final"})),
+    ),
+    "what is the same stays, and responses are renewed": (FLAT_TURN, NewTurn(actual=ACTUAL, fields=ALL)),
+    "only one call": (FLAT_TURN, NewTurn(actual=ACTUAL, fields=frozenset({"calls"}), calls=(1,))),
+    "no answer": (FLAT_TURN, NewTurn(actual=SILENT, fields=frozenset({"final"}))),
+    **{
+        f"{count} events, of which the same one stays": (
+            {"user_content": USER, "intermediate_data": {"invocation_events": SWITCHED[:count]}},
+            NewTurn(actual=ACTUAL, fields=frozenset({"calls"})),
+        )
+        for count in (1, 2)
+    },
+}
 
 
-def test_accept_turn__flat_keeps_what_is_the_same_and_renews_responses() -> None:
-    present = {"id": "kept", "name": "switch", "args": {"on": False}}
-    turn = {
-        "userContent": USER,
-        "finalResponse": {"role": "model", "parts": [{"text": "Off", "thought": False}]},
-        "intermediateData": {"toolUses": [present], "toolResponses": [{"name": "switch", "response": {}}]},
-    }
-    changed = accept_turn(turn, NewTurn(actual=ACTUAL, fields=ALL))
-    assert [*changed] == [*turn], "the spelling of the file"
-    assert changed["finalResponse"]["parts"] == [{"text": "It is off.", "thought": False}]
-    data = changed["intermediateData"]
-    assert data["toolUses"] == [{"name": "find", "args": {"room": "bedroom"}}, present]
-    assert data["toolUses"][1] is present
-    assert data["toolResponses"] == [
-        {"name": "find", "response": {"ids": [1]}},
-        {"name": "switch", "response": {"ok": True}},
-    ]
-    assert data["intermediateResponses"] == [["home", [{"text": "Let me look."}]]]
-    only = accept_turn(turn, NewTurn(actual=ACTUAL, fields=frozenset({"calls"}), calls=(1,)))
-    assert only["intermediateData"]["toolUses"] == [present]
-    assert only["finalResponse"] is turn["finalResponse"]
+def test_accept_turn__in_each_form() -> None:
+    """The kinds of data and the spelling are those of the file."""
+    changed = {name: json.dumps(accept_turn(*each), indent=1) for name, each in ACCEPTED.items()}
+    check("golden_accepted_turns.txt", "".join(f"== {name}\n{text}\n\n" for name, text in changed.items()))
 
 
-@pytest.mark.parametrize("with_responses", [True, False])
-def test_accept_turn__events_of_the_kinds_that_the_file_has(with_responses: bool) -> None:
-    parts = [
-        {"functionCall": {"id": "7", "name": "switch", "args": {"on": False}}},
-        {"functionResponse": {"name": "switch", "response": {}}},
-    ]
-    events = [{"author": "home", "content": {"parts": [part]}} for part in parts[: 2 if with_responses else 1]]
-    turn = {"user_content": USER, "intermediate_data": {"invocation_events": events}}
-    changed = accept_turn(turn, NewTurn(actual=ACTUAL, fields=frozenset({"calls"})))
-    written = changed["intermediate_data"]["invocation_events"]
-    assert [next(iter(item["content"]["parts"][0])) for item in written] == (
-        ["functionCall", "functionResponse"] * 2 if with_responses else ["functionCall"] * 2
-    )
-    assert written[2 if with_responses else 1] is events[0], "an event that says the same stays, with its id"
-    parsed = tool_calls(Invocation.model_validate(changed).intermediate_data)
-    assert [(item.name, item.args) for item in parsed] == [("find", {"room": "bedroom"}), ("switch", {"on": False})]
-
-
-def test_accept_turn__no_answer_and_what_can_not_be_accepted() -> None:
-    silent = ACTUAL.model_copy(update={"final_response": None})
-    turn = {"user_content": USER, "final_response": {"parts": [{"text": "Off"}]}}
-    assert accept_turn(turn, NewTurn(actual=silent, fields=frozenset({"final"}))) == {"user_content": USER}
+def test_accept_turn__what_can_not_be_accepted() -> None:
     assert adds_masked({"text": "a"}, {"text": "the key is ***"})
     assert adds_masked({}, {"***": 1})
     assert not adds_masked({"text": "rated ***"}, {"text": "rated ***", "more": "b"}), "it was there before"

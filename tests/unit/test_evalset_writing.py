@@ -8,12 +8,12 @@ import random
 import re
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evalset_samples import GOOD_EVAL_SETS, GOOD_SCENARIOS, case, eval_set, json_values, load, places, turn
+from golden_files import check as check_golden
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,68 +29,37 @@ from agent_eval.evalset.templates import MAX_TEXT, TemplateError, check, render
 # Eval sets as texts: a change leaves all other characters as they are, and what is written reads the same.
 
 
-def patch(text: str, change: Any) -> str:
-    old = json.loads(text.removeprefix("\ufeff"))
-    return patched_text(text, old, change(old))
+CHANGES: dict[str, tuple[str, Any]] = {
+    "remove from the middle": ("[1, 2,  3]", lambda v: without(v, (1,))),
+    "remove the first": ("[ 1, 2 ]", lambda v: without(v, (0,))),
+    "remove the last": ("[ 1, 2 ]", lambda v: without(v, (1,))),
+    "remove the only one": ("[ 1 ]", lambda v: without(v, (0,))),
+    "equal": ('[1, { "b":  [ 1,\n 2 ] }]', lambda _: [{"b": [1, 2]}]),
+    "one": ('{"a":1}', lambda v: {**v, "b": [1, {"c": 2}]}),
+    "compact": ('{"a":1,"b":2}', lambda v: {**v, "c": [1, 2]}),
+    "one line": ('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2})),
+    "tabs": ("[\n\t1\n]", lambda v: with_item(v, (), {"a": [{"b": 2}]})),
+    "crlf": ('{\r\n "a": [\r\n  1\r\n ]\r\n}\r\n', lambda v: with_item(v, ("a",), 2)),
+    "crlf, empty": ('{\r\n "a": []\r\n}', lambda v: with_item(v, ("a",), 2)),
+    "escapes": ('["\\u00e9", "x"]', lambda v: replaced(v, (1,), "ü")),
+    "no escapes": ('["é", "x"]', lambda v: replaced(v, (1,), "ü")),
+    "no escape, a backslash": ('["\\\\u00e9", "x"]', lambda v: replaced(v, (1,), "ü")),
+    "mark, 1 is not true": ("\ufeff[1]\n\n", lambda v: replaced(v, (0,), True)),
+    "scalar document": (" 1 \n", lambda v: "a"),
+    "numbers": ('{"a": 1e2, "b": 1}', lambda v: replaced(v, ("b",), 1.0)),
+    "several items": ("[1, 2, 3, 4]", lambda v: [1, 9, 3, 3.5, 4]),
+    "brackets together": ('[{\n "a": 1\n}, {\n "a": 2\n}]', lambda v: with_item(v, (), {"a": 3})),
+    "nothing changes": ('{"a": {"b": 1}, "a": {"b": 2}, "c": 3}', lambda v: replaced(v, ("a", "b"), 2)),
+    "a duplicate key elsewhere": ('[{"a": 1, "a": 2}, {"c": 3}]', lambda v: replaced(v, (1, "c"), 4)),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "change", "expected"),
-    [
-        pytest.param("[1, 2,  3]", lambda v: without(v, (1,)), "[1,  3]", id="remove from the middle"),
-        pytest.param("[ 1, 2 ]", lambda v: without(v, (0,)), "[ 2 ]", id="remove the first"),
-        pytest.param("[ 1, 2 ]", lambda v: without(v, (1,)), "[ 1 ]", id="remove the last"),
-        pytest.param("[ 1 ]", lambda v: without(v, (0,)), "[]", id="remove the only one"),
-        pytest.param('[1, { "b":  [ 1,\n 2 ] }]', lambda _: [{"b": [1, 2]}], '[{ "b":  [ 1,\n 2 ] }]', id="equal"),
-        pytest.param('{"a":1}', lambda v: {**v, "b": [1, {"c": 2}]}, '{"a":1,"b":[1,{"c":2}]}', id="one"),
-        pytest.param('{"a":1,"b":2}', lambda v: {**v, "c": [1, 2]}, '{"a":1,"b":2,"c":[1,2]}', id="compact"),
-        pytest.param('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2}), '{ "a" : {"b": 2} }', id="one line"),
-        pytest.param(
-            "[\n\t1\n]",
-            lambda v: with_item(v, (), {"a": [{"b": 2}]}),
-            '[\n\t1,\n\t{\n\t\t"a": [\n\t\t\t{\n\t\t\t\t"b": 2\n\t\t\t}\n\t\t]\n\t}\n]',
-            id="tabs",
-        ),
-        pytest.param(
-            '{\r\n "a": [\r\n  1\r\n ]\r\n}\r\n',
-            lambda v: with_item(v, ("a",), 2),
-            '{\r\n "a": [\r\n  1,\r\n  2\r\n ]\r\n}\r\n',
-            id="crlf",
-        ),
-        pytest.param(
-            '{\r\n "a": []\r\n}', lambda v: with_item(v, ("a",), 2), '{\r\n "a": [\r\n  2\r\n ]\r\n}', id="crlf, empty"
-        ),
-        pytest.param('["\\u00e9", "x"]', lambda v: replaced(v, (1,), "ü"), '["\\u00e9", "\\u00fc"]', id="escapes"),
-        pytest.param('["é", "x"]', lambda v: replaced(v, (1,), "ü"), '["é", "ü"]', id="no escapes"),
-        pytest.param(
-            '["\\\\u00e9", "x"]', lambda v: replaced(v, (1,), "ü"), '["\\\\u00e9", "ü"]', id="no escape, a backslash"
-        ),
-        pytest.param("\ufeff[1]\n\n", lambda v: replaced(v, (0,), True), "\ufeff[true]\n\n", id="mark, 1 is not true"),
-        pytest.param(" 1 \n", lambda v: "a", ' "a" \n', id="scalar document"),
-        pytest.param('{"a": 1e2, "b": 1}', lambda v: replaced(v, ("b",), 1.0), '{"a": 1e2, "b": 1.0}', id="numbers"),
-        pytest.param("[1, 2, 3, 4]", lambda v: [1, 9, 3, 3.5, 4], "[1, 9, 3, 3.5, 4]", id="several items"),
-        pytest.param(
-            '[{\n "a": 1\n}, {\n "a": 2\n}]',
-            lambda v: with_item(v, (), {"a": 3}),
-            '[{\n "a": 1\n}, {\n "a": 2\n}, {\n "a": 3\n}]',
-            id="brackets together",
-        ),
-        pytest.param(
-            '{"a": {"b": 1}, "a": {"b": 2}, "c": 3}',
-            lambda v: replaced(v, ("a", "b"), 2),
-            '{"a": {"b": 1}, "a": {"b": 2}, "c": 3}',
-            id="nothing changes",
-        ),
-        pytest.param(
-            '[{"a": 1, "a": 2}, {"c": 3}]',
-            lambda v: replaced(v, (1, "c"), 4),
-            '[{"a": 1, "a": 2}, {"c": 4}]',
-            id="a duplicate key elsewhere",
-        ),
-    ],
-)
-def test_patched_text__styles(text: str, change: Any, expected: str) -> None:
-    assert patch(text, change) == expected
+def test_patched_text__styles() -> None:
+    texts = []
+    for name, (text, change) in CHANGES.items():
+        old = json.loads(text.removeprefix("\ufeff"))
+        texts.append(f"== {name}\n{text!r}\n{patched_text(text, old, change(old))!r}\n")
+    check_golden("golden_patches.txt", "\n".join(texts))
 
 
 @pytest.mark.parametrize(
@@ -262,50 +231,15 @@ PROBLEMS = [
 ]  # fmt: skip
 
 
-def test_render_text__format() -> None:
-    assert render_text(PROBLEMS) == (
-        """  error [no-eval-files] No eval file was found.
-
-a,b:c.test.json
-  12:7: error [wrong-type] 100% wrong: no, really
-      hint: Fix it.
-
-b.test.json
-  1:1: notice [legacy-format] Old.
-  2:1: warning [misspelt-key] `x` is not a known key here. (eval_cases[0].x)
-      hint: Did you mean `y`?
-"""
-    )
-    assert render_text([]) == ""
+HINT = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
+TO_COPY = Problem(severity=Severity.ERROR, code="agent-ambiguous", message="Two agents.", hint=HINT)
 
 
-def test_text__a_hint_to_copy_keeps_its_lines() -> None:
-    hint = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
-    problem = Problem(severity=Severity.ERROR, code="agent-ambiguous", message="Two agents.", hint=hint)
-    assert render_text([problem]).splitlines() == [
-        "  error [agent-ambiguous] Two agents.",
-        "      hint: Write into agent-eval.toml:",
-        "          [agents]",
-        '          "evals/**" = "a"',
-        "      :\u200b:error:\u200b:mine",
-    ]
-
-
-def test_render_json__format() -> None:
-    loaded = json.loads(render_json(PROBLEMS))
-    assert [{**each, "stands_for": 1} for each in loaded] == [asdict(PROBLEMS[number]) for number in (1, 2, 3, 0)]
-    assert json.loads(render_json([])) == []
-
-
-def test_render_github__format() -> None:
-    assert render_github(PROBLEMS).splitlines() == [
-        "::error title=no-eval-files::No eval file was found.",
-        "::error file=a%2Cb%3Ac.test.json,line=12,col=7,title=wrong-type::100%25 wrong:%0Ano, really%0AFix it.",
-        "::warning file=b.test.json,line=2,col=1,title=misspelt-key::`x` is not a known key here.%0ADid you mean `y`?"
-        "%0A(at eval_cases[0].x)",
-        "::notice file=b.test.json,line=1,col=1,title=legacy-format::Old.",
-    ]
-    assert render_github([]) == ""
+def test_render__formats() -> None:
+    """In their order; of a hint that is to be copied, the lines stay."""
+    texts = [render([*PROBLEMS, TO_COPY]) for render in (render_text, render_json, render_github)]
+    check_golden("golden_problem_formats.txt", "\n".join(texts))
+    assert (render_text([]), render_github([]), json.loads(render_json([]))) == ("", "", [])
 
 
 HOSTILE = st.text() | st.sampled_from(
