@@ -60,53 +60,60 @@ EXPLICIT = ModelSettings(api_key="explicit-key", base_url="https://gateway.examp
 FULL = "projects/p-1/locations/europe-west4/publishers/google/models/gemini-2.5-pro"
 
 
-def test_resolve__gemini() -> None:
-    endpoint = resolve("gemini-2.5-flash", PLAIN, {"GEMINI_API_KEY": "two", "GOOGLE_API_KEY": " one "})
-    assert (endpoint.provider.name, endpoint.api_key, endpoint.base_url) == ("gemini", "one", None)
-    assert (endpoint.credential, endpoint.key_variable) == ("GOOGLE_API_KEY", "GOOGLE_API_KEY")
-    assert "one" not in repr(endpoint).replace("None", "")
-
-
-def test_resolve__explicit_key_wins_and_goes_only_to_its_owner() -> None:
-    environ = {"GOOGLE_API_KEY": "from-env", "OPENAI_API_KEY": "other"}
-    mine = resolve("gemini-2.5-flash", EXPLICIT, environ, owner="gemini")
-    assert (mine.api_key, mine.base_url, mine.key_variable) == ("explicit-key", "https://gateway.example/v1", None)
-    theirs = resolve("openai/gpt-5", EXPLICIT, environ, owner="gemini")
-    assert (theirs.api_key, theirs.base_url) == ("other", "https://api.openai.com/v1")
-
-
 FLASH, JUDGE_ENV = "gemini-2.5-flash", {"GOOGLE_API_KEY": "k"}
-ENDPOINTS: Sequence[tuple[str, dict[str, str]]] = (
-    (FLASH, {}),
-    (FLASH, {"GOOGLE_API_KEY": "  "}),
-    ("openai/gpt-5", {}),
-    ("azure/d", {"AZURE_API_BASE": "https://a.example"}),
-    ("azure/d", {"AZURE_API_KEY": "k"}),
-    ("hosted_vllm/m", {}),
-    ("vertex_ai/gemini-2.5-pro", {"GOOGLE_APPLICATION_CREDENTIALS": "/no/such/file"}),
-    ("openai/llama", {"OPENAI_BASE_URL": "http://llm:8000/v1/"}),
-    ("ollama/llama3", {}),
-    ("ollama_chat/llama3", {"OLLAMA_API_BASE": "http://ollama:11434"}),
-    ("hosted_vllm/m", {"HOSTED_VLLM_API_BASE": "http://vllm:8000/v1"}),
-    *((FLASH, {**JUDGE_ENV, "GOOGLE_GENAI_USE_VERTEXAI": value}) for value in ("TRUE", "1", "0")),
-    (FLASH, {**JUDGE_ENV, "GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_GENAI_USE_ENTERPRISE": "false"}),
-    (FLASH, JUDGE_ENV),
-    *(("openai/x", {"OPENAI_BASE_URL": url}) for url in ("gateway.example", "file:///etc/passwd", "ftp://x")),
-    (VERTEX_EVAL, {**PLACE, "GOOGLE_CLOUD_LOCATION": "evil.example/x?"}),
-    (VERTEX_EVAL, {**PLACE, "GOOGLE_CLOUD_PROJECT": "p/locations/l"}),
+VERTEX = "vertex_ai/gemini-2.5-pro"
+BOTH_KEYS = {"GOOGLE_API_KEY": "secret-3", "OPENAI_API_KEY": "secret-4"}
+KEY_AND_PLACE = {**PLACE, "GOOGLE_API_KEY": "k"}
+ENDPOINTS: Sequence[tuple[str, dict[str, str], ModelSettings, str | None]] = (
+    (FLASH, {"GEMINI_API_KEY": "secret-2", "GOOGLE_API_KEY": " secret-1 "}, PLAIN, None),
+    (FLASH, BOTH_KEYS, EXPLICIT, "gemini"),
+    ("openai/gpt-5", BOTH_KEYS, EXPLICIT, "gemini"),
+    (VERTEX, KEY_AND_PLACE, PLAIN, None),
+    (VERTEX, {"GOOGLE_API_KEY": "k"}, PLAIN, None),
+    (VERTEX, KEY_AND_PLACE, EXPLICIT, "vertex_ai"),
+    (FULL, KEY_AND_PLACE, PLAIN, None),
+    (VERTEX_EVAL, KEY_AND_PLACE, EXPLICIT, "vertex_ai_evaluation"),
+    # Their addresses were measured with agentplatform.Client of google-cloud-aiplatform 2.7.0.
+    *((VERTEX_EVAL, {**PLACE, "GOOGLE_CLOUD_LOCATION": place}, PLAIN, None) for place in ("global", "eu", "us")),
+    *(
+        (model, environ, PLAIN, None)
+        for model, environ in (
+            (FLASH, {}),
+            (FLASH, {"GOOGLE_API_KEY": "  "}),
+            ("openai/gpt-5", {}),
+            ("azure/d", {"AZURE_API_BASE": "https://a.example"}),
+            ("azure/d", {"AZURE_API_KEY": "k"}),
+            ("hosted_vllm/m", {}),
+            (VERTEX, {"GOOGLE_APPLICATION_CREDENTIALS": "/no/such/file"}),
+            ("openai/llama", {"OPENAI_BASE_URL": "http://llm:8000/v1/"}),
+            ("ollama/llama3", {}),
+            ("ollama_chat/llama3", {"OLLAMA_API_BASE": "http://ollama:11434"}),
+            ("hosted_vllm/m", {"HOSTED_VLLM_API_BASE": "http://vllm:8000/v1"}),
+            *((FLASH, {**JUDGE_ENV, "GOOGLE_GENAI_USE_VERTEXAI": value}) for value in ("TRUE", "1", "0")),
+            (FLASH, {**JUDGE_ENV, "GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_GENAI_USE_ENTERPRISE": "false"}),
+            (FLASH, JUDGE_ENV),
+            *(("openai/x", {"OPENAI_BASE_URL": url}) for url in ("gateway.example", "file:///etc/passwd", "ftp://x")),
+            (VERTEX_EVAL, {**PLACE, "GOOGLE_CLOUD_LOCATION": "evil.example/x?"}),
+            (VERTEX_EVAL, {**PLACE, "GOOGLE_CLOUD_PROJECT": "p/locations/l"}),
+        )
+    ),
 )
 
 
 def test_resolve__by_name_and_environment() -> None:
-    """UPDATE_GOLDEN=1 writes provider, URL and credential, or which setting is missing or wrong."""
+    """UPDATE_GOLDEN=1 writes provider, URL, key and place, or which setting is missing or wrong."""
     lines = []
-    for model, environ in ENDPOINTS:
+    for model, environ, settings, owner in ENDPOINTS:
+        lines.append(f"{model} {environ}{' with a key of ' + owner if owner else ''}\n")
         try:
-            made = resolve(model, PLAIN, environ)
+            made = resolve(model, settings, environ, owner=owner)
         except ModelFailure as failure:
-            lines.append(f"{model} {environ}\n    {failure.kind}: {failure.message} {failure.hint}\n")
+            lines.append(f"    {failure.kind}: {failure.message} {failure.hint}\n")
             continue
-        lines.append(f"{model} {environ}\n    {made.provider.name} {made.base_url} {made.api_key} {made.credential}\n")
+        assert "secret" not in repr(made)
+        url = service_url(made) if model == VERTEX_EVAL else made.base_url
+        key = f"{made.api_key} ({made.credential}, {made.key_variable})"
+        lines.append(f"    {made.provider.name} {url} {key} {made.project} {made.location}\n")
     check("golden_model_endpoints.txt", "".join(lines))
 
 
@@ -132,28 +139,12 @@ def test_resolve__openais_own_hosts(url: str, is_own: bool) -> None:
     assert client._is_openai is is_own
 
 
-def test_resolve__vertex_prefers_a_project_to_a_key_in_the_environment() -> None:
-    environ = {"GOOGLE_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "europe-west4"}
-    endpoint = resolve("vertex_ai/gemini-2.5-pro", PLAIN, environ)
-    assert (endpoint.api_key, endpoint.project, endpoint.location) == (None, "p", "europe-west4")
-    express = resolve("vertex_ai/gemini-2.5-pro", PLAIN, {"GOOGLE_API_KEY": "k"})
-    assert (express.api_key, express.project) == ("k", None)
-    explicit = resolve("vertex_ai/gemini-2.5-pro", EXPLICIT, environ, owner="vertex_ai")
-    assert (explicit.api_key, explicit.project) == ("explicit-key", None)
-
-
-def test_resolve__full_vertex_name_fixes_project_and_location(tmp_path: Path) -> None:
+def test_resolve__full_vertex_name_uses_the_credentials_of_gcloud(tmp_path: Path) -> None:
     credentials = tmp_path / "gcloud" / "application_default_credentials.json"
     credentials.parent.mkdir()
     credentials.write_text("{}", encoding="utf-8")
-    environ = {
-        "GOOGLE_API_KEY": "k",
-        "GOOGLE_CLOUD_PROJECT": "other",
-        "GOOGLE_CLOUD_LOCATION": "us-central1",
-        "CLOUDSDK_CONFIG": str(credentials.parent),
-    }
-    endpoint = resolve(FULL, PLAIN, environ)
-    assert (endpoint.api_key, endpoint.project, endpoint.location) == (None, "p-1", "europe-west4")
+    endpoint = resolve(FULL, PLAIN, {**KEY_AND_PLACE, "CLOUDSDK_CONFIG": str(credentials.parent)})
+    assert endpoint.api_key is None
     assert endpoint.credentials_file == str(credentials)
 
 
@@ -276,30 +267,11 @@ def test_shared_keys__by_name_or_value() -> None:
 # Vertex AI's evaluation service: URL, required settings, supported criteria. Sends nothing.
 
 
-@pytest.mark.parametrize(
-    ("location", "url"),
-    [
-        ("us-central1", "https://us-central1-aiplatform.googleapis.com"),
-        ("global", "https://aiplatform.googleapis.com"),
-        ("eu", "https://aiplatform.eu.rep.googleapis.com"),
-        ("us", "https://aiplatform.us.rep.googleapis.com"),
-    ],
-)
-def test_service_url__as_in_googles_sdk(location: str, url: str) -> None:
-    """Measured with agentplatform.Client of google-cloud-aiplatform 2.7.0."""
-    endpoint = resolve(VERTEX_EVAL, ModelSettings(), {**PLACE, "GOOGLE_CLOUD_LOCATION": location})
-
-    assert service_url(endpoint) == url
-    assert (endpoint.project, endpoint.api_key) == ("a-project", None)
-
-
 def test_key_owner__never_the_evaluation_service() -> None:
     settings = ModelSettings(api_key="the-key", base_url="https://gateway.example")
 
     assert key_owner(settings, [VERTEX_EVAL, "gemini-2.5-flash"], {}) == "gemini"
     assert key_owner(settings, [VERTEX_EVAL], {}) is None
-    endpoint = resolve(VERTEX_EVAL, settings, PLACE, owner="vertex_ai_evaluation")
-    assert (endpoint.api_key, endpoint.base_url) == (None, None)
 
 
 def test_why_not__other_criteria() -> None:
