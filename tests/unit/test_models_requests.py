@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,67 +123,89 @@ async def test_meter__near_the_limit_runs_one_at_a_time() -> None:
         await waiting
 
 
-@pytest.mark.parametrize(
-    ("failing", "kind", "hint"),
-    [
-        (8, "unavailable", "Start the job again when the provider is back. Then raise `max-judge-calls`"),
-        (2, "budget", "Raise `max-judge-calls`."),
-    ],
-)
-async def test_meter__names_the_calls_that_failed_before_the_budget(failing: int, kind: str, hint: str) -> None:
-    meter = Meter(Budget(max_calls=8))
-    for number in range(8):
-        reservation = await meter.reserve(lambda: estimate(1))
-        if number < failing:
-            meter.failed(ModelFailure("unavailable", "`m` at http://localhost: no answer within 30 s"))
-        reservation.settle(1, 0.0)
-    with pytest.raises(ModelFailure) as failure:
-        await meter.reserve(lambda: estimate(1))
-    assert failure.value.kind == kind
-    assert failure.value.message == (
-        "Model calls failed (`m` at http://localhost: no answer within 30 s). "
-        "The budget of 8 judge calls is used up. Failed calls count."
-    )
-    assert (failure.value.hint or "").startswith(hint)
+DOWN = ModelFailure("unavailable", "`m` at http://localhost: no answer within 30 s")
+SPENT: dict[str, tuple[Budget, int, int]] = {
+    "8 calls, all failed": (Budget(max_calls=8), 8, 8),
+    "8 calls, 2 failed": (Budget(max_calls=8), 8, 2),
+    "1 token": (Budget(max_tokens=1), 0, 0),
+    "a tiny cost": (Budget(max_cost=1e-7), 0, 0),
+    "a cost": (Budget(max_cost=2.5), 0, 0),
+}
 
 
-@pytest.mark.parametrize(
-    ("budget", "limit"),
-    [
-        (Budget(max_tokens=1), "The budget of 1 token is used up: 0 tokens are spent"),
-        (Budget(max_cost=1e-7), "The budget of $0.0000001 is used up: $0 is spent"),
-        (Budget(max_cost=2.5), "The budget of $2.5 is used up"),
-    ],
-)
-async def test_meter__limits_are_written_out(budget: Budget, limit: str) -> None:
-    assert limit in await refused(Meter(budget), expected=10_000)
+async def test_meter__limits_are_written_out() -> None:
+    """With the calls that failed before, if there were many."""
+    texts = []
+    for name, (budget, calls, failing) in SPENT.items():
+        meter = Meter(budget)
+        for number in range(calls):
+            reservation = await meter.reserve(lambda: estimate(1))
+            if number < failing:
+                meter.failed(DOWN)
+            reservation.settle(1, 0.0)
+        with pytest.raises(ModelFailure) as failure:
+            await meter.reserve(lambda: estimate(10_000))
+        texts.append(f"{name}\n    {failure.value.kind}: {failure.value.message} {failure.value.hint}\n")
+    check("golden_budgets.txt", "".join(texts))
 
 
 # Provider errors, and the detection of outages.
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "then"),
-    [
-        (408, "", "retry"),
-        (429, "quota", "slow-down"),
-        (500, "", "retry"),
-        (503, "overloaded", "retry"),
-        (529, "overloaded", "slow-down"),
-        (400, "bad schema", "fail"),
-        (400, "API key not valid. Please pass a valid API key.", "give-up"),
-        (401, "", "give-up"),
-        (403, "denied", "give-up"),
-        (404, "no such model", "give-up"),
-        (413, "too large", "fail"),
-        (501, "", "fail"),
-    ],
+STATUSES = (
+    (408, ""),
+    (429, "quota"),
+    (500, ""),
+    (503, "overloaded"),
+    (529, "overloaded"),
+    (400, "bad schema"),
+    (400, "API key not valid. Please pass a valid API key."),
+    (401, ""),
+    (403, "denied"),
+    (404, "no such model"),
+    (413, "too large"),
+    (501, ""),
 )
-def test_provider__status_error(status: int, message: str, then: str) -> None:
-    error = status_error(status, message, {})
-    assert error.then == then
-    assert error.kind == ("unavailable" if then in {"retry", "slow-down"} else "invalid-request")
-    assert str(status) in error.message and message in error.message
+SCHEMA = {
+    "type": "object",
+    "properties": {"verdict": {"enum": ["yes", "no"]}, "why": {"type": "string"}},
+    "required": ["verdict", "why"],
+    "additionalProperties": False,
+}
+REPLIES = (
+    "",
+    " \n",
+    "yes",
+    '{"verdict": "yes", "why": "cut o',
+    '```json\n{"verdict": "yes", "why": ""}\n```',
+    '{"verdict": "yes", "why": ""} I hope this helps',
+    '{"verdict": "no", "why": ""}{"verdict": "yes", "why": ""}',
+    '{"verdict": "no", "why": "", "verdict": "yes"}',
+    '{"verdict": "Yes", "why": ""}',
+    '{"verdict": "yes"}',
+    '{"verdict": "yes", "why": "", "score": 1}',
+    '["yes"]',
+    "null",
+    "NaN",
+    "[" * 200_000,
+    *(f'{around}{{"verdict": "yes", "why": "ça marche"}}{around}' for around in ("", " ", "\n")),
+)
+
+
+def test_replies__and_refusals_of_providers() -> None:
+    """What is made of a status and of a text: it fits strictly, or is named in one short line."""
+    lines = []
+    for status, message in STATUSES:
+        error = status_error(status, message, {})
+        lines.append(f"{status} {message}: {error.then}, {error.kind}, {error.message}\n")
+    for text in REPLIES:
+        try:
+            said = str(parse_reply(text, SCHEMA))
+        except ValueError as refusal:
+            said = f"refused: {refusal}"
+        assert len(said) < 400 and "\n" not in said
+        lines.append(f"{text[:80]!r}\n    {said}\n")
+    check("golden_provider_replies.txt", "".join(lines))
 
 
 def test_status_error__the_header_wins_over_the_body() -> None:
@@ -313,48 +336,6 @@ def test_cache__writes_atomically_and_never_fails(tmp_path: Path) -> None:
 
 
 # Strict parsing of replies.
-
-
-SCHEMA = {
-    "type": "object",
-    "properties": {"verdict": {"enum": ["yes", "no"]}, "why": {"type": "string"}},
-    "required": ["verdict", "why"],
-    "additionalProperties": False,
-}
-
-
-@pytest.mark.parametrize("around", ["", " ", "\n"])
-def test_parse_reply__fits(around: str) -> None:
-    value = {"verdict": "yes", "why": "ça marche"}
-    assert parse_reply(around + json.dumps(value) + around, SCHEMA) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "empty"),
-        (" \n", "empty"),
-        ("yes", "not JSON"),
-        ('{"verdict": "yes", "why": "cut o', "not JSON"),
-        ('```json\n{"verdict": "yes", "why": ""}\n```', "not JSON"),
-        ('{"verdict": "yes", "why": ""} I hope this helps', "not JSON"),
-        ('{"verdict": "no", "why": ""}{"verdict": "yes", "why": ""}', "not JSON"),
-        ('{"verdict": "no", "why": "", "verdict": "yes"}', "twice"),
-        ('{"verdict": "Yes", "why": ""}', "['verdict']"),
-        ('{"verdict": "yes"}', "why"),
-        ('{"verdict": "yes", "why": "", "score": 1}', "score"),
-        ('["yes"]', "type 'object'"),
-        ("null", "type 'object'"),
-        ("NaN", "not JSON"),
-        ("[" * 200_000, "nested"),
-    ],
-)
-def test_parse_reply__does_not_fit(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=r"it |NaN") as error:
-        parse_reply(text, SCHEMA)
-    assert why in str(error.value)
-    assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 400
 
 
 @given(
