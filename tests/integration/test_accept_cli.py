@@ -12,12 +12,13 @@ import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_runs import AGENT_EVAL, Call, Done, Repository, eval_case, program
+from gate_runs import AGENT_EVAL, Call, Repository, eval_case, program
 from golden_files import check
 from pty_terminal import Terminal, on_terminal
 
@@ -98,11 +99,10 @@ def record(
     (root / "answers.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def run(repository: Repository, *arguments: str, runs: int = 1) -> Done:
+def run(repository: Repository, *, code: int, runs: int = 1) -> None:
     """Runs the gate on what was recorded."""
-    return repository.gate(
-        "run", "--agent", "recorded:answers.jsonl", "--num-runs", str(runs), *arguments, python=False
-    )
+    arguments = ("--agent", "recorded:answers.jsonl", "--num-runs", str(runs))
+    repository.gate("run", *arguments, python=False, code=code)
 
 
 def failed_lamp(repository: Repository, *turns: Sequence[Turn] | None, config: Any = None) -> Path:
@@ -110,8 +110,7 @@ def failed_lamp(repository: Repository, *turns: Sequence[Turn] | None, config: A
     several = turns or ([FOUND],)
     file = write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", DOOR), config=config)
     record(repository.root, {"lamp": several, "door": [[DOOR]] * len(several)})
-    done = run(repository, runs=len(several))
-    assert done.code == 1, done.err
+    run(repository, runs=len(several), code=1)
     return file
 
 
@@ -134,14 +133,37 @@ def accept(repository: Repository, *arguments: str, code: int = 0) -> str:
     return done.out + done.err
 
 
-def codes(repository: Repository, *arguments: str) -> list[str]:
-    """The codes of what `accept --list` refuses."""
-    return re.findall(r"^- .* \[([a-z-]+)\]$", accept(repository, *arguments, "--list"), re.MULTILINE)
-
-
 def lamp(repository: Repository) -> Any:
     """The case in its file."""
     return value(repository.root / FILE)["eval_cases"][0]
+
+
+@dataclass
+class Transcript:
+    """What commands print, and what is then expected in the file."""
+
+    repository: Repository
+    text: str = ""
+
+    def situation(self, name: str) -> None:
+        self.text += f"# {name}\n\n"
+
+    def accept(self, *arguments: str, code: int = 0, ci: str = "") -> None:
+        done = self.repository.gate("accept", *arguments, environment={"CI": ci}, code=code)
+        said = (done.out + done.err).replace(str(self.repository.root), "FOLDER").strip()
+        self.text += f"{'CI=true ' * bool(ci)}agent-eval accept {shlex.join(arguments)}\n\n{said}\n\nexit code {code}\n"
+        file = self.repository.root / FILE
+        texts = re.findall(r'"(?:eval_id|name|text)": "(.*?)"', file.read_text("utf-8")) if file.exists() else []
+        self.text += f"{FILE}: {' | '.join(texts)}\n\n"
+
+
+def edited(path: Path, old: str, new: str) -> None:
+    """Changes a text in a file, which may be compressed."""
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    assert old in text
+    changed = text.replace(old, new).encode()
+    path.write_bytes(gzip.compress(changed) if path.suffix == ".gz" else changed)
 
 
 def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -> None:
@@ -169,169 +191,118 @@ def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -
     assert "error [accept-changed]" in accept(repository, "--all", code=1), "someone has changed it since"
     file.write_text(after, "utf-8")
 
-    assert run(repository).code == 0, "the same recording passes with the new expectation"
+    run(repository, code=0)  # The same recording passes with the new expectation.
     assert "there is nothing to accept" in accept(repository, "--all")
 
 
-def test_accept__needs_a_person_or_a_flag(repository: Repository) -> None:
+def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> None:
+    accept = (shell := Transcript(repository)).accept
+    results = repository.root / RESULTS
+    shell.situation("It needs a person or a flag")
     file = failed_lamp(repository)
-    before = file.read_bytes()
-    none = accept(repository, code=2)
-    assert all(flag in none for flag in ("--list", "--dry-run", "--all"))
-    ci = repository.gate("accept", "--all", environment={"CI": "true"})
-    assert (ci.code, "--yes" in ci.err) == (2, True)
-    assert "calls, final and intermediate" in accept(repository, "--list", "--only", "call", code=2)
-    assert "Did you mean" in accept(repository, "--list", "lmp", code=2)
-    (repository.root / RESULTS / "recordings.jsonl.gz").unlink()
-    assert "recordings.jsonl.gz does not exist" in accept(repository, "--list", code=2)
-    shutil.rmtree(repository.root / RESULTS)
-    for arguments in ((), ("--list",)):
-        assert "Run `agent-eval run` first" in accept(repository, *arguments, code=2)
-    assert file.read_bytes() == before
-
-
-def test_accept_only__accepts_one_field(repository: Repository) -> None:
-    failed_lamp(repository)
-    done = repository.gate("accept", "--all", "--yes", "--only", "calls", f"{FILE}:lamp", environment={"CI": "true"})
-    assert done.code == 0, done.err
-    assert lamp(repository) == eval_case("lamp", (LAMP[0], FOUND[1], LAMP[2]))
-    assert codes(repository) == ["accept-changed"]
-    assert codes(repository, "--only", "calls") == ["accept-done"]
+    accept(code=2)
+    accept("--all", ci="true", code=2)
+    accept("--list", "--only", "call", code=2)
+    accept("--list", "lmp", code=2)
+    accept("--all", "--yes", "--only", "calls", f"{FILE}:lamp", ci="true")
+    accept("--list")
+    accept("--list", "--only", "calls")
     failed_lamp(repository, [(LAMP[0], [FIND, OFF], LAMP[2])])
-    assert codes(repository, "--only", "response_match_score") == ["accept-nothing"], "this criterion has passed"
+    accept("--list", "--only", "response_match_score")
+    (results / "recordings.jsonl.gz").unlink()
+    accept("--list", code=2)
+    shutil.rmtree(results)
+    accept("--list", code=2)
 
+    shell.situation("The most typical run, or the one that is named")
+    failed_lamp(repository, [(LAMP[0], [FIND], "No idea.")], [FOUND], [FOUND], None)
+    accept("--list")
+    accept("--all", code=1)
+    accept("--all", "--run", "9", code=1)
+    accept("--all", "--run", "1")
 
-def test_accept_runs__the_most_typical_one_or_the_one_that_is_named(repository: Repository) -> None:
-    other = (LAMP[0], [FIND], "No idea.")
-    failed_lamp(repository, [other], [FOUND], [FOUND], None)
-    listed = accept(repository, "--list")
-    assert "accept-varies" in listed, "two of three runs are not all runs"
-    assert "run 2" not in listed
-    refused = accept(repository, "--all", code=1)
-    assert "accept-varies" in refused and "2 of 3 runs would pass" in refused
-    accept(repository, "--all", "--run", "9", code=1)
-    accept(repository, "--all", "--run", "1")
-    assert lamp(repository) == eval_case("lamp", other)
-
-
-def test_accept_all__leaves_out_cases_whose_tools_returned_nothing_or_an_error(repository: Repository) -> None:
-    file = write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", LAMP))
+    shell.situation("Cases whose tools returned nothing or an error are left out")
+    write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", LAMP))
     responses: dict[str, list[dict[str, Any]]] = {"lamp": [{"error": "no data"}], "door": [{"devices": []}]}
     record(repository.root, {name: [[FOUND]] for name in ("lamp", "door", "fan")}, responses=responses)
-    assert run(repository).code == 1
-    assert codes(repository) == ["accept-tools", "accept-tools"]
-    done = accept(repository, "--all", code=1)
-    assert value(file)["eval_cases"] == [eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", FOUND)]
-    check("golden_accept/tools.txt", done)
-    accept(repository, "--all", "--run", "1", f"{FILE}:lamp")
-    assert lamp(repository) == eval_case("lamp", FOUND)
+    run(repository, code=1)
+    accept("--all", code=1)
+    accept("--all", "--run", "1", f"{FILE}:lamp")
 
-
-def test_accept_calls__common_ones_if_others_may_come_between(repository: Repository) -> None:
+    shell.situation("Calls that all runs have, if others may come between")
     config = {"criteria": {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"}}}
-    first, second = (LAMP[0], [FIND, ("log", {})], "a"), (LAMP[0], [("log", {}), FIND, ("log", {})], "b")
-    failed_lamp(repository, [first], [second], config=config)
-    assert "2 of 2 runs pass" in accept(repository, "--all")
-    assert codes(repository) == ["accept-done"]
-    assert lamp(repository) == eval_case("lamp", (LAMP[0], [FIND, ("log", {})], LAMP[2]))
-    exact = failed_lamp(repository, [first], [second])
-    before = exact.read_bytes()
-    assert "EXACT" in accept(repository, "--all", "--calls", "common", code=1)
-    assert exact.read_bytes() == before
+    several = [(LAMP[0], [FIND, ("log", {})], "a")], [(LAMP[0], [("log", {}), FIND, ("log", {})], "b")]
+    failed_lamp(repository, *several, config=config)
+    accept("--all")
+    accept("--list")
+    failed_lamp(repository, *several)
+    accept("--all", "--calls", "common", code=1)
 
-
-def test_accept_zip__as_a_browser_saves_it(repository: Repository) -> None:
+    shell.situation("An archive, as a browser saves it")
     failed_lamp(repository)
     archive = repository.root / "agent-eval-results.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
         for name in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
-            zipped.write(repository.root / RESULTS / name, name)
-    shutil.rmtree(repository.root / RESULTS)
-    accept(repository, archive.name, "--all")
-    assert lamp(repository) == eval_case("lamp", FOUND)
+            zipped.write(results / name, name)
+    shutil.rmtree(results)
+    accept(archive.name, "--all")
     with zipfile.ZipFile(archive, "a") as zipped:
         zipped.writestr("../evil.txt", "x")
-    assert "outside the archive" in accept(repository, archive.name, "--list", code=2)
+    accept(archive.name, "--list", code=2)
     archive.write_bytes(b"PK\x03\x04 but not a zip")
-    accept(repository, archive.name, "--list", code=2)
+    accept(archive.name, "--list", code=2)
 
-
-def test_accept_refusals__of_the_working_tree(repository: Repository) -> None:
-    file = failed_lamp(repository)
-    text = file.read_text("utf-8")
-    file.write_text(text.replace("Lamp off.", "Lamp off, please."), "utf-8")
-    assert codes(repository) == ["accept-changed"]
-    file.write_text(text.replace('"lamp",\n', '"light",\n', 1), "utf-8")
-    assert codes(repository) == ["accept-gone"]
-    scenario = {"eval_id": "lamp", "conversation_scenario": {"starting_prompt": "Hi", "conversation_plan": "Go."}}
-    write_file(repository.root, scenario, config={"criteria": {"hallucinations_v1": 0.5}})
-    assert codes(repository) == ["accept-scenario"]
-    file.write_text(json.dumps([{"query": "Hi", "expected_tool_use": [], "reference": "x"}]), "utf-8")
-    assert codes(repository)[0] in {"accept-legacy", "accept-gone"}
-    file.write_text("{", "utf-8")
-    invalid = accept(repository, "--all", code=1)
-    assert "[accept-gone] `lamp` is in a file that has errors" in invalid
-    assert f"agent-eval validate '{FILE}'" in invalid
-    file.unlink()
-    assert codes(repository) == ["accept-gone"]
-
-
-def test_accept_refusals__a_path_of_an_artifact_is_never_opened(repository: Repository) -> None:
+    shell.situation("Files that have changed meanwhile")
     failed_lamp(repository)
+    text = file.read_text("utf-8")
+    scenario = {"eval_id": "lamp", "conversation_scenario": {"starting_prompt": "Hi", "conversation_plan": "Go."}}
+    answer = '"text": "The lamp is off."'
+    for changed in (
+        text.replace("Lamp off.", "Lamp off, please."),
+        text.replace('"lamp",\n', '"light",\n', 1),
+        text.replace(answer, f"{answer}, {answer}"),
+        json.dumps({"eval_set_id": "home", "eval_cases": [scenario]}),
+        json.dumps([{"query": "Hi", "expected_tool_use": [], "reference": "x"}]),
+        "{",
+    ):
+        file.write_text(changed, "utf-8")
+        config = {"criteria": {"hallucinations_v1": 0.5}} if "scenario" in changed else CONFIG
+        file.with_name("test_config.json").write_text(json.dumps(config), "utf-8")
+        accept("--all", code=1)
+        assert file.read_text("utf-8") == changed
+    file.unlink()
+    accept("--all", code=1)
+
+    shell.situation("A path of an artifact that leads out of the repository is never opened")
+    file = failed_lamp(repository)
     outside = repository.root.parent / "home.test.json"
-    shutil.copy(repository.root / FILE, outside)
+    shutil.copy(file, outside)
     for name in ("results.json", "recordings.jsonl.gz"):
-        path = repository.root / RESULTS / name
-        data = path.read_bytes()
-        data = gzip.decompress(data) if name.endswith("gz") else data
-        data = data.replace(FILE.encode(), b"../home.test.json")
-        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    before = outside.read_bytes()
-    assert "accept-gone" in accept(repository, "--all", code=1)
-    assert outside.read_bytes() == before
+        edited(results / name, FILE, "../home.test.json")
+    accept("--all", code=1)
+    assert outside.read_bytes() == file.read_bytes()
 
+    shell.situation("What was recorded is no expectation")
+    write_file(repository.root, *(eval_case(name, LAMP) for name in ("masked", "crashed", "long", "both")))
+    masked, long = "The key is *** and the lamp is off.", "x" * 1_100_000
+    turns: dict[str, list[Turn] | None] = {"masked": [(LAMP[0], [OFF], masked)], "long": [(LAMP[0], [OFF], long)]}
+    record(repository.root, {name: [made] for name, made in {**turns, "crashed": None, "both": [FOUND]}.items()})
+    run(repository, code=1)
+    accept("--all", code=1)
+    edited(results / "recordings.jsonl.gz", "Lamp off.", "Another message.")
+    accept("--all", code=1)
 
-def test_accept_refusals__of_what_was_recorded(repository: Repository) -> None:
-    masked = (LAMP[0], [OFF], "The key is *** and the lamp is off.")
-    long = (LAMP[0], [OFF], "x" * 1_100_000)
-    cases = [eval_case(name, LAMP) for name in ("masked", "crashed", "long", "both")]
-    file = write_file(repository.root, *cases)
-    one_run: dict[str, list[Turn] | None] = {"masked": [masked], "crashed": None, "long": [long], "both": [FOUND]}
-    record(repository.root, {eval_id: [turns] for eval_id, turns in one_run.items()})
-    assert run(repository).code == 1
-    listed = accept(repository, "--list")
-    refused = re.findall(r"^- .*?`(\w+)` .* \[([a-z-]+)\]$", listed, re.MULTILINE)
-    assert dict(refused) == {"masked": "accept-masked", "crashed": "accept-error", "long": "accept-large"}
-    assert f"+ {FILE}:both · " in listed
-    accept(repository, "--all", code=1)
-    changed = [item for item, old in zip(value(file)["eval_cases"], cases, strict=True) if item != old]
-    assert changed == [eval_case("both", FOUND)]
-
-    path = repository.root / RESULTS / "recordings.jsonl.gz"
-    lines = gzip.decompress(path.read_bytes()).decode().replace("Lamp off.", "Another message.")
-    path.write_bytes(gzip.compress(lines.encode()))
-    file.write_text(file.read_text("utf-8").replace("bedroom", "bathroom"), "utf-8")
-    assert set(codes(repository, "masked", "long")) == {"accept-turns"}
-
-
-def test_accept_refusals__nothing_to_accept_and_duplicate_keys(repository: Repository) -> None:
+    shell.situation("There is nothing to accept")
     dims = {"trajectory_single_tool_use": {"threshold": 1.0, "tool_name": "dim"}}
-    file = failed_lamp(repository, config={"criteria": dims})
-    assert codes(repository) == ["accept-nothing"] * 2
+    failed_lamp(repository, config={"criteria": dims})
+    accept("--list")
     soon = (datetime.now(UTC) + timedelta(days=90)).date()
     held = f'[[quarantine]]\ncase = "{FILE}:lamp"\nreason = "slow"\nowner = "@alice"\nexpires = {soon}\n'
     informs = '[[policy]]\nmetric = "*"\nblocking = false\n'
     (repository.root / "agent-eval.toml").write_text(f"max-quarantined = 1\n{held}{informs}", "utf-8")
-    assert run(repository).code == 0
-    assert "there is nothing to accept" in accept(repository, "--all"), "the quarantined case passed"
-    (repository.root / "agent-eval.toml").unlink()
-    failed_lamp(repository)
-    text = file.read_text("utf-8")
-    answer = '"text": "The lamp is off."'
-    file.write_text(text.replace(answer, f"{answer}, {answer}"), "utf-8")
-    before = file.read_bytes()
-    assert "[accept-patch]" in accept(repository, "--all", code=1)
-    assert file.read_bytes() == before
+    run(repository, code=0)
+    accept("--all")
+    check("golden_accept/refusals.txt", shell.text)
 
 
 def test_read_only_files__are_not_replaced(repository: Repository) -> None:
@@ -386,7 +357,7 @@ def results(repository: Repository, turns: Mapping[str, Sequence[Sequence[Turn]]
     """A file with these cases, which expect LAMP; what the agent did in each run."""
     file = write_file(repository.root, *(eval_case(eval_id, LAMP) for eval_id in turns))
     record(repository.root, turns)
-    assert run(repository, runs=runs).code == 1
+    run(repository, runs=runs, code=1)
     return file
 
 
@@ -408,13 +379,6 @@ def cases(file: Path) -> dict[str, Any]:
     return {item["eval_id"]: item for item in json.loads(file.read_text("utf-8"))["eval_cases"]}
 
 
-def press(terminal: Terminal, *steps: tuple[str, str]) -> None:
-    """Presses one key after another; each shows a text before the next prompt."""
-    for key, text in steps:
-        shown = terminal.ask(key, PROMPT)
-        assert text in shown, (key, text, shown)
-
-
 def script(repository: Repository, text: str) -> str:
     """An editor that changes its file with Python; `path` and `text` are defined."""
     path = repository.root / "editor.py"
@@ -429,133 +393,89 @@ def script(repository: Repository, text: str) -> str:
     return str(path)
 
 
-def test_review__every_key(repository: Repository) -> None:
+def reviewed(repository: Repository, keys: Sequence[str], *, columns: int = 100, editor: str = "") -> str:
+    """What a review shows if these keys are pressed, each at a prompt; and what is then in the file."""
+    with review(repository, columns=columns, editor=editor) as terminal:
+        for key in keys[:-1]:
+            terminal.ask(key, r"(accept|edit again)\? \[.*\] ")
+        terminal.press(keys[-1])
+    texts = re.findall(r'"(?:eval_id|name|text)": "(.*?)"', (repository.root / FILE).read_text("utf-8"))
+    return f"{terminal.text.replace(str(repository.root), 'FOLDER').strip()}\n\n{FILE}: {' | '.join(texts)}\n\n"
+
+
+def returning(
+    repository: Repository, expects: Mapping[str, Turn], did: Mapping[str, Turn], tools: Mapping[str, Any]
+) -> None:
+    """Cases, what the agent did in each, and what its tools returned."""
+    write_file(repository.root, *(eval_case(name, turn) for name, turn in expects.items()))
+    record(
+        repository.root,
+        {name: [[turn]] for name, turn in did.items()},
+        responses={name: [tools[name]] for name in tools},
+    )
+    run(repository, code=1)
+
+
+def test_review__what_it_shows(repository: Repository) -> None:
+    """Each key is pressed in the first one; any other key shows the help, and an arrow key and Enter do nothing."""
+    said = "# Every key\n\n"
     names = ("first", "calls", "texts", "skipped", "edited", "alike", "like_it", "other", "rest", "last")
     turns: dict[str, list[list[Turn]]] = {name: [[FOUND]] for name in names}
     turns["alike"] = turns["like_it"] = [[MAIN_ONLY]]
-    file = results(repository, turns)
+    results(repository, turns)
     edit = script(repository, "path.write_text(text.replace('bedroom.', 'bathroom.'))")
-    with review(repository, editor=edit) as terminal:
-        shown = terminal.text
-        assert f"[1/10] {FILE}:first · blocks the gate · run 1" in shown
-        assert '+ find(room="bedroom")' in shown
-        assert "tool_trajectory_avg_score 0.00 → 1.00 (needs 1)" in shown
-        assert "[-The-]" in shown or "- The lamp is off." in shown
-        press(terminal, ("?", "whole diff of the case"), ("日", "nothing is written"))  # Any other key shows the help.
-        for key in ("\x1b[A", "\r"):
-            assert terminal.ask(key, PROMPT).strip().startswith("accept?"), "an arrow key and Enter do nothing"
-        diff = terminal.ask("d", PROMPT)
-        assert re.search(r'^\+ +"name": "find"', diff, re.MULTILINE)
-        assert "@@" in diff
-        press(terminal, ("i", "tool_trajectory_avg_score 0.00, needs"), ("r", "There is one complete run."))
-        press(terminal, ("a", "[2/10]"), ("c", "[3/10]"), ("t", "[4/10]"), (" ", "[5/10]"))
-        press(terminal, ("e", "bathroom"), ("c", "edited is accepted as a whole"), ("a", "[6/10]"))
-        shown = terminal.ask("A", PROMPT)
-        assert "accepted evals/home.test.json:like_it: the same kind of change" in shown
-        assert "[8/10]" in shown
-        assert "[9/10]" in terminal.ask("s", PROMPT)
-        terminal.press("S")
-    assert f"{FILE}: 6 cases changed" in terminal.text
-    assert "held to its thresholds" in terminal.text
-    expected = {name: eval_case(name, LAMP) for name in names}
-    expected["first"] = eval_case("first", FOUND)
-    expected["calls"] = eval_case("calls", (LAMP[0], FOUND[1], LAMP[2]))
-    expected["texts"] = eval_case("texts", (LAMP[0], LAMP[1], FOUND[2]))
-    expected["edited"] = eval_case("edited", (LAMP[0], FOUND[1], FOUND[2].replace("bedroom", "bathroom")))
-    expected |= {name: eval_case(name, MAIN_ONLY) for name in ("alike", "like_it")}
-    assert cases(file) == expected
+    said += reviewed(repository, ("?", "日", "\x1b[A", "\r", *"diract ecaAsS"), editor=edit)
 
-
-def test_review__what_the_tools_returned(repository: Repository) -> None:
-    write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", LAMP))
-    no_call: Turn = (LAMP[0], [FIND], "I found nothing.")
-    errors: dict[str, Any] = {"lamp": {"error": "no data"}, "door": {"devices": []}, "fan": {"error": "no data"}}
-    record(repository.root, {name: [[no_call]] for name in errors}, responses={name: [errors[name]] for name in errors})
-    assert run(repository).code == 1
-    with review(repository) as terminal:
-        shown = terminal.text
-        assert 'returned\n      find: {"error": "no data"}' in shown
-        assert "A tool returned an error in turn 1." in shown
-        assert "No longer expects a call of switch." in shown
-        shown = terminal.ask("A", PROMPT)
-        assert 'find: {"devices": []}' in shown, "without an error it is another kind of change"
-        assert "A tool returned an error" not in shown
-        assert "A tool returned nothing in turn 1." in shown
-        terminal.press("s")
-    assert "accepted evals/home.test.json:fan: the same kind of change" in terminal.text
-    assert "lamp: calls, answer (tool_trajectory_avg_score 0.00 → 1.00;" in terminal.text
-    assert "a tool returned an error)" in terminal.text
-
-
-def test_review__warns_of_answers_that_no_one_wants(repository: Repository) -> None:
-    write_file(repository.root, eval_case("apology", LAMP), eval_case("exception", LAMP), eval_case("sorry", SORRY))
-    answers = {"apology": "抱歉，我做不到。", "exception": "KeyError: 'lamp'", "sorry": "I am unable to find the lamp."}
-    turns: dict[str, list[list[Turn]]] = {name: [[(LAMP[0], [OFF], answer)]] for name, answer in answers.items()}
-    record(repository.root, turns)
-    assert run(repository).code == 1
-    with review(repository) as terminal:
-        assert "The answer of turn 1 reads like an apology." in terminal.text
-        assert "The answer of turn 1 has the text of an exception." in terminal.ask("s", PROMPT)
-        shown = terminal.ask("s", PROMPT)
-        assert "[3/3]" in shown
-        assert "reads like" not in shown, "the old answer is an apology, too"
-        terminal.press("q")
-
-
-def test_review__back_and_undo(repository: Repository) -> None:
-    names = ("first", "second", "third", "fourth")
-    file = results(repository, {name: [[MAIN_ONLY if name == "third" else FOUND]] for name in names})
-    with review(repository) as terminal:
-        press(terminal, ("b", "This is the first case."), ("u", "There is nothing to undo."))
-        # The first case is accepted, then skipped; the third is of another kind than the fourth.
-        press(terminal, ("a", "[2/4]"), ("b", "[1/4]"), ("s", "[2/4]"), ("A", "[3/4]"))
-        # At the end the fourth, which was accepted together with the second, is so no more.
-        press(terminal, ("b", "[2/4]"), ("A", "[3/4]"), ("u", "[2/4]"), ("a", "[3/4]"), ("s", "[4/4]"))
-        terminal.press("q")
-    assert cases(file) == {name: eval_case(name, FOUND if name == "second" else LAMP) for name in names}
-
-
-def test_review__cases_with_one_cause(repository: Repository) -> None:
-    empty: Turn = (LAMP[0], [FIND], "I found nothing.")
-    names = ("first", "other", "second", "third")
-    write_file(repository.root, *(eval_case(name, FOUND) for name in names))
-    record(
-        repository.root,
-        {name: [[MAIN_ONLY if name == "other" else empty]] for name in names},
-        responses={name: [{"devices": []}] for name in names if name != "other"},
+    said += "# Back, and undone\n\n"
+    results(
+        repository,
+        {name: [[MAIN_ONLY if name == "third" else FOUND]] for name in ("first", "second", "third", "fourth")},
     )
-    assert run(repository).code == 1
-    path = repository.root / "agent-eval-results" / "results.json"
+    # The first case is accepted, then skipped. At the end the fourth, which was accepted together with the second, is
+    # so no more.
+    said += reviewed(repository, "buabsAbAuasq")
+
+    said += "# What the tools returned\n\n"
+    no_call: Turn = (LAMP[0], [FIND], "I found nothing.")
+    three = ("lamp", "door", "fan")
+    nothing, error = {"devices": []}, {"error": "no data"}
+    returned = {"lamp": error, "door": nothing, "fan": error}
+    returning(repository, dict.fromkeys(three, LAMP), dict.fromkeys(three, no_call), returned)
+    said += reviewed(repository, "As")
+
+    said += "# Answers that no one wants, but where one is expected already\n\n"
+    answers = {"apology": "抱歉，我做不到。", "exception": "KeyError: 'lamp'", "sorry": "I am unable to find the lamp."}
+    did: dict[str, Turn] = {name: (LAMP[0], [OFF], answer) for name, answer in answers.items()}
+    returning(repository, {"apology": LAMP, "exception": LAMP, "sorry": SORRY}, did, {})
+    said += reviewed(repository, "ssq")
+
+    said += "# Cases with one cause\n\n"
+    did = {"first": no_call, "other": MAIN_ONLY, "second": no_call, "third": no_call}
+    returning(repository, dict.fromkeys(did, FOUND), did, dict.fromkeys(("first", "second", "third"), nothing))
+    path = repository.root / RESULTS / "results.json"
     report = json.loads(path.read_text("utf-8"))
-    report["causes"] = [CAUSE | {"cases": [f"{FILE}:{name}" for name in names if name != "other"]}]
+    report["causes"] = [CAUSE | {"cases": [f"{FILE}:{name}" for name in did if name != "other"]}]
     path.write_text(json.dumps(report), "utf-8")
-    with review(repository) as terminal:
-        shown = terminal.text
-        assert "3 cases, one cause: find returned nothing" in shown
-        assert "[1/4] evals/home.test.json:first" in shown
-        shown = terminal.ask("a", PROMPT)
-        assert "[2/4] evals/home.test.json:second" in shown, "cases with one cause follow each other"
-        assert "one cause" not in shown, "it is said once"
-        assert "[4/4] evals/home.test.json:other" in terminal.ask("x", PROMPT)
-        terminal.press("q")
+    said += reviewed(repository, "axq")
 
+    said += "# Several runs, on 40 columns\n\n"
+    results(repository, {"lamp": [[ON], [FOUND], [ON]], "door": [[FOUND]] * 3}, runs=3)
+    said += reviewed(repository, "rmraq", columns=40)
 
-def test_review__several_runs_on_40_columns_with_other_scripts(repository: Repository) -> None:
-    file = results(repository, {"lamp": [[ON], [FOUND], [ON]], "door": [[FOUND]] * 3}, runs=3)
-    with review(repository, columns=40) as terminal:
-        shown = terminal.text
-        assert "2 of 3 runs alike" in shown
-        assert "灯已关闭 🏠" in shown
-        assert "switch: on: false → true" in shown
-        assert "No single conversation holds for this case." in shown
-        assert "runs whose calls would pass by match_type: EXACT 2, IN_ORDER 2, ANY_ORDER 2" in shown
-        assert "expectation: run 2" in terminal.ask("r", PROMPT)
-        shown = terminal.ask("m", PROMPT)
-        assert "match_type" in shown
-        assert "expectation: run 3" in terminal.ask("r", PROMPT)
-        terminal.press("aq")
-    assert cases(file)["lamp"] == eval_case("lamp", ON)
-    assert cases(file)["door"] == eval_case("door", LAMP)
+    said += "# An edited value is checked\n\n"
+    results(repository, {"lamp": [[FOUND]]})
+    changes = (
+        "text.replace('Lamp off.', 'Fan off.')",
+        "text.replace('\"lamp\",', '\"fan\",', 1)",
+        "text.replace('bedroom.', '***')",
+        "text.replace('\"final_response\"', '\"final_respones\"')",
+        "'[]'",
+    )
+    count = f"count = pathlib.Path({str(repository.root)!r}, 'edits')\ncount.touch()\nnumber = len(count.read_text())\n"
+    count += "count.write_text('x' * (number + 1))\n"
+    editor = script(repository, f"{count}path.write_text([{', '.join(changes)}][number])")
+    said += reviewed(repository, "en" * len(changes) + "q", editor=editor)
+    check("golden_accept/reviews.txt", said)
 
 
 @pytest.mark.slow
@@ -578,27 +498,6 @@ def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None
         terminal.ask("a", PROMPT)
         terminal.press("\x04")  # the end of the input is like q: what was accepted is written
     assert (cases(file)["lamp"], cases(file)["door"]) == (eval_case("lamp", FOUND), eval_case("door", LAMP))
-
-
-def test_review__an_edited_value_is_checked(repository: Repository) -> None:
-    file = results(repository, {"lamp": [[FOUND]]})
-    before = file.read_bytes()
-    changes = {
-        "text.replace('Lamp off.', 'Fan off.')": "The user's messages must stay",
-        "text.replace('\"lamp\",', '\"fan\",', 1)": "The eval id must stay",
-        "text.replace('bedroom.', '***')": "masked secret",
-        "text.replace('\"final_response\"', '\"final_respones\"')": "would be invalid",
-        "'[]'": "A case is an object.",
-    }
-    count = f"count = pathlib.Path({str(repository.root)!r}, 'edits')\ncount.touch()\nnumber = len(count.read_text())\n"
-    count += "count.write_text('x' * (number + 1))\n"
-    editor = script(repository, f"{count}path.write_text([{', '.join(changes)}][number])")
-    with review(repository, editor=editor) as terminal:
-        for message in changes.values():
-            assert message in terminal.ask("e", r"edit again\? \[y n\] ")
-            terminal.ask("n", PROMPT)
-        terminal.press("q")
-    assert file.read_bytes() == before
 
 
 @pytest.mark.slow

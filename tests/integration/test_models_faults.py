@@ -54,19 +54,6 @@ async def test_faults__are_retried(kind: Any) -> None:
     assert pool.meter.spent.calls == 3
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_faults__are_not_retried(status: int) -> None:
-    with FakeGemini(good, faults=[Fault(kind=status, message="no")] * 9) as server:
-        async with pool_at(server) as pool:
-            failure = await failure_of(pool, ask())
-            assert (failure.kind, server.stats.requests) == ("invalid-request", 1)
-            assert f"{status}: no" in failure.message
-            again = await failure_of(pool, ask(sample=1))
-    # A wrong key fails all later calls; a rejected request doesn't.
-    assert server.stats.requests == (2 if status == 400 else 1)
-    assert "no" in again.message
-
-
 @pytest.mark.parametrize(
     ("fault", "least"), [(Fault(kind=429, retry_after=1), 1.0), (Fault(kind=429, retry_info=0.6), 0.6)]
 )
@@ -335,7 +322,7 @@ async def test_prepare__does_not_wait_for_clients_with_a_key() -> None:
 
 LONG_KEY = "sk-live-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 JUDGE = "openai/judge-1"
-OFFSETS = range(0, 420)
+OFFSETS = range(0, 420, 3)
 
 
 def quoted(offset: int) -> str:
@@ -450,33 +437,6 @@ def post(server: FakeGemini, body: object, *, method: str = "generateContent", *
 def test_fake_gemini__a_body_that_gemini_would_refuse(body: object, reason: str) -> None:
     with pytest.raises(BadRequest, match=reason):
         check_body(body)
-
-
-def test_fake_gemini__a_request_taken_apart() -> None:
-    first = [user("one"), calls("f"), responses("f"), {"role": "model", "parts": [{"text": "done"}]}]
-    body = {"contents": [*first, user("two"), calls("g", "h"), responses("g", "h")]}
-    request = GenerateRequest(model="m", stream=False, body=check_body(body), headers={})
-    assert request.user_texts == ["one", "two"]
-    assert [item["name"] for item in request.tool_responses] == ["g", "h"]
-
-
-def test_fake_gemini__an_answer_has_usage_and_a_streamed_one_adds_up() -> None:
-    with FakeGemini(echo) as server:
-        _, whole = post(server, {"contents": [user("hello")]})
-        status, events = post(server, {"contents": [user("a b  c")]}, method="streamGenerateContent?alt=sse")
-        _, array = post(server, {"contents": [user("a b  c")]}, method="streamGenerateContent")
-    answer = json.loads(whole)
-    assert answer["candidates"][0]["content"] == {"role": "model", "parts": [{"text": "You said: hello"}]}
-    assert (answer["candidates"][0]["finishReason"], answer["modelVersion"]) == ("STOP", "gemini-2.5-flash")
-    usage = answer["usageMetadata"]
-    assert usage["totalTokenCount"] == usage["promptTokenCount"] + usage["candidatesTokenCount"] > 0
-    chunks = [json.loads(line.removeprefix("data: ")) for line in events.splitlines() if line]
-    assert status == 200
-    assert len(chunks) > 1
-    for form in (chunks, json.loads(array)):
-        texts = [part["text"] for chunk in form for part in chunk["candidates"][0]["content"]["parts"]]
-        assert "".join(texts) == "You said: a b  c"
-        assert ["usageMetadata" in chunk for chunk in form] == [False] * (len(form) - 1) + [True]
 
 
 def test_fake_gemini__what_the_protocol_refuses() -> None:

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import sysconfig
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from adk_envs import adk_python
-from fake_gemini import Answer, FakeGemini
+from fake_gemini import Answer, FakeGemini, Fault
 from fake_gemini.evaluation import EvaluationRequest, FakeEvaluation
 from golden_files import check
 from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, completion, failure_of, good, pool_at, quick
@@ -103,27 +104,6 @@ async def test_gemini__retries_a_malformed_reply_once() -> None:
     assert after.startswith(before) and "fits the schema" in after
     (entry,) = pool.ledger.entries()
     assert (entry.calls, entry.usage.input_tokens) == (2, 20)
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind", "words", "requests"),
-    [
-        (Answer(parts=[], finish_reason="SAFETY"), "refused", "SAFETY", 1),
-        (Answer(parts=[{"text": GOOD}], finish_reason="PROHIBITED_CONTENT"), "refused", "PROHIBITED", 1),
-        (Answer(parts=[{"text": GOOD}], finish_reason="MAX_TOKENS"), "malformed", "MAX_TOKENS", 2),
-        (Answer(parts=[{"text": GOOD, "thought": True}]), "malformed", "empty", 2),
-        (Answer(parts=[]), "malformed", "empty", 2),
-        (Answer.text("I'd say yes"), "malformed", "no usable reply in 2 calls: it is not JSON", 2),
-    ],
-)
-async def test_gemini__no_reply(answer: Answer, kind: str, words: str, requests: int) -> None:
-    with FakeGemini(lambda _: answer) as server:
-        async with pool_at(server) as pool:
-            failure = await failure_of(pool, ask())
-    assert (failure.kind, words in failure.message) == (kind, True), failure.message
-    (entry,) = pool.ledger.entries()
-    assert (server.stats.requests, entry.calls, entry.failures, entry.replies) == (requests, requests, 1, 0)
-    assert entry.usage.input_tokens is not None and entry.cost is not None and entry.cost > 0
 
 
 def workload_identity(directory: Path, server: FakeGemini, token_path: str) -> Path:
@@ -242,7 +222,6 @@ def test_gemini__works_with_google_genai_2() -> None:
 
 
 JUDGE = "openai/judge-1"
-PAGE = {"Content-Type": "text/html"}
 
 
 def openai_at(server: UploadServer, **more: str) -> dict[str, str]:
@@ -281,39 +260,6 @@ async def test_openai__text_and_no_usage() -> None:
     assert "response_format" not in server.received[0].json
     (entry,) = pool.ledger.entries()
     assert (entry.cost, entry.unpriced_calls, entry.usage.input_tokens) == (None, 1, None)
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind", "words", "calls"),
-    [
-        (completion(GOOD, finish="content_filter"), "refused", "content filter", 1),
-        (completion(None, refusal="I can't judge that"), "refused", "I can't judge that", 1),
-        (completion(GOOD[:9], finish="length"), "malformed", "length", 2),
-        (completion(None), "malformed", "empty", 2),
-        (Reply(status=400, body={"error": {"code": "content_filter", "message": "violence"}}), "refused", "viol", 1),
-        (Reply(status=400, body={"error": {"message": "no such field"}}), "invalid-request", "no such field", 1),
-        (Reply(status=401, body={"error": {"message": "bad key"}}), "invalid-request", "bad key", 1),
-        (Reply(status=503, body=b"<html>sorry</html>", headers=PAGE), "unavailable", "503", 6),
-        (Reply(body=b"<html>a proxy's page</html>", headers=PAGE), "unavailable", "could not be parsed", 6),
-        (None, "unavailable", "connection", 6),
-    ],
-)
-async def test_openai__no_reply(reply: Reply | None, kind: str, words: str, calls: int) -> None:
-    with upload_server(lambda _: reply) as server:
-        async with open_models(QUICK, openai_at(server), models=[JUDGE]) as pool:
-            failure = await failure_of(pool, ask(model=JUDGE))
-    assert (failure.kind, words in failure.message) == (kind, True), failure.message
-    assert len(server.received) == pool.meter.spent.calls == calls
-
-
-async def test_openai__masks_a_quoted_key() -> None:
-    refusal = Reply(status=401, body={"error": {"message": "Incorrect API key provided: sk-secret-123."}})
-    with upload_server(lambda _: refusal) as server:
-        async with open_models(QUICK, openai_at(server, OPENAI_API_KEY="sk-secret-123"), models=[JUDGE]) as pool:
-            first = await failure_of(pool, ask(model=JUDGE))
-            second = await failure_of(pool, ask(model=JUDGE))
-    assert "sk-secret" not in first.message + second.message
-    assert "***" in first.message and "***" in second.message
 
 
 async def test_openai__retries_and_obeys_retry_after() -> None:
@@ -391,118 +337,6 @@ async def test_pool__sends_each_key_to_its_provider_only() -> None:
     assert two.received[0].headers["authorization"] == "Bearer vllm-key"
 
 
-# Any answer of a provider is a reply or a failure of that call, never another exception.
-
-
-ONCE = quick(retry=Retry(attempts=1))
-DEEP = "[" * 100_000
-GEMINI = {
-    "candidates": [{"content": {"parts": [{"text": GOOD}], "role": "model"}, "finishReason": "STOP"}],
-    "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
-    "modelVersion": "gemini-2.5-flash",
-}
-OPENAI: Any = completion(
-    GOOD, usage={"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "completion_tokens_details": None}
-).body
-
-
-def _with(document: Any, path: tuple[str | int, ...], value: Any) -> Any:
-    copy = json.loads(json.dumps(document))
-    place = copy
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    return copy
-
-
-def _pool_once(server: UploadServer, model: str) -> Any:
-    environ = {
-        "GOOGLE_API_KEY": "a-key",
-        "GOOGLE_GEMINI_BASE_URL": server.url,
-        "OPENAI_BASE_URL": f"{server.url}/v1",
-        "OPENAI_API_KEY": "a-key",
-    }
-    return open_models(ONCE, environ, models=[model])
-
-
-ODD_BODIES = [
-    *(b"3", b"null", b"[]", DEEP.encode(), b"\xff\xfe", b'{"candidates": NaN}', b'{"choices": NaN}'),
-    json.dumps(_with(GEMINI, ("candidates", 0, "content", "parts", 0, "text"), DEEP)).encode(),
-    json.dumps(_with(OPENAI, ("choices", 0, "message", "content"), DEEP)).encode(),
-]
-MODELS = pytest.mark.parametrize("model", ["gemini-2.5-flash", "openai/judge-1"])
-
-
-async def _outcome(body: bytes, model: str, *, status: int = 200, headers: dict[str, str] | None = None) -> str:
-    reply = Reply(status=status, body=body, headers=headers or {})
-    with upload_server(lambda _: reply) as server:
-        async with _pool_once(server, model) as pool:
-            try:
-                answered = await pool.generate(ask(model=model))
-            except ModelFailure as failure:
-                assert len(failure.message) < 600
-                assert status != 200 or failure.kind in {"unavailable", "malformed", "refused"}
-                return failure.kind
-    assert answered.value == json.loads(GOOD)
-    return "answered"
-
-
-@MODELS
-@pytest.mark.parametrize("body", ODD_BODIES, ids=range(len(ODD_BODIES)))
-async def test_odd_reply__is_a_failure_of_the_call(body: bytes, model: str) -> None:
-    assert await _outcome(body, model) in {"unavailable", "malformed"}
-
-
-@MODELS
-async def test_odd_reply__broken_encoding(model: str) -> None:
-    assert await _outcome(b"no gzip", model, headers={"Content-Encoding": "gzip"}) == "unavailable"
-
-
-@pytest.mark.parametrize("code", [["a"], {"b": 1}, None, 7])
-async def test_openai__an_odd_error_body_is_a_failure_of_the_call(code: Any) -> None:
-    body = json.dumps({"error": {"code": code, "message": [1, 2]}}).encode()
-    assert await _outcome(body, "openai/judge-1", status=400) == "invalid-request"
-
-
-def _places(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    if path:
-        yield path
-    items = (
-        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
-    )
-    for name, value in items:
-        yield from _places(value, (*path, name))
-
-
-@MODELS
-async def test_odd_reply__any_value_in_any_field(model: str) -> None:
-    document = GEMINI if model.startswith("gemini") else OPENAI
-    chance = random.Random(7)
-    values: list[Any] = [None, 0, -1, 1e308, True, "", "text", [], [None], [7], {}, {"a": []}, [{"type": "text"}]]
-    for path in _places(document):
-        for value in chance.sample(values, 2):
-            await _outcome(json.dumps(_with(document, path, value)).encode(), model)
-
-
-async def test_openai__reads_mistrals_list_of_parts() -> None:
-    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "no?"}]}, {"type": "text", "text": GOOD}]
-    with upload_server(lambda _: Reply(body=_with(OPENAI, ("choices", 0, "message", "content"), parts))) as server:
-        async with _pool_once(server, "openai/judge-1") as pool:
-            reply = await pool.generate(ask(model="openai/judge-1"))
-    assert reply.value == json.loads(GOOD)
-
-
-@pytest.mark.parametrize("count", [-1_000_000, 10**30, "many"])
-async def test_openai__ignores_implausible_usage(count: Any) -> None:
-    usage = {"prompt_tokens": count, "completion_tokens": count, "total_tokens": 1}
-    with upload_server(lambda _: completion(GOOD, usage=usage)) as server:
-        async with _pool_once(server, "openai/judge-1") as pool:
-            await pool.generate(ask(model="openai/judge-1"))
-    (entry,) = pool.ledger.entries()
-    assert (entry.usage.input_tokens, entry.usage.output_tokens) == (None, None)
-    assert 0 < pool.meter.spent.tokens < 10_000
-
-
 # Vertex AI's evaluation service over a real socket: credentials, repeats, the bill, the cache, a replay.
 
 
@@ -563,66 +397,156 @@ async def test_coherence__is_defined_by_a_file_that_is_fetched_once(
     assert [list(request.body["metrics"][0]) for request in service.received] == [["llm_based_metric_spec"]] * 2
 
 
-@pytest.mark.parametrize("definition", ["prompt_template: [", "name: coherence", "- a list"])
-async def test_an_invalid_definition__is_reported_once(
-    service: FakeEvaluation, account: dict[str, str], definition: str
-) -> None:
-    service.definition = definition
-    async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
-        failure = await failure_of(pool, ask_service(metric="response_evaluation_score"))
-    assert failure.kind == "invalid-request"
-    assert "definition" in failure.message
-    assert service.received == []
+# Any answer of a provider is a reply or a failure of that call, never another exception.
 
 
+DEEP = "[" * 100_000
+GEMINI = {
+    "candidates": [{"content": {"parts": [{"text": GOOD}], "role": "model"}, "finishReason": "STOP"}],
+    "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
+    "modelVersion": "gemini-2.5-flash",
+}
+OPENAI: Any = completion(
+    GOOD, usage={"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "completion_tokens_details": None}
+).body
+PARTS = [{"type": "thinking", "thinking": [{"type": "text", "text": "no?"}]}, {"type": "text", "text": GOOD}]
+
+
+def _with(document: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    copy = json.loads(json.dumps(document))
+    place = copy
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return copy
+
+
+def _places(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if path:
+        yield path
+    items = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    for name, value in items:
+        yield from _places(value, (*path, name))
+
+
+def refused(status: int, error: Any) -> Reply:
+    return Reply(status=status, body={"error": error})
+
+
+def usage(count: Any) -> Reply:
+    return completion(GOOD, usage={"prompt_tokens": count, "completion_tokens": count, "total_tokens": 1})
+
+
+PAGE = {"Content-Type": "text/html"}
+GEMINI_SAYS: dict[str, Answer | Fault] = {
+    "refused for safety": Answer(parts=[], finish_reason="SAFETY"),
+    "prohibited": Answer(parts=[{"text": GOOD}], finish_reason="PROHIBITED_CONTENT"),
+    "cut": Answer(parts=[{"text": GOOD}], finish_reason="MAX_TOKENS"),
+    "only a thought": Answer(parts=[{"text": GOOD, "thought": True}]),
+    "nothing": Answer(parts=[]),
+    "prose": Answer.text("I'd say yes"),
+    **{f"{status}": Fault(kind=status, message="no") for status in (400, 401, 403, 404)},
+}
+OPENAI_SAYS: dict[str, Reply | None] = {
+    "refused by a filter": completion(GOOD, finish="content_filter"),
+    "refused": completion(None, refusal="I can't judge that"),
+    "cut": completion(GOOD[:9], finish="length"),
+    "nothing": completion(None),
+    "parts, as of Mistral": Reply(body=_with(OPENAI, ("choices", 0, "message", "content"), PARTS)),
+    "400 of a filter": refused(400, {"code": "content_filter", "message": "violence"}),
+    "400": refused(400, {"message": "no such field"}),
+    "401 that quotes the key": refused(401, {"message": "Incorrect API key provided: sk-secret-123."}),
+    "503": Reply(status=503, body=b"<html>sorry</html>", headers=PAGE),
+    "a proxy's page": Reply(body=b"<html>a proxy's page</html>", headers=PAGE),
+    "closed connection": None,
+    **{
+        f"400 with the code {code}": refused(400, {"code": code, "message": [1, 2]})
+        for code in (["a"], {"b": 1}, None, 7)
+    },
+    **{f"usage of {count} tokens": usage(count) for count in (-1_000_000, 10**30, "many")},
+}
 FAILING: dict[str, Any] = {"error": {"code": 14, "message": "try again"}}
+VERTEX_SAYS: dict[str, list[Any]] = {
+    **{
+        f"{said}, {said}, and a score": [said, said, FINE]
+        for said in (503, 429, FAILING, {**FAILING, "error": {"code": 8}})
+    },
+    "too long": [{"error": {"code": 3, "message": "too long"}}],
+    "not allowed": [{"error": {"code": 7, "message": "not yours"}}],
+    "no score": [{"explanation": "who knows"}],
+    **{f"the score {score}": [{"score": score}] for score in (True, float("nan"), float("inf"))},
+    "403": [403],
+}
 
 
-@pytest.mark.parametrize("trouble", [503, 429, FAILING, {**FAILING, "error": {"code": 8}}])
-async def test_transient_errors__are_retried(
-    service: FakeEvaluation, account: dict[str, str], trouble: int | dict[str, Any]
-) -> None:
-    answers = itertools.chain([trouble, trouble], itertools.repeat(FINE))
-    service.script = lambda _: next(answers)
+async def told(pool: Any, model: str, *requests: ModelRequest) -> str:
+    """The replies or failures, and the bill."""
+    lines = []
+    for request in requests:
+        try:
+            reply = await pool.generate(request)
+            lines.append(f"answered {reply.value} in {reply.calls} calls")
+        except ModelFailure as failure:
+            assert len(failure.message) < 600
+            lines.append(f"{failure.kind} in {failure.calls} calls: {failure.message} {failure.hint or ''}".rstrip())
+    (entry,) = pool.ledger.entries()
+    bill = f"{entry.calls} calls, {entry.failures} failures, {entry.replies} replies, {entry.usage.input_tokens} tokens"
+    return "\n    ".join([*lines, f"{bill}, cost {entry.cost}, {pool.meter.spent.tokens} tokens spent"])
+
+
+async def test_replies__of_all_services_in_words(service: FakeEvaluation, account: dict[str, str]) -> None:
+    said = []
+    for name, says in GEMINI_SAYS.items():
+        with FakeGemini(lambda _, says=says: says) as server:
+            async with pool_at(server) as pool:
+                text = await told(pool, MODEL, ask(), ask(sample=1))
+        said.append(f"Gemini, {name}\n    {text}; {server.stats.requests} requests\n")
+    for name, answer in OPENAI_SAYS.items():
+        with upload_server(lambda _, answer=answer: answer) as server:
+            async with open_models(QUICK, openai_at(server, OPENAI_API_KEY="sk-secret-123"), models=[JUDGE]) as pool:
+                text = await told(pool, JUDGE, ask(model=JUDGE), ask(model=JUDGE, sample=1))
+        said.append(f"OpenAI, {name}\n    {text}; {len(server.received)} requests\n")
+    for name, verdicts in VERTEX_SAYS.items():
+        answers = itertools.chain(verdicts, itertools.repeat(verdicts[-1]))
+        service.script = lambda _, answers=answers: next(answers)
+        async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
+            said.append(f"Vertex AI, {name}\n    {await told(pool, VERTEX_EVAL, ask_service())}\n")
+    for definition in ("prompt_template: [", "name: coherence", "- a list"):
+        service.definition = definition
+        async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
+            text = await told(pool, VERTEX_EVAL, ask_service(metric="response_evaluation_score"))
+        said.append(f"Vertex AI, the definition {definition!r}\n    {text}\n")
     async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
-        reply = await pool.generate(ask_service())
-    assert (reply.calls, len(service.received)) == (3, 3)
+        said.append(f"Vertex AI, another prompt\n    {await told(pool, VERTEX_EVAL, ask_service(prompt='Is it?'))}\n")
+    check("golden_model_replies.txt", re.sub(r"http://127\S+", "URL", "".join(said)))
 
 
-@pytest.mark.parametrize(
-    ("said", "kind", "words"),
-    [
-        ({"error": {"code": 3, "message": "too long"}}, "refused", "too long"),
-        ({"error": {"code": 7, "message": "not yours"}}, "invalid-request", "not yours"),
-        ({"explanation": "who knows"}, "malformed", "gave no score: who knows"),
-        ({"score": True}, "malformed", "gave no score"),
-        ({"score": float("nan")}, "malformed", "gave no score"),
-        ({"score": float("inf")}, "malformed", "gave no score"),
-        (403, "invalid-request", "refused the credentials"),
-    ],
-)
-async def test_what_stays__is_no_score(
-    service: FakeEvaluation, account: dict[str, str], said: Any, kind: str, words: str
-) -> None:
-    service.script = lambda _: said
-    async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
-        failure = await failure_of(pool, ask_service())
-    assert (failure.kind, failure.calls) == (kind, 1)
-    assert words in failure.message
-
-
-async def test_vertex_eval__rejects_other_prompts(service: FakeEvaluation, account: dict[str, str]) -> None:
-    async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
-        failure = await failure_of(pool, ask_service(prompt="Is it?"))
-    assert (failure.kind, service.tokens) == ("invalid-request", 0)
-    assert "only evaluates its own metrics" in failure.message
-
-
-async def test_credentials_that_do_not_work__are_found_before_anything_runs(
-    account: dict[str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "account.json").write_text('{"type": "service_account", "project_id": "p"}', encoding="utf-8")
-    async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
-        [problem] = credential_problems(await pool.prepare())
-    assert problem.code == "judge-credentials-missing"
-    assert problem.hint == "Use google-github-actions/auth before this step."
+@pytest.mark.parametrize("model", [MODEL, JUDGE])
+async def test_odd_reply__is_a_reply_or_a_failure_of_the_call(model: str) -> None:
+    document, place = (
+        (GEMINI, ("candidates", 0, "content", "parts", 0, "text"))
+        if model == MODEL
+        else (OPENAI, ("choices", 0, "message", "content"))
+    )
+    chance = random.Random(7)
+    values: list[Any] = [None, 0, -1, 1e308, True, "", "text", [], [None], [7], {}, {"a": []}, [{"type": "text"}]]
+    bad = [b"3", b"null", b"[]", DEEP.encode(), b"\xff\xfe", b'{"candidates": NaN}', b'{"choices": NaN}']
+    bad.append(json.dumps(_with(document, place, DEEP)).encode())
+    odd = [_with(document, path, value) for path in _places(document) for value in chance.sample(values, 2)]
+    replies = [Reply(body=body) for body in [*bad, *odd]]
+    replies.insert(len(bad), Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}))
+    settings = quick(retry=Retry(attempts=1), outage=1000.0)
+    with upload_server() as server:
+        environ = {"GOOGLE_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": server.url}
+        async with open_models(settings, {**environ, **openai_at(server)}, models=[model]) as pool:
+            for number, reply in enumerate(replies):
+                server.respond = lambda _, reply=reply: reply
+                try:
+                    answered = await pool.generate(ask(model=model, sample=number))
+                    assert answered.value == json.loads(GOOD) and number > len(bad), reply.body
+                except ModelFailure as failure:
+                    assert len(failure.message) < 600
+                    assert failure.kind in {"unavailable", "malformed", "refused"}
+                assert len(server.received) > number, "it was asked"
