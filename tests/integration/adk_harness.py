@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -14,8 +15,20 @@ from adk_envs import FIXTURES, adk_python
 
 from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
 from agent_eval.agents.host import HostSpec, ModelOutages
-from agent_eval.agents.protocol import AgentFailure, Session, SessionRequest
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.agents.sandbox.spawn import Sandbox
+from agent_eval.agents.tapes import (
+    Mode,
+    Order,
+    Tape,
+    TapeIndex,
+    TapeSession,
+    ToolRules,
+    Unanswerable,
+    tape_of,
+    tape_text,
+)
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation, tool_responses
 from agent_eval.core.limiter import Limiter
@@ -159,3 +172,72 @@ def seen(invocation: Invocation, *, in_parallel: bool = False) -> Any:
 
 def _without_ids(value: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in value.items() if key != "id"}
+
+
+class Decider:
+    """`CallDecider` of one session, on top of a TapeSession, which keeps no order of events here."""
+
+    late, seconds = "", 0.2
+    """An agent whose questions for a model arrive later by that."""
+
+    def __init__(self, mode: Mode = "record", tape: Tape | None = None, rules: ToolRules | None = None) -> None:
+        rules = rules or ToolRules()
+        index = None if tape is None else TapeIndex(tape, rules)
+        self.session = TapeSession(mode=mode, rules=rules, index=index, order=Order(patience=60))
+        self.tools: list[str] = []
+        self.asked: list[ModelAsked] = []
+        self.results: list[ModelRan] = []
+        self.unanswerable: list[Unanswerable] = []
+
+    async def ask(self, call: ToolAsked, so_far: Any) -> Any:
+        self.tools.append(call.name)
+        return await self._answered(self.session.ask(call), FailureKind.NOT_RECORDED)
+
+    async def model(self, asked: ModelAsked) -> Any:
+        self.asked.append(asked)
+        await asyncio.sleep(self.seconds if asked.agent == self.late else 0)
+        return await self._answered(self.session.model(asked), FailureKind.MODEL_NOT_RECORDED)
+
+    async def _answered(self, decision: Any, kind: FailureKind) -> Any:
+        try:
+            return await decision
+        except Unanswerable as error:
+            self.unanswerable.append(error)
+            message = error.difference.place if error.difference else str(error)
+            raise AgentFailure(message, kind=kind, owner=Owner.GATE) from None
+
+    def model_news(self, news: Any) -> None:
+        self.session.model_news(news)
+
+    def model_ran(self, result: ModelRan) -> None:
+        self.results.append(result)
+        self.session.model_ran(result)
+
+    def held(self) -> None: ...
+
+    def ran(self, result: ToolRan) -> None:
+        self.session.ran(result)
+
+    def event(self, event: Any) -> None: ...
+
+    def toolset(self, toolset: ToolsetAsked) -> Any:
+        return self.session.toolset(toolset)
+
+    def listed(self, listing: ToolsetListed) -> None:
+        self.session.listed(listing)
+
+    def of(self, agent: str) -> list[ModelRan]:
+        """What the models of an agent answered."""
+        calls = [asked.call for asked in self.asked if asked.agent == agent]
+        return [result for result in self.results if result.call in calls and not result.is_dealt]
+
+    def tape(self) -> Tape:
+        """The recorded tape, as it is after it was written and read."""
+        assert self.session.why_not_taped is None
+        taped = tape_of([self.session], ToolRules(), chosen=self.session)
+        assert not taped.varying
+        facts: dict[str, Any] = {"tools": taped.tools, "calls": taped.calls, "toolsets": taped.toolsets}
+        facts |= {"model_calls": taped.model_calls, "parts": taped.parts}
+        tape = Tape.model_validate_json(tape_text(Tape(eval_set_id="s", eval_id="c", recorded_at=0, **facts)))
+        assert tape.flaw() is None
+        return tape

@@ -13,23 +13,13 @@ from typing import Any
 import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python, packages_python
-from adk_harness import failure, make, request, say, seen
+from adk_harness import Decider, failure, make, request, say, seen
 from loopback import loopback
 
 from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.tapes import (
-    Mode,
-    Tape,
-    TapeIndex,
-    TapeSession,
-    ToolRule,
-    ToolRules,
-    Unanswerable,
-    tape_of,
-    tape_text,
-)
+from agent_eval.agents.messages import ToolAsked
+from agent_eval.agents.protocol import FailureKind
+from agent_eval.agents.tapes import Tape, ToolRule, ToolRules, tape_text
 from agent_eval.core.content import Content, user_message
 from agent_eval.core.invocation import InvocationEvents
 
@@ -39,59 +29,6 @@ WORDS = (
 )
 """What the fixture agent is asked; each word leads to other calls."""
 SECRET = "s3cret-of-the-job"
-
-
-class Decider:
-    """`CallDecider` of one session, on top of a TapeSession."""
-
-    def __init__(self, session: TapeSession) -> None:
-        self.session = session
-        self.unanswerable: list[Unanswerable] = []
-
-    async def ask(self, call: ToolAsked, so_far: Any) -> Any:
-        try:
-            return await self.session.ask(call)
-        except Unanswerable as error:
-            self.unanswerable.append(error)
-            raise AgentFailure(str(error), kind=FailureKind.NOT_RECORDED, owner=Owner.GATE) from None
-
-    def held(self) -> None: ...
-
-    def ran(self, result: ToolRan) -> None:
-        self.session.ran(result)
-
-    async def model(self, asked: ModelAsked) -> Any:
-        raise AssertionError(asked)
-
-    def model_news(self, news: ModelNews) -> None:
-        self.session.model_news(news)
-
-    def model_ran(self, result: ModelRan) -> None:
-        raise AssertionError(result)
-
-    def event(self, event: dict[str, Any]) -> None:
-        """No order is kept here."""
-
-    def toolset(self, toolset: ToolsetAsked) -> Any:
-        return self.session.toolset(toolset)
-
-    def listed(self, listing: ToolsetListed) -> None:
-        self.session.listed(listing)
-
-
-def session(mode: Mode, tape: Tape | None = None, rules: ToolRules | None = None) -> Decider:
-    rules = rules or ToolRules()
-    index = None if tape is None else TapeIndex(tape, rules)
-    return Decider(TapeSession(mode=mode, rules=rules, index=index))
-
-
-def recorded(*deciders: Decider) -> Tape:
-    """The tape of some recorded sessions, as it is after it was written and read."""
-    taped = tape_of([decider.session for decider in deciders], ToolRules())
-    assert not taped.varying
-    facts: dict[str, Any] = {"tools": taped.tools, "calls": taped.calls, "toolsets": taped.toolsets}
-    tape = Tape(eval_set_id="s", eval_id="c", recorded_at=0, **facts)
-    return Tape.model_validate_json(tape_text(tape))
 
 
 @asynccontextmanager
@@ -134,9 +71,9 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
         tapes: dict[str, Tape] = {}
         events: dict[str, Any] = {}
         for word in WORDS:
-            decider = session("record")
+            decider = Decider("record")
             events[word] = seen(await say(agent, word, tools=decider), in_parallel=word == "both")
-            tapes[word] = recorded(decider)
+            tapes[word] = decider.tape()
             assert all(call.replayable for call in tapes[word].calls), (word, tapes[word].calls)
         assert counts["mcp_list"] >= 1
         live = counts.copy()
@@ -147,7 +84,7 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
         assert "sunny in Oslo" in json.dumps(events["mcp"])
 
         for word in WORDS:
-            decider = session("replay", tapes[word])
+            decider = Decider("replay", tapes[word])
             invocation = await say(agent, word, tools=decider)
             assert seen(invocation, in_parallel=word == "both") == events[word], word
             spans = [span for span in invocation.spans or () if span.kind == "tool" and span.replayed]
@@ -164,17 +101,17 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
         assert counts["price"] == 2
 
         # A call that is not on the tape ends the turn, whatever the agent does with errors.
-        decider = session("replay", tapes["book"])
+        decider = Decider("replay", tapes["book"])
         assert (await failure(agent, "price", tools=decider)).kind is FailureKind.NOT_RECORDED
         assert counts["price"] == 2
         assert [error.call.name for error in decider.unanswerable if isinstance(error.call, ToolAsked)] == ["price"]
         # The process is still usable.
-        assert seen(await say(agent, "book", tools=session("replay", tapes["book"]))) == events["book"]
+        assert seen(await say(agent, "book", tools=Decider("replay", tapes["book"]))) == events["book"]
 
         # A recorded exception reaches the run, as the class that it was.
-        decider = session("record")
+        decider = Decider("record")
         error = await failure(agent, "really broken", tools=decider)
-        again = await failure(agent, "really broken", tools=session("replay", recorded(decider)))
+        again = await failure(agent, "really broken", tools=Decider("replay", decider.tape()))
         assert (again.kind, again.message, again.owner) == (error.kind, error.message, error.owner)
         assert error.kind is FailureKind.EXCEPTION
         await _check_confirmations(agent, counts)
@@ -188,7 +125,7 @@ async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, 
         # No server is needed: neither for a call of its tool, nor to know that it has tools.
         async with toolbox(tmp_path, version, MCP_COMMAND="/nothing/here") as (agent, counts):
             for word in ("mcp", "price"):
-                assert seen(await say(agent, word, tools=session("replay", tapes[word]))) == events[word]
+                assert seen(await say(agent, word, tools=Decider("replay", tapes[word]))) == events[word]
             assert not counts
 
     calls = [call for tape in tapes.values() for call in tape.calls]
@@ -224,10 +161,10 @@ async def _confirmed(agent: AdkAgent, decider: Decider, answer: bool) -> list[An
 async def _check_confirmations(agent: AdkAgent, counts: Counter[str]) -> None:
     """A tool with `require_confirmation` asks in a replay, too; only its function does not run."""
     for answer, runs in ((True, 1), (False, 0)):
-        before, decider = counts["pay"], session("record")
+        before, decider = counts["pay"], Decider("record")
         live = await _confirmed(agent, decider, answer)
         assert (counts["pay"] - before, len(decider.session.recorded)) == (runs, runs)
-        player = session("replay", recorded(decider))
+        player = Decider("replay", decider.tape())
         assert await _confirmed(agent, player, answer) == live
         assert (counts["pay"] - before, player.session.use.replayed) == (runs, runs)
         assert ("paid" in json.dumps(live), "rejected" in json.dumps(live)) == (answer, not answer)
@@ -240,26 +177,26 @@ def _callbacks(folder: Path) -> list[str]:
 
 
 async def _check_what_cannot_be_replayed(agent: AdkAgent, counts: Counter[str]) -> None:
-    decider = session("record")
+    decider = Decider("record")
     await say(agent, "raw", tools=decider)
-    [call] = recorded(decider).calls
+    [call] = decider.tape().calls
     assert call.reason == "its response contains a value of type bytes, which JSON can't carry"
-    decider = session("replay", None, ToolRules(rules=(ToolRule(name="raw", replay=False),)))
+    decider = Decider("replay", None, ToolRules(rules=(ToolRule(name="raw", replay=False),)))
     await say(agent, "raw", tools=decider)
     assert (counts["raw"], decider.session.use.live) == (2, 1)
 
-    decider = session("record")
+    decider = Decider("record")
     await say(agent, "leak", tools=decider)
-    assert SECRET not in tape_text(recorded(decider))
+    assert SECRET not in tape_text(decider.tape())
     [call] = decider.session.recorded
     assert (call.args, call.response) == ({"key": "***"}, {"value": "***", "within": "a *** b", "token": "***"})
 
 
 async def test_replay__answers_the_tool_node_of_a_workflow(tmp_path: Path) -> None:
     async with toolbox(tmp_path / "logs", REFERENCE, name="toolbox_workflow") as (agent, counts):
-        decider = session("record")
+        decider = Decider("record")
         live = seen(await say(agent, '{"room": "blue"}', tools=decider))
-        tape = recorded(decider)
+        tape = decider.tape()
         assert [(call.tool, call.args) for call in tape.calls] == [("book", {"room": "blue"})]
-        assert seen(await say(agent, '{"room": "blue"}', tools=session("replay", tape))) == live
+        assert seen(await say(agent, '{"room": "blue"}', tools=Decider("replay", tape))) == live
         assert counts["book"] == 1
