@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evalset_samples import case, eval_set, load, turn
 from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
@@ -498,12 +497,3 @@ def test_conversation__shows_expected_responses_beside_the_actual_ones(actual: S
     listed = [(row.kind, row.text) for row in rows(TurnView(said=report))]
     assert [text for kind, text in listed if kind == "expected said"] == shown
     assert [text for kind, text in listed if kind == "said"] == [f"{author}: {text}" for author, text in actual]
-
-
-def test_validation__without_expected_responses(tmp_path: Path) -> None:
-    [problem] = load(tmp_path, {"criteria": {METRIC: 0.5}}, a=eval_set(case())).problems
-    assert (problem.code, problem.path) == ("needs-reference", "eval_cases[0]")
-    assert "intermediate_responses" in (problem.hint or "")
-
-    said = {"intermediate_responses": [["weather", [{"text": "sunny"}]]]}
-    assert load(tmp_path, a=eval_set(case(conversation=[turn(intermediate_data=said), turn()]))).problems == ()

@@ -101,6 +101,8 @@ def custom(name: str) -> dict[str, Any]:
 PERSONAS = (scenario(), scenario(user_persona="EXPERT"), scenario(user_persona=PERSONA))
 OMITTED = (calling({"name": "look_up", "args": {}}), calling({"name": "f", "args": {}}, *[{"name": "look_up"}] * 2))
 BARE = turns({"user_content": TURN["user_content"]})
+SUNNY = {"intermediate_responses": [["weather", [{"text": "sunny"}]]]}
+SAYING = turns(turn(intermediate_data=SUNNY), TURN)
 CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
     "a rubric of the criterion, of the case or of a turn once more, and one of another type": (
         judged("a"),
@@ -153,6 +155,8 @@ CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
         {"criteria": {"response_similarity": 1}},
         turns(TURN, turn(final_response=None)),
     ),
+    "no expected responses": ({"criteria": {"intermediate_response_similarity": 0.5}}, case()),
+    "expected responses in one of two turns": ({"criteria": {"intermediate_response_similarity": 0.5}}, SAYING),
     "no scenario": ({"criteria": {"per_turn_user_simulator_quality_v1": 1}}, case()),
     **{
         f"calls without args: {metric} {options}": ({"criteria": {metric: {"threshold": 1, **options}}}, *OMITTED)

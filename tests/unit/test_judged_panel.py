@@ -66,44 +66,43 @@ TWICE = {"verdicts": [*verdicts("yes")["verdicts"], *verdicts("no")["verdicts"]]
 NO_VOTES: tuple[Any, ...] = (None, [], {}, {"verdict": 1}, *map(verdict, ("Valid", "valid and good", "")))
 PASSING: tuple[FailureKind, ...] = ("unavailable", "deadline", "malformed", "refused")
 FINAL: tuple[FailureKind, ...] = ("budget", "invalid-request", "no-credentials", "replay-miss")
-GAP = conversation([turn(), turn("gap")])
+ONE, GAP = conversation([turn()]), conversation([turn(), turn("gap")])
 PANELS: dict[str, tuple[ScriptedModel, int, Conversation, dict[str, Any]]] = {
     **{
-        f"votes {votes}": (
-            words(*({"v": "valid", "i": "invalid"}[letter] for letter in votes)), len(votes), conversation([turn()]), {}
-        )
+        f"votes {votes}": (words(*({"v": "valid", "i": "invalid"}[letter] for letter in votes)), len(votes), ONE, {})
         for votes in ("vvvvv", "iiivv", "vviiv", "vviii", "vvivv", "vvii", "v")
     },
-    **{
-        f"one sample {kind}": (by_sample(failure(kind), VALID, VALID, INVALID, VALID), 5, conversation([turn()]), {})
-        for kind in PASSING
-    },
-    **{f"all {kind}": (by_sample(*[failure(kind)] * 5), 5, conversation([turn()]), {}) for kind in PASSING},
-    "two fail, and one is odd": (
-        by_sample(failure("refused"), failure("deadline"), verdict("odd")), 3, conversation([turn()]), {}
-    ),
+    **{f"one sample {kind}": (by_sample(failure(kind), VALID, VALID, INVALID, VALID), 5, ONE, {}) for kind in PASSING},
+    **{f"all {kind}": (by_sample(*[failure(kind)] * 5), 5, ONE, {}) for kind in PASSING},
+    "two fail, and one is odd": (by_sample(failure("refused"), failure("deadline"), verdict("odd")), 3, ONE, {}),
     **{
         f"{kind} ends the criterion": (
-            by_sample(VALID, failure(kind), *[VALID] * 7), 9, conversation([turn(), turn()]), {}
+            by_sample(VALID, failure(kind), *[VALID] * 7),
+            9,
+            conversation([turn(), turn()]),
+            {},
         )
         for kind in FINAL
     },
     "a missing verdict neither passes nor vanishes": (where("gap", "malformed", "valid"), 5, GAP, {"threshold": 0.8}),
     "a missing verdict where half is enough": (where("gap", "refused", "valid"), 5, GAP, {"threshold": 0.5}),
     "a missing verdict where nothing helps": (where("gap", "refused", "invalid"), 5, GAP, {"threshold": 0.8}),
-    **{f"no vote: {reply}": (by_sample(reply), 1, conversation([turn()]), {}) for reply in NO_VOTES},
-    "no verdict of a rubric": (by_sample(verdicts(None)), 1, conversation([turn()]), {"rubrics": [rubric("a")]}),
-    "two verdicts of a rubric": (by_sample(TWICE), 1, conversation([turn()]), {"rubrics": [rubric("a")]}),
+    **{f"no vote: {reply}": (by_sample(reply), 1, ONE, {}) for reply in NO_VOTES},
+    "no verdict of a rubric": (by_sample(verdicts(None)), 1, ONE, {"rubrics": [rubric("a")]}),
+    "two verdicts of a rubric": (by_sample(TWICE), 1, ONE, {"rubrics": [rubric("a")]}),
     "a skipped rubric is asked about again, alone": (
-        follow_up(NOW, "yes", None), 1, conversation([turn()]), {"rubrics": [rubric("a"), rubric("b")]}
+        follow_up(NOW, "yes", None),
+        1,
+        ONE,
+        {"rubrics": [rubric("a"), rubric("b")]},
     ),
     "a follow-up that fails": (
         follow_up(failure("unavailable"), "yes", None, "yes"),
         1,
-        conversation([turn()]),
+        ONE,
         {"rubrics": [rubric("a"), rubric("b"), rubric("c")], "threshold": 0.6},
     ),
-}  # fmt: skip
+}
 
 
 def test_panels__of_samples() -> None:
