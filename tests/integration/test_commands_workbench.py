@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,10 +17,10 @@ from export_samples import stored
 from fake_gemini import FakeGemini
 from gate_runs import AGENT_EVAL, Repository, program
 from golden_files import check
-from judged_gate import BAD, KEY, WORDS, Judge
+from judged_gate import BAD, KEY, Judge
 from pty_terminal import on_terminal
 from report_samples import RESPONSE, case, metric, report
-from upload_server import Received, Reply, upload_server
+from upload_server import Reply, upload_server
 
 from agent_eval.cli import main
 from agent_eval.net.retry import Retry
@@ -222,87 +223,80 @@ def twenty(wrong: int) -> list[dict[str, Any]]:
     return fine + [row(number, BAD, "pass" if number < 10 + wrong else "fail") for number in range(10, 20)]
 
 
+class Shell:
+    """Commands in this process, which saves a second each time, and what they print."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.text = ""
+
+    def run(self, *arguments: str, code: int, note: str = "") -> str:
+        self._capsys.readouterr()
+        try:
+            ended: object = main([*arguments])
+        except SystemExit as end:
+            ended = end.code
+        out, err = self._capsys.readouterr()
+        assert ended == code, out + err
+        self.text += f"$ agent-eval {shlex.join(arguments)}  # {note or f'exit code {code}'}\n{out}"
+        self.text += "".join(f"! {line}\n" for line in err.splitlines()) + "\n"
+        return out
+
+    def check(self, name: str, *urls: str) -> None:
+        """Compares all with a file."""
+        for url in urls:
+            self.text = self.text.replace(url, "http://HERE")
+        check(name, self.text)
+
+
 @pytest.fixture
-def calibrate(
-    tmp_path: Path, judge: FakeGemini, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Any:
-    """In this process, which saves a second each time."""
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.chdir(tmp_path)
+    return Shell(capsys)
+
+
+def test_calibrate__what_it_prints(
+    tmp_path: Path, judge: FakeGemini, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AGENT_EVAL_JUDGE_API_KEY", KEY)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(["calibrate", *arguments, "--judge-base-url", judge.url])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
+    at = ("--judge-base-url", judge.url)
     write_labels(tmp_path / "labels.jsonl", *twenty(wrong=2))
-    arguments = ("labels.jsonl", "--criterion", MATCH, "--min-kappa")
-
-    passed = calibrate(*arguments, "0.8")
-    assert passed[0] == 0, passed[2]
+    command = ("calibrate", "labels.jsonl", "--criterion", MATCH, *at)
+    shell.run(*command, "--min-kappa", "0.8", code=0)
     assert judge.stats.requests == 60, "three votes of five settle each"
-    assert "agent-eval: 20 responses; gemini-2.5-flash will be asked 60 to 100 times." in passed[2]
-    check("golden_calibrate.txt", passed[1])
-    assert "\n::error" not in passed[1]
-    assert KEY not in passed[1] + passed[2]
-
-    failed = calibrate(*arguments, "0.9", "--format", "json")
-    assert failed[0] == 1
-    calibration = json.loads(failed[1])
-    assert (calibration["verdict"], calibration["kappa"]) == ("failed", pytest.approx(0.8))
-    assert calibration["table"] == {"categories": [0.0, 1.0], "counts": [[8, 0], [2, 10]]}
-    assert calibration["disagreements"][0]["rationale"] == [WORDS]
-    assert [entry["calls"] for entry in calibration["usage"]] == [60]
+    failed = shell.run(*command, "--min-kappa", "0.9", "--format", "json", code=1)
+    write_labels(tmp_path / "labels.jsonl", *twenty(wrong=0))
+    too_few = shell.run(*command, "--min-kappa", "0.8", "--max-judge-calls", "45", "--format", "json", code=3)
+    asked = judge.stats.requests
 
     # As in a run, the policy's threshold counts, not that of the config.
     (tmp_path / "test_config.json").write_text(json.dumps({"criteria": {MATCH: 1.0}}), "utf-8")
     (tmp_path / "agent-eval.toml").write_text(f'[[policy]]\nmetric = "{MATCH}"\nthreshold = 0.5\n', "utf-8")
-    policy = calibrate(*arguments[:3], "--config", "test_config.json", "--format", "json")
-    assert json.loads(policy[1])["threshold"] == 0.5, policy[2]
+    policy = shell.run(*command, "--config", "test_config.json", "--format", "json", code=0)
+    assert json.loads(policy)["threshold"] == 0.5
+    assert judge.stats.requests == asked + 60
 
-
-def test_calibrate__too_few_verdicts(tmp_path: Path, calibrate: Any) -> None:
-    write_labels(tmp_path / "labels.jsonl", *twenty(wrong=0))
-
-    code, out, _ = calibrate(
-        "labels.jsonl", "--criterion", MATCH, "--min-kappa", "0.8", "--max-judge-calls", "45", "--format", "json"
-    )
-
-    report = json.loads(out)
-    assert (code, report["verdict"]) == (3, "inconclusive")
-    assert 0 < report["judged"] < 20
-    assert [entry["code"] for entry in report["unjudged"]] == ["budget"]
-    assert report["kappa_if_unjudged_disagree"] < 0.8 < report["kappa_if_unjudged_agree"]
-
-
-def test_calibrate__mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
-    write_labels(tmp_path / "labels.jsonl", row(1, "Paris.", "pass"), row(2, "Paris.", "perhaps"), {"label": "pass"})
+    # Mistakes cost no call.
+    write_labels(tmp_path / "wrong.jsonl", row(1, "Paris.", "pass"), row(2, "Paris.", "perhaps"), {"label": "pass"})
     write_labels(tmp_path / "same.jsonl", row(1, "Paris.", "pass"), row(2, "Paris.", "pass"))
-
-    code, out, err = calibrate("labels.jsonl", "--criterion", MATCH)
-    assert (code, out) == (2, "")
-    assert "2:85: error [label-unknown]" in err
-    assert "3:1: error [label-without-response]" in err
-
-    for arguments, problem in (
-        (("same.jsonl", "--criterion", MATCH, "--min-kappa", "0.5"), "labels-one-sided"),
-        (("same.jsonl", "--criterion", "safety"), "unknown-metric"),
-        (("same.jsonl", "--criterion", MATCH, "--judge-model", "what/ever"), "judge-model-unknown"),
-    ):
-        code, out, err = calibrate(*arguments)
-        assert (code, out) == (2, ""), arguments
-        assert f"[{problem}]" in err
-    assert judge.stats.requests == 0
+    shell.run("calibrate", "wrong.jsonl", "--criterion", MATCH, *at, code=2)
+    shell.run("calibrate", "same.jsonl", "--criterion", MATCH, "--min-kappa", "0.5", *at, code=2)
+    shell.run("calibrate", "same.jsonl", "--criterion", "safety", *at, code=2)
+    shell.run("calibrate", "same.jsonl", "--criterion", MATCH, "--judge-model", "what/ever", *at, code=2)
+    assert judge.stats.requests == asked + 60
+    assert KEY not in shell.text and "\n::error" not in shell.text
+    report = json.loads(too_few)
+    assert 0 < report["judged"] < 20 and report["kappa_if_unjudged_disagree"] < 0.8 < report["kappa_if_unjudged_agree"]
+    for printed in (failed, policy):
+        document = {
+            name: item for name, item in json.loads(printed).items() if name not in {"tool_version", "opinions"}
+        }
+        shell.text = shell.text.replace(printed, json.dumps(document, indent=1) + "\n")
+    shell.text = shell.text.replace(too_few, "(which depends on what is asked first)\n")
+    shell.check("golden_calibrate.txt", judge.url)
 
 
 # `agent-eval compare` as people start it.
-
-
-SUMMARY = "4 cases compared: 1 newly failing, 1 newly passing, 1 passing as before, 1 without a result to compare;"
 
 
 def results(path: Path, *scores: tuple[str, float | None]) -> Path:
@@ -320,84 +314,29 @@ def results(path: Path, *scores: tuple[str, float | None]) -> Path:
     return path
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[str, str]:
+def test_compare__what_it_prints(tmp_path: Path, shell: Shell) -> None:
     head = results(tmp_path / "head.json", ("lamp", 0.25), ("fan", 0.9), ("door", 1.0), ("away", None))
     base = results(tmp_path / "base.json", ("lamp", 0.9), ("fan", 0.6), ("door", 1.0), ("away", 1.0), ("gone", 1.0))
-    return str(head), str(base)
-
-
-@pytest.mark.usefixtures("files")
-def test_compare__as_a_process_anywhere(tmp_path: Path) -> None:
     environment = Repository(root=tmp_path).environment()
-    done = program(
-        sys.executable, "-P", "-m", "agent_eval", "compare", "head.json", "base.json", cwd=tmp_path, env=environment
-    )
-    assert done.stderr == ""
-    check("golden_compare/console.txt", done.stdout)
-
-
-@pytest.mark.usefixtures("files")
-def test_compare__markdown_is_that_of_the_comment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+    command = ("-P", "-m", "agent_eval", "compare", "head.json", "base.json")
+    done = program(sys.executable, *command, cwd=tmp_path, env=environment)
+    assert (done.stdout, done.stderr) == (shell.run("compare", "head.json", "base.json", code=0), "")
     source = "https://gitlab.example/group/project/-/blob/main"
-    assert main(["compare", "head.json", "base.json", "--format", "markdown", "--source-url", source]) == 0
-    check("golden_compare/markdown.md", capsys.readouterr().out)
-
-
-def test_compare__the_newer_run_is_that_of_the_output_directory(
-    files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["compare", files[1]]) == 2
-    assert "agent-eval-results does not exist. Run `agent-eval run` first" in capsys.readouterr().err
-    for file, folder in zip(files, ("agent-eval-results", "base"), strict=True):
+    shell.run("compare", "head.json", "base.json", "--format", "markdown", "--source-url", source, code=0)
+    loaded = shell.run("compare", "head.json", "base.json", "--format", "json", code=0)
+    assert ComparisonReport.model_validate_json(loaded).compared == 4
+    shell.run("compare", "head.json", "base.json", "--source-url", "javascript:alert(1)", code=2)
+    shell.run("compare", "head.json", "base.json", "base.json", code=2)
+    (tmp_path / "bad.json").write_text("{", "utf-8")
+    for pair in (("head.json", "bad.json"), ("bad.json", "base.json"), ("head.json", "none.json"), ("base.json",)):
+        shell.run("compare", *pair, code=2)
+    for file, folder in ((head, "agent-eval-results"), (base, "base")):
         (tmp_path / folder).mkdir()
-        Path(file).rename(tmp_path / folder / "results.json")
-    assert main(["compare", "base"]) == 0
-    assert SUMMARY in capsys.readouterr().out
-    assert main(["compare", *files, files[1]]) == 2
-    assert "compare takes two results" in capsys.readouterr().err
-
-
-def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *files, "--format", "json"]) == 0
-    loaded = json.loads(capsys.readouterr().out)
-    assert [(case["eval_id"], case["change"]) for case in loaded["cases"]] == [
-        ("lamp", "newly_failing"),
-        ("fan", "fixed"),
-        ("away", "unjudged"),
-        ("gone", "removed"),
-    ]
-    assert ComparisonReport.model_validate(loaded).compared == 4
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (None, "can't be read: No such file or directory. Name the results.json of a run"),
-        (b"{", "it is not JSON"),
-    ],
-)
-def test_compare__what_is_no_results_file_is_exit_2(
-    files: tuple[str, str], tmp_path: Path, content: bytes | None, sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = tmp_path / "bad.json"
-    if content is not None:
-        bad.write_bytes(content)
-    for pair in ((files[0], str(bad)), (str(bad), files[1])):
-        assert main(["compare", *pair]) == 2
-        result = capsys.readouterr()
-        assert (result.out, sentence in result.err, "bad.json" in result.err) == ("", True, True)
-
-
-def test_compare__a_source_url_is_a_web_address(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["compare", *files, "--source-url", "javascript:alert(1)"])
-    assert ended.value.code == 2
-    assert "is not a web address" in capsys.readouterr().err
+        file.rename(tmp_path / folder / "results.json")
+    shell.run("compare", "base", code=0)
+    shell.text = shell.text.replace(loaded, json.dumps(json.loads(loaded), indent=1) + "\n")
+    shell.text = re.sub(r"(?<=not JSON) \(.*?\)", "", shell.text)
+    shell.check("golden_compare.txt")
 
 
 # `agent-eval export otlp` and a collector on loopback.
@@ -443,82 +382,48 @@ def test_export_otlp__sends_traces_and_logs_with_headers_and_writes_the_same_bod
     assert lines == [traces.json, logs.json]
 
 
+REPLIES: dict[str, Reply | None] = {
+    "it refuses the token": Reply(401, f"bad token {SECRET}".encode()),
+    "it is down": Reply(503),
+    "it hangs up": None,
+    "it redirects": Reply(302, headers={"Location": "http://evil.example/x"}),
+    "it answers with a page": Reply(200, b"<html>"),
+    "it rejects a part": Reply(200, {"partialSuccess": {"rejectedSpans": "4", "errorMessage": "too old"}}),
+    "its text is hostile": Reply(400, b"::error::1\x1b[2J"),
+}
+INVALID = [
+    {},
+    {"ENDPOINT": "collector:4318"},
+    {"ENDPOINT": f"http://u:{SECRET}@h"},
+    {"ENDPOINT": "http://h", "HEADERS": SECRET},
+    {"ENDPOINT": "http://h", "HEADERS": f"a={SECRET}%0A"},
+    {"ENDPOINT": "http://h", "TIMEOUT": "1s"},
+]
+
+
 @pytest.mark.usefixtures("exported")
-def test_export_otlp__services_for_traces_only(capsys: pytest.CaptureFixture[str]) -> None:
-    def respond(request: Received) -> Reply:
-        return Reply() if request.path.endswith("/traces") else Reply(404, b"no such signal")
-
-    with upload_server(respond) as server:
-        assert main(["export", "otlp", "--endpoint", server.url]) == 1
-        assert "HTTP 404: no such signal. If the service takes traces only, use --scores events." in (
-            capsys.readouterr().err
-        )
-        assert main(["export", "otlp", "--endpoint", server.url, "--scores", "events"]) == 0
-
-
-@pytest.mark.usefixtures("exported")
-@pytest.mark.parametrize(
-    ("reply", "message", "requests"),
-    [
-        (Reply(401, f"bad token {SECRET}".encode()), "HTTP 401: bad token ***.", 1),
-        (Reply(503), "HTTP 503: {}.", 3),
-        (None, "the connection failed", 3),
-        (Reply(302, headers={"Location": "http://evil.example/x"}), "redirects to evil.example", 1),
-        (Reply(200, b"<html>"), "but not with a JSON object", 1),
-        (
-            Reply(200, {"partialSuccess": {"rejectedSpans": "4", "errorMessage": "too old"}}),
-            "rejected 4 items: too old.",
-            1,
-        ),
-        (Reply(400, b"::error::1\x1b[2J"), "HTTP 400: :\u200b:error::1\ufffd[2J.", 1),
-    ],
-)
-def test_export_otlp__what_is_not_accepted_is_an_error(
-    reply: Reply | None,
-    message: str,
-    requests: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_export_otlp__what_is_not_accepted_or_invalid(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variables in INVALID:
+        with monkeypatch.context() as patched:
+            for name, value in variables.items():
+                patched.setenv(f"OTEL_EXPORTER_OTLP_{name}", value)
+            note = " ".join(f"{name}={value}" for name, value in variables.items()).replace(SECRET, "***")
+            shell.run("export", "otlp", code=2, note=note)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization={SECRET}")
-    with upload_server(lambda request: reply) as server:
-        assert main(["export", "otlp", "--endpoint", server.url]) == 1
-
-    output = capsys.readouterr()
-    assert message in output.err
-    assert SECRET not in output.err
-    assert "Sent before: 0 spans and 0 scores. The verdict is not affected." in output.err
-    assert len(server.received) == requests
-
-
-@pytest.mark.usefixtures("exported")
-def test_export_otlp__an_outage_that_passes_is_not_an_error() -> None:
-    replies = iter([Reply(429, headers={"Retry-After": "0"}), None, Reply()])
-    with upload_server(lambda request: next(replies, Reply())) as server:
-        assert main(["export", "otlp", "--endpoint", server.url, "--scores", "none"]) == 0
-    assert len({request.body for request in server.received}) == 1
-
-
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({}, "There is no endpoint. Set --endpoint or OTEL_EXPORTER_OTLP_ENDPOINT"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT is not the URL of a service"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://u:{SECRET}@h"}, "OTEL_EXPORTER_OTLP_ENDPOINT is not the URL"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_EXPORTER_OTLP_HEADERS": SECRET}, "must be `name=value"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_EXPORTER_OTLP_HEADERS": f"a={SECRET}%0A"}, "can't be sent"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_EXPORTER_OTLP_TIMEOUT": "1s"}, "must be a number of milli"),
-    ],
-)
-@pytest.mark.usefixtures("exported")
-def test_export_otlp__invalid_settings_end_with_2(
-    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-
-    assert main(["export", "otlp"]) == 2
-
-    output = capsys.readouterr()
-    assert message in output.err
-    assert SECRET not in output.err
+    with upload_server() as server:
+        command = ("export", "otlp", "--endpoint", server.url)
+        for note, reply in REPLIES.items():
+            server.received.clear()
+            server.respond = lambda request, reply=reply: reply
+            shell.run(*command, code=1, note=note)
+            shell.text += f"{len(server.received)} requests\n\n"
+        server.respond = lambda request: Reply() if request.path.endswith("/traces") else Reply(404, b"no such signal")
+        shell.run(*command, code=1, note="it takes traces only")
+        shell.run(*command, "--scores", "events", code=0)
+        replies = iter([Reply(429, headers={"Retry-After": "0"}), None, Reply()])
+        server.received.clear()
+        server.respond = lambda request: next(replies, Reply())
+        shell.run(*command, "--scores", "none", code=0, note="an outage that passes")
+        assert len({request.body for request in server.received}) == 1
+    assert SECRET not in shell.text
+    shell.check("golden_export_otlp.txt", server.url)
