@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import golden_files
 import pytest
 from evalset_samples import TEXT, json_values
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 
-from agent_eval.agents.a2a._dialect import ADK_EXTENSION, V03, V1, BadCard, Dialect, payload, read_card, state_of
+from agent_eval.agents.a2a._dialect import ADK_EXTENSION, V03, V1, BadCard, payload, read_card, state_of
 from agent_eval.agents.a2a._task import Numbers, TaskReader, read_parts, write_parts
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.adk_rest._normalise import merged, normalised
 from agent_eval.agents.http import parse_url
 from agent_eval.agents.messages import TurnFacts
-from agent_eval.core.content import Blob, Content, FileData, FunctionResponse, Part, text_of, user_message
-from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses
+from agent_eval.core.content import Blob, Content, FileData, FunctionResponse, Part, user_message
+from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls
 
 # ADK's rules for turning a turn's events into an invocation (google-adk 2.13.0, measured).
 
@@ -38,99 +39,70 @@ def read(*events: dict[str, Any], **facts: Any) -> Invocation:
     return to_invocation(events, user_message("hi"), TurnFacts.model_validate(facts))
 
 
-def kept(invocation: Invocation) -> list[str]:
-    assert isinstance(invocation.intermediate_data, InvocationEvents)
-    return [
-        "blank" if item.content is None else "+".join(_kind(part) for part in item.content.iter_parts())
-        for item in invocation.intermediate_data.invocation_events
-    ]
+META = {"usage_metadata": {"prompt_token_count": 3}, "model_version": "m", "grounding_metadata": {"g": 1}}
+FUTURE = {
+    "function_call": {**CALL["function_call"], "from_2030": True},
+    "function_response": {**RESPONSE["function_response"], "from_2030": True},
+}
+REQUESTS = [
+    {"agent": "bot", "instructions": "first", "tools": [{"function_declarations": []}]},
+    {"agent": "bot", "instructions": "second", "tools": []},
+    {"agent": "silent", "instructions": "inside a tool", "tools": []},
+]
+AUDIO, BINARY = ({"inline_data": {"data": data, "mime_type": "audio/wav"}} for data in ("AAAA", "_-8="))
+RESULT = {"code_execution_result": {"output": "1"}}
+TURNS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
+    **{
+        name: (events, {})
+        for name, events in {
+            "a text": [event(text("a"))],
+            "text around a call": [event(text("one"), CALL), event(RESPONSE), event(text("two"))],
+            "parallel calls alone": [event(CALL, CALL), event(RESPONSE, RESPONSE)],
+            "two authors": [event(text("first")), event(text("second"), author="other")],
+            "long-running": [event(text("asked"), CALL, long_running_tool_ids=["1"])],
+            "no summary": [event(CALL), event(RESPONSE, actions={"skip_summarization": True})],
+            "a thought": [event(text("thinking", thought=True), text("said"))],
+            "a part of a text": [event(text("par"), partial=True), event(text("partial"))],
+            "cut": [event(text("cut"), error_code="MAX_TOKENS")],
+            "a call with an error": [event(CALL, error_code="MALFORMED")],
+            "a part with an error": [event(text("only partial"), partial=True, error_code="X")],
+            "a result at the end": [event(text("ran"), RESULT)],
+            "a result at the beginning": [event(RESULT, text("so"))],
+            "code": [event({"executable_code": {"code": "1"}})],
+            "an error": [{"author": "bot", "error_code": "SAFETY"}],
+            "nothing": [event()],
+            "only metadata": [event(grounding_metadata={"a": 1})],
+            "of the user": [event(text("mine"), author="USER")],
+            "audio": [event(text("said")), event(AUDIO)],
+            "binary data": [event(BINARY), event(text("said"))],
+            "keys of newer versions": [{**event(FUTURE), "from_2030": {}}, event({**text("x"), "part_key_2030": 1})],
+            "absent arguments are not empty": [
+                event(*({"function_call": {"name": "f", **args}} for args in ({}, {"args": {}})))
+            ],
+            "a part that is a text": [event("text")],  # type: ignore[arg-type]
+            "a call that is a text": [event({"function_call": "f"})],
+            "a text that is a number": [event({"text": 5})],
+            "a content that is a text": [{"author": "bot", "content": "text"}],
+            "usage that is a text": [event(text("x"), usage_metadata="many")],
+        }.items()
+    },
+    "metadata and times": (
+        [{"content": {"parts": [text("x")]}, "invocation_id": "e-9", **META}],
+        {"started_at": 12.5, "duration": 1.23456, "model_duration": 0.9996, "tool_duration": 0.0},
+    ),
+    "requests of those who spoke": ([event(text("x"))], {"requests": REQUESTS}),
+}
 
 
-def _kind(part: Any) -> str:
-    return "call" if part.function_call else "response" if part.function_response else "text"
-
-
-@pytest.mark.parametrize(
-    ("events", "final", "shape"),
-    [
-        ([event(text("a"))], "a", ["blank"]),
-        ([event(text("one"), CALL), event(RESPONSE), event(text("two"))], "two", ["text+call", "response", "blank"]),
-        ([event(CALL, CALL), event(RESPONSE, RESPONSE)], None, ["call+call", "response+response"]),
-        ([event(text("first")), event(text("second"), author="other")], "second", ["text", "blank"]),
-        ([event(text("asked"), CALL, long_running_tool_ids=["1"])], "asked", ["text+call"]),
-        ([event(CALL), event(RESPONSE, actions={"skip_summarization": True})], "", ["call", "blank"]),
-        ([event(text("thinking", thought=True), text("said"))], "thinking\nsaid", ["blank"]),
-        ([event(text("par"), partial=True), event(text("partial"))], "partial", ["text", "blank"]),
-        ([event(text("cut"), error_code="MAX_TOKENS")], "cut", ["blank"]),
-        ([event(CALL, error_code="MALFORMED")], None, ["call"]),
-        ([event(text("only partial"), partial=True, error_code="X")], None, ["text"]),
-        ([event(text("ran"), {"code_execution_result": {"output": "1"}})], None, ["text+text"]),
-        ([event({"code_execution_result": {"output": "1"}}, text("so"))], "so", ["blank"]),
-        ([event({"executable_code": {"code": "1"}})], "", []),
-        ([{"author": "bot", "error_code": "SAFETY"}], None, []),
-        ([event()], None, []),
-        ([event(grounding_metadata={"a": 1})], None, [""]),
-        ([event(text("mine"), author="USER")], None, []),
-        (
-            [event(text("said")), event({"inline_data": {"data": "AAAA", "mime_type": "audio/wav"}})],
-            "said",
-            ["blank", "text"],
-        ),
-        ([event({"inline_data": {"data": "_-8="}}), event(text("said"))], "said", ["text", "blank"]),
-    ],
-)
-def test_events__shapes(events: list[dict[str, Any]], final: str | None, shape: list[str]) -> None:
-    invocation = read(*events)
-    assert (None if invocation.final_response is None else text_of(invocation.final_response)) == final
-    assert kept(invocation) == shape
-
-
-def test_events__metadata_is_copied_and_survives_a_blank_event() -> None:
-    facts = {"usage_metadata": {"prompt_token_count": 3}, "model_version": "m", "grounding_metadata": {"g": 1}}
-    said = {"content": {"parts": [text("x")]}, "invocation_id": "e-9", **facts}
-    invocation = read(said, started_at=12.5, duration=1.23456, model_duration=0.9996, tool_duration=0.0)
-    assert isinstance(invocation.intermediate_data, InvocationEvents)
-    (only,) = invocation.intermediate_data.invocation_events
-    assert only.model_dump(exclude_none=True) == {"author": "agent", **facts}, "an unknown author is the agent"
-    assert (invocation.invocation_id, invocation.creation_timestamp) == ("e-9", 12.5)
-    durations = (invocation.duration, invocation.model_duration, invocation.tool_duration)
-    assert durations == (1.235, 1.0, 0.0), "to the millisecond"
-
-
-def test_events__keys_of_newer_versions_are_left_out() -> None:
-    future = {"function_call": {**CALL["function_call"], "from_2030": True}, "part_key_2030": 1}
-    answer = {"function_response": {**RESPONSE["function_response"], "from_2030": True}}
-    bare = event({"function_call": {"name": "f"}}, {"function_call": {"name": "f", "args": {}}})
-    invocation = read(
-        {**event(future), "from_2030": {}},
-        bare,
-        event(answer),
-        {**event(text("x")), "content": {"parts": [text("x")], "more": 1}},
-    )
-    args = [call.args for call in tool_calls(invocation.intermediate_data)]
-    assert args == [{"a": 1}, None, {}], "absent ones are not empty"
-    assert tool_responses(invocation.intermediate_data)[0].response == {"sum": 1}
-
-
-def test_events__app_details_come_from_the_first_request_of_those_who_spoke() -> None:
-    requests = [
-        {"agent": "bot", "instructions": "first", "tools": [{"function_declarations": []}]},
-        {"agent": "bot", "instructions": "second", "tools": []},
-        {"agent": "silent", "instructions": "inside a tool", "tools": []},
-    ]
-    details = read(event(text("x")), requests=requests).app_details
-    assert details is not None
-    assert list(details.agent_details) == ["bot"]
-    assert details.agent_details["bot"].instructions == "first"
-    assert details.agent_details["bot"].tool_declarations == [{"function_declarations": []}]
-
-
-def test_events__what_no_adk_would_write_is_refused() -> None:
-    parts: list[Any] = ["text", {"function_call": "f"}, {"text": 5}]
-    broken = [event(part) for part in parts]
-    for item in (*broken, {"author": "bot", "content": "text"}, event(text("x"), usage_metadata="many")):
-        with pytest.raises(MalformedEvent):
-            read(item)
+def test_events__become_an_invocation() -> None:
+    lines = []
+    for name, (events, facts) in TURNS.items():
+        try:
+            read_turn = read(*events, **facts).model_dump(mode="json", exclude_defaults=True, exclude={"user_content"})
+            lines.append(f"{name}: {json.dumps(read_turn)}")
+        except MalformedEvent as error:
+            lines.append(f"{name}: refused: {str(error).partition(': ')[0]}")
+    golden_files.check("golden_events.txt", "\n".join(lines) + "\n")
 
 
 PARTS = st.sampled_from(
@@ -265,62 +237,49 @@ def card(**fields: Any) -> dict[str, Any]:
     return {"name": "dice", **fields}
 
 
-@pytest.mark.parametrize(
-    ("fields", "url", "dialect"),
-    [
-        ({"supportedInterfaces": [{"url": RPC, **JSON_RPC}]}, RPC, V1),
-        ({"url": f"{RPC}/", "protocolVersion": "0.3.0"}, f"{RPC}/", V03),
-        ({"url": RPC}, RPC, V03),
-        ({"url": RPC, "protocolVersion": "1.0"}, RPC, V1),
-        (
-            {"url": f"{RPC}/old", "protocolVersion": "0.3.0", "supportedInterfaces": [GRPC, {"url": RPC, **JSON_RPC}]},
-            RPC,
-            V1,
-        ),
-        (
-            {**GRPC, "preferredTransport": "GRPC", "additionalInterfaces": [{"url": RPC, "transport": "JSONRPC"}]},
-            RPC,
-            V03,
-        ),
-    ],
-)
-def test_read_card__interface(fields: dict[str, Any], url: str, dialect: Dialect) -> None:
-    read = read_card(card(**fields), SOURCE)
-    assert (read.url, read.dialect) == (url, dialect)
-    assert not read.streaming
+INTERFACE = {"url": RPC, **JSON_RPC}
+CARDS: dict[str, Any] = {
+    "1.0": card(supportedInterfaces=[INTERFACE]),
+    "0.3": card(url=f"{RPC}/", protocolVersion="0.3.0"),
+    "no version": card(url=RPC),
+    "1.0 as 0.3": card(url=RPC, protocolVersion="1.0"),
+    "both": card(url=f"{RPC}/old", protocolVersion="0.3.0", supportedInterfaces=[GRPC, INTERFACE]),
+    "another transport": card(
+        **GRPC, preferredTransport="GRPC", additionalInterfaces=[{"url": RPC, "transport": "JSONRPC"}]
+    ),
+    "only another transport": card(**GRPC, preferredTransport="GRPC"),
+    "streaming, and ADK's extension": card(
+        url=RPC, capabilities={"streaming": True, "extensions": [{"uri": ADK_EXTENSION}]}
+    ),
+    "another extension": card(url=RPC, capabilities={"extensions": [{"uri": "https://other.example/extension"}]}),
+    # A loopback address is the server of the card.
+    **{
+        f"at {url}": card(url=url)
+        for url in (
+            "http://localhost:8000/",
+            "http://127.0.0.1:8000",
+            "http://0.0.0.0:8000/a2a/dice",
+            "/a2a/dice/",
+            "https://other.example/x/",
+        )
+    },
+    "a password": card(url="https://u:p@h/"),
+    "a number": card(url=7),
+    "2.0": card(url="https://h/", protocolVersion="2.0"),
+    **{f"no card: {raw}": raw for raw in (None, [], {}, {"name": 7}, card())},
+}
 
 
-@pytest.mark.parametrize(("uri", "shows"), [(ADK_EXTENSION, True), ("https://other.example/extension", False)])
-def test_read_card__calls_are_shown_by_the_extension_of_adk(uri: str, shows: bool) -> None:
-    read = read_card(card(url=RPC, capabilities={"extensions": [{"uri": uri}]}), SOURCE)
-    assert read.shows_calls == shows
-
-
-@pytest.mark.parametrize(
-    ("written", "reached"),
-    [
-        ("http://localhost:8000/", "https://h.example/agents/dice/"),
-        ("http://127.0.0.1:8000", "https://h.example/agents/dice/"),
-        ("http://0.0.0.0:8000/a2a/dice", "https://h.example/a2a/dice"),
-        ("/a2a/dice/", "https://h.example/a2a/dice/"),
-        ("https://other.example/x/", "https://other.example/x/"),
-    ],
-)
-def test_read_card__a_loopback_address_is_the_server_of_the_card(written: str, reached: str) -> None:
-    assert read_card(card(url=written), SOURCE).url == reached
-
-
-def test_read_card__unusable() -> None:
-    addresses: list[dict[str, Any]] = [
-        {},
-        {"url": "https://u:p@h/"},
-        {"url": 7},
-        {"url": "https://h/", "protocolVersion": "2.0"},
-    ]
-    cards: list[Any] = [None, [], {}, {"name": 7}, *(card(**address) for address in addresses)]
-    for raw in cards:
-        with pytest.raises(BadCard):
-            read_card(raw, SOURCE)
+def test_read_card__where_and_how_an_agent_is_asked() -> None:
+    lines = []
+    for name, raw in CARDS.items():
+        try:
+            found = read_card(raw, SOURCE)
+            facts = f"streaming {found.streaming}, shows calls {found.shows_calls}"
+            lines.append(f"{name}: {found.url}, {found.dialect.version}, {facts}")
+        except BadCard as error:
+            lines.append(f"{name}: unusable: {error}")
+    golden_files.check("golden_agent_cards.txt", "\n".join(lines) + "\n")
 
 
 def test_state_of__both_spellings_and_payload_of_something_else() -> None:
@@ -414,25 +373,30 @@ def said(words: str, state: str = "COMPLETED", **metadata: Any) -> dict[str, Any
     return {"statusUpdate": {"taskId": "t", "status": {"state": f"TASK_STATE_{state}", "message": message}}}
 
 
-def texts(read: TaskReader) -> list[str]:
-    return ["".join(part.get("text", "") for part in event["content"]["parts"]) for event in read.events()]
+ARTIFACTS = [({"artifactId": "x", "parts": [text(words)]}, words == "b") for words in ("a", "b", "abc")]
+TASKS = {
+    "a sentence that two events say is kept twice": [
+        said("Rolling.", "WORKING", adk_event_id=event_id) for event_id in ("e1", "e1", "e2")
+    ],
+    "an artifact that is sent again replaces the first": [
+        {"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": append}} for artifact, append in ARTIFACTS
+    ],
+    "metadata of ADK: calls would be visible, and usage": [said("Hi!", adk_usage_metadata='{"promptTokenCount": 3.0}')],
+    "without metadata": [said("Hi!")],
+    "failed": [said("No.", "FAILED")],
+    "it asks": [said("Which?", "INPUT_REQUIRED")],
+}
 
 
-def test_task__a_sentence_that_two_events_say_is_kept_twice() -> None:
-    read = task_of(*(said("Rolling.", "WORKING", adk_event_id=event_id) for event_id in ("e1", "e1", "e2")))
-    assert texts(read) == ["Rolling.", "Rolling."]
-
-
-def test_task__an_artifact_that_is_sent_again_replaces_the_first() -> None:
-    artifacts = [({"artifactId": "x", "parts": [text(words)]}, words == "b") for words in ("a", "b", "abc")]
-    updates = ({"taskId": "t", "artifact": artifact, "append": append} for artifact, append in artifacts)
-    assert texts(task_of(*({"artifactUpdate": update} for update in updates))) == ["abc"]
-
-
-def test_task__metadata_of_adk_show_that_calls_would_be_visible_and_usage() -> None:
-    read, other = task_of(said("Hi!", adk_usage_metadata='{"promptTokenCount": 3.0}')), task_of(said("Hi!"))
-    assert (read.shows_calls, other.shows_calls) == (True, False)
-    assert read.events()[0]["usage_metadata"] == {"promptTokenCount": 3}
+def test_task__what_is_read_of_updates() -> None:
+    lines = []
+    for name, updates in TASKS.items():
+        read = task_of(*updates)
+        facts = (
+            f"ended {read.ended}, failure {read.failure}, open calls {read.has_open_calls}, calls {read.shows_calls}"
+        )
+        lines += [f"{name}: {facts}", *(f"  {json.dumps(event)}" for event in read.events())]
+    golden_files.check("golden_tasks.txt", "\n".join(lines) + "\n")
 
 
 KEYS = (
