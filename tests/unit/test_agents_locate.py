@@ -23,7 +23,7 @@ from agent_eval.agents.discovery.locate import (
     render_choices,
 )
 from agent_eval.agents.protocol import AgentFailure, FailureKind
-from agent_eval.agents.registry import DRIVERS, driver_of
+from agent_eval.agents.registry import DRIVERS
 from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, check_adk, find_dependencies, fingerprint
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.models.schema import EvalCase, LoadedFile, SessionInput
@@ -241,58 +241,36 @@ def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, ag
     assert choose_agents(tmp_path, files, explicit="adk:http://h").problems == ()
 
 
-@pytest.mark.parametrize(
-    ("path", "source", "runs_here"),
-    [
-        ("home", "home", True),
-        ("package.module", "package.module", True),
-        ("/else/where:x", "/else/where:x", True),
-        ("recorded:out/", "out/", False),
-        ("recorded:", "", False),
-    ],
+NAMED = (
+    *("home", "package.module", "/else/where:x", "recorded:out/", "recorded:", "a2a:http://h/x", "server:dice"),
+    *("adk:http://127.0.0.1:8000/api#weather", "http://h:8000", "https://h/x#app", "adk:h:8000", "adk:http://u:p@h"),
+    *("adk:", "a2a:", "a2a:127.0.0.1:80", "a2a:ftp://h/", "a2a:http://u:p@h/", "a2a:http://h/#app"),
 )
-def test_choice__is_described_by_the_driver_of_its_prefix(path: str, source: str, runs_here: bool) -> None:
-    choice = AgentChoice(path=path, reason="--agent")
-    assert (choice.source, choice.runs_here, choice.driver.repeatable) == (source, runs_here, runs_here)
-    assert choice.driver.reads_file == (not runs_here)
 
 
-def test_choices__run_here_if_one_of_them_does() -> None:
+def test_drivers__of_the_names_of_agents(tmp_path: Path) -> None:
+    make(tmp_path, "home/agent.py")
+    lines = []
+    for name in NAMED:
+        choice = AgentChoice(path=name, reason="--agent")
+        driver = choice.driver
+        facts = {"runs here": choice.runs_here, "remote": driver.remote, "reads a file": driver.reads_file}
+        facts |= {"repeatable": driver.repeatable}
+        lines.append(
+            f"{name}: {driver.prefix} {choice.source}: {', '.join(fact for fact, holds in facts.items() if holds)}"
+        )
+        path, problem = Finder(root=tmp_path).named(name, "--agent", None)
+        lines += [f"  {line}" for line in str(problem or f"found: {path}").splitlines()]
+        if driver.reads_file:  # Only recordings are checked by name.
+            assert driver.refuse("missing", tmp_path, "--agent") is not None
+        elif not driver.remote:
+            assert driver.refuse("missing", tmp_path, "--agent") is None
+    golden_files.check("golden_drivers.txt", "\n".join(lines).replace(str(tmp_path), "ROOT") + "\n")
+    prefixes = [driver.prefix for driver in DRIVERS]
+    assert len(set(prefixes)) == len(prefixes) and prefixes[-1] == "", "the last one takes the rest"
     recorded, home = (AgentChoice(path=path, reason="") for path in ("recorded:x", "home"))
     for by_file in ({}, {"a": recorded}, {"a": recorded, "b": home}):
         assert AgentChoices(by_file=by_file).runs_here == ("b" in by_file)
-
-
-def test_drivers__have_different_prefixes_and_the_last_one_takes_the_rest() -> None:
-    prefixes = [driver.prefix for driver in DRIVERS]
-    assert len(set(prefixes)) == len(prefixes)
-    assert prefixes[-1] == "" and driver_of("anything") is DRIVERS[-1]
-    assert driver_of("home").refuse("missing", Path("/"), "--agent") is None, "only recordings are checked by name"
-    problem = driver_of("recorded:x").refuse("missing", Path("/nowhere"), "--agent")
-    assert problem is not None and problem.code == "recording-not-found"
-
-
-@pytest.mark.parametrize(
-    ("names", "hint"),
-    [
-        ("http://h:8000 https://h/x#app adk:h:8000 adk:http://u:p@h adk:", "adk:http"),
-        ("a2a: a2a:127.0.0.1:80 a2a:ftp://h/ a2a:http://u:p@h/ a2a:http://h/#app", "a2a:http"),
-    ],
-)
-def test_agent__address_without_protocol_or_invalid(names: str, hint: str, tmp_path: Path) -> None:
-    for name in names.split():
-        path, problem = Finder(root=tmp_path).named(name, "--agent", None)
-        assert path is None and problem is not None and problem.code == "remote-agent-url"
-        assert hint in (problem.hint or "")
-
-
-def test_agent__address_with_protocol(tmp_path: Path) -> None:
-    name = "adk:http://127.0.0.1:8000/api#weather"
-    assert Finder(root=tmp_path).named(name, "--agent", None) == (name, None)
-    choice = AgentChoice(path=name, reason="")
-    assert choice.driver.remote and choice.driver.repeatable
-    assert not choice.runs_here and not choice.driver.reads_file
-    assert choice.source == "http://127.0.0.1:8000/api#weather"
 
 
 # Files that name dependencies come from the pull request: they are read within limits.

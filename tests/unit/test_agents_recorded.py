@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import golden_files
 import pytest
 from recording_samples import facts, turn
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, SessionRequest
+from agent_eval.agents.protocol import AgentFailure, SessionRequest
 from agent_eval.agents.recorded import RecordedAgent, check_recording
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import Invocation, adk_value, tool_calls
@@ -53,114 +54,86 @@ async def started(source: Path) -> AsyncIterator[RecordedAgent]:
         await agent.close()
 
 
-async def answers(source: Path, session_request: SessionRequest, *messages: str) -> list[str]:
-    async with started(source) as agent:
-        session = await agent.open(session_request)
-        texts = [text_of((await session.send(user_message(text), timeout=1)).final_response) for text in messages]
-        await session.close()
-        await session.close()
-        return texts
+async def answered(source: Path, of: SessionRequest, *messages: str) -> str:
+    """What a session answers, or how it fails."""
+    texts = []
+    try:
+        async with started(source) as agent:
+            session = await agent.open(of)
+            for message in messages:
+                turn = await session.send(user_message(message), timeout=1)
+                texts.append(
+                    f"{text_of(turn.final_response)} {[call.name for call in tool_calls(turn.intermediate_data)]}"
+                )
+            texts += [] if session.shows_tool_calls else ["without calls"]
+            await session.close()
+            await session.close()
+    except AgentFailure as failed:
+        facts = (f"{failed.kind} ({failed.owner}): {failed}", failed.traceback, failed.hint)
+        texts.append("\n    ".join(filter(None, facts)))
+    return ", ".join(texts)
 
 
-async def failure(source: Path, session_request: SessionRequest, *messages: str) -> AgentFailure:
-    with pytest.raises(AgentFailure) as caught:
-        await answers(source, session_request, *messages)
-    return caught.value
-
-
-async def test_recorded__an_eval_set_answers_by_eval_id_and_turn(tmp_path: Path) -> None:
-    source = eval_set(
-        tmp_path / "actual.json", one=[turn("hi", "hello"), turn("more", "更多", "a")], two=[turn("x", "y")]
-    )
-    assert check_recording("r", source, []) == []
-    assert await answers(source, request("one"), "hi", " more\n") == ["hello", "更多"]
-    assert await answers(source, request("two", run=4, eval_set="another"), "x") == ["y"]
-    async with started(source) as agent:
-        session = await agent.open(request("one"))
-        await session.send(user_message("hi"), timeout=1)
-        invocation = await session.send(user_message("more"), timeout=1)
-    assert [call.name for call in tool_calls(invocation.intermediate_data)] == ["a"], "turns come back whole"
-    assert agent.provenance["driver"] == "recorded"
-    older = tmp_path / "old.test.json"
-    older.write_text(json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "hello"}]))
-    assert await answers(older, request("old.test.json"), "hi") == ["hello"]
-
-
-@pytest.mark.parametrize(
-    ("eval_id", "messages", "says"),
-    [
-        ("two", ["on"], ""),
-        ("one", ["on", "again"], "turn 2"),
-        ("one", ["off"], "'on' instead of 'off'"),
-        ("talk", [], "scenario"),
-    ],
-)
-async def test_recorded__what_is_no_answer(tmp_path: Path, eval_id: str, messages: list[str], says: str) -> None:
-    source = eval_set(tmp_path / "actual.json", one=[turn("on", "done")])
-    scenario = {"eval_id": "talk", "conversation_scenario": {"starting_prompt": "on", "conversation_plan": "talk"}}
-    value = json.loads(source.read_text("utf-8"))
-    source.write_text(json.dumps({**value, "eval_cases": [*value["eval_cases"], scenario]}), "utf-8")
-    failed = await failure(source, request(eval_id), *messages)
-    assert (failed.kind, failed.owner) == (FailureKind.NO_ANSWER, Owner.AGENT)
-    assert says in failed.message
-
-
-async def test_open__case_id_before_set_and_eval_id(tmp_path: Path) -> None:
-    source = output_dir(
-        tmp_path / "out",
-        line("x", 0, turn("hi", "of a"), case_id="a.test.json:x"),
-        line("x", 0, turn("hi", "of b"), case_id="b.test.json:x"),
-        line("y", 0, turn("hi", "moved"), case_id="old.test.json:y"),
-    )
-    for name in "ab":
-        session_request = dataclasses.replace(request("x"), case_id=f"{name}.test.json:x")
-        assert await answers(source, session_request, "hi") == [f"of {name}"]
-    assert await answers(source, dataclasses.replace(request("y"), case_id="new.test.json:y"), "hi") == ["moved"]
-
-
-async def test_recorded__an_output_directory_answers_by_set_case_and_run(tmp_path: Path) -> None:
-    source = output_dir(
-        tmp_path / "out",
-        line("one", 0, turn("hi", "first")),
-        line("one", 1, turn("hi", "second")),
-        "\n",
-        line("one", 0, turn("hi", "other set"), eval_set="t"),
-        line("one", 1, turn("hi", "second, repeated")),
-    )
-    assert check_recording("r", source, []) == []
-    assert await answers(source, request("one", 0), "hi") == ["first"]
-    assert await answers(source, request("one", 1), "hi") == ["second, repeated"]
-    assert await answers(source, request("one", 0, "t"), "hi") == ["other set"]
-    assert await answers(source / "recordings.jsonl.gz", request("one", 0), "hi") == ["first"]
-    missing = await failure(source, request("one", 2), "hi")
-    assert missing.kind is FailureKind.NO_ANSWER
-    assert "run 3" in missing.message
-
-
-async def test_open__hidden_tool_calls_stay_hidden(tmp_path: Path) -> None:
-    source = output_dir(tmp_path / "out", line("a", 0, turn("hi", "Hello"), calls_visible=False), line("b", 0))
-    async with started(source) as agent:
-        hidden, shown = await agent.open(request("a")), await agent.open(request("b"))
-        assert (hidden.shows_tool_calls, shown.shows_tool_calls) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("kind", "owner", "expected"),
-    [
-        ("agent-crash", "agent", (FailureKind.CRASH, Owner.AGENT)),
-        ("provider-unavailable", "provider", (FailureKind.PROVIDER, Owner.PROVIDER)),
-        ("budget-spent", "gate", (FailureKind.NO_ANSWER, Owner.PROVIDER)),
-    ],
-)
-async def test_recorded__a_recorded_failure_fails_alike(
-    tmp_path: Path, kind: str, owner: str, expected: tuple[FailureKind, Owner]
-) -> None:
+def broken(eval_id: str, kind: str, owner: str) -> str:
     error = {"kind": kind, "owner": owner, "message": "it ended", "traceback": "Traceback ...", "turn": 1}
-    source = output_dir(tmp_path / "out", line("one", 0, turn("hi", "hello"), error=error))
-    assert await answers(source, request("one"), "hi") == ["hello"]
-    failed = await failure(source, request("one"), "hi", "more")
-    assert (failed.kind, failed.owner) == expected
-    assert (failed.message, failed.traceback) == ("it ended", "Traceback ...")
+    return line(eval_id, 0, turn("hi", "hello"), error=error)
+
+
+LINES = [
+    line("one", 0, turn("hi", "first")),
+    line("one", 1, turn("hi", "second")),
+    "\n",
+    line("one", 0, turn("hi", "other set"), eval_set="t"),
+    line("one", 1, turn("hi", "second, repeated")),
+    line("x", 0, turn("hi", "of a"), case_id="a.test.json:x"),
+    line("x", 0, turn("hi", "of b"), case_id="b.test.json:x"),
+    line("y", 0, turn("hi", "moved"), case_id="old.test.json:y"),
+    line("hidden", 0, turn("hi", "Hello"), calls_visible=False),
+    broken("crashed", "agent-crash", "agent"),
+    broken("down", "provider-unavailable", "provider"),
+    broken("spent", "budget-spent", "gate"),
+]
+TALK = {"eval_id": "talk", "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "talk"}}
+OLDER = [{"query": "hi", "expected_tool_use": [], "reference": "hello"}]
+ASKED: dict[str, list[tuple[SessionRequest, str]]] = {
+    "out": [
+        *((request("one", run), "hi") for run in range(3)),
+        (request("one", 0, "t"), "hi"),
+        *((dataclasses.replace(request("x"), case_id=f"{name}.test.json:x"), "hi") for name in "ab"),
+        (dataclasses.replace(request("y"), case_id="new.test.json:y"), "hi"),
+        (request("hidden"), "hi"),
+        *((request(name), "hi,more") for name in ("crashed", "down", "spent")),
+    ],
+    "out/recordings.jsonl.gz": [(request("one"), "hi")],
+    "actual.json": [
+        (request("one"), "hi, more\n"),
+        (request("two", 4, "another"), "x"),
+        (request("three"), "hi"),
+        (request("two"), "x,again"),
+        (request("two"), "y"),
+        (request("talk"), "hi"),
+    ],
+    "old.test.json": [(request("old.test.json"), "hi")],
+}
+
+
+async def test_recorded__what_is_answered(tmp_path: Path) -> None:
+    """By case, set, eval id and run; of an eval set, by eval id and turn."""
+    output_dir(tmp_path / "out", *LINES)
+    turns = [turn("hi", "hello"), turn("more", "更多", "a")]
+    value = json.loads(eval_set(tmp_path / "actual.json", one=turns, two=[turn("x", "y")]).read_text("utf-8"))
+    (tmp_path / "actual.json").write_text(json.dumps({**value, "eval_cases": [*value["eval_cases"], TALK]}), "utf-8")
+    (tmp_path / "old.test.json").write_text(json.dumps(OLDER))
+    lines = []
+    for name, asked in ASKED.items():
+        assert check_recording("r", tmp_path / name, []) == []
+        lines.append(f"{name}:")
+        for of, messages in asked:
+            found = await answered(tmp_path / name, of, *messages.split(","))
+            lines.append(f"  {of.eval_set_id} {of.case_id} {of.eval_id}#{of.run}, {messages!r}: {found}")
+    async with started(tmp_path / "out") as agent:
+        assert agent.provenance["driver"] == "recorded"
+    golden_files.check("golden_recorded_agents.txt", "\n".join(lines).replace(str(tmp_path), "ROOT") + "\n")
 
 
 NO_RECORDING = {
@@ -196,9 +169,8 @@ async def test_check_recording__what_is_none_is_an_error_before_anything_runs(tm
     assert (problem.severity, problem.code) == ("error", "recording-unusable")
     assert says in str(problem)
     assert len(str(problem)) < 1_000
-    failed = await failure(source, request("x"))
-    assert says in f"{failed} {failed.hint}"
-    assert failed.kind is FailureKind.IMPORT
+    failed = await answered(source, request("x"))
+    assert says in failed and failed.startswith("agent-import (agent)")
 
 
 async def test_start__a_second_one_after_a_failure_fails_again(tmp_path: Path) -> None:

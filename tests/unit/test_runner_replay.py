@@ -16,7 +16,7 @@ import pytest
 from runner_doubles import execution, planned, session_input
 from tape_samples import Step, answer, asked, at_once, model, play, said, says, tool
 
-from agent_eval.agents.messages import ModelAsked, ToolAsked, ToolError, ToolsetAsked, ToolsetListed
+from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, Owner
 from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
 from agent_eval.core.content import FunctionCall, user_message
@@ -135,6 +135,10 @@ def failures(root: Path) -> Iterator[tuple[str, AgentFailure]]:
     yield "two runs of which none is chosen", failure_of(lambda: start("all"))
     record(root, run_with("on", "off"))
     yield "another order", ask_model(start("all"), asked(said("on")))
+    live = tapes(root, "all", ToolRule(name="*", stale="live")).session(case(), 0, [])
+    ask(live, "book", ROOM, source="new")
+    yield "a changed tool that answers otherwise", failure_of(lambda: live.ran(ToolRan(turn=1, call=1, response="no")))
+    yield "and at the end", failure_of(live.finish)
     tools = start("all")
     assert ask(tools, "book", ROOM)["response"] == "room"
     assert at_once(tools.model(asked(said("on"))))["responses"] == [answer("on in room")]
@@ -260,6 +264,13 @@ RAISED = RunError(kind="agent-exception", owner="agent", message="no")
 
 def recordings(root: Path) -> Iterator[tuple[str, list[str]]]:
     """What is said of recordings of the case, one after another."""
+    tools = (recorder := tapes(root, "record")).session(case(), 0, [])
+    ask(tools, "book", ROOM)
+    tools.ran(ToolRan(turn=1, call=1, response="told"))
+    at_once(tools.model(asked(call=2)))
+    tools.model_ran(ModelRan(turn=1, call=2, responses=[answer("yes")]))
+    tools.listed(ToolsetListed(turn=1, toolset="bot/1", tools=[]))
+    yield "what a host says", recorder.write()
     yield "a run", record(root, [tool("book", ROOM, "old", **KNOWN)])
     yield "a run that ends early", record(root, [tool("book")], error=OUTAGE)
     missing = (tool("book", ROOM, "new", **KNOWN), model("on", "yes"))

@@ -39,7 +39,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         return 2
     if arguments.diff is not None:
         return _compare(arguments.diff, suite, settings, io)
-    tapes = stored_tapes(settings, suite)
+    selected = {None, *(f"{file.path}:{case.eval_id}" for file in suite.files for case in file.cases)}
+    tapes = [tape for tape in stored_tapes(settings, suite) if tape.case_id in selected]
     stale_tools = stale_tools_by(settings)
     invalid: list[Problem] = []
     kept: list[StoredTape] = []
