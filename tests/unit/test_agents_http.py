@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import golden_files
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,8 @@ from agent_eval.agents.http import (
     parse_url,
     read_json,
 )
-from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval.agents.protocol import AgentFailure, AgentRefused
+from agent_eval.core.problem import docs_page
 
 
 @pytest.mark.parametrize(
@@ -123,57 +125,44 @@ def test_sse__a_large_event_is_refused_before_it_is_complete(data: bytes) -> Non
         parsed(data, 10, limit=100)
 
 
-@pytest.mark.parametrize(
-    ("message", "names", "by_words", "kind"),
-    [
-        ("boom", ("ValueError",), False, FailureKind.EXCEPTION),
-        ("429 quota", ("ValueError",), False, FailureKind.EXCEPTION),
-        ("x", ("_ResourceExhaustedError",), False, FailureKind.PROVIDER),
-        ("x", ("", "RESOURCE_EXHAUSTED"), False, FailureKind.PROVIDER),
-        ("x", ("ServerError", "503"), False, FailureKind.PROVIDER),
-        ("x", ("ClientError", "404"), False, FailureKind.EXCEPTION),
-        ("got 429 from the model", (), True, FailureKind.PROVIDER),
-        ("Quota exceeded", (), True, FailureKind.PROVIDER),
-        ("room 4290 is UNAVAILABLEX", (), True, FailureKind.EXCEPTION),
-    ],
-)
-def test_agent_error__owner(message: str, names: tuple[str, ...], by_words: bool, kind: FailureKind) -> None:
-    failure = failures.agent_error(message, names=names, by_words=by_words)
-    assert failure.kind is kind
-    assert failure.owner is (Owner.PROVIDER if kind is FailureKind.PROVIDER else Owner.AGENT)
-    assert message.rstrip(".") in failure.message
+def not_reached(reason: Any, url: str) -> AgentFailure | AgentRefused:
+    return failures.not_reached(HttpFailure("the proxy (ALL_PROXY)", reason=reason), url)
 
 
-@pytest.mark.parametrize(
-    ("reason", "url", "kind", "owner"),
-    [
-        ("refused", "http://127.0.0.1:8000", FailureKind.ENVIRONMENT, Owner.AGENT),  # this job should have started it
-        ("refused", "http://localhost:8000/api", FailureKind.ENVIRONMENT, Owner.AGENT),
-        ("refused", "http://agents.example", FailureKind.SERVER, Owner.PROVIDER),
-        ("proxy-down", "http://h", None, Owner.PROVIDER),  # nobody's mistake
-        *((reason, "http://h", None, None) for reason in ("dns", "tls", "address", "proxy")),
-    ],
-)
-def test_not_reached__whose_mistake_it_is(reason: Any, url: str, kind: FailureKind | None, owner: Owner | None) -> None:
-    error = failures.not_reached(HttpFailure("the proxy (ALL_PROXY)", reason=reason), url)
-    if owner is None:
-        assert isinstance(error, AgentRefused) and error.problem.code == "remote-agent-refused", "it ends the run"
-        return
-    assert isinstance(error, AgentFailure)
-    assert (kind in {None, error.kind}, error.owner) == (True, owner)
-    assert kind is not None or "ALL_PROXY" in error.message
+def not_admitted(status: int, *, has_headers: bool, withheld: bool) -> AgentFailure | AgentRefused | None:
+    reply = Reply(status=status, headers={}, text="no token")
+    return failures.not_admitted(reply, "http://h", has_headers=has_headers, secrets_withheld=withheld)
 
 
-@pytest.mark.parametrize(
-    ("has_headers", "withheld", "errored"), [(False, True, True), (True, True, False), (False, False, False)]
-)
-def test_not_admitted__errored_only_without_secrets(has_headers: bool, withheld: bool, errored: bool) -> None:
-    reply = Reply(status=401, headers={}, text="no token")
-    error = failures.not_admitted(reply, "http://h", has_headers=has_headers, secrets_withheld=withheld)
-    assert isinstance(error, AgentFailure if errored else AgentRefused)
-    assert not errored or (isinstance(error, AgentFailure) and error.owner is Owner.PROVIDER)
-    broken = Reply(status=500, headers={}, text="")
-    assert failures.not_admitted(broken, "", has_headers=has_headers, secrets_withheld=withheld) is None
+FAILURES = {
+    "an exception": failures.agent_error("boom", names=("ValueError",)),
+    "a number in words that don't count": failures.agent_error("429 quota", names=("ValueError",)),
+    "a class": failures.agent_error("x", names=("_ResourceExhaustedError",)),
+    "a code": failures.agent_error("x", names=("", "RESOURCE_EXHAUSTED")),
+    "a status": failures.agent_error("x", names=("ServerError", "503")),
+    "another status": failures.agent_error("x", names=("ClientError", "404")),
+    "a number in words": failures.agent_error("got 429 from the model", by_words=True),
+    "words": failures.agent_error("Quota exceeded", by_words=True),
+    "other words": failures.agent_error("room 4290 is UNAVAILABLEX", by_words=True),
+    "refused by this job": not_reached("refused", "http://127.0.0.1:8000"),
+    "refused by localhost": not_reached("refused", "http://localhost:8000/api"),
+    "refused elsewhere": not_reached("refused", "http://agents.example"),
+    **{reason: not_reached(reason, "http://h") for reason in ("proxy-down", "dns", "tls", "address", "proxy")},
+    "no secrets": not_admitted(401, has_headers=False, withheld=True),
+    "wrong secrets": not_admitted(401, has_headers=True, withheld=True),
+    "no headers": not_admitted(401, has_headers=False, withheld=False),
+    "broken": not_admitted(500, has_headers=False, withheld=True),
+}
+
+
+def test_failures__of_remote_agents_and_whose_they_are() -> None:
+    lines = []
+    for name, failure in FAILURES.items():
+        if isinstance(failure, AgentFailure):
+            lines += [f"{name}: {failure.kind} ({failure.owner}) {failure}", f"  {failure.hint}"]
+        else:  # It ends the run.
+            lines.append(f"{name}: {failure and failure.problem}")
+    golden_files.check("golden_remote_failures.txt", "\n".join(lines).replace(docs_page("remote-agents"), "DOCS") + "\n")
 
 
 @pytest.mark.parametrize(
