@@ -77,7 +77,7 @@ TURNS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
             "binary data": [event(BINARY), event(text("said"))],
             "keys of newer versions": [{**event(FUTURE), "from_2030": {}}, event({**text("x"), "part_key_2030": 1})],
             "absent arguments are not empty": [
-                event(*({"function_call": {"name": "f", **args}} for args in ({}, {"args": {}})))
+                event({"function_call": {"name": "f"}}, {"function_call": {"name": "f", "args": {}}})
             ],
             "a part that is a text": [event("text")],  # type: ignore[arg-type]
             "a call that is a text": [event({"function_call": "f"})],
@@ -266,7 +266,11 @@ CARDS: dict[str, Any] = {
     "a password": card(url="https://u:p@h/"),
     "a number": card(url=7),
     "2.0": card(url="https://h/", protocolVersion="2.0"),
-    **{f"no card: {raw}": raw for raw in (None, [], {}, {"name": 7}, card())},
+    "nothing": None,
+    "a list": [],
+    "no name": {},
+    "a number for a name": {"name": 7},
+    "no address": card(),
 }
 
 

@@ -129,12 +129,12 @@ def not_reached(reason: Any, url: str) -> AgentFailure | AgentRefused:
     return failures.not_reached(HttpFailure("the proxy (ALL_PROXY)", reason=reason), url)
 
 
-def not_admitted(status: int, *, has_headers: bool, withheld: bool) -> AgentFailure | AgentRefused | None:
+def not_admitted(status: int, *, has_headers: bool, withheld: bool) -> Exception | None:
     reply = Reply(status=status, headers={}, text="no token")
     return failures.not_admitted(reply, "http://h", has_headers=has_headers, secrets_withheld=withheld)
 
 
-FAILURES = {
+FAILURES: dict[str, Exception | None] = {
     "an exception": failures.agent_error("boom", names=("ValueError",)),
     "a number in words that don't count": failures.agent_error("429 quota", names=("ValueError",)),
     "a class": failures.agent_error("x", names=("_ResourceExhaustedError",)),
@@ -161,8 +161,9 @@ def test_failures__of_remote_agents_and_whose_they_are() -> None:
         if isinstance(failure, AgentFailure):
             lines += [f"{name}: {failure.kind} ({failure.owner}) {failure}", f"  {failure.hint}"]
         else:  # It ends the run.
-            lines.append(f"{name}: {failure and failure.problem}")
-    golden_files.check("golden_remote_failures.txt", "\n".join(lines).replace(docs_page("remote-agents"), "DOCS") + "\n")
+            lines.append(f"{name}: {failure.problem if isinstance(failure, AgentRefused) else failure}")
+    text = "\n".join(lines).replace(docs_page("remote-agents"), "DOCS")
+    golden_files.check("golden_remote_failures.txt", f"{text}\n")
 
 
 @pytest.mark.parametrize(
