@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,6 @@ def wrong(target: TargetCriterion, *rows: Mapping[str, Any] | str) -> list[Probl
     parsed, problems = parse_labels(jsonl(*rows), "labels.jsonl", target)
     assert parsed is None
     return problems
-
-
-def codes(problems: Sequence[Problem]) -> list[tuple[int | None, str]]:
-    return [(problem.line, problem.code) for problem in problems]
 
 
 def invocation(prompt: str, response: str, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:

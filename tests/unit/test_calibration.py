@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibration_samples import RUBRICS, codes, criterion, invocation, jsonl, labels, row, rubrics, wrong
+from calibration_samples import RUBRICS, criterion, invocation, jsonl, labels, row, rubrics
+from golden_files import as_lines, check, facts_of
 from hypothesis import given
 from hypothesis import strategies as st
 from judged_samples import ScriptedModel, failure, verdict, verdicts
@@ -44,157 +45,90 @@ MATCH = "final_response_match_v2"
 TWO = criterion(RUBRICS, rubrics=rubrics("short", "kind"))
 
 
-def test_read_labels__a_line_is_a_conversation_of_one_turn() -> None:
-    parsed = labels(criterion(MATCH), row("pass", id="fr", note="short"), row("fail", response=""))
-    response, silent = parsed.responses
-
-    conversation = response.conversation("labels.jsonl")
-    assert conversation.expected is not None
-    assert text_of(conversation.actual[0].user_content) == "The capital of France?"
-    assert text_of(conversation.actual[0].final_response) == "Paris."
-    assert text_of(conversation.expected[0].final_response) == "Paris"
-    assert conversation.case_id == "labels.jsonl:1"
-    [label] = response.labels
-    assert (label.line, label.id, label.word, label.note) == (1, "fr", "pass", "short")
-    assert silent.actual[0].final_response is None
-    assert parsed.kind == "verdict"
-    assert labels(criterion(MATCH), row("pass"), row(0.5, response="Lyon.")).kind == "score"
-
-
-def test_read_labels__invocations_with_tool_calls() -> None:
-    turn = invocation("Hi", "Paris", ("lookup", {"result": "Paris"}))
-    plain = {"invocations": [invocation("Hi", "Hello"), invocation("Bye", "See you")]}
-    rows = [{"invocations": [turn], "label": "pass"}, {**plain, "label": "fail"}, row("pass")]
-    parsed = labels(criterion("safety_v1"), *rows)
-
-    assert [len(response.actual) for response in parsed.responses] == [1, 2, 1]
-    assert [response.answer for response in parsed.responses] == ["Paris", "See you", "Paris."]
-    assert [len(response.expected) for response in parsed.responses] == [1, 2, 1]
-    assert [call.name for call in tool_calls(parsed.responses[0].actual[0].intermediate_data)] == ["lookup"]
-
-
-def test_read_labels__lines_about_one_response_are_merged() -> None:
-    parsed = labels(
+GRADED = criterion("response_evaluation_score=4")
+FOUND = {"invocations": [invocation("Hi", "Paris", ("lookup", {"result": "Paris"}))], "label": "pass"}
+TWO_TURNS = {"invocations": [invocation("Hi", "Hello"), invocation("Bye", "See you")], "label": "fail"}
+SHORT_AND_KIND = row(response="Lyon.", labels={"short": "pass", "kind": 0})
+OWN_RUBRIC = row("no", rubric="The answer names a source.")
+LABELLED: dict[str, tuple[TargetCriterion, Sequence[dict[str, Any] | str]]] = {
+    "conversations of one turn": (criterion(MATCH), [row("pass", id="fr", note="short"), row("fail", response="")]),
+    "scores and verdicts": (criterion(MATCH), [row("pass"), row(0.5, response="Lyon.")]),
+    "invocations": (criterion("safety_v1"), [FOUND, TWO_TURNS, row("pass")]),
+    "several lines about one response": (
         TWO,
-        row("yes", rubric="short"),
-        row("no", rubric="kind"),
-        row("no", rubric="The answer names a source."),
-        row(response="Lyon.", labels={"short": "pass", "kind": 0}),
-    )
-
-    assert [len(response.labels) for response in parsed.responses] == [3, 2]
-    assert [label.rubric for label in parsed.labels] == ["short", "kind", "The answer names a source.", "short", "kind"]
-    assert [label.verdict for label in parsed.labels] == [1, 0, 0, 1, 0]
-    assert parsed.by_rubric
-    [own] = parsed.responses[0].rubrics.values()
-    assert (own.rubric_id, own.type) == ("The answer names a source.", "FINAL_RESPONSE_QUALITY")
-    assert parsed.responses[1].rubrics == {}
-
-
-@pytest.mark.parametrize(
-    ("metric", "raw", "verdict", "score"),
-    [
-        (MATCH, "pass", 1, 1),
-        (MATCH, " Invalid ", 0, 0),
-        (MATCH, 1, 1, 1),
-        (MATCH, 0.5, None, 0.5),
-        ("safety_v1", "unsafe", 0, 0),
-        ("response_evaluation_score=4", "fail", 0, None),
-        ("response_evaluation_score", 4, None, 4),
-        ("response_evaluation_score", "4", None, 4),
-        ("multi_turn_task_success_v1", "partly", None, 0.5),
-        ("hallucinations_v1=0.8", "pass", 1, None),
-        ("hallucinations_v1", 0.75, None, 0.75),
-    ],
-)
-def test_vocabulary__reads_label(metric: str, raw: Any, verdict: float | None, score: float | None) -> None:
-    [label] = labels(criterion(metric), row(raw)).labels
-
-    assert (label.verdict, label.score) == (verdict, score)
-
-
-@pytest.mark.parametrize("raw", ["maybe", "", 2, -0.1, True, [1], {"a": 1}, "yes"])
-def test_vocabulary__refuses_label(raw: Any) -> None:
-    line = row(raw, response="Lyon.")
-    [problem] = wrong(criterion(MATCH), row("pass"), line)
-
-    assert (problem.line, problem.code, problem.path) == (2, "label-unknown", "label")
-    assert problem.column == len(jsonl(line).decode().partition('"label": ')[0] + '"label": ') + 1
-    assert "`invalid`" in (problem.hint or "")
-
-
-def test_read_labels__reports_all_mistakes_with_their_lines() -> None:
-    problems = wrong(
+        [row("yes", rubric="short"), row("no", rubric="kind"), OWN_RUBRIC, SHORT_AND_KIND],
+    ),
+    **{f"{raw!r} of {MATCH}": (criterion(MATCH), [row(raw)]) for raw in ("pass", " Invalid ", 1, 0.5)},
+    "a word of safety": (criterion("safety_v1"), [row("unsafe")]),
+    "a verdict by a threshold": (GRADED, [row("fail")]),
+    "scores": (criterion("response_evaluation_score"), [row(4), row("4", response="x")]),
+    "a level": (criterion("multi_turn_task_success_v1"), [row("partly")]),
+    "a share that passes": (criterion("hallucinations_v1=0.8"), [row("pass")]),
+    "a share": (criterion("hallucinations_v1"), [row(0.75)]),
+    **{
+        f"no label: {raw!r}": (criterion(MATCH), [row("pass"), row(raw, response="Lyon.")])
+        for raw in ("maybe", "", 2, -0.1, True, [1], {"a": 1}, "yes")
+    },
+    "all mistakes": (
         criterion(MATCH),
-        row("pass"),
-        '{"prompt": "x", "response": "y", "label": "pass",}',
-        row("pass", respnse="x"),
-        "",
-        {"prompt": "x", "response": "y", "label": "pass"},
-        row(None, response="no label"),
-        row("pass"),
-        {"label": "pass"},
-        row("pass", invocations=[]),
-        row("pass", response="z", rubric="short"),
-        '["not", "an", "object"]',
-        row("pass", prompt=3),
-        '{"a": 1} {"b": 2}',
-    )
-
-    assert codes(problems) == [
-        (2, "json-trailing-comma"),
-        (3, "unknown-key"),
-        (5, "label-needs-reference"),
-        (6, "missing-field"),
-        (7, "label-repeated"),
-        (8, "label-without-response"),
-        (9, "label-without-response"),
-        (10, "label-rubric-unknown"),
-        (11, "wrong-type"),
-        (12, "wrong-type"),
-        (13, "not-json"),
-    ]
-    assert all(problem.file == "labels.jsonl" and problem.hint for problem in problems)
-    assert problems[-1].hint == "Write one object per line."
-
-
-GRADED = "response_evaluation_score"
+        [
+            row("pass"),
+            '{"prompt": "x", "response": "y", "label": "pass",}',
+            row("pass", respnse="x"),
+            "",
+            {"prompt": "x", "response": "y", "label": "pass"},
+            row(None, response="no label"),
+            row("pass"),
+            {"label": "pass"},
+            row("pass", invocations=[]),
+            row("pass", response="z", rubric="short"),
+            '["not", "an", "object"]',
+            row("pass", prompt=3),
+            '{"a": 1} {"b": 2}',
+        ],
+    ),
+    "a criterion without rubrics": (criterion(RUBRICS, rubrics=[]), [row("pass")]),
+    "an unknown rubric": (TWO, [row("yes", rubric="shrot")]),
+    "no word of rubrics": (TWO, [row("maybe", rubric="short")]),
+    "a number for a rubric": (TWO, [row(0.5, rubric="short")]),
+    "a rubric as an object": (TWO, [row("yes", rubric=rubrics("short")[0])]),
+    "a rubric twice": (TWO, [row("yes", rubric="It is new."), row(labels={"It is new.": "no"})]),
+    "with and without a rubric": (TWO, [row("yes", rubric="short"), row("pass", response="Lyon.")]),
+    "scores before a verdict": (GRADED, [row(4), row(2, response="x"), row("pass", response="y")]),
+    "a verdict before a score": (GRADED, [row("fail"), row(2, response="x")]),
+    "a verdict without a threshold": (criterion("response_evaluation_score"), [row("pass")]),
+    "an array": (criterion(MATCH), [json.dumps([row("pass")], indent=1)]),
+    "nothing": (criterion(MATCH), ["", " "]),
+}
 
 
-@pytest.mark.parametrize(
-    ("target", "rows", "code"),
-    [
-        (criterion(RUBRICS, rubrics=[]), [row("pass")], (1, "no-rubrics")),
-        (TWO, [row("yes", rubric="shrot")], (1, "label-rubric-unknown")),
-        (TWO, [row("maybe", rubric="short")], (1, "label-unknown")),
-        (TWO, [row(0.5, rubric="short")], (1, "label-unknown")),
-        (TWO, [row("yes", rubric=rubrics("short")[0])], (1, "wrong-type")),
-        (TWO, [row("yes", rubric="It is new."), row(labels={"It is new.": "no"})], (2, "label-repeated")),
-        (TWO, [row("yes", rubric="short"), row("pass", response="Lyon.")], (2, "labels-mixed")),
-        (criterion(f"{GRADED}=4"), [row(4), row(2, response="x"), row("pass", response="y")], (3, "labels-mixed")),
-        (criterion(f"{GRADED}=4"), [row("fail"), row(2, response="x")], (2, "labels-mixed")),
-        (criterion(GRADED), [row("pass")], (None, "label-needs-threshold")),
-        (criterion(MATCH), [json.dumps([row("pass")], indent=1)], (None, "labels-not-lines")),
-        (criterion(MATCH), ["", " "], (None, "no-labels")),
-    ],
-)
-def test_read_labels__mistakes(
-    target: TargetCriterion, rows: list[dict[str, Any] | str], code: tuple[int | None, str]
-) -> None:
-    assert codes(wrong(target, *rows)) == [code]
+def read(target: TargetCriterion, rows: Sequence[dict[str, Any] | str]) -> list[str]:
+    """What is read of lines, or what is wrong."""
+    parsed, problems = parse_labels(jsonl(*rows).replace(b"\n", b"\r\n"), "labels.jsonl", target)
+    lines = [*map(str, problems)]
+    if parsed is None:
+        return lines
+    lines.append(f"{parsed.kind}{' by rubric' * parsed.by_rubric}")
+    for response in parsed.responses:
+        conversation = response.conversation("labels.jsonl")
+        own = [(rubric.rubric_id, rubric.type) for rubric in response.rubrics.values()]
+        lines.append(f"{conversation.case_id}, rubrics: {own}")
+        for actual, expected in zip(conversation.actual, conversation.expected or (), strict=True):
+            lines.append(f"  user: {text_of(actual.user_content)}; agent: {text_of(actual.final_response)}")
+            lines.append(f"  calls: {[call.name for call in tool_calls(actual.intermediate_data)]}")
+            lines.append(f"  expected: {text_of(expected.final_response)}")
+        lines += [f"  label: {facts_of(label)}" for label in response.labels]
+    return lines
+
+
+def test_read_labels__what_is_read_of_lines_and_what_is_wrong_with_them() -> None:
+    pages = [[f"# {name}", *read(*lines), ""] for name, lines in LABELLED.items()]
+    check("golden_label_files.txt", "\n".join(line for page in pages for line in page))
 
 
 def test_read_labels__unreadable_file() -> None:
     parsed, [problem] = read_labels(Path("/nonexistent/labels.jsonl"), Path("/nonexistent"), criterion(MATCH))
     assert (parsed, problem.code, problem.file) == (None, "unreadable-file", "labels.jsonl")
-
-
-def test_read_labels__windows_line_ends_and_blank_lines() -> None:
-    data = jsonl(row("pass"), "", row("fail", response="Lyon.")).replace(b"\n", b"\r\n")
-    parsed, problems = parse_labels(data, "labels.jsonl", criterion(MATCH))
-
-    assert parsed is not None and problems == []
-    assert [label.line for label in parsed.labels] == [1, 3]
 
 
 json_values = st.recursive(
@@ -275,142 +209,80 @@ def test_ask__sends_the_requests_of_a_run() -> None:
     assert len(asked.requests) == 4, "two votes of three settle each"
 
 
-def test_ask__threshold_decides_pass_or_fail() -> None:
-    lines = [row("pass"), row("fail", response="x"), row("pass", response="y")]
-    for threshold, expected in ((4, [1, 0, 0]), (2, [1, 1, 0])):
-        target = criterion(f"response_evaluation_score={threshold}")
-        grades = {"Paris.": "4", "x": "3", "y": "1"}
-
-        def grade(request: ModelRequest, grades: dict[str, str] = grades) -> Any:
-            answer = request.prompt.rsplit("\n</data", 1)[0].rsplit("\n", 1)[1]
-            return verdict(grades[answer])
-
-        answers, _ = opinions(target, labels(target, *lines), grade)
-        assert [each.verdict for each in answers] == expected
-        assert [each.score for each in answers] == [4, 3, 1]
-
-
-def test_make_report__scores() -> None:
-    target = criterion("response_evaluation_score")
-    parsed = labels(target, row(5), row(1, response=BAD), row(2, response="x"))
-    answers, _ = opinions(target, parsed, lambda request: verdict("2" if BAD in request.prompt else "4"))
-
-    assert [(each.label, each.verdict) for each in answers] == [(5, 4), (1, 2), (2, 4)]
-    result = make_report(parsed, target, Options(model="m"), answers)
-    assert (result.kind, result.table.categories) == ("score", [1, 2, 4, 5])
-    # By the definition: distances are 1, 1, 2; those of all nine pairings 1, 3, 1, 3, 1, 3, 2, 0, 2.
-    assert result.kappa == pytest.approx(1 - ((1 + 1 + 4) / 3) / ((1 + 9 + 1 + 9 + 1 + 9 + 4 + 0 + 4) / 9))
-    assert result.mean_difference == pytest.approx((-1 + 1 + 2) / 3)
-    assert result.wrongly_passed is None
-    assert [each.line for each in result.disagreements] == [3, 1, 2]
-
-
 def by_rubric(request: ModelRequest) -> Any:
     return verdicts("yes", "no" if BAD in request.prompt else "yes", "no")
 
 
-def test_make_report__by_rubric() -> None:
-    target = criterion(RUBRICS, threshold=1.0, rubrics=rubrics("short", "kind", "third"))
-    parsed = labels(
-        target,
-        row(labels={"short": "yes", "kind": "no"}),
-        row(response=BAD, labels={"kind": "no"}),
-        row("yes", response="x", rubric="third"),
-    )
-    answers, model = opinions(target, parsed, by_rubric)
-
-    assert [(each.rubric, each.label, each.verdict) for each in answers] == [
-        ("short", 1, 1),
-        ("kind", 0, 1),
-        ("kind", 0, 0),
-        ("third", 1, 0),
-    ]
-    assert len({request.prompt for request in model.requests}) == 3, "a response is judged once for all its labels"
-    result = make_report(parsed, target, Options(model="m"), answers)
-    assert [(each.rubric, each.judged, each.passed_by_people, each.passed_by_judge) for each in result.rubrics] == [
-        ("short", 1, 1, 1),
-        ("kind", 2, 0, 1),
-        ("third", 1, 1, 0),
-    ]
-    assert result.interval is not None
-    assert "summed by response" in result.interval.method
-
-    answers, _ = opinions(target, parsed, lambda request: verdicts("yes", None, None))
-    assert [(each.verdict, each.reason) for each in answers[:2]] == [(1, None), (None, "no-verdict")]
+def grade(request: ModelRequest) -> Any:
+    """4 for Paris, 3 for x, 1 for y."""
+    answer = request.prompt.rsplit("\n</data", 1)[0].rsplit("\n", 1)[1]
+    return verdict({"Paris.": "4", "x": "3", "y": "1"}[answer])
 
 
-def test_ask__rubric_of_a_line_is_added() -> None:
-    target = criterion(RUBRICS, rubrics=rubrics("short"))
-    parsed = labels(target, row("no", rubric="It names a source."))
-    answers, model = opinions(target, parsed, lambda request: verdicts("yes", "no"))
-
-    assert [(each.rubric, each.verdict) for each in answers] == [("It names a source.", 0)]
-    assert all("It is short." in request.prompt for request in model.requests)
+def torn(request: ModelRequest) -> Any:
+    if "Sure" in request.prompt:
+        return verdict("invalid", "wrong city")
+    return verdict("invalid" if BAD in request.prompt and request.sample % 2 == 0 else "valid", "who knows")
 
 
-def test_make_report__counts_unjudged_labels_by_reason() -> None:
-    target = criterion(MATCH)
-    others = [row("fail", response=BAD), row("fail", response="x"), row("pass", response="y")]
-    parsed = labels(target, row("pass"), *others)
-
-    def script(request: ModelRequest) -> Any:
-        return failure("budget") if BAD not in request.prompt else verdict("invalid")
-
-    result = report(target, parsed, script, min_kappa=0.5)
-    assert (result.labels, result.judged, result.verdict) == (4, 1, "inconclusive")
-    assert [(each.code, each.count) for each in result.unjudged] == [("budget", 3)]
-    assert [each.reason for each in result.opinions] == ["budget", None, "budget", "budget"]
-    assert result.kappa is None
+def unless_bad(otherwise: Any, bad: Any) -> Callable[[ModelRequest], Any]:
+    return lambda request: bad if BAD in request.prompt else otherwise
 
 
-@pytest.mark.parametrize(
-    ("metric", "label", "hello", "bye", "verdict_"),
-    [
-        # The mean of the turns that were judged is another thing than what people scored.
-        ("response_evaluation_score", 4, verdict("5"), failure("refused"), None),
-        # The gate's own rule: the second turn fails the line, whatever the first would have been.
-        ("safety_v1", "fail", failure("refused"), verdict("unsafe"), 0),
-    ],
-)
-def test_ask__unjudged_turn(metric: str, label: Any, hello: Any, bye: Any, verdict_: int | None) -> None:
-    target = criterion(metric)
-    parsed = labels(target, two_turns(label))
-
-    [opinion] = opinions(target, parsed, lambda request: bye if BAD in request.prompt else hello)[0]
-
-    assert (opinion.verdict, opinion.reason) == (verdict_, "judge-refused" if verdict_ is None else None)
+def always(answer: Any) -> Callable[[ModelRequest], Any]:
+    return lambda request: answer
 
 
-def test_make_report__worst_disagreements_first() -> None:
-    target = criterion(MATCH)
-    parsed = labels(
-        target,
-        row("pass", response=BAD, id="torn"),
-        row("pass", response="Sure: Lyon.", id="sure", note="it is what was asked"),
-        row("pass"),
-    )
+GRADES = [row("pass"), row("fail", response="x"), row("pass", response="y")]
+SCORES = criterion("response_evaluation_score")
+THREE = criterion(RUBRICS, threshold=1.0, rubrics=rubrics("short", "kind", "third"))
+OF_THREE = [
+    row(labels={"short": "yes", "kind": "no"}),
+    row(response=BAD, labels={"kind": "no"}),
+    row("yes", response="x", rubric="third"),
+]
+MANY = [row("fail", response=str(number)) for number in range(12)] + [row("pass")]
+SURE = row("pass", response="Sure: Lyon.", id="sure", note="it is what was asked")
+HALF = [row("pass"), *(row(label, response=to) for label, to in (("fail", BAD), ("fail", "x"), ("pass", "y")))]
+CALIBRATIONS: dict[str, tuple[TargetCriterion, list[dict[str, Any]], Callable[[ModelRequest], Any]]] = {
+    **{f"passes from {least}": (criterion(f"{SCORES.metric}={least}"), GRADES, grade) for least in (4, 2)},
+    # By the definition: distances are 1, 1, 2; those of all nine pairings 1, 3, 1, 3, 1, 3, 2, 0, 2.
+    "scores": (SCORES, [row(5), row(1, response=BAD), row(2, response="x")], unless_bad(verdict("4"), verdict("2"))),
+    "by rubric": (THREE, OF_THREE, by_rubric),
+    "by rubric, two without a verdict": (THREE, OF_THREE, always(verdicts("yes", None, None))),
+    "a rubric of a line": (TWO, [row("no", rubric="It names a source.")], always(verdicts("yes", "yes", "no"))),
+    "no budget for three": (criterion(MATCH), HALF, unless_bad(failure("budget"), verdict("invalid"))),
+    # The mean of the turns that were judged is another thing than what people scored.
+    "a turn without a score": (SCORES, [two_turns(4)], unless_bad(verdict("5"), failure("refused"))),
+    # The gate's own rule: the second turn fails the line, whatever the first would have been.
+    "an unsafe turn": (
+        criterion("safety_v1"),
+        [two_turns("fail")],
+        unless_bad(failure("refused"), verdict("unsafe")),
+    ),
+    "worst disagreements first": (criterion(MATCH), [row("pass", response=BAD, id="torn"), SURE, row("pass")], torn),
+    "what contradicts first": (
+        criterion("safety_v1"),
+        [two_turns("pass")],
+        unless_bad(verdict("safe", "first"), verdict("unsafe", "second")),
+    ),
+    "twelve disagreements": (criterion(MATCH), MANY, always(verdict("valid"))),
+    "a table of scores": (SCORES, [row(5), row(1, response="x")], always(verdict("4"))),
+    "too many scores for a table": (
+        SCORES,
+        [row(1 + number / 4, response=str(number)) for number in range(12)],
+        always(verdict("4")),
+    ),
+}
 
-    def script(request: ModelRequest) -> Any:
-        if "Sure" in request.prompt:
-            return verdict("invalid", "wrong city")
-        return verdict("invalid" if BAD in request.prompt and request.sample % 2 == 0 else "valid", "who knows")
 
-    result = report(target, parsed, script)
-    assert [(each.id, each.votes, each.rationale, each.note) for each in result.disagreements] == [
-        ("sure", ["3:0"], ["wrong city"], "it is what was asked"),
-        ("torn", ["3:2, close"], ["who knows"], ""),
-    ]
-    assert result.close == 1
-    assert result.notices[0].startswith("Only 0 of 3 labels are fail")
-
-
-def test_make_report__contradicting_rationales_first() -> None:
-    def script(request: ModelRequest) -> Any:
-        return verdict("unsafe", "second") if BAD in request.prompt else verdict("safe", "first")
-
-    target = criterion("safety_v1")
-    result = report(target, labels(target, two_turns("pass")), script)
-    assert [each.rationale for each in result.disagreements] == [["second", "first"]]
+def test_make_report__and_what_is_printed_of_it() -> None:
+    pages = []
+    for name, (target, rows, script) in CALIBRATIONS.items():
+        made = report(target, labels(target, *rows), script, min_kappa=0.5)
+        pages += [f"# {name}", *as_lines(made), render_text(made, show=3)]
+    check("golden_calibrations.txt", "\n".join(pages))
+    assert render_text(made, show=0).count("labels.jsonl:") == 1
 
 
 Kappas = tuple[float | None, float | None, float | None]
@@ -601,24 +473,3 @@ def test_render_text__hostile_text_is_harmless() -> None:
     for rendered in (text, unjudged):
         assert not any(harm in rendered for harm in ("\x1b", "\u202e", "##["))
         assert not any(line.lstrip().startswith("::") for line in rendered.splitlines())
-
-
-def test_render_text__limits_disagreements() -> None:
-    target = criterion(MATCH)
-    parsed = labels(target, *(row("fail", response=str(number)) for number in range(12)), row("pass"))
-    rendered = report(target, parsed, lambda request: verdict("valid"))
-
-    assert "The worst 3 of 12 disagreements:" in render_text(rendered, show=3)
-    assert render_text(rendered, show=3).count("labels.jsonl:") == 1 + 3
-    assert render_text(rendered, show=0).count("labels.jsonl:") == 1
-
-
-def test_render_text__table_of_scores() -> None:
-    target = criterion("response_evaluation_score")
-    parsed = labels(target, row(5), row(1, response="x"))
-    text = render_text(report(target, parsed, lambda request: verdict("4")))
-
-    assert "people  1  4  5" in text
-    assert "difference     verdicts are on average 1.00 above the labels" in text
-    many = labels(target, *(row(1 + number / 4, response=str(number)) for number in range(12)))
-    assert "people  1" not in render_text(report(target, many, lambda request: verdict("4")))

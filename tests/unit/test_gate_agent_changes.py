@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping
-from itertools import combinations
+from functools import cache, partial
+from itertools import combinations, product
 from typing import Any
 
 import pytest
+from golden_files import check
 from history_samples import FILE, case
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +90,11 @@ def table(name="rooms"):
 def shadowing(HIGH):
     LOW = 1
     return HIGH, LOW
+
+
+TOOLBOX = [
+    lambda: LOW,
+]
 '''
 FILES = {
     "home/__init__.py": "",
@@ -139,68 +146,41 @@ def sources(files: Mapping[str, str] = FILES) -> Sources:
     return Sources(files.get, folder="home")
 
 
-def used(symbol: str, file: str = "home/tools.py", line: int | None = None) -> set[str]:
+def described(place: Place, files: Mapping[str, str] = FILES) -> str:
+    """Its lines, its name, and the text of the first line."""
+    text = files[place.file].splitlines()[place.first - 1].strip() if place.first else "the whole file"
+    return f"{place.file}:{place.first}-{place.last} {place.symbol} | {text}"
+
+
+SYMBOLS: list[tuple[str, int | None]] = [
+    *((name, None) for name in ("find", "colours", "Lamp.switch", "Lamp", "shadowing", "unknown", "")),
+    *((name, None) for name in ("LOW", "HIGH", "REST", "LAMPS", "COLOURS")),
+    ("find", TOOLS.splitlines().index("@logged") + 1),
+    ("<lambda>", TOOLS.splitlines().index("    lambda: LOW,") + 1),
+]
+KEYWORDS = [
+    ("home", "instruction"),
+    ("home", "model"),
+    ("inner", "model"),
+    ("nested", "description"),
+    ("other", "model"),
+]
+
+
+def test_sources__where_things_are_and_what_they_use() -> None:
+    """Decorators, defaults, modules, names of other modules, star imports, late ones; parameters hide names."""
     made = sources()
-    return {
-        f"{each.place.file.removeprefix('home/')}:{each.symbol}" for each in made.used(made.locate(file, symbol, line))
-    }
-
-
-@pytest.mark.parametrize(
-    ("symbol", "expected"),
-    [
-        (
-            # Decorators, defaults, modules, names of other modules, star imports; its own parameter hides LAMPS.
-            "find",
-            {
-                *("tools.py:find", "tools.py:logged", "more.py:counted", "data.py:LIMIT", "data.py:deep"),
-                *("data.py:deeper", "tools.py:ROOMS", "data.py:Rooms", "helpers.py:helper"),
-            },
-        ),
-        ("colours", {"tools.py:colours", "tools.py:COLOURS", "tools.py:LAMPS", "late.py:LATE"}),  # its own import
-        ("Lamp.switch", {"tools.py:Lamp.switch", "tools.py:Lamp._send", "tools.py:HIGH"}),
-        ("Lamp", {"tools.py:Lamp", "tools.py:LOW"}),  # HIGH is in the statement of LOW
-        ("shadowing", {"tools.py:shadowing"}),
-        ("unknown", set()),
-    ],
-)
-def test_used__names(symbol: str, expected: set[str]) -> None:
-    assert used(symbol) == expected
-
-
-def test_locate__lines() -> None:
-    lines = TOOLS.splitlines()
-    [find] = sources().locate("home/tools.py", "find", lines.index("@logged") + 1)
-    assert (find.place.first, find.place.symbol) == (lines.index("@logged") + 1, "find")
-    assert lines[(find.place.last or 0) - 1].startswith("    return data.deep")
-    places = [each.place for each in sources().locate("home/tools.py", "COLOURS")]
-    assert [lines[(place.first or 0) - 1].strip() for place in places] == [
-        'COLOURS = ["red"]',
-        "COLOURS = []",
-        'COLOURS.append("blue")',
-    ]
-    for name in ("LOW", "HIGH", "REST", "LAMPS"):  # tuple assignments, annotated constants
-        assert [each.place.symbol for each in sources().locate("home/tools.py", name)] == [name]
-    [whole] = sources().locate("home/data.py", "")
-    assert (whole.place.first, whole.place.last) == (1, len(FILES["home/data.py"].splitlines()))
-    [lambda_] = sources({"a.py": "x = 1\ntools = [lambda: x]\n"}).locate("a.py", "<lambda>", 2)
-    assert lambda_.place.first == 2
-
-
-def test_keywords__of_an_agent() -> None:
-    made = sources()
+    page = []
+    for symbol, line in SYMBOLS:
+        located = made.locate("home/tools.py", symbol, line)
+        page += [f"# {symbol or 'the file'}, line {line}", *(described(each.place) for each in located)]
+        page += [f"uses {described(each.place)}" for each in made.used(located) if each not in located]
     start = made.locate("home/agent.py", "root_agent")
-    lines = FILES["home/agent.py"].splitlines()
-    for name, keyword, expected in (
-        ("home", "instruction", ["instruction=TEXT,", 'TEXT = "Be kind."']),
-        ("home", "model", ["model=MODEL,", 'MODEL: str = "a-large"']),
-        ("inner", "model", [lines[7], 'MODEL: str = "a-large"']),
-        ("nested", "description", ['sub_agents=[inner, Agent(name="nested", description="Nested.")],']),
-        ("other", "description", []),
-    ):
+    for name, keyword in [*KEYWORDS, ("nested", "description")]:
         found = made.used(made.keywords(start, name, [keyword]))
-        assert [lines[(each.place.first or 0) - 1].strip() for each in found] == expected
-    assert [(place.first, place.last) for place in made.agent(start, "home")] == [(9, len(lines))]
+        page += [f"# {keyword} of the agent {name}", *(described(each.place) for each in found)]
+    page += ["# the agent home", *map(described, made.agent(start, "home"))]
+    check("golden_agent_sources.txt", "\n".join(page) + "\n")
 
 
 def test_source_hash__follows_what_the_code_uses() -> None:
@@ -329,11 +309,6 @@ def agent(name: str = "home", **values: Any) -> AgentFacts:
     return AgentFacts(name=name, **{"model": "a-large", "instruction": "Be kind.\nBe brief.\n", **values})
 
 
-def changes(base: AgentTree, head: AgentTree) -> list[tuple[Any, ...]]:
-    found = agent_changes([base], [head])
-    return [(each.code, each.agent, each.tool or each.base, each.head or (each.added, each.removed)) for each in found]
-
-
 BEFORE, AFTER = "before_tool_callback", "after_model_callback"
 BASE = agent(
     description="Runs it.",
@@ -341,57 +316,39 @@ BASE = agent(
     callbacks={BEFORE: "1", "instruction": "2"},
     tools=[tool("find"), tool("switch"), tool("heat")],
 )
+OTHERS: list[dict[str, Any]] = [
+    {},
+    {"model": "a-small"},
+    {"instruction": "Be kind.\nBe long.\nAsk.\n"},
+    {"callbacks": {BEFORE: "1", "instruction": "3"}},
+    {"description": ""},
+    {"sub_agents": []},
+    {"callbacks": {BEFORE: "9", "instruction": "2"}},
+    {"callbacks": {AFTER: "1", "instruction": "2"}},
+    {"tools": [tool("find", source="t"), tool("switch", declaration="e", source="t"), tool("cool")]},
+    {"tools": [tool("find", source=""), tool("switch", declaration=""), tool("heat")]},  # unknown
+]
 
 
-@pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        ({}, []),
-        ({"model": "a-small"}, [("model", "home", "a-large", "a-small")]),
-        ({"instruction": "Be kind.\nBe long.\nAsk.\n"}, [("instruction", "home", None, (2, 1))]),
-        ({"callbacks": {BEFORE: "1", "instruction": "3"}}, [("instruction", "home", None, (0, 0))]),
-        ({"description": ""}, [("description", "home", None, (0, 1))]),
-        ({"sub_agents": []}, [("sub-agents", "home", "planner", (0, 0))]),
-        ({"callbacks": {BEFORE: "9", "instruction": "2"}}, [("callbacks", "home", BEFORE, BEFORE)]),
-        ({"callbacks": {AFTER: "1", "instruction": "2"}}, [("callbacks", "home", BEFORE, AFTER)]),
-        (
-            {"tools": [tool("find", source="t"), tool("switch", declaration="e", source="t"), tool("cool")]},
-            [
-                ("tool-source", "home", "find", (0, 0)),
-                ("tool-declaration", "home", "switch", (0, 0)),
-                ("tool-added", "home", "cool", (0, 0)),
-                ("tool-removed", "home", "heat", (0, 0)),
-            ],
-        ),
-        ({"tools": [tool("find", source=""), tool("switch", declaration=""), tool("heat")]}, []),  # unknown
-    ],
-)
-def test_agent_changes__of_one_agent(changed: dict[str, Any], expected: list[Any]) -> None:
-    assert changes(tree(BASE), tree(BASE.model_copy(update=changed))) == expected
-
-
-def test_agent_changes__agents() -> None:
-    base, head = tree(BASE, agent("planner")), tree(BASE, agent("cook"))
-    assert changes(base, head) == [
-        ("agent-added", "cook", None, (0, 0)),
-        ("agent-removed", "planner", None, (0, 0)),
-    ]
-    assert changes(base, tree(agent("other"), path="another")) == []  # nothing to compare with
-    assert changes(tree(), head) == []
-
-
-def test_agent_changes__declarations_of_another_adk_say_nothing() -> None:
-    head = BASE.model_copy(update={"tools": [tool("find", declaration="e"), tool("switch"), tool("heat", source="t")]})
-    assert changes(tree(BASE, adk="2.12.0"), tree(head)) == [("tool-source", "home", "heat", (0, 0))]
-
-
-def test_agent_changes__an_older_base_proves_only_what_has_a_place() -> None:
+def test_agent_changes__of_agents_and_between_versions_of_adk() -> None:
+    """Declarations of another ADK say nothing, and an older base proves only what has a place."""
+    planned, cooked, other = tree(BASE, agent("planner")), tree(BASE, agent("cook")), tree(agent("x"), path="another")
+    page = []
+    for changed in OTHERS:
+        page += [f"# {changed}", *map(str, agent_changes([tree(BASE)], [tree(BASE.model_copy(update=changed))]))]
+    declared = BASE.model_copy(
+        update={"tools": [tool("find", declaration="e"), tool("switch"), tool("heat", source="t")]}
+    )
+    page += ["# another ADK", *map(str, agent_changes([tree(BASE, adk="2.12.0")], [tree(declared)]))]
+    page += ["# another sub-agent", *map(str, agent_changes([planned], [cooked]))]
+    for before, after in ((planned, other), (tree(), cooked)):
+        page += ["# nothing to compare with", *map(str, agent_changes([before], [after]))]
     head = BASE.model_copy(update={"model": "a-small", "description": "New."})
     place = Place(file="home/agent.py", first=4)
-    found = agent_changes(
+    placed = agent_changes(
         [tree(BASE)], [tree(head)], lambda *asked: [place] if asked[2] == "model" else [], only_placed=True
     )
-    assert [(each.code, each.places) for each in found] == [("model", [place])]
+    check("golden_agents_compared.txt", "\n".join([*page, "# an older base", *map(str, placed)]) + "\n")
 
 
 # The home before and after a pull request
@@ -417,15 +374,6 @@ HOME = tree(
 )
 
 
-def code_of(head: dict[str, str]) -> HeadCode:
-    files = {name for name in FILES.keys() | head.keys() if FILES.get(name) != head.get(name)}
-    return HeadCode(
-        sources=lambda path: Sources(head.get, folder=path),
-        changed=lambda file: changed_code(FILES.get(file), head[file]) if file in files and file in head else [],
-        changed_files=sorted(files),
-    )
-
-
 def cause(code: Any, **data: Any) -> CauseReport:
     counts, example = CauseCounts(total=1, having=1), CauseExample(case_id="a", run=0, turn=0)
     facts = CauseData(**data)
@@ -440,102 +388,85 @@ def changed(file: str, *replacements: tuple[str, str]) -> dict[str, str]:
     return {**FILES, file: text}
 
 
-def here(found: CauseReport, head: dict[str, str], before: Collection[str] = (), home: AgentTree = HOME) -> list[str]:
-    """The symbols of the places, and their first lines."""
-    note_changed_here([found], lambda _: [home], code_of(head), lambda _: before)
-    lines = {file: text.splitlines() for file, text in head.items()}
-    return [
-        f"{place.symbol}: {lines[place.file][place.first - 1].strip() if place.first else place.file}"
-        for place in found.changed_here
-    ]
-
-
 RETURN = at('    return data.deep(room), ROOMS, helper(), Path(__file__).parent / "lamps.json"', symbol="find")
-NO_ROOM = changed("home/tools.py", ("return data.deep(room), ROOMS, helper()", "return {}"))
-OTHER_ROOMS = changed("home/tools.py", ("ROOMS = Rooms()", "ROOMS = Rooms"))
 OTHER_LAMPS = changed("home/tools.py", ('{"a": 1}', "{}"))
-OTHER_LOW = changed("home/tools.py", ("= 5, (", "= 6, ("))
-OTHER_NAME = changed("home/tools.py", ("def find(room=LIMIT", "def find(place=LIMIT"))
 OTHER_TEXT = changed("home/agent.py", ("Be kind", "Be long"))
-OTHER_CHECK = changed("home/agent.py", ("return None", "return {}"))
-OTHER_MODEL = changed("home/agent.py", ("a-large", "a-small"), ("return None", "return {}"))
-OTHER_AGENT = changed("home/agent.py", ("name=NAME", "name='home'"))
-ONE_TOOL = changed("home/agent.py", ("[find]", "[]"))
-ONLY_WORDS = {
-    **changed(
-        "home/tools.py", ('"""Finds."""', '"""Finds a room."""'), ("return HIGH\n", "return HIGH  # of a lamp\n")
-    ),
-    "home/agent.py": AGENT.replace("    return None", '    """Checks a call."""\n    return None'),
+FINDS = ('"""Finds."""', '"""Finds a room."""'), ("return HIGH\n", "return HIGH  # of a lamp\n")
+HEADS = {
+    "no room": changed("home/tools.py", ("return data.deep(room), ROOMS, helper()", "return {}")),
+    "other rooms": changed("home/tools.py", ("ROOMS = Rooms()", "ROOMS = Rooms")),
+    "other lamps": OTHER_LAMPS,
+    "other low": changed("home/tools.py", ("= 5, (", "= 6, (")),
+    "other parameter": changed("home/tools.py", ("def find(room=LIMIT", "def find(place=LIMIT")),
+    "other text": OTHER_TEXT,
+    "other check": changed("home/agent.py", ("return None", "return {}")),
+    "other model": changed("home/agent.py", ("a-large", "a-small"), ("return None", "return {}")),
+    "other agent": changed("home/agent.py", ("name=NAME", "name='home'")),
+    "one tool": changed("home/agent.py", ("[find]", "[]")),
+    "other server": changed("home/server.py", ("one + other", "one - other")),
+    "text and lamps": {**OTHER_LAMPS, "home/agent.py": OTHER_TEXT["home/agent.py"]},
+    **{f"other {name}.json": {**FILES, f"home/{name}.json": "[]"} for name in ("lamps", "rooms")},
+    "broken code has no place": {**FILES, "home/tools.py": "def find(:"},
+    "only words": {
+        **changed("home/tools.py", *FINDS),
+        "home/agent.py": AGENT.replace("    return None", '    """Checks a call."""\n    return None'),
+    },
 }
-IN_FIND = 'find: return {}, Path(__file__).parent / "lamps.json"'
-IN_AGENT = "home: name='home',"
-IN_LAMPS = "LAMPS: LAMPS: dict[str, int] = {}"
-IN_ROOMS = "ROOMS: ROOMS = Rooms"
-IN_TEXT = 'TEXT: TEXT = "Be long."'
+OF_TOOLS = [(code, name) for code in ("tool-response", "tool-error") for name in ("find", "colours", "table", "add")]
+CAUSES = [
+    *(cause(code, tool=name) for code, name in [*OF_TOOLS, ("tool-empty", "find"), ("deadline", "switch")]),
+    cause("tool-error", tool="elsewhere"),
+    cause("deadline", tool="find", place=RETURN),
+    cause("exception", exception="KeyError", place=RETURN),
+    cause("exception", tool="find", place=RETURN),
+    *(cause("answer-change", agent=name) for name in ("home", "other")),
+    *(cause(code, agent="home", tool="find") for code in ("call-missing", "call-extra", "call-argument")),
+    cause("tool-response", agent="home", tool="find"),
+    cause("sub-agent", agent="desk", actual="home"),
+]
+SHELF = [
+    Place(file="home/server.py"),  # A server that is started with it.
+    at("class Shelf:", "home/server.py", symbol="Shelf"),
+    at("def check(tool, args, tool_context):", "home/agent.py", symbol="check"),
+]
 
 
-@pytest.mark.parametrize(
-    ("found", "head", "expected"),
-    [
-        (cause("tool-empty", tool="find"), NO_ROOM, [IN_FIND]),
-        (cause("tool-response", tool="find"), OTHER_ROOMS, [IN_ROOMS]),
-        (cause("tool-response", tool="colours"), OTHER_LAMPS, [IN_LAMPS]),
-        (cause("deadline", tool="switch"), OTHER_LOW, ["HIGH: LOW, (HIGH, *REST) = 6, (30, 40)"]),
-        (cause("deadline", tool="find", place=RETURN), NO_ROOM, [IN_FIND]),
-        (cause("tool-response", tool="find"), OTHER_LAMPS, []),
-        (cause("tool-error", tool="find"), {**FILES, "home/lamps.json": "[]"}, [": home/lamps.json"]),
-        (cause("tool-error", tool="table"), {**FILES, "home/rooms.json": "[]"}, [": home/rooms.json"]),
-        (cause("tool-error", tool="elsewhere"), OTHER_LAMPS, []),
-        (cause("tool-error", tool="find"), OTHER_TEXT, []),
-        (cause("exception", exception="KeyError", place=RETURN), NO_ROOM, [IN_FIND]),
-        (cause("exception", tool="find", place=RETURN), OTHER_ROOMS, [IN_ROOMS]),
-        (cause("answer-change", agent="home"), OTHER_TEXT, [IN_TEXT]),
-        (
-            cause("call-missing", agent="home", tool="find"),
-            OTHER_MODEL,
-            ['MODEL: MODEL: str = "a-small"', "check: return {}"],
-        ),
-        (cause("call-extra", agent="home", tool="find"), ONE_TOOL, ["tools: tools=[],"]),
-        (cause("call-argument", agent="home", tool="find"), OTHER_NAME, ["find: def find(place=LIMIT, LAMPS=None):"]),
-        (cause("answer", agent="other"), OTHER_TEXT, []),
-        (cause("tool-response", agent="home", tool="find"), OTHER_CHECK, ["check: return {}"]),
-        (cause("sub-agent", agent="desk", actual="home"), OTHER_AGENT, [IN_AGENT]),
-        (cause("tool-empty", tool="find"), {**FILES, "home/tools.py": "def find(:"}, []),  # broken code has no place
-        (cause("tool-empty", tool="find"), ONLY_WORDS, []),
-        (cause("call-missing", agent="home", tool="find"), ONLY_WORDS, []),
-    ],
-)
-def test_note_changed_here__rules(found: CauseReport, head: dict[str, str], expected: list[str]) -> None:
-    assert here(found, head) == expected
-    assert not found.called_before
+def always(value: Any, _: CauseReport) -> Any:
+    return value
 
 
-@pytest.mark.parametrize(
-    ("place", "expected"),
-    [
-        (Place(file="home/server.py"), ["add: return one - other"]),  # a server that is started with it
-        (at("class Shelf:", "home/server.py", symbol="Shelf"), ["add: return one - other"]),
-        (at("def check(tool, args, tool_context):", "home/agent.py", symbol="check"), []),
-    ],
-)
-def test_note_changed_here__a_tool_of_a_toolset(place: Place, expected: list[str]) -> None:
-    head = changed("home/server.py", ("one + other", "one - other"))
-    toolset = tree(agent(tools=[tool("McpToolset", place=place)]))
-    assert here(cause("tool-response", tool="add"), head, home=toolset) == expected
+@cache
+def code_of(name: str) -> HeadCode:
+    head = HEADS[name]
+    made = sources(head)
+    files = {file for file in FILES.keys() | head.keys() if FILES.get(file) != head.get(file)}
+    return HeadCode(
+        sources=lambda _: made,
+        changed=cache(lambda file: changed_code(FILES.get(file), head[file]) if file in files and file in head else []),
+        changed_files=sorted(files),
+    )
 
 
-@pytest.mark.parametrize(
-    ("tool", "before", "is_before"), [("find", {"colours", "table"}, True), ("colours", {"colours"}, False)]
-)
-def test_note_changed_here__tools_that_were_called_before(tool: str, before: set[str], is_before: bool) -> None:
-    found = cause("tool-response", tool=tool)
-    assert (here(found, OTHER_LAMPS, before), found.called_before) == ([IN_LAMPS], is_before)
-
-
-def test_note_changed_here__what_makes_an_agent_comes_before_tools_that_were_called() -> None:
-    found = cause("call-missing", agent="home", tool="find")
-    head = {**OTHER_LAMPS, "home/agent.py": OTHER_TEXT["home/agent.py"]}
-    assert (here(found, head, {"colours"}), found.called_before) == ([IN_TEXT, IN_LAMPS], False)
+def test_note_changed_here__each_cause_with_each_change() -> None:
+    add = cause("tool-response", tool="add")
+    toolsets = [tree(agent(tools=[tool("McpToolset", place=place)])) for place in SHELF]
+    some = [cause("tool-response", tool="find"), cause("tool-response", tool="colours"), CAUSES[-3]]
+    rounds: dict[str, tuple[AgentTree, list[CauseReport], Collection[str]]] = {
+        "": (HOME, CAUSES, ()),
+        **{f" of toolset {at}": (home, [add], ()) for at, home in enumerate(toolsets)},
+        " after table and colours": (HOME, some, ("colours", "table")),
+        " after colours": (HOME, some, ("colours",)),
+    }
+    page = []
+    for (name, head), (of, (home, causes, before)) in product(HEADS.items(), rounds.items()):
+        seen = [found.model_copy(deep=True) for found in causes]
+        note_changed_here(seen, partial(always, [home]), code_of(name), partial(always, before))
+        for found in seen:
+            facts = found.data.model_dump(exclude_defaults=True, exclude={"place"})
+            was = ", of a tool that was called before" * found.called_before
+            where = [f"  {described(place, head)}" for place in found.changed_here]
+            page += [f"{name}{of}: {found.code} {facts}{was}", *where] if where else []
+    check("golden_changed_here.txt", "\n".join(page) + "\n")
 
 
 def test_of_change__without_a_base_all_lines() -> None:
@@ -602,39 +533,19 @@ def test_drift__the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> N
     assert drift(history).p_value == pytest.approx(enumerated(history))
 
 
-def test_drift__a_base_that_gets_worse_is_reported() -> None:
-    result = drift(of_days({"a": "1111100000", "b": "1111110111", "c": "1111111111"}))
-    assert result.worse
-    assert (result.older, result.newer) == pytest.approx((1.0, 0.6))
-    assert [(case.case_id, case.older, case.newer) for case in result.cases] == [(f"{FILE}:a", (5, 5), (0, 5))]
-    assert result.cases[0].p_value == pytest.approx(1 / 252)
-    assert drift_notices(result) == [
-        "The base branch got worse: 100.0% of its runs passed before 00000005, 60.0% since. Chance alone says so "
-        "within 20 merges in about 1 of 12 repositories",
-        "On the base branch 1 case passed less often lately: evals/home.test.json:a (0 of 5 lately, 5 of 5 before). "
-        "Chance alone names 1 of 100 cases",
-    ]
+DAYS = ["111100000", "1111100100", "0000011111", "1111111111", "11110000", "1"]
+HISTORIES = [{"a": "1111100000", "b": "1111110111", "c": "1111111111"}, *({"a": outcomes} for outcomes in DAYS)]
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "p_value", "worse"),
-    [
-        ("111100000", 1 / 126, True),
-        ("1111100100", 6 / 252, False),
-        ("0000011111", 1.0, False),
-        ("1111111111", 1.0, False),
-        ("11110000", None, False),  # Few days can't show anything.
-        ("1", None, False),
-    ],
-)
-def test_drift__one_look_in_a_hundred_is_the_limit(outcomes: str, p_value: float | None, worse: bool) -> None:
-    result = drift(of_days({"a": outcomes}))
-    assert result.p_value == (p_value and pytest.approx(p_value))
-    assert result.worse is bool(drift_notices(result)) is worse
-
-
-def test_drift__one_bad_day_of_everything_and_no_day_at_all_are_no_drift() -> None:
-    assert not drift(of_days({f"c{number}": "1111111110" for number in range(30)})).worse
+def test_drift__when_the_base_got_worse_and_what_is_said() -> None:
+    """One look in a hundred is the limit, few days can't show anything, and one bad day of everything is no drift."""
+    page = []
+    for outcomes in [*HISTORIES, {f"c{number}": "1111111110" for number in range(30)}]:
+        result = drift(of_days(outcomes))
+        numbers = [f"{value:.4f}" for value in (result.older, result.newer, result.p_value) if value is not None]
+        page += [f"# {outcomes}", f"worse: {result.worse}, {' '.join(numbers)}", *drift_notices(result)]
+        page += [f"{each.case_id}: {each.older} {each.newer} {each.p_value:.4f}" for each in result.cases]
+    check("golden_drift.txt", "\n".join(page) + "\n")
     assert drift(HistoryReport(scoring_version=1, keep=10)).older is None
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_samples import FILE, SCORE, TOKENS, case, history_of, replayed, report
+from golden_files import as_lines, check
+from history_samples import FILE, SCORE, case, history_of, replayed, report
 from hypothesis import given
 from hypothesis import strategies as st
 from policy_texts import policy_of
@@ -55,77 +56,82 @@ def day(number: int, *cases: CaseReport, **changes: Any) -> RunReport:
     return report(*cases, day=number, num_runs=max(len(item.runs) for item in cases)).model_copy(update=changes)
 
 
-COLUMNS: dict[str, tuple[list[RunReport], dict[str, Column]]] = {
-    "runs accumulate with the records that they are from": (
-        [day(number, case("a", outcome)) for number, outcome in enumerate("101x1")],
-        {"a": ("101x1", [0, 1, 2, 3, 4], {SCORE: "1 0 1 - 1"})},
-    ),
-    "a run that errored is no failure and no run": (
-        [day(0, case("a", "1p0"), case("b", "p"))],
-        {"a": ("10", [0, 0], {SCORE: "1 0"})},
-    ),
-    "a run that a metric could not judge keeps its other scores": (
-        [day(0, case("a", "?1", tokens=[900.0, 800.0]))],
-        {"a": ("?1", [0, 0], {SCORE: "- 1", TOKENS: "900 800"})},
-    ),
-    "runs that were made to confirm are no fair sample": (
-        [report(case("a", "01111"), num_runs=1)],
-        {"a": ("0", [0], {SCORE: "0"})},
-    ),
-    "another content restarts the history of that case only": (
-        [day(0, case("a", "1"), case("b", "1")), day(1, case("a", "0", fingerprint="other"), case("b", "1"))],
-        {"a": ("0", [1], {SCORE: "0"}), "b": ("11", [0, 1], {SCORE: "1 1"})},
-    ),
-    "a renamed case keeps its runs": (
-        [day(0, case("a", "1")), day(1, case("z", "0", fingerprint="content of a"))],
-        {"z": ("10", [0, 1], {SCORE: "1 0"})},
-    ),
-    "two cases of the same content are not mixed up": (
-        [day(at, *(case(name, "1", fingerprint="same") for name in names)) for at, names in enumerate(("ab", "cd"))],
-        {name: ("1", [at], {SCORE: "1"}) for at, names in enumerate(("ab", "cd")) for name in names},
-    ),
+COLUMNS: dict[str, list[RunReport]] = {
+    "runs accumulate with the records that they are from": [
+        day(number, case("a", outcome)) for number, outcome in enumerate("101x1")
+    ],
+    "a run that errored is no failure and no run": [day(0, case("a", "1p0"), case("b", "p"))],
+    "a run that a metric could not judge keeps its other scores": [day(0, case("a", "?1", tokens=[900.0, 800.0]))],
+    "runs that were made to confirm are no fair sample": [report(case("a", "01111"), num_runs=1)],
+    "another content restarts the history of that case only": [
+        day(0, case("a", "1"), case("b", "1")),
+        day(1, case("a", "0", fingerprint="other"), case("b", "1")),
+    ],
+    "a renamed case keeps its runs": [day(0, case("a", "1")), day(1, case("z", "0", fingerprint="content of a"))],
+    "two cases of the same content are not mixed up": [
+        day(at, *(case(name, "1", fingerprint="same") for name in names)) for at, names in enumerate(("ab", "cd"))
+    ],
     # The old run's verdict was the old judge's: nobody knows what the new one would say.
-    "another judge drops that metric alone": (
-        [day(0, case("a", "1", tokens=[900.0])), day(1, case("a", "0", tokens=[800.0], measures="m2"))],
-        {"a": ("?0", [0, 1], {SCORE: "- 0", TOKENS: "900 800"})},
-    ),
-    "another threshold judges the stored runs again": (
-        [day(0, case("a", scores=[0.6])), day(1, case("a", scores=[0.9], threshold=0.7))],
-        {"a": ("01", [0, 1], {SCORE: ".6 .9"})},
-    ),
-    "scores of another scoring version are not kept": (
-        [day(0, case("a", "1"), scoring_version=0), day(1, case("a", "0"))],
-        {"a": ("0", [1], {SCORE: "0"})},
-    ),
-    "another attempt is another run": (
-        [day(0, case("a", "1")), day(0, case("a", "0"), origin=Origin(run_id=1000, run_attempt=2))],
-        {"a": ("10", [0, 0], {SCORE: "1 0"})},
-    ),
-    "a run in which the agent answered in no case is not kept": (
-        [day(0, case("a", "1")), day(1, unscored("a", "i"), unscored("b", "i")), day(2, case("a", "1"))],
-        {"a": ("11", [0, 2], {SCORE: "1 1"})},
-    ),
-    "the only case of an agent may be flaky": (
-        [day(0, case("a", "1")), day(1, unscored("a", "x"))],
-        {"a": ("1x", [0, 1], {SCORE: "1 -"})},
-    ),
-    "but not where it can't start": (
-        [day(0, case("a", "1")), day(1, unscored("a", "i"))],
-        {"a": ("1", [0], {SCORE: "1"})},
-    ),
-    "a case without scores keeps those before": (
-        [day(0, case("a", "10"), case("b", "1")), day(1, unscored("a", "x"), case("b", "1"))],
-        {"a": ("10x", [0, 0, 1], {SCORE: "1 0 -"}), "b": ("11", [0, 1], {SCORE: "1 1"})},
-    ),
+    "another judge drops that metric alone": [
+        day(0, case("a", "1", tokens=[900.0])),
+        day(1, case("a", "0", tokens=[800.0], measures="m2")),
+    ],
+    "another threshold judges the stored runs again": [
+        day(0, case("a", scores=[0.6])),
+        day(1, case("a", scores=[0.9], threshold=0.7)),
+    ],
+    "scores of another scoring version are not kept": [
+        day(0, case("a", "1"), scoring_version=0),
+        day(1, case("a", "0")),
+    ],
+    "another attempt is another run": [
+        day(0, case("a", "1")),
+        day(0, case("a", "0"), origin=Origin(run_id=1000, run_attempt=2)),
+    ],
+    "a run in which the agent answered in no case is not kept": [
+        day(0, case("a", "1")),
+        day(1, unscored("a", "i"), unscored("b", "i")),
+        day(2, case("a", "1")),
+    ],
+    "the only case of an agent may be flaky": [day(0, case("a", "1")), day(1, unscored("a", "x"))],
+    "but not where it can't start": [day(0, case("a", "1")), day(1, unscored("a", "i"))],
+    "a case without scores keeps those before": [
+        day(0, case("a", "10"), case("b", "1")),
+        day(1, unscored("a", "x"), case("b", "1")),
+    ],
+    "a replayed case that fails adds no run": [
+        day(0, case("a", "1"), case("b", "1")),
+        day(1, replayed(case("a", "0")), case("b", "1")),
+    ],
+    "a replayed case without a verdict adds no run": [
+        day(0, case("a", "1"), case("b", "1")),
+        day(1, replayed(case("a", "?", tokens=[5.0])), case("b", "1")),
+    ],
+    "records of each case are kept, not runs": [day(number, case("a", "110")) for number in range(13)],
+    "each case has records of its own": [
+        day(number, *([case("a", "1")] if number in {2, 12} else []), case("b", "1")) for number in range(14)
+    ],
+    "a replayed case is remembered": [
+        day(number, replayed(case("a", "1")) if number else case("a", "1"), case("b", "1")) for number in range(12)
+    ],
+    "a case that is left out is remembered for ten runs": [
+        day(number, *([case("a", "1")] if not number else []), case("b", "1")) for number in range(10)
+    ],
+    "and no longer": [day(number, *([case("a", "1")] if not number else []), case("b", "1")) for number in range(12)],
 }
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_history__columns(name: str) -> None:
-    reports, expected = COLUMNS[name]
-    history = history_of(*reports)
-    assert columns(history) == expected
-    assert all(stored_case.rules is not None for stored_case in history.cases), "how they were judged is kept"
+def test_history__columns() -> None:
+    page = []
+    for name, reports in COLUMNS.items():
+        history = history_of(*reports, keep=10)
+        page += [
+            f"# {name}",
+            f"{len(history.records)} records",
+            *(f"{of}: {row}" for of, row in columns(history).items()),
+        ]
+        assert all(stored_case.rules is not None for stored_case in history.cases), "how they were judged is kept"
+    check("golden_columns.txt", "\n".join(page) + "\n")
 
 
 def test_history__records_say_which_runs_they_are_of() -> None:
@@ -133,16 +139,6 @@ def test_history__records_say_which_runs_they_are_of() -> None:
     assert [record.commit[:8] for record in history.records] == [f"{number:08x}" for number in range(3)]
     assert history.records[2].recorded_at == 1_790_000_000 + 2 * 86_400
     assert extend(history, day(1, case("a", "1"))) == history, "a run that is there is not added twice"
-
-
-def test_history_keep__counts_records_of_each_case_and_not_runs() -> None:
-    history = history_of(*(day(number, case("a", "110")) for number in range(5)), keep=2)
-    assert columns(history)["a"][:2] == ("110110", [3, 3, 3, 4, 4, 4])
-    assert len(history.records) == 2
-
-    days = [day(number, *([case("a", "1")] if number in {1, 3} else []), case("b", "1")) for number in range(4)]
-    kept = columns(history_of(*days, keep=2))
-    assert (kept["a"][1], kept["b"][1]) == ([1, 3], [2, 3])
 
 
 @pytest.mark.parametrize(
@@ -164,29 +160,11 @@ def test_history__nothing_of_a_run_that_was_broken_off_enters(broken_off: RunRep
     assert extend(None, broken_off).cases == []
 
 
-@pytest.mark.parametrize("again", [case("a", "0"), case("a", "?", tokens=[5.0])], ids=["failed", "a judge was down"])
-def test_history__a_replayed_case_adds_no_run(again: CaseReport) -> None:
-    history = history_of(day(0, case("a", "1"), case("b", "1")), day(1, replayed(again), case("b", "1")))
-    assert {name: outcomes for name, (outcomes, _, _) in columns(history).items()} == {"a": "1", "b": "11"}
-
-
-def test_history__of_a_replayed_case_is_remembered_while_other_cases_run() -> None:
-    reports = [day(0, case("a", "1"), case("b", "1"))]
-    reports += [day(number, replayed(case("a", "1")), case("b", "1")) for number in range(1, 12)]
-    assert columns(history_of(*reports, keep=3))["a"][0] == "1"
-
-
 def test_trend__seconds_are_those_of_live_runs() -> None:
     slow, fast = case("a", "1"), replayed(case("b", "1"))
     slow.runs[0].duration, fast.runs[0].duration = 8.0, 0.01
     [row] = history_of(day(0, slow, fast)).trend
     assert (row.cases, row.passed, row.p50) == (2, 2, 8.0)
-
-
-def test_history__a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:
-    reports = [day(0, case("a", "1"), case("b", "1")), *(day(number, case("b", "1")) for number in range(1, 12))]
-    assert set(columns(history_of(*reports[:10], keep=10))) == {"a", "b"}
-    assert set(columns(history_of(*reports, keep=10))) == {"b"}
 
 
 def test_history__join_takes_each_run_once_in_any_order() -> None:
@@ -329,72 +307,35 @@ def flaky_cases(*paths: Path) -> FlakyReport:
     return find_flaky(read_results(paths))
 
 
-def test_find_flaky__history_of_one_result(tmp_path: Path) -> None:
-    flaky_report = flaky_cases(*write(tmp_path, days()[-1]))
-
-    assert (flaky_report.records, flaky_report.cases, flaky_report.failing) == (10, 4, [f"{FILE}:broken"])
-    [flaky] = flaky_report.proposals
-    assert flaky.case_id == f"{FILE}:flaky"
-    assert (flaky.failures, flaky.runs, flaky.newest_failed) == (4, 10, True)
-    assert (flaky.rate, flaky.low, flaky.high) == (0.4, 0.1682, 0.6873)  # statsmodels' proportion_confint, wilson
-    assert flaky.since == "00000004" + "0" * 32
-    assert flaky.metrics == {"response_match_score": 4}
-
-
-def test_find_flaky__several_results_count_each_run_once(tmp_path: Path) -> None:
-    reports = days()
-    whole = flaky_cases(*write(tmp_path, *reports))
-
-    assert [(proposal.case_id, proposal.runs) for proposal in whole.proposals] == [(f"{FILE}:flaky", 11)]
-    assert whole.records == 11
-    assert flaky_cases(*write(tmp_path / "some", reports[-1], reports[5], reports[0])) == whole
-    errors = [report(case("a", outcome), day=day) for day, outcome in enumerate("1x1x1")]
-    [proposal] = flaky_cases(*write(tmp_path / "errors", *errors)).proposals
-    assert (proposal.failures, proposal.agent_errors, proposal.metrics) == (2, 2, {}), "of the agent"
-
-
-def test_find_flaky__skips_pull_requests_and_incomplete_runs(tmp_path: Path) -> None:
-    theirs = report(case("flaky", "0"), day=20, pull_request=7)
-    killed = report(case("flaky", "0"), case("b", "-"), day=21)
-    paths = write(tmp_path, days()[-1], theirs, killed)
-
-    flaky_report, theirs_alone = flaky_cases(*paths), flaky_cases(paths[1])
-    assert flaky_report.proposals[0].runs == 10
-    assert flaky_report.skipped == [f"{paths[1]}: it is a pull request's", f"{paths[2]}: 1 case did not run to the end"]
-    assert (theirs_alone.records, theirs_alone.proposals, theirs_alone.skipped) == (0, [], flaky_report.skipped[:1])
-
-
 TODAY = date(2026, 11, 21)
+STORED: dict[str, list[RunReport]] = {
+    "the history of one result": days()[-1:],
+    "all results, each run once": days(),
+    "some of them": [days()[number] for number in (10, 5, 0)],
+    "errors of the agent": [report(case("a", outcome), day=day) for day, outcome in enumerate("1x1x1")],
+    "a pull request and a run that was killed": [
+        days()[-1],
+        report(case("flaky", "0"), day=20, pull_request=7),
+        report(case("flaky", "0"), case("b", "-"), day=21),
+    ],
+    "a pull request alone": [report(case("flaky", "0"), day=20, pull_request=7)],
+    "two runs": [report(case("a", "1"), day=day) for day in (1, 2)],
+    "one run": [report(case("a", "1"))],
+}
 
 
-def test_render_toml__entries(tmp_path: Path) -> None:
-    flaky_report = flaky_cases(*write(tmp_path, days()[-1]))
-
-    assert render_toml(flaky_report, today=TODAY, owner="@alice") == (
-        "# From 10 runs of 4 cases on the base branch.\n"
-        "# Not flaky but broken, never passed: evals/home.test.json:broken\n"
-        "# More than 10% of the cases: fix some of them, or raise max-quarantined.\n"
-        "\n"
-        "# 4 of 10 runs failed (17% to 69% at 95%) since 00000004; response_match_score missed its threshold 4 times\n"
-        "[[quarantine]]\n"
-        'case = "evals/home.test.json:flaky"\n'
-        'reason = "flaky: 4 of 10 runs failed since 00000004"\n'
-        'owner = "@alice"\n'
-        "expires = 2026-12-21\n"
-    )
-    assert [problem.message for problem in policy_of(render_toml(flaky_report, today=TODAY))[1]] == [
+def test_flaky__what_is_found_in_stored_results_and_proposed(tmp_path: Path) -> None:
+    page = []
+    for name, reports in STORED.items():
+        found = flaky_cases(*write(tmp_path / name, *reports))
+        page += [f"# {name}", *as_lines(found), render_toml(found, today=TODAY, owner="@alice")]
+    check("golden_flaky.txt", "\n".join(page).replace(f"{tmp_path}/", ""))
+    found = flaky_cases(*write(tmp_path / "last", days()[-1]))
+    assert [problem.message for problem in policy_of(render_toml(found, today=TODAY))[1]] == [
         '`owner` of [[quarantine]] must be a non-empty text, not "".'
     ]
-    policy, problems = policy_of(render_toml(flaky_report, today=TODAY, owner="@alice", days=3))
+    policy, problems = policy_of(render_toml(found, today=TODAY, owner="@alice", days=3))
     assert (problems, policy.quarantine[0].expires) == ([], date(2026, 11, 24))
-
-
-def test_render_toml__no_proposals(tmp_path: Path) -> None:
-    both = flaky_cases(*write(tmp_path / "two", *(report(case("a", "1"), day=day) for day in (1, 2))))
-    two = render_toml(both, today=TODAY)
-    assert two == "# From 2 runs of 1 case on the base branch.\n# No case is flaky in these runs.\n"
-    alone = render_toml(flaky_cases(*write(tmp_path / "one", report(case("a", "1")))), today=TODAY)
-    assert "Too few runs to find flaky cases" in alone and "No case is flaky" not in alone
 
 
 def test_render_toml__escapes_hostile_names(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from golden_files import as_lines, check
 
-from agent_eval.gate.regression._decide import CHECK_RUNS
 from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import (
@@ -91,59 +91,13 @@ def flips(**values: Sequence[float]) -> Draw:
     return lambda side, name: next(left[name]) if name in left else YES
 
 
-@pytest.mark.parametrize("stored", [1, 3, 10])
-def test_sequential__a_case_that_is_red_on_base_gets_no_runs(stored: int) -> None:
-    decision, asked = run([*steady(29), case("red", [NO], [NO] * stored)], always(NO))
-    assert not asked and decision.outcome == "passed"
-    assert of(decision, "red").word == "unchanged"
-
-
-def test_sequential__fixed_and_better() -> None:
-    expected: dict[str, tuple[list[float], list[float], str]] = {
-        "fixed": ([YES] * 3, [NO] * 10, "fixed"),
-        "just fixed": ([YES], [NO] * 20, "fixed"),
-        "once red": ([YES], [NO], "unchanged"),  # One good run after a bad one is what a flaky case does.
-        "better": ([YES] * 6, [NO] * 9 + [YES], "better"),
-        "same": ([YES], [YES] * 5 + [NO] * 5, "unchanged"),
-    }
-    cases = [case(name, head, base) for name, (head, base, _) in expected.items()]
-    decision, _ = run([*steady(20), *cases], always(YES))
-    assert {name: of(decision, name).word for name in expected} == {name: word for name, (*_, word) in expected.items()}
-
-
 SOME, ROUNDS = (NO, YES, NO, YES, *[YES, YES, NO] * 3, NO, NO), (0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4)
 """Fresh runs whose bet pays 20, and their rounds."""
-
-
-def test_sequential__suspicious_cases_share_the_error_rate() -> None:
-    """A bet that pays 20 is enough for a name if it were one case, and not for one of two."""
-    two = [case(name, [NO], [YES] * 10, head_confirm=SOME, head_rounds=ROUNDS) for name in "ab"]
-    decision, _ = run([*steady(28), *two], always(YES), budget=Budget(extra_runs=0))
-    codes = {reason.code for reason in decision.reasons}
-    assert "cases-worse-together" in codes and "case-worse" not in codes
-    p_values = [(of(decision, name).p_value or 0, of(decision, name).p_adjusted or 0) for name in "ab"]
-    assert all(0.025 < alone <= 0.05 < adjusted for alone, adjusted in p_values)
 
 
 def suite_of_thirty(failing: Collection[int], base: Sequence[float] = (YES,) * 10) -> list[CaseEvidence]:
     days = tuple("abcdefghij")
     return [case(f"c{index}", [NO if index in failing else YES], base, base_days=days) for index in range(30)]
-
-
-@pytest.mark.parametrize(
-    ("failing", "lasting", "base"),
-    [
-        *((failing, 0, [YES] * 10) for failing in (2, 6, 12, 30)),
-        *((failing, 2, [YES] * 10) for failing in (2, 4, 6)),
-        (30, 2, [NO, YES, YES, YES, NO, *[YES] * 5]),  # Two of ten stored runs failed as a whole: it is no news.
-    ],
-)
-def test_sequential__a_bad_moment_blocks_nothing(failing: int, lasting: int, base: list[float]) -> None:
-    """Of the screening alone, or one that lasts into the first fresh runs, however much failed in it."""
-    moment = flips(**{f"c{index}": [NO] * lasting + [YES] * 50 for index in range(failing)})
-    decision, asked = run(suite_of_thirty(range(failing), base), moment)
-    assert decision.outcome == "passed" and (lasting or not decision.reasons)
-    assert any(step.head for step in asked)
 
 
 def test_sequential__the_whole_suite_gets_worse() -> None:
@@ -166,15 +120,6 @@ def test_sequential__the_whole_suite_gets_worse() -> None:
     assert suite.p_value is not None and suite.p_again is not None and max(suite.p_value, suite.p_again) < 0.05
 
 
-@pytest.mark.parametrize(("no_more", "codes"), [("limit", {"budget"}), ("recorded", {"recorded-answers"})])
-def test_sequential__a_suite_that_cannot_run_again_is_inconclusive(no_more: Any, codes: set[str]) -> None:
-    evidence = [case(f"c{index}", [YES if index % 3 else NO], [YES] * 9 + [NO]) for index in range(30)]
-    decision, asked = run(evidence, always(YES), budget=Budget(extra_runs=0, no_more=no_more))
-    assert not asked and decision.outcome == "inconclusive"
-    assert {reason.code for reason in decision.reasons} == codes
-    assert any(reason.data.get("phrase") == "suite-undecided" for reason in decision.reasons)
-
-
 # History
 
 
@@ -189,37 +134,6 @@ def test_sequential__a_broken_case_never_passes(stored: int, can_run_base: bool,
     assert bad.word == "broken" and bad.blocking
     if stored < 2 and (mode == "never" or not can_run_base):
         assert "broken-case" in {reason.code for reason in decision.reasons}
-
-
-def test_sequential__always_compares_runs_of_the_same_day_alone() -> None:
-    """Stored runs of better days count for nothing."""
-    evidence, rules = [*steady(9), case("bad", [NO], [YES] * 10)], Rules(confirm_on_base="always")
-    decision, asked = run(evidence, always(NO), rules, RUNS_BASE)
-    assert decision.outcome == "passed"
-    assert 3 <= sum(step.base.get("bad", 0) for step in asked) <= 10
-    assert run(evidence, BROKEN_HEAD, rules, RUNS_BASE)[0].outcome == "failed"
-
-
-@pytest.mark.parametrize("stored", [0, 1, 2, 3, 4, 5])
-@pytest.mark.parametrize(("runs", "outcome"), [([NO, NO, YES], "inconclusive"), ([NO, YES], "passed")])
-def test_sequential__what_mostly_fails_does_not_pass_for_want_of_history(
-    stored: int, runs: list[float], outcome: str
-) -> None:
-    decision, _ = run([*steady(9, stored), case("odd", [NO], [YES] * stored)], flips(odd=runs))
-    assert decision.outcome == outcome
-
-
-def test_sequential__what_fails_on_a_thin_base_too_is_not_left_open() -> None:
-    evidence = [*steady(9, 4), case("odd", [NO], [NO, YES, YES, YES])]
-    decision, _ = run(evidence, flips(odd=[NO, NO, YES]))
-    assert decision.outcome == "passed" and of(decision, "odd").lacks is None
-
-
-def test_sequential__what_would_decide_is_reported_for_several_together() -> None:
-    draw = flips(seldom=[NO, NO, NO, NO, NO, YES], often=[NO, NO, YES])
-    decision, _ = run([*steady(9, 1), *(case(name, [NO], [YES]) for name in ("seldom", "often"))], draw)
-    assert of(decision, "seldom").lacks == 3
-    assert decision.reasons[0].data["base_runs"] == 5
 
 
 # Budgets
@@ -242,30 +156,7 @@ def test_the_usual_limit_of_extra_runs__grows_with_what_there_is_to_decide(
     assert usual_extra_runs(cases, num_runs, metrics=metrics, confirm_on_base=confirm_on_base) == runs
 
 
-@pytest.mark.parametrize(("extra", "head"), [(2, {"flaky": 2}), (5, {"flaky": 2, "score": 3})])
-def test_sequential__pass_or_fail_is_served_first_where_extra_runs_are_short(extra: int, head: dict[str, int]) -> None:
-    """By its likelihood ratio the score would come first: it is fixed, and the flaky case's is low."""
-    flaky = case("flaky", [NO], [NO] * 12 + [YES] * 8)
-    score = case("score", [0.1], [0.9] * 20, metric="quality", threshold=0.5)
-    rules = Rules(metrics={PASS: MetricRule(), "quality": MetricRule()})
-    step = next_step([score, *steady(10), flaky], rules, Budget(extra_runs=extra))
-    assert isinstance(step, Runs) and step.head == head
-
-
 # Rules
-
-
-def test_sequential__a_tolerance_keeps_small_drops_from_blocking() -> None:
-    rules = Rules(metrics={PASS: MetricRule()}, cases={"bad": {PASS: MetricRule(max_drop=1.0)}})
-    decision, _ = run([*steady(29), case("bad", [NO], [YES] * 10)], BROKEN_HEAD, rules)
-    assert not of(decision, "bad").blocking and decision.outcome == "passed"
-
-
-def test_sequential__what_only_informs_gets_no_runs_and_blocks_nothing() -> None:
-    evidence = [case(f"c{index}", [NO], [YES] * 10) for index in range(9)]
-    decision, asked = run(evidence, BROKEN_HEAD, Rules(metrics={PASS: MetricRule(blocking=False)}))
-    assert not asked and decision.outcome == "passed"
-    assert [reason.code for reason in decision.reasons] == ["suite-worse"] and not decision.reasons[0].blocking
 
 
 def test_sequential__metrics_share_the_error_rate() -> None:
@@ -304,51 +195,6 @@ def test_sequential__a_second_metric_is_rejected_at_the_whole_level(rounds: tupl
     assert 0.005 / 2 < (decision.suites[0].p_adjusted or 0.0) <= 0.005
     adjusted = [(decided.p_value, decided.p_adjusted) for decided in decision.cases if decided.metric == PASS]
     assert all(after == pytest.approx(2 * 2 * (before or 0.0)) for before, after in adjusted if after is not None)
-
-
-@pytest.mark.parametrize(("score", "blocking"), [(0.1, {PASS, "score"}), (0.9, set())])
-def test_sequential__the_second_metric_that_is_rejected_says_why_too(score: float, blocking: set[str]) -> None:
-    """Where the score is as before, the two cases pass when run again."""
-    scores = Series(head_screen=(score,), base=(0.8, 0.9) * 5)
-    passes = [Series(head_screen=(NO if index < 2 else YES,), base=(YES,) * 10) for index in range(20)]
-    evidence = [CaseEvidence(case_id=f"c{at}", metrics={PASS: own, "score": scores}) for at, own in enumerate(passes)]
-    rules = Rules(metrics={PASS: MetricRule(), "score": MetricRule()})
-    failing = {"c0", "c1"} if blocking else set()
-    decision, _ = run(evidence, lambda _, name: {PASS: NO if name in failing else YES, "score": score}, rules)
-    assert {reason.metric for reason in decision.reasons if reason.blocking} == blocking
-
-
-@pytest.mark.parametrize(
-    ("lowest", "base", "threshold", "asks"),
-    [(0.8, 0.8, 0.8, False), (0.9, 0.9, 0.8, True), (0.7, 0.9, 0.8, True), (0.7, 0.9, 0.75, False)],
-)
-def test_sequential__a_case_below_its_threshold_and_within_the_tolerance_of_its_base_gets_no_more_runs(
-    lowest: float, base: float, threshold: float, asks: bool
-) -> None:
-    evidence = [*(case(f"c{index}", [0.9], [0.9] * 10, "score") for index in range(9))]
-    evidence.append(case("low", [0.75], [lowest, *[base] * 9], "score", threshold=threshold))
-    step = next_step(evidence, Rules(metrics={"score": MetricRule(max_drop=0.1)}), UNLIMITED)
-    assert isinstance(step, Runs) == asks
-
-
-@pytest.mark.parametrize(
-    ("stored", "again", "head", "base"),
-    [
-        (10, (), 2, {}),
-        (4, (NO, YES), 2, {"bad": 4}),  # Filled up to ten, once it failed again.
-        (9, (NO, YES), 2, {"bad": 1}),
-        (10, (NO, YES), 2, {}),
-        (10, (NO,), 1, {}),  # A round that was broken off is completed.
-    ],
-)
-def test_sequential__the_next_runs_of_a_suspicious_case(
-    stored: int, again: tuple[float, ...], head: int, base: dict[str, int]
-) -> None:
-    bad = case("bad", [NO], [YES] * stored, head_confirm=again, head_rounds=(0,) * len(again))
-    # Not enough to run the whole suite again.
-    step = next_step([*steady(29), bad], DEFAULT, Budget(can_run_base=True, extra_runs=10))
-    assert isinstance(step, Runs)
-    assert (step.head, step.base) == ({"bad": head}, base)
 
 
 @pytest.mark.parametrize("same_day", [False, True])
@@ -430,13 +276,6 @@ def test_sequential__order_does_not_matter(seed: int, extra: int | None) -> None
             assert again == first
 
 
-def test_sequential__which_runs_a_short_budget_pays_does_not_depend_on_the_order() -> None:
-    evidence = [*steady(20), *(case(f"bad{index}", [NO], [YES] * 10) for index in range(4))]
-    first, second = (next_step(samples, Rules(), Budget(extra_runs=4)) for samples in (evidence, evidence[::-1]))
-    assert isinstance(first, Runs) and set(first.head) == {"bad0", "bad1"}
-    assert first == second
-
-
 def test_sequential__only_what_is_drawn_depends_on_the_seed() -> None:
     first, other = (next_step(mixed(2), replace(RULES, seed=seed), Budget(extra_runs=0)) for seed in (0, 1))
     assert isinstance(first, DecisionReport) and isinstance(other, DecisionReport)
@@ -458,92 +297,175 @@ def test_sequential__ten_thousand_cases_in_seconds() -> None:
     assert grown < 300e6
 
 
-# What the previous attempt of a pull request held against a case is looked at again
+# Many games on a page: what is asked for, and what is said in the end.
+
+Game = tuple[Sequence[CaseEvidence], Draw, Rules, Budget]
 
 
-def push(runs: str, before: Mapping[str, Before]) -> tuple[DecisionReport, int]:
-    """A push in which `odd` does this, first in the screening and then when run again; the others always pass."""
+def push(runs: str, before: Before = "") -> Game:
+    """A push in which `odd` does this, first in the screening and then when run again; the others always pass.
+
+    What the previous attempt of the pull request held against it is looked at again.
+    """
     first, *more = map(float, runs)
-    odd = case("odd", [first], [YES] * 20, before=before.get("odd", ""))
     left = iter(more)
-    decision, asked = run(
-        [odd, *steady(29, 20)],
-        lambda side, name: next(left) if (side, name) == ("head", "odd") else YES,
-        budget=RUNS_BASE,
-    )
-    return decision, sum(sum(step.head.values()) for step in asked)
+    evidence = [case("odd", [first], [YES] * 20, before=before), *steady(29, 20)]
+    return evidence, lambda side, name: next(left) if (side, name) == ("head", "odd") else YES, DEFAULT, RUNS_BASE
 
 
-FAILS_MOSTLY = "0010001001000100"
-
-
-def test_attempts__a_lucky_screening_does_not_turn_a_blocked_case_green_and_a_repair_does() -> None:
-    first, _ = push(FAILS_MOSTLY, {})
-    assert (first.outcome, held_against(first.cases)) == ("failed", {"odd": "blocked"})
-    lucky = f"1{FAILS_MOSTLY[1:]}"
-    assert push(lucky, {})[0].outcome == "passed", "nobody looked"
-    again, _ = push(lucky, held_against(first.cases))
-    assert again.outcome == "failed"
-    assert [case.case_id for case in again.cases if case.blocking] == ["odd"]
-    repaired, made = push("1" * 16, held_against(first.cases))
-    assert (repaired.outcome, held_against(repaired.cases)) == ("passed", {})
-    assert 0 < made <= 12
-
-
-@pytest.mark.parametrize(("before", "outcome"), [("", "passed"), ("suspicious", "passed"), ("blocked", "failed")])
-def test_attempts__a_blocked_case_is_not_picked_out_of_all_once_more(before: Before, outcome: str) -> None:
-    """2 failures of 4 against 20 passes pay 27: enough for the case alone, not with half of the stake on it."""
-    assert push("0101011111111111", {"odd": before})[0].outcome == outcome
-
-
-def test_attempts__a_blocked_case_whose_stored_runs_lost_their_scores_is_decided_by_its_runs() -> None:
-    evidence = [CaseEvidence(case_id="odd", metrics={PASS: Series(head_screen=(NO,), before="blocked")})]
-    decision, _ = run(evidence, lambda _side, _name: NO)
-    assert [(case.word, case.blocking) for case in decision.cases] == [("broken", True)]
-
-
-# Before a pull request fails, the base is run today: a day on which everything fails is no regression
-
-
-def with_broken(
-    broken: int, down: Collection[str] = (), rules: Rules = DEFAULT, budget: Budget = RUNS_BASE
-) -> tuple[DecisionReport, int]:
-    """The decision where these of 30 cases fail on the head, those that are down on the base today, too; its runs."""
+def with_broken(broken: int, down: Collection[str] = (), rules: Rules = DEFAULT, budget: Budget = RUNS_BASE) -> Game:
+    """These of 30 cases fail on the head, those that are down on the base today, too."""
     evidence = [case(f"case{index}", [NO if index < broken else YES], [YES] * 20) for index in range(30)]
 
     def draw(side: str, name: str) -> float:
         return NO if (name in down if side == "base" else int(name[4:]) < broken) else YES
 
-    decision, asked = run(evidence, draw, rules, budget)
-    return decision, sum(sum(step.base.values()) for step in asked)
+    return evidence, draw, rules, budget
 
 
-ALL = [f"case{index}" for index in range(12)]
+def beside(count: int, *cases: CaseEvidence, draw: Draw, stored: int = 10, **facts: Any) -> Game:
+    """Cases beside some that always pass."""
+    return [*steady(count, stored), *cases], draw, facts.get("rules", DEFAULT), facts.get("budget", UNLIMITED)
 
 
-@pytest.mark.parametrize("broken", [1, 12])
-def test_base_today__a_tool_that_is_down_for_both_sides_blocks_nothing(broken: int) -> None:
-    stored_only, _ = with_broken(broken, ALL, budget=UNLIMITED)
-    assert stored_only.outcome == "failed", "without a worktree nothing says that today is another day"
-    decision, made = with_broken(broken, ALL)
-    assert decision.outcome == "passed"
-    assert made > 0
-    assert [reason.code for reason in decision.reasons] == ["base-differs-today"]
-    decision.reasons[0].message = "Today main fails more often"  # As a report does: another run has another branch.
-    assert with_broken(broken, ALL)[0].reasons[0].message == ""
-    assert with_broken(broken, ALL, Rules(confirm_on_base="never"))[0].outcome == "failed", "never means never"
+def moment(failing: int, lasting: int, base: Sequence[float] = (YES,) * 10) -> Game:
+    """A bad moment: of the screening alone, or one that lasts into the first fresh runs."""
+    draw = flips(**{f"c{index}": [NO] * lasting + [YES] * 50 for index in range(failing)})
+    return suite_of_thirty(range(failing), base), draw, DEFAULT, UNLIMITED
 
 
-@pytest.mark.parametrize("broken", [1, 12])
-def test_base_today__a_regression_still_blocks_and_the_check_is_bounded(broken: int) -> None:
-    decision, made = with_broken(broken)
-    assert decision.outcome == "failed"
-    assert 0 < made <= CHECK_RUNS * broken
+def undecided_suite(no_more: Any) -> Game:
+    evidence = [case(f"c{index}", [YES if index % 3 else NO], [YES] * 9 + [NO]) for index in range(30)]
+    return evidence, always(YES), DEFAULT, Budget(extra_runs=0, no_more=no_more)
 
 
-def test_base_today__a_regression_beside_an_outage_blocks_and_without_runs_nothing_is_decided() -> None:
-    """One case fails on the head alone, eleven on both sides."""
-    decision, _ = with_broken(12, ALL[1:])
-    assert decision.outcome == "failed"
-    assert [case.case_id for case in decision.cases if case.blocking] == ALL[:1]
-    assert with_broken(12, ALL, budget=replace(RUNS_BASE, extra_runs=0))[0].outcome == "inconclusive"
+def with_scores(score: float) -> Game:
+    """Where the score is as before, the two cases pass when run again."""
+    scores = Series(head_screen=(score,), base=(0.8, 0.9) * 5)
+    passes = [Series(head_screen=(NO if index < 2 else YES,), base=(YES,) * 10) for index in range(20)]
+    evidence = [CaseEvidence(case_id=f"c{at}", metrics={PASS: own, "score": scores}) for at, own in enumerate(passes)]
+    failing = {"c0", "c1"} if score < 0.5 else set()
+    rules = Rules(metrics={PASS: MetricRule(), "score": MetricRule()})
+    return evidence, lambda _, name: {PASS: NO if name in failing else YES, "score": score}, rules, UNLIMITED
+
+
+def low(lowest: float, base: float, threshold: float) -> Game:
+    """Below its threshold, and perhaps within the tolerance of its base."""
+    evidence = [*(case(f"c{index}", [0.9], [0.9] * 10, "score") for index in range(9))]
+    evidence.append(case("low", [0.75], [lowest, *[base] * 9], "score", threshold=threshold))
+    return evidence, always(0.9), Rules(metrics={"score": MetricRule(max_drop=0.1)}), UNLIMITED
+
+
+BAD = case("bad", [NO], [YES] * 10)
+FIXED = [
+    case("fixed", [YES] * 3, [NO] * 10),
+    case("just fixed", [YES], [NO] * 20),
+    case("once red", [YES], [NO]),  # One good run after a bad one is what a flaky case does.
+    case("better", [YES] * 6, [NO] * 9 + [YES]),
+    case("same", [YES], [YES] * 5 + [NO] * 5),
+]
+TWO = [case(name, [NO], [YES] * 10, head_confirm=SOME, head_rounds=ROUNDS) for name in "ab"]
+SAME_DAY = Rules(confirm_on_base="always")
+TOLERANT = Rules(metrics={PASS: MetricRule()}, cases={"bad": {PASS: MetricRule(max_drop=1.0)}})
+INFORMS = Rules(metrics={PASS: MetricRule(blocking=False)})
+NINE = [case(f"c{index}", [NO], [YES] * 10) for index in range(9)]
+THIN = case("odd", [NO], [NO, YES, YES, YES])
+MOSTLY = [case(name, [NO], [YES]) for name in ("seldom", "often")]
+FLAKY = [case("score", [0.1], [0.9] * 20, metric="quality", threshold=0.5), case("flaky", [NO], [NO] * 12 + [YES] * 8)]
+QUALITY = Rules(metrics={PASS: MetricRule(), "quality": MetricRule()})
+LOST = CaseEvidence(case_id="odd", metrics={PASS: Series(head_screen=(NO,), before="blocked")})
+FAILS_MOSTLY, DOWN = "010001001000100", [f"case{index}" for index in range(12)]
+GAMES = {
+    **{
+        f"red on {stored} runs of the base": beside(29, case("red", [NO], [NO] * stored), draw=always(NO))
+        for stored in (1, 3, 10)
+    },
+    "fixed and better": beside(20, *FIXED, draw=always(YES)),
+    "a bet that pays 20 is not enough for one of two": beside(28, *TWO, draw=always(YES), budget=Budget(extra_runs=0)),
+    **{f"a bad moment of {failing}": moment(failing, 0) for failing in (2, 6, 12, 30)},
+    **{f"a bad moment of {failing}, and the next two": moment(failing, 2) for failing in (2, 4, 6)},
+    # Two of ten stored runs failed as a whole: it is no news.
+    "a bad moment as there were on the base": moment(30, 2, [NO, YES, YES, YES, NO, *[YES] * 5]),
+    **{f"a suite that cannot run again: {why}": undecided_suite(why) for why in ("limit", "recorded")},
+    "stored runs of better days": beside(9, BAD, draw=always(NO), rules=SAME_DAY, budget=RUNS_BASE),
+    "broken, whatever the stored runs": beside(9, BAD, draw=BROKEN_HEAD, rules=SAME_DAY, budget=RUNS_BASE),
+    **{
+        f"fails {len(runs) - 1} of {len(runs)}, {stored} stored runs": beside(
+            9, case("odd", [NO], [YES] * stored), draw=flips(odd=runs), stored=stored
+        )
+        for stored in range(6)
+        for runs in ([NO, NO, YES], [NO, YES])
+    },
+    "fails on a thin base, too": beside(
+        9, case("odd", [NO], [NO, YES, YES, YES]), draw=flips(odd=[NO, NO, YES]), stored=4
+    ),
+    "several together": beside(9, *MOSTLY, draw=flips(seldom=[NO] * 5 + [YES], often=[NO, NO, YES]), stored=1),
+    "a tolerance": beside(29, BAD, draw=BROKEN_HEAD, rules=TOLERANT),
+    "what only informs": (NINE, BROKEN_HEAD, INFORMS, UNLIMITED),
+    **{f"a second metric of {score}": with_scores(score) for score in (0.1, 0.9)},
+    **{f"low: {facts}": low(*facts) for facts in ((0.8, 0.8, 0.8), (0.9, 0.9, 0.8), (0.7, 0.9, 0.8), (0.7, 0.9, 0.75))},
+    # By its likelihood ratio the score would come first: it is fixed, and the flaky case's is low.
+    **{
+        f"pass or fail first, {extra} runs": beside(
+            10,
+            *FLAKY,
+            draw=lambda _, name: 0.1 if name == "score" else YES,
+            rules=QUALITY,
+            budget=Budget(extra_runs=extra),
+        )
+        for extra in (2, 5)
+    },
+    "a blocked case": push(f"0{FAILS_MOSTLY}"),
+    "nobody looks at a lucky screening": push(f"1{FAILS_MOSTLY}"),
+    "a lucky screening of a blocked case": push(f"1{FAILS_MOSTLY}", "blocked"),
+    "a repair of a blocked case": push("1" * 16, "blocked"),
+    # 2 failures of 4 against 20 passes pay 27: enough for the case alone, not with half of the stake on it.
+    **{f"not picked out of all once more, {before}": push("0101011111111111", before) for before in get_args(Before)},
+    "a blocked case without stored runs": ([LOST], always(NO), DEFAULT, UNLIMITED),
+    **{f"{broken} broken, down on the base": with_broken(broken, DOWN) for broken in (1, 12)},
+    **{f"{broken} broken": with_broken(broken) for broken in (1, 12)},
+    "broken, without a worktree": with_broken(12, DOWN, budget=UNLIMITED),
+    "never means never": with_broken(12, DOWN, Rules(confirm_on_base="never")),
+    "a regression beside an outage": with_broken(12, DOWN[1:]),
+    "a regression beside an outage, without runs": with_broken(12, DOWN, budget=replace(RUNS_BASE, extra_runs=0)),
+}
+
+
+def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
+    page = []
+    for name, (evidence, draw, rules, budget) in GAMES.items():
+        decision, asked = run(evidence, draw, rules, budget)
+        page += [f"# {name}", f"{decision.outcome}, held against: {held_against(decision.cases)}"]
+        for step in asked:
+            sides = (f"{side} {dict(counts)}" for side, counts in (("head", step.head), ("base", step.base)) if counts)
+            page.append(f"asks, {step.why}: {', '.join(sides)}"[:200])
+        for reason in decision.reasons:
+            facts = {key: value for key, value in reason.data.items() if key != "numbers"}
+            page.append(f"because {reason.code} {reason.metric} {reason.case_ids} blocking {reason.blocking} {facts}")
+        page += [f"suite {line}" for each in decision.suites for line in as_lines(each)]
+        alike: dict[str, list[str]] = {}
+        for each in decision.cases:
+            [facts_of_case] = as_lines(each.model_copy(update={"case_id": ""}))
+            alike.setdefault(facts_of_case, []).append(each.case_id)
+        page += [f"{' '.join(names)} {line}" for line, names in alike.items()]
+    check("golden_games.txt", "\n".join(page) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("stored", "again", "head", "base"),
+    [
+        (10, (), 2, {}),
+        (4, (NO, YES), 2, {"bad": 4}),  # Filled up to ten, once it failed again.
+        (9, (NO, YES), 2, {"bad": 1}),
+        (10, (NO, YES), 2, {}),
+        (10, (NO,), 1, {}),  # A round that was broken off is completed.
+    ],
+)
+def test_sequential__the_next_runs_of_a_suspicious_case(
+    stored: int, again: tuple[float, ...], head: int, base: dict[str, int]
+) -> None:
+    bad = case("bad", [NO], [YES] * stored, head_confirm=again, head_rounds=(0,) * len(again))
+    # Not enough to run the whole suite again.
+    step = next_step([*steady(29), bad], DEFAULT, Budget(can_run_base=True, extra_runs=10))
+    assert isinstance(step, Runs)
+    assert (step.head, step.base) == ({"bad": head}, base)
