@@ -13,7 +13,6 @@ from judged_samples import (
     asked,
     conversation,
     judged,
-    refused,
     rubric,
     score,
     told,
@@ -125,26 +124,6 @@ def test_prompts__are_equal_if_only_ids_differ(metric: str, options: dict[str, A
         return [request.prompt for request in model.requests]
 
     assert prompts("adk-1") == prompts("adk-2") != []
-
-
-@pytest.mark.parametrize(
-    ("metric", "shown", "code"),
-    [
-        (MATCH, conversation([turn()], **SCENARIO), "needs-reference"),
-        (MATCH, conversation([turn()], [turn(), turn()]), "turn-count"),
-        (SIMULATOR, conversation([turn()]), "needs-scenario"),
-        (SIMULATOR, conversation([], **SCENARIO), "no-turns"),
-        *(
-            (metric, conversation([]), "no-turns")
-            for metric in (ANSWER, TOOLS, TRAJECTORY, HALLUCINATIONS, "safety_v1", "multi_turn_task_success_v1")
-        ),
-    ],
-)
-def test_no_score__and_no_call(metric: str, shown: Conversation, code: str) -> None:
-    model = always(None)
-
-    assert refused(judged(metric, model), shown).code == code
-    assert model.requests == []
 
 
 def sentence_judge(labels: dict[str, str | None], cuts: dict[str, list[str]] | None = None) -> ScriptedModel:
@@ -278,7 +257,13 @@ BAD: dict[str, str | None] = {"Bad": "unsupported"}
 CUT = {"True. A lie. True too.": ["True.", "True too.", "Made up."]}
 TWO_TURNS = conversation([turn(), turn()])
 FAILING = simulated(turn("hello"), persona=violated("{{ 1 / 0 }}"))
+NO_TURNS = (ANSWER, TOOLS, TRAJECTORY, HALLUCINATIONS, "safety_v1", "multi_turn_task_success_v1")
 OUTCOMES: dict[str, tuple[str, ScriptedModel, Conversation, dict[str, Any]]] = {
+    "a scenario, and a metric that needs references": (MATCH, always(None), conversation([turn()], **SCENARIO), {}),
+    "fewer turns than expected": (MATCH, always(None), conversation([turn()], [turn(), turn()]), {}),
+    "no scenario": (SIMULATOR, always(None), conversation([turn()]), {}),
+    "a scenario without turns": (SIMULATOR, always(None), conversation([], **SCENARIO), {}),
+    **{f"{metric}: no turns": (metric, always(None), conversation([]), {}) for metric in NO_TURNS},
     "one of two answers is wrong": (
         MATCH,
         by_content("invalid", "valid", of="wrong"),

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from calibration_samples import RUBRICS, labels, row, rubrics, wrong
 from calibration_samples import criterion as calibrated
+from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from judged_samples import ScriptedModel, conversation, judged, refused, rubric, scored, turn, verdicts
-from remark_samples import lines
+from judged_samples import ScriptedModel, asked, conversation, judged, rubric, score, scored, told, turn, verdicts
 
 from agent_eval.criteria.judged import Judge, Options
 from agent_eval.models.protocol import ModelRequest
@@ -33,17 +33,6 @@ def graded(model: ScriptedModel, samples: int = 1, threshold: float = 0.9, **opt
 
 def by_sample(*replies: Any) -> ScriptedModel:
     return ScriptedModel(script=lambda request: replies[request.sample])
-
-
-def test_levels__score_of_the_level() -> None:
-    model = by_sample(verdicts("2", "yes"))
-
-    result = scored(graded(model), conversation([turn()]))
-
-    assert result.score == 0.75
-    [finding] = result.findings
-    assert lines(finding.why) == ("clear: level 2 of 3, 'some detours', scores 0.5: about 1",)
-    assert finding.expected == "clear: it is clear (one clear answer)"
 
 
 def test_levels__question_lists_numbers_and_texts() -> None:
@@ -67,40 +56,39 @@ def test_levels__question_lists_numbers_and_texts() -> None:
     assert not schema.is_valid(verdicts("0.5", "yes"))
 
 
-@pytest.mark.parametrize(("reply", "asked"), [(("yes", "yes"), ["it is clear"]), (("2", "1"), ["it is polite"])])
-def test_levels__a_verdict_of_the_other_kind_is_no_vote(reply: tuple[str, str], asked: list[str]) -> None:
-    def script(request: ModelRequest) -> Any:
-        return verdicts(*reply) if len(model.requests) == 1 else {"verdicts": []}
-
-    model = ScriptedModel(script=script)
-
-    result = refused(graded(model, threshold=0.6), conversation([turn()]))
-
-    assert result.code == "no-verdict"
-    assert len(model.requests) == 2
-    listing = model.requests[1].prompt.split("The properties to check:\n")[1].split("\nWhere a property")[0]
-    assert [entry["property"] for entry in json.loads(listing)] == asked
+def stubborn(*words: str | None) -> ScriptedModel:
+    """Verdicts that leave something open, and nothing more when asked again."""
+    replies = iter([verdicts(*words), {"verdicts": []}])
+    return ScriptedModel(script=lambda _: next(replies))
 
 
-@pytest.mark.parametrize(
-    ("weights", "score"),
-    [({"clear": 3}, 0.625), ({"clear": 0}, 1.0), ({"polite": 0}, 0.5), ({}, 0.75), ({"clear": 1, "absent": 9}, 0.75)],
-)
-def test_levels__weights(weights: dict[str, float], score: float) -> None:
-    criterion_ = graded(by_sample(verdicts("2", "yes")), threshold=score, rubric_weights=weights)
-    result = scored(criterion_, conversation([turn()]))
+HALF = verdicts("2", "yes")
+GRADED: dict[str, tuple[ScriptedModel, dict[str, Any]]] = {
+    "the second of three levels": (by_sample(HALF), {}),
+    "yes and no of a rubric with levels": (stubborn("yes", "yes"), {"threshold": 0.6}),
+    "levels of a rubric without": (stubborn("2", "1"), {"threshold": 0.6}),
+    # A score that just reaches the threshold is not explained.
+    **{
+        f"weights {weights}": (by_sample(HALF), {"threshold": score, "rubric_weights": weights})
+        for weights, score in (
+            ({"clear": 3}, 0.625),
+            ({"clear": 0}, 1.0),
+            ({"polite": 0}, 0.5),
+            ({}, 0.75),
+            ({"clear": 1, "absent": 9}, 0.75),
+        )
+    },
+    "no verdict of a rubric without weight": (stubborn(None, "no"), {"rubric_weights": {"clear": 0}}),
+}
 
-    assert (result.score, result.findings) == (score, ()), "a score that just reaches the threshold is not explained"
-    assert len(result.judgements) == 2  # a weight of 0 is shown, too
 
-
-def test_weight_zero__a_missing_verdict_does_not_matter_and_a_low_one_explains_nothing() -> None:
-    model = by_sample(verdicts(None, "no"))
-
-    result = scored(graded(model, rubric_weights={"clear": 0}), conversation([turn()]))
-
-    assert result.score == 0
-    assert lines(result.findings[0].why) == ("polite: no: about 2",)
+def test_levels__outcomes() -> None:
+    text = ""
+    for name, (model, options) in GRADED.items():
+        result = score(graded(model, **options), conversation([turn()]))
+        again = asked(model).partition("\n--\n")[2] if len(model.requests) > 1 else ""
+        text += f"== {name}\n{again}{told(result)}\n"
+    check("golden_judge_levels.txt", text)
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=7))
