@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from criteria_samples import A, B, call, in_ways, score, scored, turn
 from golden_files import check
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,62 +21,26 @@ from runner_doubles import planned
 
 from agent_eval.agents.messages import Evaluated
 from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
-from agent_eval.core.content import Content, FunctionCall, model_message, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
+from agent_eval.core.content import model_message, user_message
+from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
 from agent_eval.core.problem import docs_page
 from agent_eval.criteria._differences import visible
 from agent_eval.criteria._sequences import common_length, edit_distance, rouge1
 from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, similarity_rules
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, check_complete
+from agent_eval.criteria.base import Conversation, NotEvaluated, Scored, check_complete
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
 from agent_eval.criteria.tokenize import tokenize
-from agent_eval.evalset.models import CRITERION_MODELS, SimilarityAlgorithm
+from agent_eval.evalset.models import SimilarityAlgorithm
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase
-from agent_eval.evalset.parse import criterion
 from agent_eval.results.report import CaseReport
 from agent_eval.runner.scoring import report_run
 
 # Criteria as the runner uses them: built from a config, then scored.
 
 REFERENCED = [name for name, spec in METRICS.items() if spec.family is Family.DETERMINISTIC and spec.needs_reference]
-
-
-def turn(*calls: FunctionCall, text: str | None = None) -> Invocation:
-    return Invocation(
-        user_content=user_message("u"),
-        final_response=None if text is None else model_message(text),
-        intermediate_data=IntermediateData(tool_uses=list(calls)),
-    )
-
-
-def call(name: str, **args: Any) -> FunctionCall:
-    return FunctionCall(name=name, args=args)
-
-
-async def score(
-    metric: str,
-    actual: Sequence[Invocation],
-    expected: Sequence[Invocation] | None,
-    *,
-    threshold: float = 0.8,
-    **options: Any,
-) -> Result:
-    criterion = build(CriterionConfig(metric=metric, threshold=threshold, options=options))
-    assert (criterion.name, criterion.threshold) == (metric, threshold)
-    case = EvalCase(eval_id="c", conversation=[])
-    return await criterion.score(Conversation(case=case, actual=actual, expected=expected))
-
-
-async def scored(*arguments: Any, **options: Any) -> Scored:
-    result = await score(*arguments, **options)
-    assert isinstance(result, Scored)
-    return result
-
-
-A, B, C = call("a", x=1), call("b", y=2), call("c")
 
 
 def test_every_deterministic_metric_has_a_scorer__and_no_other() -> None:
@@ -247,29 +211,10 @@ SYMMETRIC = [*SimilarityAlgorithm]
 SYMMETRIC.remove(SimilarityAlgorithm.CONTAINS)
 
 SIMILARITY = "response_similarity"
-Answer = str | Content | None
 
 
-async def run(
-    turns: list[tuple[Answer, Answer]], metric: str = SIMILARITY, threshold: float = 1.0, **options: Any
-) -> Scored | NotEvaluated:
-    """The result for turns of expected and actual answers."""
-    expected, actual = (
-        [Invocation(user_content=user_message("?"), final_response=_content(pair[side])) for pair in turns]
-        for side in (0, 1)
-    )
-    model = CRITERION_MODELS[metric].model_validate({"threshold": threshold, **options})
-    conversation = Conversation(case=EvalCase(eval_id="c", conversation=[]), actual=actual, expected=expected)
-    return await build(criterion(metric, model)).score(conversation)
-
-
-def _content(answer: Answer) -> Content | None:
-    return model_message(answer) if isinstance(answer, str) else answer
-
-
-async def similarity_score(expected: Answer, actual: Answer, **options: Any) -> float:
-    result = await run([(expected, actual)], **options)
-    assert isinstance(result, Scored), result
+async def similarity_score(expected: str, actual: str | None, **options: Any) -> float:
+    result = await scored(SIMILARITY, [turn(text=actual)], [turn(text=expected)], **options)
     assert result.score is not None
     return result.score
 
@@ -324,17 +269,9 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 async def test_scores__of_answers() -> None:
     """Of each pair: each score and its reasons, with the ways to compare that have it."""
     text = ""
-    for pair in PAIRS:
-        results: dict[str, list[str]] = {}
-        for way, (metric, options) in WAYS.items():
-            result = await run([pair], metric, **options)
-            if isinstance(result, Scored):
-                shown = [f"{result.score:.4g}", *(why for finding in result.findings for why in lines(finding.why))]
-            else:
-                shown = [result.code]
-            results.setdefault("\n    ".join(shown), []).append(way)
-        text += f"== {visible(json.dumps(pair, ensure_ascii=False))}\n"
-        text += "".join(f"  {'; '.join(ways)}: {shown}\n" for shown, ways in results.items()) + "\n"
+    for expected, actual in PAIRS:
+        ways = await in_ways(WAYS, turn(text=actual), turn(text=expected))
+        text += f"== {visible(json.dumps((expected, actual), ensure_ascii=False))}\n{ways}\n"
     check("golden_scored_answers.txt", text)
 
 
@@ -351,7 +288,7 @@ async def test_ignore_punctuation__a_symbol_is_not_like_another_one_nor_like_not
 
 
 async def test_similarity__a_turn_without_a_reference() -> None:
-    missing = await run([("text", "text"), (None, "something")])
+    missing = await score(SIMILARITY, [turn(text="text"), turn(text="some")], [turn(text="text"), turn()])
     assert isinstance(missing, NotEvaluated)
     assert (missing.code, missing.facts) == ("no-reference-text", {"turn": 2})
 
@@ -361,7 +298,7 @@ async def test_similarity__a_text_that_takes_too_long_to_compare(algorithm: str)
     longest = "ab " * (LONGEST_COMPARED // 3)
     assert await similarity_score(longest, "ab", algorithm=algorithm) < 0.01
 
-    result = await run([("ab", "x" * (LONGEST_COMPARED + 1))], algorithm=algorithm)
+    result = await score(SIMILARITY, [turn(text="x" * (LONGEST_COMPARED + 1))], [turn(text="ab")], algorithm=algorithm)
     assert isinstance(result, NotEvaluated)
     assert result.code == "too-long"
     assert await similarity_score("ab", "x" * (LONGEST_COMPARED + 1), algorithm="jaccard") == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from criteria_samples import A, B, C, call, in_ways, score, scored, turn
 from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from agent_eval.core.invocation import (
     InvocationEvents,
     intermediate_responses,
 )
-from agent_eval.criteria import Conversation, NotEvaluated, Scored, build
+from agent_eval.criteria import NotEvaluated, Scored
 from agent_eval.criteria._alignment import align
 from agent_eval.criteria._differences import literal, render_call, visible
 from agent_eval.criteria._explain import (
@@ -37,10 +38,9 @@ from agent_eval.criteria._explain import (
 from agent_eval.criteria._sequences import in_any_order, in_order, rouge1
 from agent_eval.criteria.calls import ArgsMatch, args_match, contains, count_matched, match_calls, same_call
 from agent_eval.criteria.tokenize import tokenize, words
-from agent_eval.evalset.models import CRITERION_MODELS, EvalCase
+from agent_eval.evalset.models import EvalCase
 from agent_eval.evalset.models.criterion_options import parse_match_type
 from agent_eval.evalset.models.schema import MatchType
-from agent_eval.evalset.parse import criterion
 from agent_eval.report.views.case import TurnView, rows
 from agent_eval.runner.conversations import conversation_of
 
@@ -52,10 +52,6 @@ MATCH_TYPES: list[list[Any]] = json.loads((DATA / "adk_2_13_0_match_type.json").
 
 
 Calls = list[FunctionCall]
-
-
-def call(name: str, **args: Any) -> FunctionCall:
-    return FunctionCall(name=name, args=args)
 
 
 @pytest.mark.parametrize("ignore_args", [False, True])
@@ -185,9 +181,6 @@ def test_match_type__vectors_of_adk(spelling: Any, meaning: str) -> None:
         assert parse_match_type(spelling) is MatchType[meaning]
 
 
-A, B, C = call("a", x=1), call("b", y=2), call("c")
-
-
 def why(expected: Calls, actual: Calls, **options: Any) -> list[str]:
     return list(lines(explain_trajectory(expected, actual, **options)))
 
@@ -279,30 +272,6 @@ def test_explain_response__always_has_reasons(expected: str, actual: str) -> Non
 # `tool_trajectory_partial`, and args that are a subset.
 
 
-async def run(
-    *turns: tuple[Calls, Calls], metric: str = "tool_trajectory_partial", threshold: float = 1.0, **options: Any
-) -> Scored:
-    """The result for turns of expected and actual calls."""
-    expected, actual = (
-        [
-            Invocation(user_content=user_message("?"), intermediate_data=IntermediateData(tool_uses=pair[side]))
-            for pair in turns
-        ]
-        for side in (0, 1)
-    )
-    result = await scored(expected, actual, metric=metric, threshold=threshold, **options)
-    assert isinstance(result, Scored), result
-    return result
-
-
-async def scored(
-    expected: list[Invocation], actual: list[Invocation], *, metric: str, **options: Any
-) -> Scored | NotEvaluated:
-    built = build(criterion(metric, CRITERION_MODELS[metric].model_validate(options)))
-    eval_case = EvalCase(eval_id="c", conversation=[])
-    return await built.score(Conversation(case=eval_case, actual=actual, expected=expected))
-
-
 F, FIND, FAN = call("f", x=1), call("find", room="bedroom"), call("turn_on", device="fan", level=3, fast=True)
 ANY_F, ANY_G = FunctionCall(name="f"), FunctionCall(name="g")
 PAIRS: dict[str, tuple[Calls, Calls]] = {
@@ -349,20 +318,15 @@ async def test_scores__of_calls() -> None:
     """Of each pair: the calls as they are shown, then each score and its reasons, with the metrics that have it."""
     text = ""
     for name, pair in PAIRS.items():
-        results: dict[str, list[str]] = {}
-        for way, (metric, options) in WAYS.items():
-            result = await run(pair, metric=metric, **options)
-            assert len(result.findings) == (result.score != 1), (name, way)
-            shown = [f"{result.score:.4g}", *(why for finding in result.findings for why in lines(finding.why))]
-            results.setdefault("\n    ".join(shown), []).append(way)
-        text += f"== {name}\n{list_calls(pair[0])}\n--\n{list_calls(pair[1])}\n"
-        text += "".join(f"  {'; '.join(ways)}: {shown}\n" for shown, ways in results.items()) + "\n"
+        ways = await in_ways(WAYS, turn(*pair[1]), turn(*pair[0]))
+        text += f"== {name}\n{list_calls(pair[0])}\n--\n{list_calls(pair[1])}\n{ways}\n"
     check("golden_scored_calls.txt", text)
 
 
 async def test_partial_trajectory__several_turns() -> None:
-    assert (await run(([A], [A]), ([A, B], [A]), threshold=0.5)).score == 0.75
-    passing = await run(([A, B], [A]), threshold=0.5)
+    two = await scored("tool_trajectory_partial", [turn(A), turn(A)], [turn(A), turn(A, B)], threshold=0.5)
+    assert two.score == 0.75
+    passing = await scored("tool_trajectory_partial", [turn(A)], [turn(A, B)], threshold=0.5)
     assert (passing.score, passing.findings) == (0.5, ())
 
 
@@ -389,7 +353,7 @@ def actual_turn(said: Said) -> Invocation:
 async def said_run(*turns: tuple[Said, Said], **options: Any) -> Scored | NotEvaluated:
     expected = [expected_turn(pair[0]) for pair in turns]
     actual = [actual_turn(pair[1]) for pair in turns]
-    return await scored(expected, actual, **{"metric": METRIC, "threshold": 0.9, **options})
+    return await score(actual=actual, expected=expected, **{"metric": METRIC, "threshold": 0.9, **options})
 
 
 async def said_score(expected: Said, actual: Said, **options: Any) -> float | None:
