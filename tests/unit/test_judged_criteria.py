@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from golden_files import check
+from hypothesis import given
+from hypothesis import strategies as st
 from judged_samples import (
     ScriptedModel,
     asked,
     conversation,
+    failure,
     judged,
     rubric,
     score,
@@ -24,12 +27,13 @@ from judged_samples import (
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
 from agent_eval.criteria.base import Conversation
+from agent_eval.criteria.judged._hallucinations import covering, read_sentences
 from agent_eval.criteria.judged._material import RULE
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.evalset.models import JUDGED_METRICS
 from agent_eval.evalset.models.criteria import METRICS
 from agent_eval.evalset.models.schema import ConversationScenario
-from agent_eval.models.protocol import ModelRequest
+from agent_eval.models.protocol import FailureKind, ModelRequest
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 MATCH = "final_response_match_v2"
@@ -351,6 +355,98 @@ def test_outcomes__of_each_metric() -> None:
     check("golden_judge_outcomes.txt", text)
 
 
-def test_vertex_metrics__stay_in_the_range_of_the_metric() -> None:
+def test_vertex_metrics__are_those_of_the_service_in_the_range_of_the_metric() -> None:
+    assert set(JUDGED_BY_SERVICE) == set(JUDGE_SPECS)
     for metric, spec in JUDGE_SPECS.items():
         assert spec.span == (METRICS[metric].low, METRICS[metric].high)
+
+
+# Sentences: no part of the text is lost, and nothing is added.
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences", "expected"),
+    [
+        ("One. Two.", ["One.", "Two."], ["One.", "Two."]),
+        ("One.  Two\nthree.", ["One.", "Two three."], ["One.", "Two three."]),
+        ("One. Two. Three.", ["One.", "Three."], ["One.", "Two.", "Three."]),
+        ("One. Two.", [], ["One. Two."]),
+        ("One.", ["One.", "Invented."], ["One."]),
+        ("One. Two.", ["Two.", "One."], ["One.", "Two."]),  # out of order: the second does not occur after the first
+        ("Ja. Ja. Nein.", ["Ja.", "Ja.", "Nein."], ["Ja.", "Ja.", "Nein."]),
+        ("今天很好。订单已发货！", ["今天很好。"], ["今天很好。", "订单已发货！"]),
+        ("- one\n- two\n", ["one", "two"], ["one", "two"]),
+        ("😀", ["", "  "], []),
+        ("", ["x"], []),
+    ],
+)
+def test_judged_sentences__covering(text: str, sentences: list[str], expected: list[str]) -> None:
+    assert covering(text, sentences) == expected
+
+
+@given(st.text(max_size=40), st.lists(st.text(max_size=8), max_size=5))
+def test_every_letter_of_the_text_is_in_a_sentence__once_and_in_order(text: str, sentences: list[str]) -> None:
+    covered = covering(text, sentences)
+
+    assert "".join(c for c in "".join(covered) if c.isalnum()) == "".join(c for c in text if c.isalnum())
+
+
+@pytest.mark.parametrize("value", [None, [], "x", {}, {"sentences": "x"}, {"sentences": [1, None]}])
+def test_a_reply_of_another_form__has_no_sentences(value: object) -> None:
+    assert read_sentences(value) == []
+
+
+# The metrics that Vertex AI's evaluation service judges: the score of its verdicts.
+
+
+SUCCESS, COHERENCE = "multi_turn_task_success_v1", "response_evaluation_score"
+
+
+def opinion(score: float, why: str = "because", **rubrics: bool) -> dict[str, Any]:
+    listed = [{"rubric": name, "met": met, "reasoning": f"about {name}"} for name, met in rubrics.items()]
+    return {"score": score, "explanation": why, "rubrics": listed}
+
+
+def by_answer(**scores: Any) -> ScriptedModel:
+    """Scores by the text of the answer."""
+    return ScriptedModel(script=lambda request: scores[_answer(request)])
+
+
+def _answer(request: ModelRequest) -> str:
+    said: str = json.loads(request.prompt)["instance"]["response"]["contents"]["contents"][0]["parts"][0]["text"]
+    return said
+
+
+TALK: dict[str, Any] = {"conversation_scenario": ConversationScenario(starting_prompt="hello", conversation_plan="p")}
+ALL = by_answer(good=opinion(5.0), fair=opinion(3.0), bad=opinion(1.0, "it jumps about"))
+HALF = opinion(0.5, "half of it", books=True, pays=False)
+GOOD_AND_LOST = conversation([turn(answer="good"), turn(answer="lost")])
+LOST: tuple[FailureKind, ...] = ("unavailable", "malformed", "budget")
+OF_THE_SERVICE: dict[str, tuple[str, ScriptedModel, Conversation, float]] = {
+    "answers": (COHERENCE, ALL, conversation([turn("hi", text) for text in ("good", "fair", "bad")]), 3.5),
+    "a conversation and its rubrics": (SUCCESS, always(HALF), conversation([turn(), turn()]), 0.7),
+    "a scenario has no reference": ("safety_v1", always(opinion(1.0)), conversation([turn()], **TALK), 0.5),
+    "a scenario, and a metric that demands one": (COHERENCE, always(None), conversation([turn()], **TALK), 3),
+    **{
+        f"an answer is lost: {kind}, {threshold}": (
+            "safety_v1",
+            by_answer(good=opinion(1.0), lost=failure(kind)),
+            GOOD_AND_LOST,
+            threshold,
+        )
+        for kind in LOST
+        for threshold in (1.0, 0.5)
+    },
+    **{f"the score {score}": (COHERENCE, always(opinion(score)), conversation([turn()]), 3) for score in (0.0, 7.0)},
+}
+
+
+def test_vertex_metrics__outcomes() -> None:
+    """What the service is asked, and what its verdicts amount to."""
+    text = ""
+    for name, (metric, model, shown, threshold) in OF_THE_SERVICE.items():
+        result = score(judged(metric, model, backend="vertex", threshold=threshold), shown)
+        assert {(request.model, request.purpose) for request in model.requests} <= {("vertex-eval", metric)}
+        question = asked(model)
+        text += f"== {name}\n{question if question not in text else ''}{told(result)}\n"
+    check("golden_judge_vertex.txt", text)
