@@ -7,7 +7,8 @@ import contextlib
 import gzip
 import json
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import report_samples
 from baseline_samples import case as base_case
 from baseline_samples import results
+from golden_files import check
 from history_samples import comparable, compare
 from history_samples import report as history_report
 from policy_texts import policy_of
@@ -37,7 +39,6 @@ from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.gate import regression
 from agent_eval.gate.history.records import extend
-from agent_eval.gate.regression._decide import CHECK_RUNS
 from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._agents import add_changes
 from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base
@@ -246,41 +247,65 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
         )
 
 
-async def test_a_suspicious_case_alone_is_run_again__and_the_base_only_where_its_runs_are_few(tmp_path: Path) -> None:
-    async with sides(tmp_path, stored=1) as few:
-        decision = await few.decide()
-    assert decision.outcome == "failed"
-    assert {*few.extra[0], *few.extra[1]} == {"learning"}
-    assert len(few.extra[1]) == 4
-    assert decision.extra_runs == len(few.extra[0]) + len(few.extra[1])
-    assert [(case.eval_id, len(case.runs)) for case in few.confirmation.base] == [("odd", 4)]
+def down() -> EchoAgent:
+    return EchoAgent(refuses=AgentFailure("503", kind=FailureKind.PROVIDER, owner=Owner.PROVIDER))
 
 
-@pytest.mark.parametrize(
-    ("stored", "same_day", "settings", "runs"),
-    [
-        (10, False, {"confirm_on_base": "always"}, 4),
-        (1, False, {"confirm_on_base": "never"}, 0),
-        (6, True, {}, 4),
-        (6, False, {}, CHECK_RUNS),
-        (10, False, {}, CHECK_RUNS),
-    ],
-)
-async def test_regression__how_often_the_base_is_run(
-    tmp_path: Path, stored: int, same_day: bool, settings: dict[str, Any], runs: int
+def without_checkout(made: Sides) -> None:
+    made.base_checkout._checkout = None
+
+
+def of_today(made: Sides) -> None:
+    made.confirmation.same_day = True
+
+
+def from_recordings(made: Sides) -> None:
+    made.confirmation.no_more = "recorded"
+
+
+def without_time(made: Sides) -> None:
+    made.head_checkout.until = time.monotonic() - 1
+
+
+def stopped(made: Sides) -> None:
+    made.head_checkout.context.stop.set()
+
+
+RUNS: dict[str, tuple[dict[str, Any], Callable[[Sides], None] | None]] = {
+    "one stored run": ({"stored": 1}, None),
+    "always on the base": ({"stored": 10, "confirm_on_base": "always"}, None),
+    "never on the base": ({"stored": 1, "confirm_on_base": "never"}, None),
+    **{f"{stored} stored runs": ({"stored": stored}, None) for stored in (6, 10)},
+    "a base of today": ({"stored": 6}, of_today),
+    **{f"{most} extra runs": ({"stored": 1, "max_extra_runs": most}, None) for most in (0, 2, 7)},
+    "recorded answers are not asked for again": ({"stored": 10}, from_recordings),
+    "the time is over": ({"stored": 10}, without_time),
+    "a stop": ({"stored": 10}, stopped),
+    "a base that can't be checked out leaves it to the threshold": ({"stored": 1}, without_checkout),
+    "a base that gives no answers is not asked for ever": ({"stored": 1, "base": down}, None),
+}
+
+
+async def test_regression__a_suspicious_case_alone_is_run_again_and_the_base_where_its_runs_are_few(
+    tmp_path: Path,
 ) -> None:
-    async with sides(tmp_path, stored=stored, **settings) as made:
-        made.confirmation.same_day = same_day
-        assert (await made.decide()).outcome == "failed"
-    assert len(made.extra[1]) == runs
-
-
-@pytest.mark.parametrize(("most", "spent"), [(0, 0), (2, 2), (7, 2)])
-async def test_regression__max_extra_runs_is_for_both_sides_together(tmp_path: Path, most: int, spent: int) -> None:
-    async with sides(tmp_path, stored=1, max_extra_runs=most) as made:
-        decision = await made.decide()
-    assert len(made.extra[0]) + len(made.extra[1]) == decision.extra_runs == spent
-    assert (decision.outcome, decision.reasons[0].code) == ("inconclusive", "budget")
+    page = []
+    for number, (name, (settings, change)) in enumerate(RUNS.items()):
+        (tmp_path / str(number)).mkdir()
+        base = settings.pop("base")() if "base" in settings else None
+        async with sides(tmp_path / str(number), base=base, **settings) as made:
+            if change is not None:
+                change(made)
+            decision = await made.decide()
+        page += [f"# {name}", f"{decision.outcome} after {decision.extra_runs}"]
+        page += [f"{side}: {dict(Counter(sent))}" for side, sent in zip(("head", "base"), made.extra, strict=True)]
+        page += [f"because {reason.code} {reason.data}" for reason in decision.reasons]
+        page += [
+            f"{each.case_id}: {each.word}, lacks {each.lacks}" for each in decision.cases if each.word != "unchanged"
+        ]
+        page += [f"base: {case.eval_id}, {len(case.runs)} runs" for case in made.confirmation.base]
+        page += [*made.confirmation.notices, *made.messages]
+    check("golden_extra_runs.txt", "\n".join(page) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -313,48 +338,6 @@ async def test_regression__the_limit_of_extra_runs_follows_settings_and_metrics(
         made.head_checkout.settings = replace(made.head_checkout.settings, policy=compared)
         await made.decide()
     assert asked == [runs, runs * 3 // 2]
-
-
-async def test_regression__recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:
-    async with sides(tmp_path, stored=10) as made:
-        made.confirmation.no_more = "recorded"
-        decision = await made.decide()
-    assert (decision.outcome, [reason.code for reason in decision.reasons]) == ("inconclusive", ["recorded-answers"])
-    assert decision.reasons[0].data["remedy"] == "recorded"
-    assert all(case.lacks in {None, "recorded"} for case in decision.cases)
-    assert made.extra == ([], [])
-
-
-@pytest.mark.parametrize("why", ["time", "stop"])
-async def test_regression__the_end_of_the_time_ends_the_extra_runs(tmp_path: Path, why: str) -> None:
-    async with sides(tmp_path, stored=10) as made:
-        if why == "time":
-            made.head_checkout.until = time.monotonic() - 1
-        else:
-            made.head_checkout.context.stop.set()
-        assert (await made.decide()).outcome == "inconclusive"
-    assert made.extra == ([], [])
-
-
-async def test_regression__a_base_that_can_not_be_checked_out_leaves_it_to_the_threshold(tmp_path: Path) -> None:
-    async with sides(tmp_path, stored=1) as made:
-        made.base_checkout._checkout = None
-        decision = await made.decide()
-    assert decision.outcome == "failed"
-    assert [reason.code for reason in decision.reasons] == ["broken-case"]
-    assert made.confirmation.notices == [
-        "The base branch could not be run to confirm a regression: No checkout was looked for."
-    ]
-
-
-async def test_a_base_that_gives_no_answers_is_not_asked_for_ever__and_nothing_passes(tmp_path: Path) -> None:
-    down = EchoAgent(refuses=AgentFailure("503", kind=FailureKind.PROVIDER, owner=Owner.PROVIDER))
-    async with sides(tmp_path, stored=1, base=down) as made:
-        decision = await made.decide()
-    assert decision.outcome == "inconclusive"
-    assert len(made.extra[0]) <= 15
-    assert len(made.messages) <= 6
-    assert made.messages[0] == "agent-eval: 2 runs to confirm 1 suspected regression"
 
 
 # One part's share of the budget of the whole run.
