@@ -9,13 +9,13 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from agents_open_dir import as_root
 from base_repos import ENVIRON, Repo, new_repo
 from baseline_samples import case, results
 from gate_runs import AGENT_EVAL, program
+from golden_files import check
 from rerun_repos import two_versions
 
 from agent_eval.agents.discovery.finder import AgentChoice
@@ -23,7 +23,7 @@ from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.sandbox.sealing import blocked_at
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.baseline.git import Git, GitError, Remote
-from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, Found, Provenance
 from agent_eval.baseline.rerun import (
     BaseWorktree,
     NotOnBase,
@@ -54,65 +54,76 @@ def traces(repo: Repo, place: Path) -> list[str]:
     return [*(item for item in listed[1:] if item), *(str(path) for path in place.iterdir())]
 
 
-def refused(git: Git, commit: str, place: Path, message: str, kind: type[Exception] = GitError) -> None:
-    """There is no checkout, and nothing is left of it."""
-    with pytest.raises(kind, match=message), base_checkout(git, commit, directory=place):
-        pass
-    assert list(place.iterdir()) == []
+HEAD = "root_agent = 'head'\n"
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12\n"
+LFS = {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "bot/model.bin": POINTER.format("0" * 64)}
 
 
-def test_rerun__the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(repo: Repo, place: Path) -> None:
+def test_rerun__the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(
+    place: Path, tmp_path: Path
+) -> None:
+    said = []
+
+    def told(situation: str, repo: Repo, base: str, *, at: str = "") -> None:
+        try:
+            with base_checkout(Repo(repo.root / at).opened(), base, directory=place) as checkout:
+                assert not checkout.top.is_relative_to(repo.root)
+                assert len(traces(repo, place)) == 2
+                files = {path.relative_to(checkout.top).as_posix(): path for path in checkout.top.rglob("*")}
+                listed = [
+                    f"{name} {path.read_text('utf-8')[:22]!r}"
+                    for name, path in files.items()
+                    if path.is_file() and name != ".git"
+                ]
+                text = f"in {checkout.root.relative_to(checkout.top)}: {', '.join(sorted(listed))}"
+        except (GitError, NotOnBase) as error:
+            text = f"{type(error).__name__}: {error}"
+        assert traces(repo, place) == []
+        said.append(f"{situation}\n    {text.replace(base[:7], 'BASE')}\n")
+
+    repo = new_repo(tmp_path / "repo")
     base = repo.commit({"bot/agent.py": AGENT, ".gitignore": "data/\n"})
     repo.branch("feature")
-    repo.commit({"bot/agent.py": "root_agent = 'head'\n", "new.py": ""})
+    repo.commit({"bot/agent.py": HEAD, "new.py": ""})
     repo.write({"data/big.bin": "made by an earlier step", "bot/agent.py": "root_agent = 'not committed'\n"})
     status = repo.git("status", "--porcelain")
-
-    with base_checkout(repo.opened(), base, directory=place) as checkout:
-        assert checkout.root == checkout.top
-        assert not checkout.top.is_relative_to(repo.root)
-        assert (checkout.root / "bot" / "agent.py").read_text(encoding="utf-8") == AGENT
-        assert not (checkout.root / "new.py").exists()
-        assert not (checkout.root / "data").exists()
-        assert len(traces(repo, place)) == 2
-
-    assert traces(repo, place) == []
+    told("a checkout with changes", repo, base)
     assert repo.git("status", "--porcelain") == status
     assert repo.git("branch", "--format=%(refname:short)").split() == ["feature", "main"]
+    repo.git("checkout", "-q", "-f", "feature")
+    told("a clone of depth 1", repo.shallow_checkout(repo.merge("feature", "main"), tmp_path / "clone"), base)
+    within = new_repo(tmp_path / "within")
+    older = within.commit({"README": ""})
+    base = within.commit({"services/bots/bot/agent.py": AGENT})
+    told("a directory of the repository", within, base, at="services/bots")
+    told("a directory that the base has not", within, older, at="services/bots")
+    linked = new_repo(tmp_path / "linked")
+    (linked.root / "bots").symlink_to("/etc")
+    base = linked.commit({})
+    linked.git("rm", "-q", "bots")
+    linked.commit({"bots/agent.py": AGENT})
+    told("a directory that is a link out of the base", linked, base, at="bots")
 
-
-def test_rerun__in_a_clone_of_depth_one_the_base_is_fetched(repo: Repo, tmp_path: Path, place: Path) -> None:
-    base = repo.commit({"bot/agent.py": AGENT})
-    repo.branch("feature")
-    repo.commit({"bot/agent.py": "root_agent = 'head'\n"})
-    clone = repo.shallow_checkout(repo.merge("feature", "main"), tmp_path / "clone")
-
-    with base_checkout(clone.opened(), base, directory=place) as checkout:
-        assert (checkout.root / "bot" / "agent.py").read_text(encoding="utf-8") == AGENT
-
-    assert traces(clone, place) == []
-
-
-def test_rerun__where_agent_eval_works_in_a_directory_of_the_repository(repo: Repo, place: Path) -> None:
-    older = repo.commit({"README": ""})
-    base = repo.commit({"services/bots/bot/agent.py": AGENT})
-    git = Repo(repo.root / "services" / "bots").opened()
-
-    with base_checkout(git, base, directory=place) as checkout:
-        assert checkout.root == checkout.top / "services" / "bots"
-        assert (checkout.root / "bot" / "agent.py").is_file()
-    refused(git, older, place, rf"The base branch \({older[:7]}\) has no directory services/bots\.", NotOnBase)
-
-    assert traces(repo, place) == []
-
-
-def test_rerun__a_directory_that_is_a_link_out_of_the_base_is_none(repo: Repo, place: Path) -> None:
-    (repo.root / "bots").symlink_to("/etc")
-    base = repo.commit({})
-    repo.git("rm", "-q", "bots")
-    repo.commit({"bots/agent.py": AGENT})
-
-    refused(Repo(repo.root / "bots").opened(), base, place, "has no directory bots", NotOnBase)
+    large = new_repo(tmp_path / "large")
+    base = large.commit({"bot/agent.py": AGENT, **LFS})
+    # `git lfs install` sets these; the program may not be there.
+    for name, value in (("process", "false"), ("smudge", "false"), ("required", "true")):
+        large.git("config", f"filter.lfs.{name}", value)
+    told("large files that neither side has", large, base)
+    for name in ("process", "smudge", "required"):
+        large.git("config", "--unset", f"filter.lfs.{name}")
+    large.write({"bot/model.bin": "the real one"})  # As actions/checkout does with `lfs: true`.
+    told("large files that only the head has", large, base)
+    library = new_repo(tmp_path / "library")
+    library.commit({"lib.py": ""})
+    split = new_repo(tmp_path / "split")
+    split.commit({"bot/agent.py": AGENT})
+    split.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "vendored")
+    base = split.commit({})
+    told("a submodule", split, base)
+    split.git("submodule", "--quiet", "deinit", "--force", "vendored")
+    told("a submodule that is not there", split, base)  # As actions/checkout leaves it without `submodules: true`.
+    check("golden_base_checkouts.txt", "".join(said))
 
 
 def test_rerun__it_goes_after_an_error_and_when_the_agent_has_locked_a_directory(repo: Repo, place: Path) -> None:
@@ -137,45 +148,6 @@ def test_rerun__a_worktree_of_another_user_stays(repo: Repo, place: Path, tmp_pa
         pass
 
     assert str(tmp_path / "mine") in repo.git("worktree", "list", "--porcelain")
-
-
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12\n"
-LFS = {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "bot/model.bin": POINTER.format("0" * 64)}
-
-
-def test_rerun__large_files_that_only_the_head_has_make_the_base_another_agent(repo: Repo, place: Path) -> None:
-    base = repo.commit({"bot/agent.py": AGENT, **LFS})
-    repo.write({"bot/model.bin": "the real one"})  # as actions/checkout does with `lfs: true`
-
-    refused(repo.opened(), base, place, r"bot/model\.bin is stored in Git LFS, which `baseline: rerun` does not fetch")
-
-
-def test_rerun__large_files_that_neither_side_has_make_no_difference(repo: Repo, place: Path) -> None:
-    base = repo.commit({"bot/agent.py": AGENT, **LFS})
-    repo.git("config", "filter.lfs.process", "false")  # as `git lfs install` does; the program may not be there
-    repo.git("config", "filter.lfs.smudge", "false")
-    repo.git("config", "filter.lfs.required", "true")
-
-    with base_checkout(repo.opened(), base, directory=place) as checkout:
-        assert (checkout.root / "bot" / "model.bin").read_text(encoding="utf-8") == LFS["bot/model.bin"]
-
-
-@pytest.mark.parametrize("is_there", [True, False])
-def test_rerun__submodules(repo: Repo, tmp_path: Path, place: Path, is_there: bool) -> None:
-    library = new_repo(tmp_path / "library")
-    library.commit({"lib.py": ""})
-    repo.commit({"bot/agent.py": AGENT})
-    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "vendored")
-    base = repo.commit({})
-    if not is_there:  # as actions/checkout leaves it without `submodules: true`
-        repo.git("submodule", "--quiet", "deinit", "--force", "vendored")
-        with base_checkout(repo.opened(), base, directory=place) as checkout:
-            assert list((checkout.root / "vendored").iterdir()) == []
-    else:
-        message = "has the submodule vendored, which `baseline: rerun` does not fetch"
-        refused(repo.opened(), base, place, message)
-
-    assert traces(repo, place) == []
 
 
 @as_root
@@ -288,71 +260,43 @@ def test_rerun__pythonpath_points_to_the_modules_of_the_base(tmp_path: Path) -> 
     assert checkout_of(base, head).environment({"PATH": "/bin"}) == {"PATH": "/bin"}
 
 
-def request(commit: str) -> BaselineRequest:
-    return BaselineRequest(repository="", base_ref="main", commit=commit, how="the merge base", is_pull_request=True)
-
-
-async def rerun(repo: Repo, commit: str, answer: RunReport | Exception, seen: list[Path] | None = None) -> Baseline:
-    async def run(checkout: BaseWorktree) -> RunReport:
-        if seen is not None:
-            seen.append(checkout.root)
-            assert (checkout.root / "bot" / "agent.py").is_file()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    return await RerunSource(git=repo.opened(), run=run).find(request(commit))
-
-
 async def test_rerun__what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
     seen: list[Path] = []
     report = results(case("one"), case("two", "failed"))
+    said = []
 
-    result = await rerun(repo, base, report, seen)
+    async def told(answer: RunReport | Exception, git: Git | GitError, commit: str = base) -> Baseline:
+        async def run(checkout: BaseWorktree) -> RunReport:
+            seen.append(checkout.root)
+            assert (checkout.root / "bot" / "agent.py").is_file()
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
-    assert result == Found(
-        report=report,
-        provenance=Provenance(commit=base, distance=0, recorded_at=report.started_at),
-        message=f"The agent of main at {base[:7]} ran this run's eval files (2 cases).",
-    )
-    assert [path.exists() for path in seen] == [False]
+        request = BaselineRequest(
+            repository="", base_ref="main", commit=commit, how="the merge base", is_pull_request=True
+        )
+        found = await RerunSource(git=git, run=run, remote=Remote()).find(request)
+        text = f"{type(found).__name__}: {found.message} {found.hint or ''}".rstrip()
+        said.append(f"{text.replace(base[:7], 'BASE').partition(': fatal')[0]}\n")
+        return found
 
-
-@pytest.mark.parametrize(
-    ("answer", "kind", "message"),
-    [
-        (results(case("one", "not_run")), FetchFailed, "was re-run, but 1 of its 1 case did not finish"),
-        (NotOnBase("There is no agent bot on the base."), NoneYet, "There is no agent bot on the base."),
-        (GitError("The disk is full."), FetchFailed, "could not be re-run: The disk is full."),
-        (OSError("No space left on device"), FetchFailed, "could not be re-run: No space left on device."),
-    ],
-)
-async def test_rerun__what_is_no_baseline(
-    repo: Repo, answer: RunReport | Exception, kind: type[Baseline], message: str
-) -> None:
-    base = repo.commit({"bot/agent.py": AGENT})
-
-    result = await rerun(repo, base, answer)
-
-    assert type(result) is kind
-    assert message in result.message
-    if kind is FetchFailed:
-        assert result.message.startswith(f"main at {base[:7]} ")
-
-
-async def test_rerun__without_a_checkout_or_the_commit(repo: Repo) -> None:
-    repo.commit({"a": ""})
-
-    async def never(_: BaseWorktree) -> Any:
-        raise AssertionError("there is nothing to run")
-
-    outside = await RerunSource(git=GitError("No git here.", hint="Install git."), run=never).find(request("e" * 40))
-    gone = await RerunSource(git=repo.opened(), run=never, remote=Remote()).find(request("e" * 40))
-
-    assert outside == FetchFailed(message="main at eeeeeee could not be re-run: No git here.", hint="Install git.")
-    assert isinstance(gone, FetchFailed)
-    assert "is not in this clone and could not be fetched" in gone.message
+    found = await told(report, repo.opened())
+    assert isinstance(found, Found) and found.report == report
+    assert found.provenance == Provenance(commit=base, distance=0, recorded_at=report.started_at)
+    for answer in (
+        results(case("one", "not_run")),
+        NotOnBase("There is no agent bot on the base."),
+        GitError("The disk is full."),
+        OSError("No space left on device"),
+    ):
+        await told(answer, repo.opened())
+    assert [path.exists() for path in seen] == [False] * 5
+    await told(report, GitError("No git here.", hint="Install git."))
+    await told(report, repo.opened(), "e" * 40)
+    assert len(seen) == 5, "there is nothing to run"
+    check("golden_reruns.txt", "".join(said))
 
 
 # Base and head need different versions of a package: each agent gets an environment of its own.

@@ -55,6 +55,7 @@ def change(folder: Path, file: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
+@pytest.mark.slow
 def test_judged_example__every_criterion_of_adk_is_scored_in_one_run_and_replayed(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "hotel_concierge")
     with FakeGemini(roles.Roles(), keep=10_000) as server:

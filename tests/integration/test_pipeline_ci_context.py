@@ -57,108 +57,76 @@ def surveyed(repo: Repo, environ: Mapping[str, str], **flags: str) -> tuple[CICo
     return ci, settings
 
 
-def test_ci_context__where_the_author_branched_off_does_not_choose_the_rules(repo: Repo, github: FakeGitHub) -> None:
-    """The head itself is checked out, and it lies on a commit from before there were strict rules."""
+def test_rules__of_which_commit(tmp_path: Path, github: FakeGitHub) -> None:
+    said = []
+
+    def told(situation: str, repo: Repo, environ: Mapping[str, str] = ENVIRON, **flags: str) -> CIContext:
+        ci, _ = surveyed(repo, environ, **flags)
+        result = rules(ci, repo.root, NAME)
+        notice = " ".join(result.notice.replace(str(tmp_path), "FOLDER").split())
+        said.append(f"{situation}\n    {result.text!r} {notice.partition(': fatal')[0]}".rstrip() + "\n")
+        return ci
+
+    # The head itself is checked out, and it lies on a commit from before there were strict rules.
+    repo = new_repo(tmp_path / "older")
     repo.commit({"a": "1"})
     repo.branch("change")
     head = repo.commit({"b": "1"})
     repo.git("checkout", "-q", "main")
     strict = repo.commit({NAME: "min-pass-rate = 1.0\n"})
     repo.git("checkout", "-q", "--detach", head)
+    ci = told("the author branched off before the rules", repo, pull_request(repo, github, head=head, base=strict))
+    assert ci.baseline_request is not None and ci.baseline_request.commit != strict, "scores are compared elsewhere"
 
-    ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=strict))
-
-    assert ci.baseline_request is not None and ci.baseline_request.commit != strict, (
-        "scores are compared with the merge base"
-    )
-    assert rules(ci, repo.root, NAME).text == "min-pass-rate = 1.0\n"
-
-
-def test_ci_context__an_unknown_checkout_is_judged_by_the_base_s_rules(repo: Repo, github: FakeGitHub) -> None:
+    repo = new_repo(tmp_path / "unknown")
     base = repo.commit({NAME: "num-runs = 3\n"})
     repo.branch("change")
     head = repo.commit({"b": "1"})
     repo.commit({NAME: "num-runs = 1\n"}, message="made by an earlier step")
-
-    ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
-
+    ci = told("an unknown checkout", repo, pull_request(repo, github, head=head, base=base))
     assert ci.baseline_request is None and "neither" in ci.no_baseline_reason
-    result = rules(ci, repo.root, NAME)
-    assert result.text == "num-runs = 3\n"
-    assert "changes agent-eval.toml" in result.notice
 
+    for own in (None, "num-runs = 1\n", b'comment = "never" # \xff\n'):
+        name = "removed" if own is None else "changed" if isinstance(own, str) else "no text"
+        repo = new_repo(tmp_path / name)
+        base = repo.commit({NAME: "num-runs = 3\n"})
+        repo.branch("change")
+        head = repo.commit({NAME: own, "b": "1"})
+        clone = repo.shallow_checkout(repo.merge("change", "main"), tmp_path / f"clone of {name}")
+        told(name, repo, pull_request(repo, github, head=head, base=base))
+        if isinstance(own, bytes):
+            continue
+        clone.git("remote", "set-url", "origin", f"file://{tmp_path}/nowhere")
+        for status in (404, 403):
+            github.faults[:] = [Fault(status=status, body=b"{}", times=1_000)]
+            environ = pull_request(clone, github, head=head, base=base)
+            told(f"{name}, and the base can't be read, since GitHub says {status}", clone, environ)
+        github.faults.clear()
 
-@pytest.mark.parametrize("own", [None, "num-runs = 1\n"], ids=["the pull request removes them", "it keeps some"])
-def test_rules__can_not_be_read_on_the_base_branch(
-    repo: Repo, github: FakeGitHub, tmp_path: Path, own: str | None
-) -> None:
-    base = repo.commit({NAME: "num-runs = 3\n"})
-    repo.branch("change")
-    head = repo.commit({NAME: own, "b": "1"})
-    clone = repo.shallow_checkout(repo.merge("change", "main"), tmp_path / "clone")
-    clone.git("remote", "set-url", "origin", f"file://{tmp_path}/nowhere")
-    github.faults.append(Fault(status=404, body=b"{}", times=1_000))
-    github.faults.append(Fault(status=403, body=b"{}", times=1_000))
-
-    environ = pull_request(clone, github, head=head, base=base)
-    ci, _ = surveyed(clone, environ)
-    github.faults.pop(0)
-
-    result = rules(ci, clone.root, NAME)
-    assert result.text == own
-    assert "the base branch's can't be read" in result.notice
-
-
-def test_ci_context__a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: FakeGitHub) -> None:
-    """The gate refuses it by itself; the comment is written by the base's rules all the same."""
-    base = repo.commit({NAME: "num-runs = 3\n"})
-    repo.branch("change")
-    head = repo.commit({NAME: b'comment = "never" # \xff\n'})
-    repo.merge("change", "main")
-
-    ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
-
-    result = rules(ci, repo.root, NAME)
-    assert (result.text, "changes" in result.notice) == ("num-runs = 3\n", True)
-
-
-@pytest.mark.parametrize("name", ["main", "origin/main"])
-def test_rules__base_ref_names_the_branch_whose_tip_decides(repo: Repo, tmp_path: Path, name: str) -> None:
-    """As in GitLab. Where the branch was made does not choose the rules, nor does a stale local branch."""
+    # As in GitLab. Where the branch was made does not choose the rules, nor does a stale local branch.
+    repo = new_repo(tmp_path / "gitlab")
     repo.commit({"a": "1"})
-    clone = tmp_path / "clone"
-    repo.git("clone", "-q", str(repo.root), str(clone))
+    repo.git("clone", "-q", str(repo.root), str(tmp_path / "change"))
     repo.commit({NAME: "min-pass-rate = 1.0\n"})
-    change = Repo(clone)
+    change = Repo(tmp_path / "change")
     change.branch("change")
     change.commit({NAME: "min-pass-rate = 0.0\n"})
     change.git("fetch", "-q", "origin")
+    told("base-ref: main", change, base_ref="main")
+    told("base-ref: origin/main", change, base_ref="origin/main")
+    told("no base-ref", change)
+    told("no base-ref, and a comparison", change, baseline="rerun")
 
-    ci, _ = surveyed(change, ENVIRON, base_ref=name)
-    without, _ = surveyed(change, ENVIRON)
-    compared, _ = surveyed(change, ENVIRON, baseline="rerun")
-
-    result = rules(ci, clone, NAME)
-    assert result.text == "min-pass-rate = 1.0\n"
-    assert result.notice == (
-        f"This checkout changes {NAME}, the gate's own rules. The rules of the base branch were applied."
-    )
-    assert rules(without, clone, NAME).text == rules(compared, clone, NAME).text == "min-pass-rate = 0.0\n"
-
-
-def test_rules__a_link_is_resolved_at_the_base_commit(repo: Repo, github: FakeGitHub) -> None:
+    repo = new_repo(tmp_path / "linked")
     (repo.root / NAME).symlink_to("cfg/e.toml")
     base = repo.commit({"cfg/e.toml": "num-runs = 3\n"})
     repo.branch("change")
     head = repo.commit({"cfg/e.toml": "num-runs = 1\n"})
     repo.merge("change", "main")
-    github.faults.append(Fault(status=503, body=b"{}", times=1_000))
-
-    for environ, flags in ((pull_request(repo, github, head=head, base=base), {}), (ENVIRON, {"base_ref": "main"})):
-        ci, _ = surveyed(repo, environ, **flags)
-        result = rules(ci, repo.root, NAME)
-        assert result.text == "num-runs = 3\n", flags
-        assert f"changes {NAME}" in result.notice
+    github.faults[:] = [Fault(status=503, body=b"{}", times=1_000)]
+    told("a link, which is resolved at the base", repo, pull_request(repo, github, head=head, base=base))
+    told("a link, and base-ref", repo, base_ref="main")
+    check("golden_rules.txt", "".join(said))
 
 
 def test_run__base_ref_does_not_let_a_branch_loosen_its_gate(repo: Repo) -> None:

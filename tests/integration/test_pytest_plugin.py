@@ -128,7 +128,6 @@ def test_selection__only_selected_cases_are_run(pytester: pytest.Pytester, root:
     # The engine runs the selected case only.
     lines = ["1 case: 1 failed*"]
     session(pytester, *evals, "-k", "bad or python", ends=FAILED, lines=lines, passed=1, failed=1, deselected=2)
-    session(pytester, *evals, "--lf", "-x", ends=FAILED, failed=1)
     write_evals(root, "home.test.json", {"good": ["lamp"], "bad": ["lamp"]})
     answers = (root / "answers.json").read_text("utf-8").replace("heater", "lamp")
     (root / "answers.json").write_text(answers, "utf-8")
@@ -197,7 +196,7 @@ def test_no_eval_file__is_not_green_if_evals_were_asked_for(pytester: pytest.Pyt
     )
     session(pytester, "-o", "adk_evals=true", ends=OK)
     write_evals(root, "empty.test.json", {})
-    session(pytester, "--adk-evals", "-n", "2", process=True, ends=none, passed=1)
+    session(pytester, "--adk-evals", ends=none, passed=1)
 
 
 def test_items_that_the_project_skips__are_not_green_if_all_are(pytester: pytest.Pytester, root: Path) -> None:
@@ -226,16 +225,12 @@ def test_last_failed__runs_a_case_with_any_id_alone(pytester: pytest.Pytester, r
     write_evals(root, "home.test.json", {**{name: ["heater"] for name in ids}, "good": ["lamp"]})
     stored = root / ".pytest_cache/v/cache/lastfailed"
 
-    def collected() -> list[str]:
-        listed = pytester.runpytest_inprocess(*EVALS[:2], "--lf", "--collect-only", "-q")
-        return [line for line in listed.outlines if "::" in line]
-
-    session(pytester, *EVALS[:2], ends=FAILED)
+    stored.parent.mkdir(parents=True)
     names = [f"home.test.json::{name}" for name in ids]
-    assert collected() == names
-    for name in names:
-        stored.write_text(json.dumps({name: True}), "utf-8")
-        assert collected() == [name]
+    for failed in (names, *([name] for name in names)):
+        stored.write_text(json.dumps(dict.fromkeys(failed, True)), "utf-8")
+        listed = pytester.runpytest_inprocess(*EVALS[:2], "--lf", "--collect-only", "-q")
+        assert [line for line in listed.outlines if "::" in line] == failed
 
 
 def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytester, root: Path) -> None:
@@ -327,6 +322,7 @@ def test_ctrl_c__ends_the_agent_and_reports_the_finished_cases(repository: Repos
     assert repository.left_behind() == []
 
 
+@pytest.mark.slow
 def test_killed_session__takes_its_agent_along(repository: Repository) -> None:
     repository.evals("evals/cases.test.json", {"slow": "wait:600"})
     process = start(repository)
@@ -465,7 +461,7 @@ def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pyteste
 
     lines = ["*EvalFailed: the evals did not pass: failed (exit code 1)"]
     options = ("-o", f"adk_evals_options=agent={AGENT}")
-    session(pytester, *options, process=True, ends=FAILED, lines=lines, passed=2, failed=1)
+    session(pytester, *options, ends=FAILED, lines=lines, passed=2, failed=1)
 
     assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
 
