@@ -428,23 +428,22 @@ def test_migrate__rejects_current_and_invalid_files(tmp_path: Path) -> None:
     assert new.exists()
 
 
+COMMENTS = (
+    '{"eval_set_id": "s", "mine": 1, // id\n"eval_cases": [],}',
+    '{"criteria": {"x": 1.0,},} # config',
+    f"/* old */ {json.dumps(LEGACY_TURNS[1:])[:-1]},]",
+    '{"eval_set_id": 1, "eval_cases": [],}',
+)
+
+
 def test_migrate__comments_and_trailing_commas_are_dropped(tmp_path: Path) -> None:
-    new = tmp_path / "new.json"
-    old = tmp_path / "old.json"
-    for text, expected in (
-        ('{"eval_set_id": "s", "mine": 1, // id\n"eval_cases": [],}', eval_set(mine=1)),
-        ('{"criteria": {"x": 1.0,},} # config', {"criteria": {"x": 1.0}}),
-    ):
-        old.write_text(text, encoding="utf-8")
-        assert "json-cleaned" in codes(migrate(old, new))
-        assert json.loads(new.read_text(encoding="utf-8")) == expected
-    old.write_text(f"/* old */ {json.dumps(LEGACY_TURNS)[:-1]},]", encoding="utf-8")
-    assert codes(migrate(old, new)) == ["json-cleaned"]
-    assert [case["eval_id"] for case in json.loads(new.read_text(encoding="utf-8"))["eval_cases"]] == ["old"]
-    new.unlink()
-    old.write_text('{"eval_set_id": 1, "eval_cases": [],}', encoding="utf-8")
-    assert "wrong-type" in codes(migrate(old, new))
-    assert not new.exists()
+    text = ""
+    for number, old in enumerate(COMMENTS):
+        new = tmp_path / f"{number}.json"
+        problems = migrate(write(tmp_path / "old.json", old), new)
+        said = render_text(problems).replace(f"{tmp_path}/", "")
+        text += f"== {old}\n{said}{new.read_text(encoding='utf-8') if new.exists() else 'nothing is written'}\n"
+    check("golden_migrated_comments.txt", text)
 
 
 def test_stem__suffixes() -> None:

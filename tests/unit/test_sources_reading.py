@@ -324,40 +324,31 @@ def test_database__old_schema_is_refused_without_unpickling(tmp_path: Path) -> N
     assert not burnt.exists()
 
 
-@pytest.mark.parametrize("value", ["{broken", "[]", None, b"\xff", "[" * 5_000])
-def test_database__a_malformed_row_is_named(value: str | bytes | None, tmp_path: Path) -> None:
-    path = session_database(tmp_path / "s.db", [session(), session(id="s-2")])
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE events SET event_data = ? WHERE id = '0-2'", (value,))
-    connection.close()
-    source = read(path, tmp_path)
-    skipped = [problem for problem in source.problems if problem.code == "source-session-skipped"]
-    assert len(source.conversations) == 1
-    assert skipped[0].message.startswith("Row 3 of the table `events`: `event_data` is not")
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
+ROWS: tuple[str | bytes | None, ...] = ("{broken", "[]", None, b"\xff", "[" * 5_000)
+CHANGED_DATABASES: dict[str, tuple[str, tuple[object, ...]]] = {
+    **{f"a row {str(row)[:20]}": ("UPDATE events SET event_data = ? WHERE id = '0-2'", (row,)) for row in ROWS},
+    "no tables of ADK": ("DROP TABLE sessions", ()),
+    "an endless view": (f"DROP TABLE sessions; CREATE VIEW sessions AS {ENDLESS}", ()),
+    "other columns": ("ALTER TABLE events RENAME COLUMN event_data TO content", ()),
+}
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "CREATE TABLE other (x)",
-        "CREATE VIEW sessions AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
-        "CREATE TABLE sessions (app_name, user_id, id, state, create_time); CREATE TABLE events (id)",
-    ],
-    ids=["other tables", "endless view", "other columns"],
-)
-def test_database__without_adks_tables_damaged_or_locked_is_an_error(script: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.db"
-    with sqlite3.connect(path) as connection:
-        connection.executescript(script)
-    connection.close()
-    source = read(path, tmp_path)
-    assert [problem.code for problem in source.problems if problem.severity == "error"] == ["source-unreadable"]
-    assert source.conversations == ()
+def test_database__changed_damaged_or_locked(tmp_path: Path) -> None:
+    blocks = []
+    for name, (statement, values) in CHANGED_DATABASES.items():
+        path = session_database(tmp_path / "s.db", [session(), session(id="s-2")])
+        with sqlite3.connect(path) as connection:
+            _ = connection.execute(statement, values) if values else connection.executescript(statement)
+        connection.close()
+        blocks.append(f"== {name}\n{told(read(path, tmp_path))}")
+        path.unlink()
     path = session_database(tmp_path / "s.db", [session()])
     writer = sqlite3.connect(path)
     writer.execute("BEGIN EXCLUSIVE")
-    assert "Another process is writing to it" in read(path, tmp_path).problems[0].message
+    blocks.append(f"== locked\n{told(read(path, tmp_path))}")
     writer.close()
+    check("golden_sources_databases.txt", "\n".join(blocks))
     data = path.read_bytes()
     for size in (20, 120, len(data) // 2):
         path.write_bytes(data[:size])
