@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from adk_envs import FIXTURES, adk_python
 from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
 from agent_eval.agents.host import HostSpec, ModelOutages
 from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
+from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner, Session, SessionRequest
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.agents.tapes import (
     Mode,
@@ -30,7 +31,7 @@ from agent_eval.agents.tapes import (
     tape_text,
 )
 from agent_eval.core.content import user_message
-from agent_eval.core.invocation import Invocation, tool_responses
+from agent_eval.core.invocation import Invocation, InvocationEvents, tool_responses
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
@@ -172,6 +173,46 @@ def seen(invocation: Invocation, *, in_parallel: bool = False) -> Any:
 
 def _without_ids(value: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in value.items() if key != "id"}
+
+
+def headline(error: AgentFailure | AgentRefused) -> list[str]:
+    """The kind of a failure, whose it is, and what people read of it."""
+    if isinstance(error, AgentRefused):
+        what, message, hint = f"refused, {error.problem.code}", error.problem.message, error.problem.hint
+    else:
+        collateral = ", collateral" if error.collateral else ""
+        what, message, hint = f"{error.kind.value}, {error.owner.value}{collateral}", error.message, error.hint
+    return [f"{what}: {message}", *([f"hint: {hint}"] if hint else [])]
+
+
+def failure_lines(error: AgentFailure) -> list[str]:
+    """All that is said of a failure but how long something was waited for."""
+    lines = headline(error)
+    if error.raised:
+        lines.append(f"raised: {error.raised}")
+        assert f"line {error.raised.line}," in (error.traceback or "")
+    if error.waited:
+        lines.append(f"waited: {error.waited.model_dump(exclude={'seconds'})}")
+        assert 0 <= error.waited.seconds < 60
+    lines += [error.traceback] if error.traceback else []
+    lines += re.findall(r"(?m)^(?:about|Fatal|the value|raw|child) .*", error.log_tail or "")
+    return lines + (["unfinished:", *turn_lines(error.unfinished)] if error.unfinished else [])
+
+
+def turn_lines(turn: Invocation) -> list[str]:
+    """A turn without ids and times: its events, its answer, its spans, and its agents."""
+    assert isinstance(turn.intermediate_data, InvocationEvents)
+    lines = []
+    for event in turn.intermediate_data.invocation_events:
+        lines.append(repr(event.model_dump(exclude_none=True, exclude={"invocation_id", "timestamp"})))
+    if turn.final_response is not None:
+        lines.append(f"= {turn.final_response.model_dump(exclude_none=True)}")
+    for span in turn.spans or ():
+        lines.append(repr(span.model_dump(exclude_defaults=True, exclude={"start", "end", "call_id"})))
+    for name, agent in turn.app_details.agent_details.items() if turn.app_details else ():
+        tools = [tool["name"] for each in agent.tool_declarations for tool in each["function_declarations"]]
+        lines.append(f"{name}, with {tools}: {agent.instructions.splitlines()[0]}")
+    return lines
 
 
 class Decider:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from a2a_fake import WORDS, Error, Step, Words, breaks, fake_a2a, hangs, status_code
-from adk_harness import request
+from adk_harness import headline, request, turn_lines
 from fake_adk import agent_spec, context
 from gate_runs import patience
 from golden_files import check
@@ -22,7 +22,7 @@ from agent_eval.agents.a2a._dialect import ADK_EXTENSION
 from agent_eval.agents.a2a.agent import A2aAgent
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 from agent_eval.core.content import Content, FunctionResponse, Part, user_message
-from agent_eval.core.invocation import Invocation, InvocationEvents
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import docs_page
 from agent_eval.simulation import with_call_ids
@@ -243,18 +243,13 @@ async def turns(agent: A2aAgent, each: Play) -> AsyncIterator[str]:
             for text in said:
                 content = with_call_ids(user_message(text) if isinstance(text, str) else text, made[-1:])
                 made.append(await session.send(content, timeout=each.timeout))
-                data = made[-1].intermediate_data
-                assert isinstance(data, InvocationEvents)
-                for event in data.invocation_events:
-                    yield repr(event.model_dump(exclude_none=True, exclude={"invocation_id", "timestamp"}))
-                final = made[-1].final_response
-                yield f"= {final and final.model_dump(exclude_none=True)}"
+                for line in turn_lines(made[-1]):
+                    yield line
                 made[-1].model_dump_json()
             yield f"shows calls: {session.shows_tool_calls}"
-    except AgentRefused as error:
-        yield f"refused, {error.problem.code}: {error.problem.message} {error.problem.hint or ''}".rstrip()
-    except AgentFailure as error:
-        yield f"{error.kind.value}, {error.owner.value}: {error.message} {error.hint or ''}".rstrip()
+    except (AgentRefused, AgentFailure) as error:
+        for line in headline(error):
+            yield line
 
 
 @pytest.mark.parametrize("plays", [successes, failures])

@@ -15,7 +15,7 @@ import host_forks
 import pytest
 import pytest_asyncio
 from adk_envs import FIXTURES, MATRIX, adk_python
-from adk_harness import failure, make, pid, request, running, say
+from adk_harness import failure, failure_lines, make, pid, request, running, say, turn_lines
 from gate_runs import is_gone, wait_until
 from golden_files import check
 
@@ -23,7 +23,7 @@ from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.messages import AgentDescribed
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses
+from agent_eval.core.invocation import InvocationEvents, tool_calls, tool_responses
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECRET = "s3cret-value-of-the-job"
@@ -78,37 +78,6 @@ async def test_faults__what_is_said_of_them(faulty: AdkAgent, logs: Path) -> Non
             await pid(faulty)  # A host's first turn takes longer: it must be in the agent's code when its time is up.
     check("golden_faults.txt", page(shown))
     assert not any(SECRET.encode() in path.read_bytes() for path in logs.glob("*.log"))
-
-
-def failure_lines(error: AgentFailure) -> list[str]:
-    """All that is said of a failure but how long something was waited for."""
-    lines = [f"{error.kind.value}, {error.owner.value}{', collateral' if error.collateral else ''}: {error.message}"]
-    lines += [f"hint: {error.hint}"] if error.hint else []
-    if error.raised:
-        lines.append(f"raised: {error.raised}")
-        assert f"line {error.raised.line}," in (error.traceback or "")
-    if error.waited:
-        lines.append(f"waited: {error.waited.model_dump(exclude={'seconds'})}")
-        assert 0 <= error.waited.seconds < 60
-    lines += [error.traceback] if error.traceback else []
-    lines += re.findall(r"(?m)^(?:about|Fatal|the value|raw|child) .*", error.log_tail or "")
-    return lines + (["unfinished:", *turn_lines(error.unfinished)] if error.unfinished else [])
-
-
-def turn_lines(turn: Invocation) -> list[str]:
-    """A turn without ids and times: its events, its answer, its spans, and its agents."""
-    assert isinstance(turn.intermediate_data, InvocationEvents)
-    lines = []
-    for event in turn.intermediate_data.invocation_events:
-        lines.append(repr(event.model_dump(exclude_none=True, exclude={"invocation_id", "timestamp"})))
-    if turn.final_response is not None:
-        lines.append(f"= {turn.final_response.model_dump(exclude_none=True)}")
-    for span in turn.spans or ():
-        lines.append(repr(span.model_dump(exclude_defaults=True, exclude={"start", "end", "call_id"})))
-    for name, agent in turn.app_details.agent_details.items() if turn.app_details else ():
-        tools = [tool["name"] for each in agent.tool_declarations for tool in each["function_declarations"]]
-        lines.append(f"{name}, with {tools}: {agent.instructions.splitlines()[0]}")
-    return lines
 
 
 def page(shown: dict[str, list[str]]) -> str:

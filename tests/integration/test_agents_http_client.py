@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk_harness import failure, say
+from adk_harness import failure, headline, say, turn_lines
 from fake_adk import CALL, RESPONSE, FakeAdk, agent_of, agent_spec, context, event, hang, parts
 from golden_files import check
 from loopback import Answer, Handler, Request, loopback
@@ -22,7 +22,6 @@ from agent_eval.agents.adk_rest.agent import AdkRestAgent
 from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, parse_url, stream_with_retries
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 from agent_eval.core.content import text_of
-from agent_eval.core.invocation import InvocationEvents
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import MASK, Masker
 
@@ -427,18 +426,12 @@ async def performed(facts: Play, directory: Path) -> str:
                 invocation = await say(agent, *texts, timeout=timeout, **of_sessions)
                 assert invocation.duration is not None and invocation.model_dump_json()
                 assert (invocation.model_duration, invocation.app_details) == (None, None)
-                assert isinstance(invocation.intermediate_data, InvocationEvents)
-                for made in invocation.intermediate_data.invocation_events:
-                    lines.append(repr(made.model_dump(exclude_none=True, exclude={"invocation_id", "timestamp"})))
-                final = invocation.final_response
-                lines.append(f"= {final and final.model_dump(exclude_none=True)}")
+                lines += turn_lines(invocation)
             lines.append(repr({name: agent.provenance[name] for name in agent.provenance if name != "url"}))
-    except AgentRefused as error:
-        lines.append(f"refused, {error.problem.code}: {error.problem.message} {error.problem.hint or ''}".rstrip())
-    except AgentFailure as error:
-        again = ", tried again" if error.collateral else ""
-        lines.append(f"{error.kind.value}, {error.owner.value}{again}: {error.message} {error.hint or ''}".rstrip())
-        lines += [text for text in (error.traceback, error.log_tail) if text]
+    except (AgentRefused, AgentFailure) as error:
+        lines += headline(error)
+        if isinstance(error, AgentFailure):
+            lines += [text for text in (error.traceback, error.log_tail) if text]
     users = {session["userId"]: session["state"] for session in fake.sessions.values()}
     text = "\n".join([*lines, f"users: {users}", f"deleted: {fake.deleted}"]).replace(fake.url, "URL")
     random = {user[-8:]: f"RANDOM{number}" for number, user in enumerate(users, 1) if re.search("-[0-9a-f]{8}$", user)}
