@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,11 +13,12 @@ from typing import Any, Literal
 import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
-from adk_harness import failure, running, say
+from adk_harness import failure, headline, running, say
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
+from golden_files import check
 
 from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.protocol import FailureKind, Owner
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import InvocationEvents
 from agent_eval.core.limiter import Limiter
@@ -52,8 +54,6 @@ def serving(*faults: Fault) -> FakeGemini:
 
     def answer(request: GenerateRequest) -> Answer | Fault:
         message = request.user_texts[-1]
-        if message == "reset":
-            return Fault(kind="reset")
         if message.startswith("connect:"):
             if request.tool_responses:
                 return Answer.text("connected")
@@ -63,86 +63,81 @@ def serving(*faults: Fault) -> FakeGemini:
     return FakeGemini(answer, faults=faults)
 
 
+async def outcome(agent: AdkAgent, text: str, *, url: str = "", **facts: Any) -> list[str]:
+    """The answer, or what is said of the failure: whose it is, without the address, and how long something took."""
+    try:
+        lines = [text_of((await say(agent, text, **facts)).final_response)]
+    except AgentFailure as error:
+        lines = [*headline(error), f"with a traceback: {bool(error.traceback)}"]
+    said = "\n".join(lines).replace(url or "URL", "URL")
+    theirs = r"(?<=failed: ).*?(?= \(gemini)|(?<=Error: )(?:No API|\d{3}).*|(?<=TLS: )\w+"  # what libraries say
+    said = re.sub(theirs, "...", said)
+    return [re.sub(r"\b[\d.]+ s\b", "N s", re.sub(r"\b\d+ times", "N times", said))]
+
+
+def check_page(name: str, shown: Mapping[str, list[str]]) -> None:
+    check(f"golden_blame/{name}.txt", "".join("\n".join([f"# {row}", *lines, "\n"]) for row, lines in shown.items()))
+
+
+Kind = Literal["garbage", "cut", "cut-json", "empty", "null", "blank", "reset", "hang", "hang-body", "hang-rest"]
+TRANSPORT: tuple[Kind, ...] = ("garbage", "cut-json", "cut", "empty", "null", "blank")
+SILENCE: tuple[Kind, ...] = ("hang", "hang-body", "hang-rest")
+
+
 @pytest.mark.parametrize("version", MATRIX)
 async def test_call__that_fails_is_repeated_and_has_an_owner(tmp_path: Path, version: str) -> None:
     """All on one host, because importing the oldest google-adk takes ten seconds."""
     limiter = Limiter(64)
     with serving(Fault(kind=429), Fault(kind=503)) as server:
         async with gemini_agent(tmp_path / "logs", server, version=version, limiter=limiter) as agent:
-            await _is_repeated_while_throttled(agent, server, limiter)
-            if version == MATRIX[-1]:
-                await _is_blamed_by_status(agent, server)
-            if version != MATRIX[1]:  # aiohttp is asked by the oldest, httpx by the newest
-                await _is_repeated_without_an_answer(agent, server, resets=version != MATRIX[0])
-                await _is_the_providers_if_it_never_answers(agent, server, limiter)
+            invocation = await say(agent, "hello")
+            assert text_of(invocation.final_response) == "to hello"
+            assert (server.stats.requests, limiter.refusals, limiter.unanswered) == (3, 2, 0)
+            assert [span.attempts for span in invocation.spans or ()] == [[429, 503]]
+            data = invocation.intermediate_data
+            assert isinstance(data, InvocationEvents)
+            assert "prompt_token_count" in (data.invocation_events[0].usage_metadata or {})
+            shown = {"429": await outcome(agent, "429", url=server.url)}
+            assert server.stats.requests == 6
+            for kind in (
+                () if version == MATRIX[1] else TRANSPORT
+            ):  # aiohttp is asked by the oldest, httpx by the newest
+                server.fail(*[Fault(kind=kind)] * 2)
+                assert await outcome(agent, "hello") == ["to hello"]
+                server.fail(*[Fault(kind=kind)] * 6)
+                shown[kind] = await outcome(agent, "hello", url=server.url)
+                server.faults.clear()
+            for kind in () if version == MATRIX[1] else SILENCE:
+                server.fail(Fault(kind=kind))
+                shown[kind] = await outcome(agent, "hello", url=server.url, timeout=2)
+                assert limiter.unanswered == 0
+            if version != MATRIX[1]:
+                check_page("each_version", shown)
 
 
-async def _is_repeated_while_throttled(agent: AdkAgent, server: FakeGemini, limiter: Limiter) -> None:
-    invocation = await say(agent, "hello")
-    assert (server.stats.requests, limiter.refusals, limiter.unanswered) == (3, 2, 0)
-    assert [span.attempts for span in invocation.spans or ()] == [[429, 503]]
-    error = await failure(agent, "429")
-    assert server.stats.requests == 6
-    assert text_of(invocation.final_response) == "to hello"
-    data = invocation.intermediate_data
-    assert isinstance(data, InvocationEvents)
-    assert data.invocation_events[0].usage_metadata is not None
-    assert "prompt_token_count" in data.invocation_events[0].usage_metadata
-    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert "429" in error.message
+@pytest.mark.parametrize("version", [MATRIX[0], MATRIX[-1]])
+async def test_blame__streams(tmp_path: Path, version: str) -> None:
+    def answer(request: GenerateRequest) -> Answer | Fault:
+        if request.model == "gemini-2.5-pro":
+            return Fault(kind="hang-rest")
+        return (
+            Answer.calls(("research", {"topic": "owls"})) if request.user_texts[-1] == "tool" else Answer.text("to you")
+        )
 
-
-async def _is_blamed_by_status(agent: AdkAgent, server: FakeGemini) -> None:
-    blamed = {
-        "500": (FailureKind.PROVIDER, Owner.PROVIDER),
-        "reset": (FailureKind.PROVIDER, Owner.PROVIDER),
-        "403": (FailureKind.PROVIDER, Owner.PROVIDER),
-        "400": (FailureKind.EXCEPTION, Owner.AGENT),
-        "404": (FailureKind.EXCEPTION, Owner.AGENT),
-    }
-    errors = {name: await failure(agent, name) for name in blamed}
-    assert {name: (error.kind, error.owner) for name, error in errors.items()} == blamed
-    assert {name for name, error in errors.items() if not error.traceback} == {"403"}
-    assert errors["404"].hint == (
-        f"The provider at {server.url} does not know the model `gemini-2.5-flash`. Check the name that the agent "
-        "gives, and the base URL if the job sets one."
-    )
-    assert errors["400"].hint is None
-
-
-TRANSPORT: dict[Literal["garbage", "cut", "cut-json", "empty", "null", "blank", "reset"], str] = {
-    "garbage": "the answer was a page of HTML",
-    "cut-json": "the answer was a body that is not JSON, or was cut off",
-    "cut": "the answer was cut off",
-    "empty": "the answer had neither candidates nor feedback on the prompt",
-    "null": "the answer had neither candidates nor feedback on the prompt",
-    "blank": "the answer was empty",
-    "reset": "connection",
-}
-
-
-async def _is_repeated_without_an_answer(agent: AdkAgent, server: FakeGemini, *, resets: bool) -> None:
-    for kind, words in TRANSPORT.items():
-        if kind == "reset" and not resets:
-            continue  # google-genai 1 sleeps up to ten seconds before it tries again by itself
-        server.fail(*[Fault(kind=kind)] * 2)
-        assert text_of((await say(agent, "hello")).final_response) == "to hello"
-        server.fail(*[Fault(kind=kind)] * 6)
-        error = await failure(agent, "hello")
-        while server.faults:
-            server.faults.popleft()
-        assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-        assert f"gemini-2.5-flash at {server.url} failed" in error.message
-        assert words in error.message
-
-
-async def _is_the_providers_if_it_never_answers(agent: AdkAgent, server: FakeGemini, limiter: Limiter) -> None:
-    await say(agent, "hello")
-    server.fail(Fault(kind="hang"))
-    error = await failure(agent, "hello", timeout=2)
-    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert f"gemini-2.5-flash at {server.url}) sent nothing for" in error.message
-    assert limiter.unanswered == 0
+    shown: dict[str, list[str]] = {}
+    with FakeGemini(answer) as server:
+        async with gemini_agent(tmp_path / "logs", server, name="streams", version=version) as agent:
+            await say(agent, "warm up")
+            for kind in SILENCE[1:]:
+                server.fail(Fault(kind=kind))
+                shown[kind] = await outcome(agent, "hello", url=server.url, timeout=2)
+            if version == REFERENCE:  # the oldest fails
+                [line] = await outcome(agent, "tool", url=server.url, timeout=3)
+                assert line.startswith("provider-unavailable, provider: ") and "(gemini-2.5-pro at URL) sent" in line
+        slow = {"SLOW_READER": "1"}
+        async with gemini_agent(tmp_path / "slow", server, name="streams", version=version, more=slow) as agent:
+            shown["a stream that the agent does not read"] = await outcome(agent, "hello", url=server.url, timeout=3)
+    check_page("streams", shown)
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -153,49 +148,43 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
-async def test_call__without_a_connection_or_a_key(tmp_path: Path) -> None:
-    async with await asyncio.start_server(_refuse, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+async def test_blame__by_status_by_connection_and_by_time(tmp_path: Path) -> None:
+    shown: dict[str, list[str]] = {}
+    with serving() as server:
+        async with gemini_agent(tmp_path / "logs", server) as agent:
+            for word in ("500", "403", "400", "404"):
+                shown[word] = await outcome(agent, word, url=server.url)
+            server.fail(*[Fault(kind="reset")] * 2)
+            assert await outcome(agent, "hello") == ["to hello"]
+            server.fail(*[Fault(kind="reset")] * 6)
+            shown["reset"] = await outcome(agent, "hello", url=server.url)
+        server.faults.clear()
         with serving() as closed:
             pass
-        causes = {
-            closed.url: "connection refused (3 times)",
-            "http://gemini.invalid": "the host name can't be resolved",
-            f"https://127.0.0.1:{port}": "TLS: ",
-        }
-        for url, cause in causes.items():
-            async with gemini_agent(tmp_path / "logs", url) as agent:
-                error = await failure(agent, "hello")
-            assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-            assert f"gemini-2.5-flash at {url} failed" in error.message
-            assert cause in error.message
-            assert url != closed.url or "base URL" in (error.hint or "")
-    async with gemini_agent(tmp_path / "logs", "", environment={}) as agent:
-        error = await failure(agent, "hello")
-    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert "GOOGLE_API_KEY" in (error.hint or "")
-
-
-async def test_retries__fit_into_the_turns_time(tmp_path: Path) -> None:
-    with serving() as server:
-        pass
-    options = {"attempts": 30, "initial_delay": 0.2, "max_delay": 60.0, "http_status_codes": [503]}
-    async with gemini_agent(tmp_path / "logs", server, retry=options, turn_timeout=60) as agent:
-        begun = time.monotonic()
-        error = await failure(agent, "hello", timeout=8)
-        assert time.monotonic() - begun < 30  # less than the longest delay, but a machine may stand still for seconds
-    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert "connection refused" in error.message
-
-
-async def test_blame__connection_error_of_a_tool(tmp_path: Path) -> None:
-    with serving() as closed:
-        pass
-    with serving() as server:
         async with gemini_agent(tmp_path / "logs", server, name="networked") as agent:
-            error = await failure(agent, f"connect:{closed.port}")
-    assert (error.kind, error.owner) == (FailureKind.EXCEPTION, Owner.AGENT)
-    assert "ConnectionRefusedError" in error.message
+            shown["a tool's connection"] = await outcome(agent, f"connect:{closed.port}")
+        server.fail(*[Fault(kind="reset")] * 50)
+        async with gemini_agent(tmp_path / "logs", server, name="networked", more={"HIDES_ERRORS": "1"}) as agent:
+            shown["an agent that hides errors"] = await outcome(agent, "hello")
+        server.faults.clear()
+        slow = QUICK | {"attempts": 50, "initial_delay": 0.5, "max_delay": 0.5}
+        async with gemini_agent(tmp_path / "logs", server, retry=slow) as agent:
+            await say(agent, "warm up")
+            server.fail(*[Fault(kind=503)] * 50)
+            shown["a turn that ends during retries"] = await outcome(agent, "hello", url=server.url, timeout=2)
+    async with await asyncio.start_server(_refuse, "127.0.0.1", 0) as tls:
+        plain = f"https://127.0.0.1:{tls.sockets[0].getsockname()[1]}"
+        for name, url in {"nobody": closed.url, "no host": "http://gemini.invalid", "no TLS": plain}.items():
+            async with gemini_agent(tmp_path / "logs", url) as agent:
+                shown[name] = await outcome(agent, "hello", url=url)
+    async with gemini_agent(tmp_path / "logs", "", environment={}) as agent:
+        shown["no key"] = await outcome(agent, "hello")
+    waits = {"attempts": 30, "initial_delay": 0.2, "max_delay": 60.0, "http_status_codes": [503]}
+    async with gemini_agent(tmp_path / "logs", closed.url, retry=waits, turn_timeout=60) as agent:
+        begun = time.monotonic()
+        shown["retries fit into the turn's time"] = await outcome(agent, "hello", url=closed.url, timeout=4)
+        assert time.monotonic() - begun < 30  # less than the longest delay, but a machine may stand still for seconds
+    check_page("one_version", shown)
 
 
 @pytest.mark.parametrize("version", [MATRIX[0], MATRIX[-1]])
@@ -215,59 +204,6 @@ async def test_blame__error_of_a_model_counts_only_after_a_request(tmp_path: Pat
             errors = {message: await failure(agent, message) for message in expected}
     assert {message: (error.kind, error.owner) for message, error in errors.items()} == expected
     assert "raised ServerError: 503 UNAVAILABLE" in errors["tool: made up"].message
-
-
-async def test_blame__agent_that_hides_errors_has_answered(tmp_path: Path) -> None:
-    with serving(*[Fault(kind="reset")] * 50) as server:
-        async with gemini_agent(tmp_path / "logs", server, name="networked", more={"HIDES_ERRORS": "1"}) as agent:
-            invocation = await say(agent, "hello")
-    assert text_of(invocation.final_response) == "I am sorry."
-
-
-async def test_blame__turn_that_ends_during_retries(tmp_path: Path) -> None:
-    slow = QUICK | {"attempts": 50, "initial_delay": 0.5, "max_delay": 0.5}
-    with serving() as server:
-        async with gemini_agent(tmp_path / "logs", server, retry=slow) as agent:
-            await say(agent, "warm up")
-            server.fail(*[Fault(kind=503)] * 50)
-            error = await failure(agent, "hello", timeout=3)
-    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert "HTTP 503 (" in error.message
-    assert f"gemini-2.5-flash at {server.url}" in error.message
-
-
-@pytest.mark.parametrize(("name", "version"), [("gemini", MATRIX[-1]), ("streams", MATRIX[0]), ("streams", MATRIX[-1])])
-async def test_blame__answer_that_stops_after_its_headers(tmp_path: Path, name: str, version: str) -> None:
-    with serving() as server:
-        async with gemini_agent(tmp_path / "logs", server, name=name, version=version) as agent:
-            assert text_of((await say(agent, "warm up")).final_response) == "to warm up"
-            server.fail(Fault(kind="hang-body"))
-            without_body = await failure(agent, "hello", timeout=2)
-            server.fail(Fault(kind="hang-rest"))
-            without_rest = await failure(agent, "hello", timeout=2)
-    for error in (without_body, without_rest):
-        assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER), error.message
-        assert f"gemini-2.5-flash at {server.url}) sent nothing for" in error.message
-
-
-async def test_blame__stream_that_a_tool_waits_for(tmp_path: Path) -> None:
-    def answer(request: GenerateRequest) -> Answer | Fault:
-        if request.model == "gemini-2.5-pro":
-            return Fault(kind="hang-rest")
-        return Answer.calls(("research", {"topic": "owls"}))
-
-    with FakeGemini(answer) as server:
-        async with gemini_agent(tmp_path / "logs", server, name="streams") as agent:
-            error = await failure(agent, "hello", timeout=4)
-    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER), error.message
-    assert f"gemini-2.5-pro at {server.url}) sent nothing for" in error.message
-
-
-async def test_blame__stream_that_the_agent_does_not_read(tmp_path: Path) -> None:
-    with serving() as server:
-        async with gemini_agent(tmp_path / "logs", server, name="streams", more={"SLOW_READER": "1"}) as agent:
-            error = await failure(agent, "hello", timeout=3)
-    assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT), error.message
 
 
 async def test_requests__end_when_nobody_waits_for_them(tmp_path: Path) -> None:
