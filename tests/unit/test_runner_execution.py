@@ -323,14 +323,6 @@ def answered(name: str, *, answer: str = "hi", error: RunError | None = None) ->
     return recording_samples.recording(name, turn, run_id=f"{name}#1", case_id=name, error=error)
 
 
-def written(path: Path, *recordings: Recording) -> Path:
-    journal = Journal(path, resume=False)
-    for each in recordings:
-        journal.add(each)
-    journal.close()
-    return path
-
-
 def nested(depth: int) -> Recording:
     args: dict[str, object] = {}
     for _ in range(depth):
@@ -361,70 +353,46 @@ def test_journal__what_is_nested_too_deeply_is_neither_read_nor_resumed(path: Pa
     later.close()
 
 
-def test_journal__a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> None:
-    written(path, answered("one"), answered("two"))
-    path.write_bytes(path.read_bytes()[:-10])
-    journal = Journal(path, resume=True)
-    assert journal.reuse("one#1", "f") == answered("one")
-    assert journal.reuse("two#1", "f") is None
-    assert journal.damaged_line is None  # Nothing but the end of a process that was killed.
-    journal.add(answered("two", answer="again"))
-    journal.close()
-    assert [json.loads(line)["eval_id"] for line in path.read_bytes().splitlines()] == ["one", "two"]
-    later = Journal(path, resume=True)
-    assert later.reuse("two#1", "f") == answered("two", answer="again")
-    later.close()
+def line_of(recording: Recording) -> bytes:
+    return recording.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
+
+
+ONE, TWO, THREE = (line_of(answered(name)) for name in ("one", "two", "three"))
+BROKEN = (
+    *(b"{not json\n", b"[1]\n", b'{"run_id": "x"}\n', b"\xff\n", b"[" * 100_000 + b"\n", b"1" * 5_000 + b"\n"),
+    b'{"run_id": "x", "fingerprint": "f", "error": "no"}\n',
+)
+DOWN, CRASHED = (line_of(answered(name, error=error)) for name, error in (("one", OUTAGE), ("two", CRASH)))
+NEWER = b'{"run_id": "four#1", "fingerprint": "f", "schema_version": "9"}\n'
+OTHER = THREE.replace(b'"f"', b'"of another agent"')
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("content", "reused", "damaged"),
     [
-        b"{not json\n",
-        b"[1]\n",
-        b'{"run_id": "x"}\n',
-        b'{"run_id": "x", "fingerprint": "f", "error": "no"}\n',
-        b"\xff\n",
-        b"[" * 100_000 + b"\n",
-        b"1" * 5_000 + b"\n",
+        (ONE + TWO[:-10], "one", None),  # Nothing but the end of a process that was killed.
+        *((ONE + broken + THREE, "one", 2) for broken in BROKEN),  # Nothing behind such a line is trusted.
+        (DOWN + CRASHED + THREE + line_of(answered("three", error=OUTAGE)) + NEWER, "two", None),
+        (TWO + ONE + OTHER, "one two", None),
     ],
-    ids=["no JSON", "a list", "no fingerprint", "no error", "no UTF-8", "deep", "digits"],
 )
-def test_journal__nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> None:
-    written(path, answered("one"), answered("two"), answered("three"))
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + broken + lines[2])
-    journal = Journal(path, resume=True)
-    assert journal.reuse("one#1", "f") is not None
-    assert journal.reuse("three#1", "f") is None
-    assert journal.damaged_line == 2
-    journal.close()
-    assert path.read_bytes() == lines[0]
-
-
-def test_journal__what_the_world_broke_is_tried_again(path: Path) -> None:
-    later = (answered("three"), answered("three", error=OUTAGE))
-    written(path, answered("one", error=OUTAGE), answered("two", error=CRASH), *later)
-    with path.open("a", encoding="utf-8") as file:
-        file.write('{"run_id": "four#1", "fingerprint": "f", "schema_version": "9"}\n')
+def test_journal__what_is_reused_and_reported(path: Path, content: bytes, reused: str, damaged: int | None) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
     with closing(Journal(path, resume=True)) as journal:
-        reused = [name for name in ("one", "two", "three", "four") if journal.reuse(f"{name}#1", "f")]
-        assert reused == ["two"]
-        assert [json.loads(line)["eval_id"] for line in journal.lines(["four#1", "two#1"])] == ["two"]
-
-
-def test_journal__what_depends_on_other_things_is_neither_reused_nor_reported(path: Path) -> None:
-    journal = Journal(written(path, answered("one"), answered("two"), answered("three"), answered("four")), resume=True)
-    assert journal.reuse("one#1", "changed") is None
-    assert all(journal.reuse(f"{name}#1", "f") for name in ("two", "three", "four"))
-    lines = journal.lines(["two#1", "missing#1", "one#1", "four#1", "three#1"])
-    assert [json.loads(line)["eval_id"] for line in lines] == ["two", "four", "three"], "in the order that is asked for"
-    journal.close()
-    journal = Journal(path, resume=False)
-    assert journal.reuse("one#1", "f") is None
+        assert journal.damaged_line == damaged
+        names = [name for name in ("one", "two", "three", "four") if journal.reuse(f"{name}#1", "f")]
+        assert names == reused.split()
+        lines = journal.lines(f"{name}#1" for name in ("four", "missing", "three", "one", "two"))
+        assert [json.loads(line)["eval_id"] for line in lines] == names, "in the order that is asked for"
+        journal.add(answered("three", answer="again"))
+    with closing(Journal(path, resume=True)) as later:
+        assert later.reuse("three#1", "f") == answered("three", answer="again")
+    fresh = Journal(path, resume=False)
+    assert fresh.reuse("one#1", "f") is None
     assert path.read_bytes() == b"", "it starts over"
-    journal.close(remove=True)
+    fresh.close(remove=True)
     assert not path.exists()
-    Journal(path, resume=True).close()
 
 
 def test_journal__recordings_have_no_time_stamp(tmp_path: Path) -> None:
