@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,9 @@ from runner_doubles import planned as planned_case
 from runner_doubles import session_input, turn
 
 from agent_eval.core.invocation import Invocation, adk_value
-from agent_eval.core.problem import Severity
+from agent_eval.core.problem import docs_page
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.judged.judge import QUESTIONS_VERSION, Judge
-from agent_eval.criteria.registry import INFORMATIONAL
 from agent_eval.evalset.models import JUDGED_METRICS
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, LoadedFile
@@ -66,62 +65,6 @@ def case(eval_id: str = "one", message: str = "hello", **facts: Any) -> EvalCase
 
 def plan(*files: LoadedFile, source: str = "s", num_runs: int = 1) -> Plan:
     return make_plan(files, {file.path: "agent" for file in files}, {"agent": source}, num_runs)
-
-
-def test_plan__every_selected_case_in_order() -> None:
-    files = (("b.test.json", "xy"), ("a.test.json", "x"))
-    two = [loaded(path, *map(case, names), criteria=(RESPONSE,)) for path, names in files]
-    result = plan(*two, num_runs=2)
-    assert [planned.case_id for planned in result.cases] == ["b.test.json:x", "b.test.json:y", "a.test.json:x"]
-    assert [planned.run_id(run) for planned, run in result.runs()][:3] == [
-        "b.test.json:x#1",
-        "b.test.json:x#2",
-        "b.test.json:y#1",
-    ]
-    assert result.cases[1].line == 4
-    assert [criterion.name for criterion in result.cases[0].criteria] == [
-        "response_match_score",
-        *(criterion.name for criterion in INFORMATIONAL),
-    ]
-    assert result.problems == ()
-
-
-def test_make_plan__a_rubric_metric_judges_only_the_cases_that_have_rubrics() -> None:
-    rubrics = CriterionConfig(metric="rubric_based_tool_use_quality_v1", threshold=0.8)
-    own = {"rubric_id": "r", "rubric_content": {"text_property": "It asks."}, "type": "TOOL_USE_QUALITY"}
-    judged = EvalCase.model_validate({**case("judged").model_dump(), "rubrics": [own]})
-    file = loaded("a.test.json", judged, case("bare"), criteria=(RESPONSE, rubrics))
-    result = make_plan(
-        [file],
-        {file.path: "agent"},
-        {"agent": "s"},
-        1,
-        judge=Judge(model=ScriptedModel(script=lambda _: failure("malformed"))),
-    )
-    names = [{criterion.name for criterion in planned.criteria} for planned in result.cases]
-    assert ["rubric_based_tool_use_quality_v1" in each for each in names] == [True, False]
-    assert all("response_match_score" in each for each in names)
-
-
-def test_plan__what_cannot_be_run_is_refused_and_not_left_out() -> None:
-    scenario = EvalCase(
-        eval_id="sim", conversation_scenario=ConversationScenario(starting_prompt="hi", conversation_plan="buy")
-    )
-    judge = CriterionConfig(metric="safety_v1", threshold=0.8)
-    result = plan(
-        loaded("a.test.json", case(), criteria=(RESPONSE, judge)),
-        loaded(
-            "b.test.json", case("fine"), scenario, criteria=(RESPONSE,), user_simulator_config={"type": "llm_audio"}
-        ),
-    )
-    assert [
-        (problem.code, problem.file, problem.line) for problem in result.problems if problem.severity is Severity.ERROR
-    ] == [
-        ("metric-unsupported", "test_config.json", None),
-        ("scenario-unsupported", "b.test.json", 4),
-    ]
-    assert all(problem.hint for problem in result.problems)
-    assert make_plan([loaded("a.test.json", case())], {}, {}, 1).cases == (), "a file without an agent"
 
 
 @pytest.fixture
@@ -165,29 +108,64 @@ def test_plan__what_cannot_be_read_is_passed_over(agent: Path) -> None:
 POLITE = CriterionConfig(metric="polite", threshold=0.5, options={"words": ["please"]})
 
 
-def planned_custom(
-    *, without_code: Collection[str] = (), source: str = "s", code: str | None = "agent.metrics.polite"
-) -> Plan:
-    custom = {} if code is None else {"polite": {"code_config": {"name": code}}}
-    file = loaded("a.test.json", case(), criteria=(POLITE,), custom_metrics=custom)
-    return make_plan([file], {"a.test.json": "agent"}, {}, 1, without_code=without_code, sources=lambda *_: source)
+RUBRICS = CriterionConfig(metric="rubric_based_tool_use_quality_v1", threshold=0.8)
+SAFE = CriterionConfig(metric="safety_v1", threshold=0.8)
+OWN = {"rubric_id": "r", "rubric_content": {"text_property": "It asks."}, "type": "TOOL_USE_QUALITY"}
+RUBRIC_CASE = EvalCase.model_validate({**case("judged").model_dump(), "rubrics": [OWN]})
+JUDGE = Judge(model=ScriptedModel(script=lambda _: failure("malformed")))
 
 
-def test_plan_custom__a_custom_metric_is_scored_by_its_function() -> None:
-    [only] = planned_custom().cases
-    assert only.criteria[0] == CustomMetric(
-        name="polite", threshold=0.5, function="agent.metrics.polite", options={"words": ["please"]}
-    )
-    same = only.identities["polite"].fingerprint
-    for other in (planned_custom(source="t"), planned_custom(code="agent.metrics.rude")):
-        assert other.cases[0].identities["polite"].fingerprint != same
-    without_agent = planned_custom(without_code={"agent"})  # A recording has no environment.
-    for result, code in (
-        (without_agent, "custom-metric-without-agent"),
-        (planned_custom(code=None), "criterion-package-broken"),
-    ):
-        assert result.cases == ()
-        assert [(found.code, found.file) for found in result.problems] == [(code, "test_config.json")]
+def custom(source: str = "s", code: str | None = "agent.metrics.polite") -> tuple[LoadedFile, dict[str, Any]]:
+    metrics = {} if code is None else {"polite": {"code_config": {"name": code}}}
+    return loaded("a.test.json", case(), criteria=(POLITE,), custom_metrics=metrics), {"sources": lambda *_: source}
+
+
+def led(wish: str = "buy") -> EvalCase:
+    scenario = ConversationScenario(starting_prompt="hi", conversation_plan=wish)
+    return EvalCase(eval_id="a", conversation_scenario=scenario)
+
+
+AUDIO = loaded("b.test.json", case("x"), led(), criteria=(RESPONSE,), user_simulator_config={"type": "llm_audio"})
+TWO = [
+    loaded(path, *map(case, names), criteria=(RESPONSE,))
+    for path, names in (("b.test.json", "xy"), ("a.test.json", "x"))
+]
+PLANS: dict[str, tuple[Sequence[LoadedFile], dict[str, Any]]] = {
+    "in order": (TWO, {"num_runs": 2}),
+    "rubrics of one case": ([loaded("a.test.json", RUBRIC_CASE, case("bare"), criteria=(RUBRICS,))], {"judge": JUDGE}),
+    "no judge": ([loaded("a.test.json", case(), criteria=(RESPONSE, SAFE))], {}),
+    "a user that speaks": ([AUDIO], {}),
+    "no agent": (TWO, {"agents": {}}),
+    **{
+        name: ([file], {**options, **more})
+        for name, (file, options), more in (
+            ("a custom metric", custom(), {}),
+            ("its source has changed", custom(source="t"), {}),
+            ("another function", custom(code="agent.metrics.rude"), {}),
+            ("of a recording, which has no environment", custom(), {"without_code": {"agent"}}),
+            ("without a function", custom(code=None), {}),
+        )
+    },
+}
+
+
+def test_plan__what_is_planned_and_what_is_refused() -> None:
+    lines = []
+    polite: list[str] = []
+    for name, (files, options) in PLANS.items():
+        options = {"agents": {file.path: "agent" for file in files}, "num_runs": 1, **options}
+        result = make_plan(files, fingerprints={"agent": "s"}, **options)
+        lines += [f"{name}:", f"  runs: {[planned.run_id(run) for planned, run in result.runs()]}"]
+        for planned in result.cases:
+            lines.append(
+                f"  {planned.case_id}, line {planned.line}: {', '.join(each.name for each in planned.criteria)}"
+            )
+            lines += [f"    {each}" for each in planned.criteria if isinstance(each, CustomMetric)]
+            if "polite" in planned.identities:
+                polite.append(planned.identities["polite"].fingerprint)
+        lines += [f"  {line}" for problem in result.problems for line in str(problem).splitlines()]
+    golden_files.check("golden_plans.txt", "\n".join(lines).replace(docs_page("criteria"), "DOCS") + "\n")
+    assert len(set(polite)) == len(polite) == 3, "scores of another function or source are not compared"
 
 
 def test_plan_custom__the_source_of_a_function_is_found_without_importing_it(tmp_path: Path) -> None:
@@ -225,11 +203,6 @@ def calling(args: dict[str, Any], branch: str | None = None, **fields: Any) -> E
     event = {"author": "home", "content": {"parts": [{"function_call": {"name": "set_timer", "args": args}}]}}
     data = {"invocation_events": [{**event, "branch": branch}]}
     return asking(conversation=[judged_turn("where?", "here", intermediate_data=data, **fields)])
-
-
-def led(wish: str = "buy") -> EvalCase:
-    scenario = ConversationScenario(starting_prompt="hi", conversation_plan=wish)
-    return EvalCase(eval_id="a", conversation_scenario=scenario)
 
 
 SPANS = [{"kind": "tool", "name": "set_timer", "start": 0.1, "end": 0.2}]
