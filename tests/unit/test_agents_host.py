@@ -386,15 +386,15 @@ def test_host_log__a_secret_is_masked_wherever_the_chunks_end(cuts: list[int], b
 
 
 def test_host_log__the_first_and_the_last_half_are_kept(tmp_path: Path) -> None:
-    lines = [f"line {number:06}\n".encode() for number in range(100_000)]
+    lines = [f"line {number:06}\n".encode() for number in range(10_000)]
     log = fed(tmp_path / "log", lines, limit=10_000)
     content, tail = log.path.read_bytes(), log.tail()
     head, note, rest = content.partition(b"\n[... ")
     assert note and len(head) == 5_000
-    assert content.startswith(b"line 000000\n") and content.endswith(b"line 099999\n")
+    assert content.startswith(b"line 000000\n") and content.endswith(b"line 009999\n")
     missing = int(rest.split(b" bytes")[0].replace(b",", b""))
-    assert len(head) + missing + len(rest.partition(b"]\n")[2]) == 100_000 * 12
-    assert tail.startswith("line 0") and tail.endswith("line 099999") and len(tail) <= 4_000
+    assert len(head) + missing + len(rest.partition(b"]\n")[2]) == 10_000 * 12
+    assert tail.startswith("line 0") and tail.endswith("line 009999") and len(tail) <= 4_000
 
 
 def test_host_log__the_tail_is_known_while_the_process_runs(tmp_path: Path) -> None:

@@ -349,7 +349,7 @@ def test_order__answers_are_recorded_in_the_order_of_their_events(follows: Any, 
 
 async def test_order__while_a_live_tool_runs_an_answer_may_wait() -> None:
     stored = tape(play(session(), model("a", "a"), model("b", "b")))
-    tapes = session("all", stored, ToolRule(name="live", replay=False), order=Order(patience=0, rounds=1_000))
+    tapes = session("all", stored, ToolRule(name="live", replay=False), order=Order(patience=0, rounds=1_000, use=0))
     await tapes.ask(ToolAsked(turn=1, call=5, name="live"))
     waiting = asyncio.create_task(model("b").made(tapes))
     await idle()

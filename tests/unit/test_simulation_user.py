@@ -332,28 +332,20 @@ async def test_prompts__of_ours_and_of_custom_instructions() -> None:
     golden_files.check("golden_user_prompts.txt", "".join(prompts))
 
 
-def test_options__are_adks_by_default() -> None:
-    """google-adk 2.13.0, measured."""
-    assert simulator_options(None) == SimulatorOptions(
-        model="gemini-2.5-flash",
-        config={"thinking_config": {"thinking_budget": 10240}},
-        max_turns=20,
-        instructions=None,
-        function_calls=False,
-    )
+OF_OPENAI = LlmBackedUserSimulatorConfig(model="openai/gpt-5-mini").model_dump()
+EVERY = {"model": "m", "max_allowed_invocations": -1, "include_function_calls": True, "custom_instructions": "x"}
+OPTIONS: dict[str, dict[str, Any] | None] = {
+    "google-adk 2.13.0, measured": None,
+    "every option": {**EVERY, "model_configuration": {"temperature": 0}},
+    "another provider has no thinking_config": OF_OPENAI,
+    "Gemini has it": {**OF_OPENAI, "model": "gemini-2.5-pro"},
+    "its own": {"model": "openai/gpt-5-mini", "model_configuration": {"thinking_config": {"thinking_budget": 1}}},
+}
 
 
 def test_options__of_a_config() -> None:
-    config = {"model": "m", "max_allowed_invocations": -1, "include_function_calls": True, "custom_instructions": "x"}
-    options = simulator_options({**config, "model_configuration": {"temperature": 0}})
-    assert options == SimulatorOptions(
-        model="m", config={"temperature": 0}, max_turns=None, instructions="x", function_calls=True
-    )
-    dumped = LlmBackedUserSimulatorConfig(model="openai/gpt-5-mini").model_dump()
-    assert simulator_options(dumped).config == {}
-    assert simulator_options({**dumped, "model": "gemini-2.5-pro"}).config
-    own = {"thinking_config": {"thinking_budget": 1}}
-    assert simulator_options({"model": "openai/gpt-5-mini", "model_configuration": own}).config == own
+    lines = [f"{name}: {simulator_options(config)}\n" for name, config in OPTIONS.items()]
+    golden_files.check("golden_user_options.txt", "".join(lines))
 
 
 async def test_user_of__a_case() -> None:
