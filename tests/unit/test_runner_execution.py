@@ -82,14 +82,14 @@ async def outcome(folder: Path, cases: list[PlannedCase], agents: dict[str, Echo
     return [*lines, f"  reused {ready.reused}, bill: {', '.join(sorted(bill))}; {last}"]
 
 
-THREE = [planned("one"), planned("three", "a", "b", "c"), planned("two", "a", "b")]
+CASES = [planned("one"), planned("three", "a", "b", "c"), planned("two", "a", "b")]
 ONE_BY_ONE: dict[str, Any] = {"concurrency": 1, "fail_fast": True}
 MINE = session_input(state={"room": "kitchen"}, session_id="mine")
 DYING = [planned("innocent", "bystander"), planned("guilty", "crash"), planned("bystander", "first", "bystander")]
 RUNS: dict[str, tuple[list[PlannedCase], dict[str, Any]]] = {
     "each as often as asked": ([planned("slow", "sleep:0.1"), planned("two turns", "one", "two")], {"num_runs": 3}),
-    "the heaviest first": (THREE, {"concurrency": 1}),
-    "except with fail-fast": (THREE, ONE_BY_ONE),
+    "the heaviest first": (CASES, {"concurrency": 1}),
+    "except with fail-fast": (CASES, ONE_BY_ONE),
     "a session of its own": ([planned("given", session_input=MINE), planned("plain")], {}),
     "errors": ([planned("agent", "raise"), planned("world", "outage"), planned("closed-door"), planned("good")], {}),
     "a process that dies with others": (DYING, {}),
