@@ -28,7 +28,7 @@ from agent_eval.pytest_plugin._outcomes import outcome_in
 from agent_eval.report.phrases import text
 from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.recording import RunError
-from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, Reason, RunResult, RunScore, VerdictValue
+from agent_eval.results.report import CaseReport, CaseStatus, Reason, VerdictValue
 
 # One verdict from thresholds, comparison, policy and quarantine: the whole pure road, with real statistics.
 
@@ -272,22 +272,16 @@ def test_evaluation__a_case_that_was_not_evaluated_never_passes_by_comparison(he
             assert f"1 case not evaluated ({kind}): {X}" in [reason.message for reason in played.verdict.reasons]
 
 
-@pytest.mark.parametrize(
-    ("gate", "head", "verdict"),
-    [
-        ("auto", "0", "inconclusive"),
-        ("regressions", "0", "inconclusive"),
-        ("thresholds", "0", "failed"),
-        ("both", "0", "failed"),
-        ("auto", "x", "failed"),
-    ],
-)
-def test_evaluation__scores_decide_nothing_if_the_base_met_an_outage(gate: Gate, head: str, verdict: str) -> None:
+def test_evaluation__scores_decide_nothing_if_the_base_met_an_outage() -> None:
     away = Reason(code="provider-unavailable", message="the model is away")
-    cases = [case("fine", "1"), case("x", head)]
-    decided = evaluate(cases, Policy(), gate=gate, pull_request=True, base_outage=away)
-    assert decided.value == verdict
-    assert (decided.reasons[0].code == "provider-unavailable") == (verdict == "inconclusive")
+    gates: list[Gate] = ["auto", "regressions", "thresholds", "both"]
+    for gate, head in product(gates, "0x"):
+        decided = evaluate(
+            [case("fine", "1"), case("x", head)], Policy(), gate=gate, pull_request=True, base_outage=away
+        )
+        is_open = head == "0" and gate in {"auto", "regressions"}
+        assert decided.value == ("inconclusive" if is_open else "failed")
+        assert (decided.reasons[0].code == "provider-unavailable") == is_open
 
 
 def unscored(code: str) -> CaseReport:
@@ -297,19 +291,11 @@ def unscored(code: str) -> CaseReport:
     return judged
 
 
-@pytest.mark.parametrize(
-    ("confirmations", "code"),
-    [
-        ([unscored("judge-unavailable"), unscored("judge-unavailable"), case("x", "0")], "judge-unavailable"),
-        ([unscored("judge-unavailable"), case("x", "0")], None),
-        ([unscored("turn-count")], None),
-        ([case("x", "p")], "provider-unavailable"),
-        ([case("x", "x")], None),
-    ],
-)
-def test_outage__of_a_judge_counts_as_one_of_the_model(confirmations: list[CaseReport], code: str | None) -> None:
-    away = outage(confirmations)
-    assert (away.code if away is not None else None) == code
+def test_outage__of_a_judge_counts_as_one_of_the_model() -> None:
+    down, failed = unscored("judge-unavailable"), case("x", "0")
+    away = [outage([down, down, failed]), outage([case("x", "p")])]
+    assert [each and each.code for each in away] == ["judge-unavailable", "provider-unavailable"]
+    assert [outage(cases) for cases in ([down, failed], [unscored("turn-count")], [case("x", "x")])] == [None] * 3
 
 
 # One verdict from many cases, and its exit code.
@@ -614,12 +600,12 @@ def test_policy__a_renamed_case_has_the_stricter_policy_of_both_names() -> None:
     assert not reader.loosened("evals/a.test.json", "old", [MATCH])
 
 
-@pytest.mark.parametrize(("threshold", "stricter"), [(None, 0.9), (0.5, 0.9), (0.95, 0.95)])
-def test_policy__the_threshold_of_a_renamed_case(threshold: float | None, stricter: float) -> None:
-    old, new = MetricPolicy(threshold=0.9), MetricPolicy(threshold=threshold)
-    assert old.stricter(new).threshold == new.stricter(old).threshold == stricter
-    lower = MetricPolicy(threshold=0.9, direction="lower").stricter(MetricPolicy(threshold=threshold))
-    assert lower.threshold == min(0.9, threshold or 1.0)
+def test_policy__the_threshold_of_a_renamed_case() -> None:
+    old, lower = MetricPolicy(threshold=0.9), MetricPolicy(threshold=0.9, direction="lower")
+    for threshold, stricter, least in ((None, 0.9, 0.9), (0.5, 0.9, 0.5), (0.95, 0.95, 0.9)):
+        new = MetricPolicy(threshold=threshold)
+        assert old.stricter(new).threshold == new.stricter(old).threshold == stricter
+        assert lower.stricter(new).threshold == least
 
 
 def test_policy__a_renamed_case_is_quarantined_only_by_both_names() -> None:
@@ -631,40 +617,26 @@ def test_policy__a_renamed_case_is_quarantined_only_by_both_names() -> None:
 # Why a run without secrets came to no verdict.
 
 
-def keyless_case(status: CaseStatus, *, kind: str = "", no_key: bool = False, metric: str = "") -> CaseReport:
-    error = RunError(kind=kind, owner="provider", message="No.", no_key=no_key) if kind else None
-    metrics = []
-    if metric:
-        reason = Reason(code=metric, message="No key.")
-        runs = [RunScore(run=0, status="not_evaluated", reason=reason)]
-        metrics = [MetricReport(name="safety_v1", threshold=0.8, status="not_evaluated", reason=reason, runs=runs)]
-    return CaseReport(
-        case_id="a", file="a", eval_set_id="a", eval_id="a", status=status, metrics=metrics,
-        runs=[RunResult(run_id="a#1", run=0, status=status, error=error)],
-    )  # fmt: skip
+def broken_by(kind: str, runs: str = "p", *, no_key: bool = False) -> CaseReport:
+    broken = case("x", runs)
+    broken.runs[0].error = RunError(kind=kind, owner="provider", message="No.", no_key=no_key)
+    return broken
 
 
-KEYLESS = keyless_case("errored", kind="provider-unavailable", no_key=True)
+KEYLESS, PASSED = broken_by("provider-unavailable", no_key=True), case("x", "1")
 
 
-@pytest.mark.parametrize(
-    ("cases", "is_cause"),
-    [
-        ([KEYLESS], True),
-        ([keyless_case("passed"), KEYLESS, keyless_case("not_run", kind="without-key")], True),
-        ([keyless_case("errored", kind="simulator-no-credentials")], True),
-        ([keyless_case("errored", metric="judge-no-credentials")], True),
-        ([], False),
-        ([keyless_case("passed")], False),
-        ([KEYLESS, keyless_case("errored", kind="provider-unavailable")], False),
-        ([KEYLESS, keyless_case("not_run", kind="run-timeout")], False),
-        ([keyless_case("errored")], False),
-        ([keyless_case("errored", metric="judge-unavailable")], False),
-    ],
-)
 @pytest.mark.parametrize("is_fork", [True, False])
-def test_no_secrets__is_the_cause_of_everything_or_of_nothing(
-    cases: list[CaseReport], is_cause: bool, is_fork: bool
-) -> None:
-    found = no_secrets(cases, is_fork=is_fork)
-    assert (found and found.data) == ({"is_fork": is_fork} if is_cause else None)
+def test_no_secrets__is_the_cause_of_everything_or_of_nothing(is_fork: bool) -> None:
+    for cases in (
+        [KEYLESS],
+        [PASSED, KEYLESS, broken_by("without-key", "-")],
+        [broken_by("simulator-no-credentials")],
+        [unscored("judge-no-credentials")],
+    ):
+        cause = no_secrets(cases, is_fork=is_fork)
+        assert cause is not None and cause.data == {"is_fork": is_fork}
+    others = [[KEYLESS, case("x", "p")], [KEYLESS, case("x", "-")], [unscored("judge-unavailable")]]
+    nobody_knows = PASSED.model_copy(update={"status": "errored"})
+    for cases in ([], [PASSED], *others, [unscored("turn-count")], [nobody_knows]):
+        assert no_secrets(cases, is_fork=is_fork) is None
