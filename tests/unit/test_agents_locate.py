@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import tomllib
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from agent_eval.agents.discovery.locate import (
     in_adk_order,
     render_choices,
 )
-from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.protocol import AgentFailure
 from agent_eval.agents.registry import DRIVERS
-from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, check_adk, find_dependencies, fingerprint
+from agent_eval.agents.venv._dependencies import Dependencies, check_adk, find_dependencies, fingerprint
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.models.schema import EvalCase, LoadedFile, SessionInput
 
@@ -304,15 +303,6 @@ def test_find_dependencies__file_that_is_too_large(tmp_path: Path, name: str) ->
     assert str(tmp_path / name) in failure.value.message
 
 
-def test_find_dependencies__long_chain_and_cycle_of_includes(tmp_path: Path) -> None:
-    for number in range(1_500):
-        make(tmp_path, f"r{number}.txt", text=f"-r r{number + 1}.txt\n")
-    make(tmp_path, "r1500.txt", text="-r r0.txt\ngoogle-adk==0.5.0\n")
-    make(tmp_path, "requirements.txt", text="-r r0.txt\n")
-    with pytest.raises(AgentFailure, match=r"google-adk==0\.5\.0"):
-        _prepared(tmp_path)
-
-
 def test_fingerprint__large_local_archive(tmp_path: Path) -> None:
     _sparse(tmp_path / "model.whl", "one")
     (tmp_path / "requirements.txt").write_text("./model.whl\n", "utf-8")
@@ -322,65 +312,45 @@ def test_fingerprint__large_local_archive(tmp_path: Path) -> None:
 
 
 POETRY = '[tool.poetry]\nname = "x"\n[tool.poetry.dependencies]\ngoogle-adk = "^1.20"\n'
-
-
-def test_find_dependencies__of_poetry(tmp_path: Path) -> None:
-    project = tmp_path / "pyproject.toml"
-    for before in ("", '[project]\nname = "x"\n'):
-        project.write_text(before + POETRY, "utf-8")
-        with pytest.raises(AgentFailure, match=r"\[tool.poetry.dependencies\]") as caught:
-            find_dependencies(tmp_path, tmp_path)
-        assert caught.value.kind is FailureKind.ENVIRONMENT
-        assert "`poetry export -o requirements.txt`" in (caught.value.hint or "")
-    for standard in ('dependencies = ["google-adk"]\n', 'dynamic = ["dependencies"]\n'):
-        project.write_text(f'[project]\nname = "x"\n{standard}{POETRY}', "utf-8")
-        assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.PROJECT
-    project.write_text(POETRY, "utf-8")
-    (tmp_path / "requirements.txt").write_text("google-adk==2.13.0\n", "utf-8")
-    assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.REQUIREMENTS, "what was exported"
-
-
-@pytest.mark.parametrize(
-    ("line", "refused"),
-    [
-        ("google-adk==0.5.0", True),
-        ("google-adk[eval]==1.17.1", True),
-        ("google_adk == 1.0.*", True),
-        ("google-adk<1.18", True),
-        ("google-adk>=1.0,<1.18.0", True),
-        ("google-adk<=1.17", True),
-        ("google-adk~=1.17.0", True),
-        ("google-adk==0.5.0  # a comment", True),
-        ("google-adk", False),
-        ("google-adk==1.18.0", False),
-        ("google-adk>=0.5", False),
-        ("google-adk~=1.0", False),
-        ("google-adk==1.*", False),
-        ("google-adk<2", False),
-        ("google-adk==0.5.0; python_version < '3'", False),
-        ("google-adk-community<0.2", False),
-        ("# google-adk==0.5.0", False),
-    ],
+PROJECT = '[project]\nname = "x"\nversion = "1"\n'
+LINES = (
+    *("google-adk==0.5.0", "google-adk[eval]==1.17.1", "google_adk == 1.0.*", "google-adk<1.18", "google-adk<=1.17"),
+    *("google-adk>=1.0,<1.18.0", "google-adk~=1.17.0", "google-adk==0.5.0  # a comment", "google-adk"),
+    *("google-adk==1.18.0", "google-adk>=0.5", "google-adk~=1.0", "google-adk==1.*", "google-adk<2"),
+    *("google-adk==0.5.0; python_version < '3'", "google-adk-community<0.2", "# google-adk==0.5.0"),
 )
-def test_check_adk__refuses_what_is_too_old_before_it_is_installed(tmp_path: Path, line: str, refused: bool) -> None:
-    files = {"requirements.txt": f"other==1\n{line}\n"}
-    if "#" not in line:
-        files["pyproject.toml"] = f'[project]\nname = "x"\nversion = "1"\ndependencies = ["{line}"]\n'
-    for name, text in files.items():
-        make(tmp_path, name, text=text)
-        with pytest.raises(AgentFailure, match=r"needs google-adk 1\.18 or newer") if refused else nullcontext():
-            check_adk(find_dependencies(tmp_path, tmp_path), tmp_path)
+LOCK = '[[package]]\nname = "google-adk"\nversion = "1.2.0"\n'
+CHAIN = {f"r{number}.txt": f"-r r{number + 1}.txt\n" for number in range(1_500)}
+REPOSITORIES: dict[str, dict[str, str]] = {
+    **{line: {"requirements.txt": f"other==1\n{line}\n"} for line in LINES},
+    **{
+        f"{line} in pyproject.toml": {"pyproject.toml": f'{PROJECT}dependencies = ["{line}"]\n'}
+        for line in LINES
+        if "#" not in line
+    },
+    "included": {"requirements.txt": "-r more.txt\n", "more.txt": "google-adk==1.0\n"},
+    "locked": {"pyproject.toml": PROJECT, "uv.lock": LOCK},
+    "a chain that is a cycle": {
+        "requirements.txt": "-r r0.txt\n",
+        **CHAIN,
+        "r1500.txt": "-r r0.txt\ngoogle-adk==0.5\n",
+    },
+    "Poetry": {"pyproject.toml": POETRY},
+    "Poetry, with a project": {"pyproject.toml": f"{PROJECT}{POETRY}"},
+    "and its dependencies": {"pyproject.toml": f'{PROJECT}dependencies = ["google-adk"]\n{POETRY}'},
+    "or dynamic ones": {"pyproject.toml": f'{PROJECT}dynamic = ["dependencies"]\n{POETRY}'},
+    "what was exported": {"pyproject.toml": POETRY, "requirements.txt": "google-adk==2.13.0\n"},
+}
 
 
-def test_check_adk__reads_included_requirements_and_locks(tmp_path: Path) -> None:
-    def refused() -> str:
-        with pytest.raises(AgentFailure) as caught:
-            check_adk(find_dependencies(tmp_path, tmp_path), tmp_path)
-        return caught.value.message
-
-    make(tmp_path, "requirements.txt", text="-r more.txt\n")
-    make(tmp_path, "more.txt", text="google-adk==1.0\n")
-    assert "more.txt requires google-adk==1.0" in refused()
-    make(tmp_path, "pyproject.toml", text='[project]\nname = "x"\nversion = "1"\n')
-    make(tmp_path, "uv.lock", text='[[package]]\nname = "google-adk"\nversion = "1.2.0"\n')
-    assert "uv.lock requires google-adk==1.2.0" in refused()
+def test_find_dependencies__and_what_is_refused_before_it_is_installed(tmp_path: Path) -> None:
+    lines = []
+    for number, (name, files) in enumerate(REPOSITORIES.items()):
+        root = tmp_path / str(number)
+        for path, text in files.items():
+            make(root, path, text=text)
+        try:
+            lines.append(f"{name}: {_prepared(root).kind.value}")
+        except AgentFailure as failure:
+            lines += [f"{name}: {failure.kind}: {failure}".replace(str(root), "ROOT"), f"  {failure.hint}"]
+    golden_files.check("golden_dependencies.txt", "\n".join(lines) + "\n")
